@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import fields
 from enum import Enum, auto
-from typing import Any, ClassVar, TypeAlias, dataclass_transform, get_type_hints
+from typing import Any, ClassVar, TypeAlias, dataclass_transform
 
 import numpy as np
 
@@ -57,7 +58,7 @@ class Instruction:
         frozen(cls)
         if opcode in INSTRUCTIONS:
             raise ValueError(f"opcode {opcode} is already {INSTRUCTIONS[opcode].__name__}")
-        hints = get_type_hints(cls, include_extras=True)
+        hints = _hints(cls)
         cls.opcode, cls.control, cls.operands, cls.roles = opcode, control, {}, {}
         for f in fields(cls):  # type: ignore[arg-type]
             kind, *role = hints[f.name].__metadata__
@@ -129,6 +130,12 @@ class Instruction:
             text = "(" + ", ".join(map(kind.show, value)) + ")" if kind.many else kind.show(value)
             shown.append(text if kind.table in ("register", "packed", "function", "shape_func", "const") else f"{name}={text}")
         return f"{type(self).__name__:<15} {' '.join(shown)}"
+
+
+def _hints(cls: type) -> dict[str, Any]:
+    """The annotations of a class as objects.  ``typing.get_type_hints`` takes two thirds of the import of the instructions."""
+    names, written = vars(sys.modules[cls.__module__]), vars(cls).get("__annotations__", {})
+    return {name: names[text] if text in names else eval(text, names) for name, text in written.items()}
 
 
 class EncodingError(ValueError):

@@ -16,8 +16,8 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from ..jit import linker as loader
 from ..jit.native_compiler import OPTIMIZED, Levels, ObjectCode, compile_object, fingerprint, options, toolchain_fields
+from ..linking import linker as loader
 from . import disk_cache
 from .cache_entry import Entry
 from .cache_key import CacheKey

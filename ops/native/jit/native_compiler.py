@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ....shape_funcs.frozen_dataclass import frozen
+from ..cache.host_processor import host_processor
 from ..cache.installed_version import installed_version
 from .gc_pause import collection_paused
 
@@ -156,15 +157,11 @@ def options(levels: Levels) -> str:
 
 def toolchain_fields() -> dict[str, str]:
     """The toolchain that compiles functions, by name: this package's compiler, numba, LLVM, numpy, Python, and the CPU."""
-    import llvmlite.binding as llvm
-
     folder = Path(__file__).parents[1]
     sources = [path.read_bytes() for pattern in _TOOLCHAIN for path in sorted(folder.glob(pattern))]
     return {
         "options": options(kernel_levels()),
-        "processor": llvm.get_host_cpu_name(),
-        "features": llvm.get_host_cpu_features().flatten(),
-        "triple": llvm.get_default_triple(),
+        **host_processor(),
         **{package: installed_version(package) for package in ("numba", "llvmlite", "numpy")},
         "python": sys.version,
         "toolchain": hashlib.sha256(repr(sources).encode()).hexdigest(),

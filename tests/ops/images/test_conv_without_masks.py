@@ -10,8 +10,9 @@ import pytest
 
 from relayvm.ops.kernels.conv import tiles
 from relayvm.ops.native.cache import kernel_store
-from relayvm.ops.native.jit import linker, native_compiler, product_tile
+from relayvm.ops.native.jit import native_compiler, product_tile
 from relayvm.ops.native.jit.convolution.data_taps import has_masks
+from relayvm.ops.native.linking import linker
 from relayvm.ops.native.object_layout import NO_LIMIT, SHARE
 
 from ..native.front_end.machine_code import compiled, python_function

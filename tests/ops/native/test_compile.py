@@ -6,8 +6,8 @@ import ctypes
 
 import numpy as np
 
-from relayvm.ops.native.jit.linker import load
 from relayvm.ops.native.jit.native_compiler import compile_object
+from relayvm.ops.native.linking.linker import load
 from relayvm.ops.native.memory import native, tensor
 
 

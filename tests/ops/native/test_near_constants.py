@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from relayvm.ops.native.jit.linker import undefined_symbols
 from relayvm.ops.native.jit.native_compiler import compile_object, has_near_constants
+from relayvm.ops.native.linking.object_file import read_object
 from relayvm.ops.native.memory import alloc, array_float64, free, native
 
 #: Kinds of relocations: relative to the instruction, and the place of an address in the table.  Others are absolute, or stubs.
@@ -43,6 +43,6 @@ def relocations(code: bytes) -> Iterator[int]:
 def test_constants_are_relative_and_calls_use_the_table() -> None:
     code = compile_object(scaled, "int64(int64, int64)").code
     kinds = list(relocations(code))
-    assert undefined_symbols(code), "the function calls nothing outside"
+    assert read_object(code).undefined_symbols(), "the function calls nothing outside"
     assert PC32 in kinds and OF_TABLE & set(kinds)
     assert not set(kinds) - {PC32} - OF_TABLE

@@ -20,7 +20,7 @@ import pytest
 from relayvm.ops.native.cache import disk_cache, kernel_store
 from relayvm.ops.native.cache.cache_entry import DamagedEntry, Entry, pack, unpack
 from relayvm.ops.native.cache.disk_cache import CacheWarning
-from relayvm.ops.native.jit import linker as loader
+from relayvm.ops.native.linking import linker as loader
 from relayvm.ops.native.memory import native
 
 from .fresh import entry, fresh_cache, fresh_process, key

@@ -8,9 +8,9 @@ from typing import Any
 
 from relayvm.ops.native import memory
 from relayvm.ops.native.generated_source import define
-from relayvm.ops.native.jit import linker
 from relayvm.ops.native.jit.halves import scalar_types
 from relayvm.ops.native.jit.native_compiler import compile_object
+from relayvm.ops.native.linking import linker
 
 NAMES: dict[str, Any] = {**memory.ARRAYS, **{n: v for n, v in vars(memory).items() if hasattr(v, "__native__")}, **scalar_types()}
 

@@ -1,7 +1,8 @@
-"""Link object code into this process by LLVM's linker, after a check of every symbol.
+"""Link object code into this process, after a check of every symbol.
 
-An unresolved symbol would make LLVM abort the whole process, so the ELF symbol table is read before linking. Needs llvmlite only:
-a process that finds all its kernels in the store never imports numba.
+``memory_image`` maps the objects of kernels.  LLVM's linker maps other objects, and all objects on other platforms: LLVM's import
+takes a tenth of a second, a fifth of a process that finds all its kernels in the store.  An unresolved symbol would make LLVM
+abort the whole process, so the symbols are read before linking.
 """
 
 from __future__ import annotations
@@ -9,15 +10,12 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import functools
-import struct
 from typing import Any
 
-from .native_compiler import ObjectCode, has_near_constants
-
-
-class LinkError(Exception):
-    """Object code that cannot be mapped into this process."""
-
+from ..jit.native_compiler import ObjectCode, has_near_constants
+from .memory_image import Unsupported, map_image
+from .object_file import LinkError as LinkError
+from .object_file import read_object
 
 #: Symbols that numba puts on the path of a Python exception.  Compiled code here has no exceptions (it returns a status), so
 #: without numba in the process the symbols may resolve to ``abort``.
@@ -25,29 +23,6 @@ _NEVER_CALLED = {
     "numba_gil_ensure", "numba_gil_release", "numba_do_raise", "numba_unpickle", "numba_runtime_build_excinfo_struct",
     "NRT_incref", "NRT_decref", "NRT_MemInfo_call_dtor",
 }  # fmt: skip
-
-
-def undefined_symbols(code: bytes) -> list[str]:
-    """The undefined symbols of an ELF64 little-endian object.  Raises LinkError for any other file."""
-    try:
-        if code[:6] != b"\x7fELF\x02\x01":
-            raise LinkError("not a 64-bit ELF object")
-        (table_offset,) = struct.unpack_from("<Q", code, 40)
-        entry_size, n_sections, _ = struct.unpack_from("<HHH", code, 58)
-        sections = [struct.unpack_from("<IIQQQQIIQQ", code, table_offset + i * entry_size) for i in range(n_sections)]
-        names = []
-        for _, kind, _, _, offset, size, link, _, _, item in sections:
-            if kind != 2:  # SHT_SYMTAB
-                continue
-            strings = sections[link][4]
-            for at in range(offset, offset + size, item):
-                name, _info, _other, section, _value, _size = struct.unpack_from("<IBBHQQ", code, at)
-                if section == 0 and name:
-                    start = strings + name
-                    names.append(code[start : code.index(b"\0", start)].decode())
-        return names
-    except (struct.error, IndexError, ValueError, ZeroDivisionError) as error:
-        raise LinkError(f"damaged object: {error}") from error
 
 
 @functools.cache
@@ -64,11 +39,20 @@ _alive: list[Any] = []  # engines own the code: they live as long as the process
 
 def load(object_code: ObjectCode) -> int:
     """Map object code into the process; the address of its entry point.  Raises LinkError."""
+    if object_code.code[:4] != b"\x7fELF":
+        return _by_llvm(object_code)
+    found = read_object(object_code.code)
+    try:
+        return map_image(found, object_code.symbol, _address)
+    except Unsupported:
+        _resolve(found.undefined_symbols())
+        return _by_llvm(object_code)
+
+
+def _by_llvm(object_code: ObjectCode) -> int:
     import llvmlite.binding as llvm
 
     target = _target()
-    if object_code.code[:4] == b"\x7fELF":
-        _resolve(undefined_symbols(object_code.code))
     # the memory of a near object is reserved at once, else its parts might be more than 2 GiB apart
     engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), target, use_lmm=has_near_constants() or None)
     engine.add_object_file(llvm.ObjectFileRef.from_data(object_code.code))
@@ -90,6 +74,7 @@ def _libraries() -> tuple[ctypes.CDLL, ...]:
 
 
 def _address(name: str) -> int | None:
+    """The address of a function of the libraries; None if it is in none of them."""
     for library in _libraries():
         with contextlib.suppress(ValueError):  # an unknown symbol
             return ctypes.addressof(ctypes.c_char.in_dll(library, name))

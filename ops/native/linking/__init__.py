@@ -1,0 +1,1 @@
+"""Object code into this process: reading of objects, images in memory, symbols."""
