@@ -10,6 +10,7 @@ tiles        channels first: tiles of a matrix product over columns that are pac
 pointwise    kernel of size 1, stride 1: a matrix product of the data itself
 im2col       a matrix product over gathered columns
 direct       any convolution
+cudnn        on GPUs: cuDNN, its plan made for the sizes when they first occur; without a plan as ``convolution``
 convolution  on GPUs (``kernels/conv/cuda``)
 ===========  ===================================================================================================
 """
@@ -23,7 +24,7 @@ from typing import Any
 from ...shape_funcs.frozen_dataclass import frozen
 from ...shape_funcs.symbolic.dim import Dim, Shape, const, dim, max_, min_, product
 from ..core.tensor_types import ITEMSIZE
-from ..kernels.conv import by_plane, by_shifts, by_winograd, tiles
+from ..kernels.conv import by_plane, by_shifts, by_winograd, cudnn, tiles
 from ..kernels.conv import cpu as bodies
 from ..kernels.conv import cuda as cuda
 from ..kernels.conv.weight_layout import OUT_IN_SPACE, OUT_SPACE_IN, SPACE_IN_OUT, SPACE_OUT_IN
@@ -120,6 +121,7 @@ def kernels(rank: int, geometry: Geometry) -> tuple[Kernel, ...]:
             **given,
         ),
         Kernel("direct", bodies.directly, scratch=(Scratch("float64", length=predicates.accumulator_elements),), **given),
+        Kernel("cudnn", None, cuda=cuda.convolution(geometry, by_cudnn=True), takes=predicates.by_cudnn, **given),
         Kernel("convolution", None, cuda=cuda.convolution(geometry), **given),
     )
 
@@ -205,6 +207,11 @@ class _Convolution:
     def is_channels_first(self, call: OpCall) -> bool:
         """Whether channels come before space in data, weight and result, all of one BLAS dtype."""
         return is_one_float(call) and self.geometry(call.attrs)["layouts"] == (OUT_IN_SPACE, False, False)
+
+    def by_cudnn(self, call: OpCall) -> bool:
+        """Whether cuDNN may have engines for these layouts and dtypes."""
+        data, weight, out = call.inputs[0].dtype, call.inputs[1].dtype, call.outputs[0].dtype
+        return cudnn.supports(self.geometry(call.attrs), data, weight, out)
 
     def has_unit_stride(self, call: OpCall) -> bool:
         """Whether the strides are 1 and there is no leading padding, for tensors of one BLAS dtype."""

@@ -141,7 +141,7 @@ class Tables:
         if self.session is None or not numbers:
             assert not numbers
             return {}
-        return dict(zip(numbers, self.session.plans([exe.packed[i].group for i in numbers]), strict=True))
+        return dict(zip(numbers, self.session.plans([exe.packed[i] for i in numbers]), strict=True))
 
     def _constants(self, exe: ExecutableData) -> None:
         objects = np.zeros(max(1, len(exe.constants)), TENSOR)

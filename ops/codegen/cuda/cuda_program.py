@@ -127,6 +127,30 @@ class MatrixProduct:
 
 
 @frozen
+class Convolution:
+    """One convolution by cuDNN, ``out = data`` convolved with ``weight``: products are not of mirrored windows, as in Relay.
+
+    The library makes a plan when sizes and alignment occur for the first time.  If it has one, the next ``instead`` steps are
+    skipped; else, and if ``unless`` is 0, only they run.  ``types`` of data (and weight) and out, and ``compute`` are the
+    library's numbers.  ``axes``: 2 or 3 spatial axes, the last of the three that the numbers are stated for.
+    """
+
+    data: Argument
+    weight: Argument
+    out: Argument
+    sizes: tuple[Extent, ...]  # batch, channels, output channels, channels of a group; data, out, window: depth, rows, columns
+    axes: int
+    stride: tuple[int, int, int]
+    dilation: tuple[int, int, int]
+    before: tuple[int, int, int]  # padding before the first element; the library's padding behind the last follows from the sizes
+    channels_last: bool  # of data, weight and out
+    types: tuple[int, int]
+    compute: int
+    unless: Extent = 1
+    instead: int = 1
+
+
+@frozen
 class Turns:
     """The next ``n_steps`` steps run for ``per`` of ``total`` items (the images of a batch) at a time.
 
@@ -139,7 +163,7 @@ class Turns:
     n_steps: int
 
 
-Step = Launch | LibraryCall | MatrixProduct | Turns
+Step = Launch | LibraryCall | MatrixProduct | Convolution | Turns
 
 
 @frozen

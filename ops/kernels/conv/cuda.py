@@ -1,5 +1,6 @@
 """Convolution on CUDA.
 
+* By cuDNN, for the implementation ``cudnn``, if the library has a plan.
 * Matrix products by cuBLASLt or cuBLAS of gathered columns (im2col); for pointwise convolution, of the data itself.
   Columns are those of as many images at a time as have room in COLUMN_BYTES.
 * Else, with more than one group, larger columns of one image, dtypes that cuBLAS does not support, or hardly any output channels:
@@ -19,11 +20,12 @@ from typing import Any
 from ....shape_funcs.symbolic.dim import Dim, all_, const, dim, eq, le, lt, max_, min_, not_, product, where
 from ...codegen.cuda.assembly import Assembly, Parameter, blocks, reads, size, writes
 from ...codegen.cuda.casts import NUMBER, converted
-from ...codegen.cuda.cuda_program import Argument, CudaSource, Data, OpaqueCall, Operand, Turns
+from ...codegen.cuda.cuda_program import Argument, Convolution, CudaSource, Data, OpaqueCall, Operand, Turns
 from ...core.tensor_types import ITEMSIZE, computed_in
 from ..matmul.cublas_lt import matrix_product
 from ..matmul.library_products import PAIRS, Product, fits_library, library_call
 from ..spatial.cuda import PLACE, flag, plane_sizes, sizes_of
+from . import cudnn
 from .weight_layout import OUT_IN_SPACE, SPACE_IN_OUT, SPACE_OUT_IN
 
 _THREADS = 256
@@ -41,9 +43,9 @@ COLUMN_BYTES = 2**28
 Constants = Callable[[Any], dict[str, Any]]
 
 
-def convolution(constants: Constants) -> Callable[[OpaqueCall], CudaSource]:
-    """``data`` convolved with ``weight``."""
-    return lambda call: _Convolution(call, constants(call.attrs)).source()
+def convolution(constants: Constants, by_cudnn: bool = False) -> Callable[[OpaqueCall], CudaSource]:
+    """``data`` convolved with ``weight``.  ``by_cudnn``: cuDNN computes the result if it has a plan."""
+    return lambda call: _Convolution(call, constants(call.attrs)).source(by_cudnn)
 
 
 # A term is an input channel of the group and a tap; terms are numbered in the layout of one output channel's kernel.
@@ -163,8 +165,8 @@ class _Convolution:
         number = {computed_in(t.dtype) for t in (self.data, self.out)}
         self.sum = "float64" if "float64" in number else "float32"
 
-    def source(self) -> CudaSource:
-        """All algorithms; launch sizes select one of them."""
+    def source(self, by_cudnn: bool) -> CudaSource:
+        """All algorithms; launch sizes select one of them, after the library's convolution if ``by_cudnn``."""
         self.texts()
         of_group = self.outputs // self.given["groups"]
         wanted = not_(lt(of_group, LEAST_OF_LIBRARY))
@@ -173,7 +175,16 @@ class _Convolution:
         self.add("convolve_directly", _DIRECT, where(direct, blocks(product(self.out.shape), _THREADS), 0))
         tiles = self.given["groups"] * _tiles(of_group) * _tiles(self.out_sizes[0] * self.places)
         self.add("convolve_tiles", _TILED, where(tiled, blocks(tiles), 0))
+        if by_cudnn:
+            self.assembly.steps.insert(0, self.library_convolution())
         return self.assembly.source()
+
+    def library_convolution(self) -> Convolution:
+        """The convolution by cuDNN in place of all steps so far."""
+        data, weight, out = (Data(_position(t.position)) for t in (self.data, self.weight, self.out))
+        sizes = self.sizes, (self.outputs, self.inputs, *self.window), self.out_sizes
+        rank, instead = len(self.data.shape) - 2, len(self.assembly.steps)
+        return cudnn.convolution((data, weight, out), self.data.dtype, self.given, sizes, rank, instead)
 
     def texts(self) -> None:
         """Device functions for terms and positions."""

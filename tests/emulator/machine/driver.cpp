@@ -3,6 +3,7 @@
 // before somebody waits for it.
 #include "cublas_calls.hpp"
 #include "cublas_lt_calls.hpp"
+#include "cudnn_calls.hpp"
 #include "handles.hpp"
 #include "kernel_calls.hpp"
 #include "memory_calls.hpp"

@@ -75,6 +75,7 @@ inline const std::map<std::string, int64_t>& defaults() {
       {"fail_copy_to_host", 0},      // n: the n-th copy to the host from now is refused, as after an illegal address
       {"launch_error", 0},           // a CUresult that the next launch ends with
       {"no_algorithm", 0},           // 1: cuBLASLt has no algorithm for any product
+      {"no_plan", 0},                // 1: cuDNN has no plan for any convolution
       {"eager", 0},                  // 1: everything runs at once, as if the host waited after each call
       {"queue_limit", 4096},         // operations that a stream holds before it must run some
       {"schedule", 0},               // the order of blocks and threads: 0 forwards, 1 backwards, more: others, in turns

@@ -12,6 +12,7 @@
 #include "checks.hpp"
 #include "cublas.hpp"
 #include "cublas_lt.hpp"
+#include "cudnn.hpp"
 #include "launch.hpp"
 #include "meetings.hpp"
 #include "memory.hpp"
@@ -49,6 +50,8 @@ struct Driver {
   std::map<uint64_t, shared_ptr<cublas_lt::Layout>> layouts;
   std::map<uint64_t, shared_ptr<cublas_lt::Description>> descriptions;
   std::map<uint64_t, shared_ptr<cublas_lt::Preference>> preferences;
+  std::map<uint64_t, shared_ptr<cudnn::Handle>> dnn;
+  std::map<uint64_t, shared_ptr<cudnn::Descriptor>> backend;
   std::vector<char> dynamic_shared = std::vector<char>(MOST_SHARED + 64);
   EmulatorHooks hooks = {};
 };

@@ -12,6 +12,7 @@ import numpy as np
 from relayvm.ops.codegen.cuda import opaque_cuda
 from relayvm.ops.codegen.cuda.cuda_program import (
     Address,
+    Convolution,
     CudaSource,
     Data,
     Extent,
@@ -37,6 +38,9 @@ from relayvm.shape_funcs.symbolic.dim import Dim, axis_size, const, dim, sym
 from relayvm.shape_funcs.symbolic.program import SIZE, Load, assemble
 from relayvm.vm.devices.cuda import launch_table
 from relayvm.vm.devices.cuda.cublas_lt import ProductLibrary
+from relayvm.vm.devices.cuda.cudnn.library import ConvolutionLibrary
+from relayvm.vm.devices.cuda.cudnn.table import close_convolutions, launch_convolution
+from relayvm.vm.devices.cuda.driver import addresses
 from relayvm.vm.devices.cuda.gpu_layout import GPU, OUT_WORDS
 from relayvm.vm.devices.cuda.matrix_products import NO_ALGORITHM, clear_products, launch_product
 
@@ -106,11 +110,12 @@ def run(
     resident: int = 3,
     implementation: str = "",
     no_algorithm: bool = False,
+    no_plan: bool = False,
     **attributes: Any,
 ) -> Ran:
     """Run the operator on arrays on the emulated GPU; ``schedule``: the order in which blocks and threads take turns;
     ``resident``: the blocks of a launch on the GPU at once;
-    ``no_algorithm``: cuBLASLt multiplies nothing."""
+    ``no_algorithm``: cuBLASLt multiplies nothing; ``no_plan``: cuDNN convolves nothing."""
     arrays = [np.ascontiguousarray(a) if np.ndim(a) else np.asarray(a) for a in inputs]
     attrs = get(name).attrs(**attributes)
     group = group_of(name, attrs, arrays, static=static, literals=literals, implementation=implementation)
@@ -122,6 +127,7 @@ def run(
         emulator.set("schedule", schedule)
         emulator.set("resident", resident)
         emulator.set("no_algorithm", int(no_algorithm))
+        emulator.set("no_plan", int(no_plan))
         addresses = [gpu.put(a) for a in given]
         results = [gpu.allocate(max(1, int(np.prod(s)) * d.itemsize)) for s, d in zip(shapes, dtypes, strict=True)]
         counts = gpu.put(np.full(1, -1, np.int64))
@@ -137,6 +143,7 @@ def steps_of(steps: Sequence[Step]) -> list[str]:
     names = {
         Turns: lambda s: "turns",
         MatrixProduct: lambda s: "cublasLtMatmul",
+        Convolution: lambda s: "cudnnBackendExecute",
         LibraryCall: lambda s: s.function,
         Launch: lambda s: s.entry,
     }
@@ -156,6 +163,11 @@ def run_over_rows(name: str, inputs: Sequence[np.ndarray], rows: int, **attribut
         steps = _Steps(gpu, opaque_cuda.source(group), [first, *others, first], shapes, shapes)
         assert steps.run(is_checked=True) == OK
         return gpu.get(first, inputs[0].shape, inputs[0].dtype)
+
+
+def _address(symbol: str) -> int:
+    """The address of a function of the driver or a library."""
+    return ctypes.cast(getattr(emulator.library(), symbol), ctypes.c_void_p).value or 0
 
 
 class _Steps:
@@ -200,6 +212,8 @@ class _Steps:
                     self.run_steps(steps[k + 1 : k + 1 + replaced], image)
             elif isinstance(step, MatrixProduct):
                 replaced = step.instead if self.value(step.unless) != 0 and self.product(step) else 0
+            elif isinstance(step, Convolution):
+                replaced = step.instead if self.value(step.unless) != 0 and self.convolution(step) else 0
             elif isinstance(step, Launch):
                 grid = [self.value(e) for e in step.grid]
                 assert min(grid) >= 0
@@ -219,11 +233,26 @@ class _Steps:
         assert fault == 0 or fault >> 8 == SITE
         return fault & 0xFF
 
+    def convolution(self, step: Convolution) -> bool:
+        """Launch a convolution by the machine's own functions, interpreted; whether the library has a plan."""
+        block, out = np.zeros(1, GPU), np.zeros(OUT_WORDS, np.int64)
+        workspace = self.gpu.allocate(_WORKSPACE)
+        library = ConvolutionLibrary(_address, self.gpu.stream, workspace, _WORKSPACE, self.finalizers.append)
+        block["out"], block["convolutions"], block["compute"] = out.ctypes.data, library.address, self.gpu.stream
+        driver = np.array(addresses(emulator.library()), np.int64)
+        block["driver"] = driver.ctypes.data
+        entry = launch_table.convolution_entry(step, library.convolution(step))
+        words = np.array([self.argument(a) for a in entry], np.int64)
+        status = launch_convolution(block.ctypes.data, words.ctypes.data)
+        assert status in (OK, NO_ALGORITHM), (int(block["error"][0]), emulator.text())
+        close_convolutions(block.ctypes.data)
+        free(int(block["queue"][0]))
+        return status == OK
+
     def product(self, step: MatrixProduct) -> bool:
         """Launch a product by the machine's own functions, interpreted; whether the library has an algorithm."""
-        address = lambda symbol: ctypes.cast(getattr(emulator.library(), symbol), ctypes.c_void_p).value or 0  # noqa: E731
         block, out = np.zeros(1, GPU), np.zeros(OUT_WORDS, np.int64)
-        library = ProductLibrary(address, self.gpu.allocate(_WORKSPACE), _WORKSPACE, self.finalizers.append)
+        library = ProductLibrary(_address, self.gpu.allocate(_WORKSPACE), _WORKSPACE, self.finalizers.append)
         block["out"], block["products"], block["compute"] = out.ctypes.data, library.address, self.gpu.stream
         alpha, beta = self.argument(step.alpha), self.argument(step.beta)
         entry = launch_table.product_entry(step, library.product(step, alpha, beta))

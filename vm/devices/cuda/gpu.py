@@ -34,6 +34,7 @@ from ...runtime.state_layout import (
 )
 from .context_switch import enter, leave
 from .copies import begin_copy, close_ring, on_device, to_device
+from .cudnn.table import close_convolutions
 from .driver_calls import (
     EVENT_RECORD,
     EVENT_WAIT,
@@ -52,8 +53,8 @@ from .driver_calls import (
     drive_4,
 )
 from .events import acquire_timed_event, destroy_events, read_times, release_event
-from .gpu_layout import GRAPH_BYTES, PORTABLE, gpu_at
-from .graphs import flush, free_region
+from .gpu_layout import PORTABLE, gpu_at
+from .graphs import flush, forget_regions
 from .launches import launch
 from .matrix_products import clear_products
 
@@ -184,11 +185,11 @@ def begin_trace(gpu: int) -> int:
 def close(state: int, gpu: int) -> int:
     """Free the blocks and events of the GPU's record; Python closes streams, pool and context."""
     c = gpu_at(gpu)
-    for i in range(c.n_graphs):
-        free_region(gpu, c.graph_rows + GRAPH_BYTES * i)
-    c.n_graphs = 0
+    forget_regions(gpu)
     if c.products != 0:
         clear_products(gpu)
+    if c.convolutions != 0:
+        close_convolutions(gpu)
     if c.queue != 0:
         free(c.queue)
     c.queue = 0

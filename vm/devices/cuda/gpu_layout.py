@@ -65,6 +65,7 @@ GPU = np.dtype(
         ("ring_used", _WORD),
         ("ring_events", _WORD, (RING_PARTS,)),
         ("products", _WORD),  # the record PRODUCTS; 0 until a program multiplies
+        ("convolutions", _WORD),  # the record CONVOLUTIONS (see ``cudnn.layout``); 0 until a program convolves
         # times of a trace: pairs of events still to be read
         ("timed", _WORD),
         ("timed_words", _WORD),
@@ -118,8 +119,8 @@ MAX_TRIALS = 16
 (ENTRY_WORDS, ENTRY_KIND, ENTRY_FUNCTION, ENTRY_GRID, ENTRY_BLOCK, ENTRY_SHARED, ENTRY_N_ARGS, ENTRY_ARGS) = (
     0, 1, 2, 3, 6, 9, 10, 11,
 )  # fmt: skip
-#: A library call has the value of ``unless`` as its grid; a product the serial number of its row in the table of products.
-KERNEL_ENTRY, LIBRARY_ENTRY, PRODUCT_ENTRY, TURNS_ENTRY = range(4)
+#: A library call has the value of ``unless`` as its grid; a product, or a convolution, the serial number of its row in its table.
+KERNEL_ENTRY, LIBRARY_ENTRY, PRODUCT_ENTRY, TURNS_ENTRY, CONVOLUTION_ENTRY = range(5)
 #: Turns are no launch: their step has the number of all items and that of a turn in place of an entry's grid.
 TURNS_ITEMS, TURNS_PER = ENTRY_GRID, ENTRY_GRID + 1
 #: The arguments of a product's entry: those of ``cublasLtMatmul``, whose first matrix is b, and the bias (0: none).
@@ -137,10 +138,10 @@ PRODUCT_UNLESS, PRODUCT_RECORD, PRODUCT_SIZES, PRODUCT_ROW_AT, PRODUCT_ALIGNMENT
 #: ``shape_eval``: the word before them is about the steps, too), address of the first step with work for these sizes (0: none),
 #: number of workspaces, number of steps; then the slot of each workspace's bytes; then the steps.
 (PLAN_PROGRAM, PLAN_SLOTS, PLAN_FIRST, PLAN_N_SCRATCH, PLAN_N_STEPS, PLAN_BODY) = range(6)
-#: A step: words in all; of the next step with work the address (0: none), and of the next behind those that a product replaces
-#: or that turns repeat; number of these steps; place and number of the entry's words that are positive if the step has work;
-#: place of the entry; number of the entry's words of each kind that launches and sizes decide; then for each its place in the
-#: entry and its value.  The entry has all other words already.
+#: A step: words in all; of the next step with work the address (0: none), and of the next behind those that a product or a
+#: convolution replaces or that turns repeat; number of these steps; place and number of the entry's words that are positive if
+#: the step has work; place of the entry; number of the entry's words of each kind that launches and sizes decide; then for each
+#: its place in the entry and its value.  The entry has all other words already.
 (STEP_WORDS, STEP_NEXT, STEP_AFTER, STEP_INSTEAD, STEP_GATE, STEP_N_GATES, STEP_ENTRY) = range(7)
 (STEP_N_SIZES, STEP_N_DATA, STEP_N_SCRATCH, STEP_N_SITES, STEP_N_ITEMS, STEP_PATCHES) = range(7, 13)
 

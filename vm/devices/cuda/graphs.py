@@ -15,6 +15,7 @@ from ....ops.native.memory import alloc, clock_ns, copy_bytes, free, load_i64, n
 from ....ops.native.status import OK, OUT_OF_MEMORY
 from ...runtime.growable import grow
 from ...runtime.state_layout import state_at
+from .cudnn.calls import call_convolution
 from .driver_calls import (
     CAPTURE_BEGIN,
     CAPTURE_END,
@@ -34,6 +35,7 @@ from .driver_calls import (
 from .events import acquire_timed_event, begin_timing, elapsed_ns, release_timed_event
 from .gpu_layout import (
     CAPTURED,
+    CONVOLUTION_ENTRY,
     ENTRY_ARGS,
     ENTRY_BLOCK,
     ENTRY_FUNCTION,
@@ -96,6 +98,8 @@ def launch_entry(gpu: int, at: int) -> int:
     kind = load_i64(at + 8 * ENTRY_KIND)
     if kind == PRODUCT_ENTRY:
         return call_product(gpu, function, args)
+    if kind == CONVOLUTION_ENTRY:
+        return call_convolution(gpu, function, args)
     if kind == LIBRARY_ENTRY:
         return call_library(gpu, function, args, n)
     extra = c.out + 8
@@ -330,6 +334,16 @@ def free_region(gpu: int, row: int) -> None:
     g.entries = 0
     g.start_event = 0
     g.end_event = 0
+
+
+@native
+def forget_regions(gpu: int) -> None:
+    """Forget all regions, and free their graphs."""
+    c = gpu_at(gpu)
+    for i in range(c.n_graphs):
+        free_region(gpu, c.graph_rows + _ROW * i)
+    c.n_graphs = 0
+    c.last_region = 0
 
 
 @native

@@ -14,6 +14,7 @@ import numpy as np
 from ....ops.codegen.cuda.cuda_program import (
     Address,
     Argument,
+    Convolution,
     CudaSource,
     Data,
     Fault,
@@ -31,7 +32,18 @@ from ....ops.core.group import Group
 from ....shape_funcs.frozen_dataclass import frozen
 from ....shape_funcs.symbolic.dim import Dim, axis_size, const, dim
 from ....shape_funcs.symbolic.program import SIZE, Load, assemble
+from .cudnn.layout import (
+    CONVOLUTION_ALL,
+    CONVOLUTION_DATA,
+    CONVOLUTION_OUT,
+    CONVOLUTION_RECORD,
+    CONVOLUTION_SIZES,
+    CONVOLUTION_UNLESS,
+    CONVOLUTION_WEIGHT,
+    CONVOLUTION_WORDS,
+)
 from .gpu_layout import (
+    CONVOLUTION_ENTRY,
     ENTRY_ARGS,
     ENTRY_GRID,
     ENTRY_KIND,
@@ -70,13 +82,14 @@ class Plan:
 
 @frozen
 class Symbols:
-    """Lookups of addresses for a plan: kernels by name, library functions by name, handles by library, records of products; the
-    address of the fault word."""
+    """Lookups of addresses for a plan: kernels by name, library functions by name, handles by library, records of products and
+    of convolutions; the address of the fault word."""
 
     kernel: Callable[[str], int]
     library: Callable[[str], int]
     handle: Callable[[str], int]
     product: Callable[[MatrixProduct, int, int], int]
+    convolution: Callable[[Convolution], int]
     fault: int
 
 
@@ -101,6 +114,22 @@ def product_entry(step: MatrixProduct, record: int) -> tuple[Argument, ...]:
         **{PRODUCT_SIZES + k: Size(n) for k, n in enumerate(step.sizes)},
     }
     return tuple(given.get(k, _NOTHING) for k in range(PRODUCT_ALL))
+
+
+def convolution_entry(step: Convolution, record: int) -> tuple[Argument, ...]:
+    """The entry of a convolution and the words behind it; zeros where machine code stores the row of the table."""
+    given: dict[int, Argument] = {
+        ENTRY_WORDS: Word(CONVOLUTION_WORDS),
+        ENTRY_KIND: Word(CONVOLUTION_ENTRY),
+        ENTRY_N_ARGS: Word(CONVOLUTION_WORDS - ENTRY_ARGS),
+        CONVOLUTION_DATA: step.data,
+        CONVOLUTION_WEIGHT: step.weight,
+        CONVOLUTION_OUT: step.out,
+        CONVOLUTION_UNLESS: Size(step.unless),
+        CONVOLUTION_RECORD: Word(record),
+        **{CONVOLUTION_SIZES + k: Size(n) for k, n in enumerate(step.sizes)},
+    }
+    return tuple(given.get(k, _NOTHING) for k in range(CONVOLUTION_ALL))
 
 
 class _Encoder:
@@ -137,6 +166,8 @@ class _Encoder:
         if isinstance(step, MatrixProduct):
             alpha, beta = (self.constant(a) for a in (step.alpha, step.beta))
             return product_entry(step, self.symbols.product(step, alpha, beta))
+        if isinstance(step, Convolution):
+            return convolution_entry(step, self.symbols.convolution(step))
         if isinstance(step, Turns):
             return Word(ENTRY_ARGS), Word(TURNS_ENTRY), _NOTHING, Size(step.total), Size(step.per), *[_NOTHING] * 6
         assert len(step.args) <= MAX_LAUNCH_WORDS
@@ -175,6 +206,8 @@ class _Encoder:
         at = STEP_PATCHES + sum(map(len, patches))
         if isinstance(step, MatrixProduct):
             instead, gate = step.instead, (PRODUCT_UNLESS, 1)
+        elif isinstance(step, Convolution):
+            instead, gate = step.instead, (CONVOLUTION_UNLESS, 1)
         elif isinstance(step, Turns):
             instead, gate = step.n_steps, (TURNS_ITEMS, 2)
         else:

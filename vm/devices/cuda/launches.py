@@ -9,8 +9,11 @@ from ...runtime.event_trace import begin_kernel
 from ...runtime.heap import new_storage, release
 from ...runtime.shape_eval import load_slots, run_rows
 from ...runtime.state_layout import CUDA, PACKED_WORDS, TRACE_OFF, state_at
+from .cudnn.layout import CONVOLUTION_ROW_AT
+from .cudnn.table import launch_convolution
 from .events import begin_timing, drop_timing, end_timing
 from .gpu_layout import (
+    CONVOLUTION_ENTRY,
     ENTRY_KIND,
     PLAN_BODY,
     PLAN_FIRST,
@@ -49,19 +52,21 @@ _ASKED_END = 8
 
 
 @native
-def allocate_workspaces(state: int, gpu: int, plan: int) -> bool:
-    """Allocate the workspaces of a launch; False if there is no memory.  A workspace of no bytes is 0."""
+def allocate_workspaces(gpu: int, step: int, plan: int) -> bool:
+    """Allocate the workspaces of a step that the steps of this launch before it have not used; False if there is no memory.
+
+    Steps that are replaced allocate nothing.  A workspace of no bytes is 0.
+    """
     c = gpu_at(gpu)
-    n = load_i64(plan + 8 * PLAN_N_SCRATCH)
-    for i in range(n):
-        nbytes = load_i64(c.slots + 8 * load_i64(plan + 8 * (PLAN_BODY + i)))
-        storage = 0
-        if nbytes > 0:
-            storage = new_storage(state, nbytes, CUDA)
+    at = step + 8 * (STEP_PATCHES + 2 * (load_i64(step + 8 * STEP_N_SIZES) + load_i64(step + 8 * STEP_N_DATA)))
+    for i in range(load_i64(step + 8 * STEP_N_SCRATCH)):
+        number = load_i64(at + 16 * i + 8)
+        nbytes = load_i64(c.slots + 8 * load_i64(plan + 8 * (PLAN_BODY + number)))
+        if nbytes > 0 and load_i64(c.workspaces + 8 * number) == 0:
+            storage = new_storage(c.state, nbytes, CUDA)
             if storage == 0:
-                release_workspaces(state, gpu, i)
                 return False
-        store_i64(c.workspaces + 8 * i, storage)
+            store_i64(c.workspaces + 8 * number, storage)
     return True
 
 
@@ -72,6 +77,7 @@ def release_workspaces(state: int, gpu: int, n: int) -> None:
         storage = load_i64(gpu_at(gpu).workspaces + 8 * i)
         if storage != 0:
             release(state, storage)
+            store_i64(gpu_at(gpu).workspaces + 8 * i, 0)
 
 
 @native
@@ -100,17 +106,17 @@ def store_addresses(gpu: int, step: int, argv: int, pc: int) -> int:
 
 
 @native
-def launch_steps(state: int, gpu: int, plan: int, argv: int, pc: int) -> int:
+def launch_steps(gpu: int, plan: int, argv: int, pc: int) -> int:
     """Launch the steps of a packed function that have work; a status."""
     c = gpu_at(gpu)
     step = load_i64(plan + 8 * PLAN_FIRST)
     while step != 0:
         entry = step + 8 * load_i64(step + 8 * STEP_ENTRY)
         if load_i64(entry + 8 * ENTRY_KIND) == TURNS_ENTRY:
-            status = launch_turns(gpu, step, entry, argv, pc) + 0
+            status = launch_turns(gpu, step, entry, plan, argv, pc) + 0
             step = load_i64(step + 8 * STEP_AFTER)
         else:
-            status = launch_step(gpu, step, argv, pc) + 0
+            status = launch_step(gpu, step, plan, argv, pc) + 0
             step = c.next_step
         if status != 0:
             return status
@@ -118,7 +124,7 @@ def launch_steps(state: int, gpu: int, plan: int, argv: int, pc: int) -> int:
 
 
 @native
-def launch_turns(gpu: int, turns: int, entry: int, argv: int, pc: int) -> int:
+def launch_turns(gpu: int, turns: int, entry: int, plan: int, argv: int, pc: int) -> int:
     """Launch the steps that turns repeat; a status."""
     c = gpu_at(gpu)
     total, per, done = load_i64(entry + 8 * TURNS_ITEMS), load_i64(entry + 8 * TURNS_PER), 0
@@ -126,7 +132,7 @@ def launch_turns(gpu: int, turns: int, entry: int, argv: int, pc: int) -> int:
         c.first_item = min(done, total - per)
         step = load_i64(turns + 8 * STEP_NEXT)
         while step != load_i64(turns + 8 * STEP_AFTER):
-            status = launch_step(gpu, step, argv, pc) + 0
+            status = launch_step(gpu, step, plan, argv, pc) + 0
             if status != 0:
                 return status
             step = c.next_step
@@ -135,14 +141,20 @@ def launch_turns(gpu: int, turns: int, entry: int, argv: int, pc: int) -> int:
 
 
 @native
-def launch_step(gpu: int, step: int, argv: int, pc: int) -> int:
+def launch_step(gpu: int, step: int, plan: int, argv: int, pc: int) -> int:
     """Launch one step, and store the step that follows; a status."""
     c = gpu_at(gpu)
     c.next_step = load_i64(step + 8 * STEP_NEXT)
+    if load_i64(step + 8 * STEP_N_SCRATCH) != 0 and not allocate_workspaces(gpu, step, plan):
+        return OUT_OF_MEMORY
     entry = store_addresses(gpu, step, argv, pc)
-    if load_i64(entry + 8 * ENTRY_KIND) != PRODUCT_ENTRY:
+    kind = load_i64(entry + 8 * ENTRY_KIND)
+    if kind == PRODUCT_ENTRY:
+        status = launch_product(gpu, entry) + 0
+    elif kind == CONVOLUTION_ENTRY:
+        status = launch_convolution(gpu, entry) + 0
+    else:
         return issue_entry(gpu, entry)
-    status = launch_product(gpu, entry) + 0
     if status == NO_ALGORITHM:
         return OK
     c.next_step = load_i64(step + 8 * STEP_AFTER)
@@ -168,7 +180,7 @@ def prepare_steps(plan: int) -> None:
 
 @native
 def store_sizes(step: int, slots: int) -> bool:
-    """Store the sizes in a step's entry, where a product has no row of the table yet; False at once if it has no work."""
+    """Store the sizes in a step's entry, without a row of a table; False at once if it has no work."""
     entry = step + 8 * load_i64(step + 8 * STEP_ENTRY)
     gate, end = load_i64(step + 8 * STEP_GATE), load_i64(step + 8 * STEP_GATE) + load_i64(step + 8 * STEP_N_GATES)
     at = step + 8 * STEP_PATCHES
@@ -183,6 +195,8 @@ def store_sizes(step: int, slots: int) -> bool:
             return False
     if load_i64(entry + 8 * ENTRY_KIND) == PRODUCT_ENTRY:
         store_i64(entry + 8 * PRODUCT_ROW_AT, 0)
+    elif load_i64(entry + 8 * ENTRY_KIND) == CONVOLUTION_ENTRY:
+        store_i64(entry + 8 * CONVOLUTION_ROW_AT, 0)
     return True
 
 
@@ -237,13 +251,11 @@ def launch(state: int, gpu: int, packed: int, argv: int, n: int, n_outputs: int,
     status = evaluate_sizes(gpu, plan, argv) + 0
     if status != 0:
         return status
-    if not allocate_workspaces(state, gpu, plan):
-        return OUT_OF_MEMORY
     mark_written(gpu, argv, n, n_outputs)
     if s.tracing != TRACE_OFF:
         status = launch_traced(state, gpu, plan, packed, argv, n, pc) + 0
     else:
-        status = launch_steps(state, gpu, plan, argv, pc) + 0
+        status = launch_steps(gpu, plan, argv, pc) + 0
     release_workspaces(state, gpu, load_i64(plan + 8 * PLAN_N_SCRATCH))
     return status
 
@@ -256,7 +268,7 @@ def launch_traced(state: int, gpu: int, plan: int, packed: int, argv: int, n: in
     graphs = c.graphs
     c.graphs = 0
     start = begin_timing(gpu, c.compute) if row >= 0 else 0
-    status = launch_steps(state, gpu, plan, argv, pc) + 0
+    status = launch_steps(gpu, plan, argv, pc) + 0
     c.graphs = graphs
     if row >= 0:
         store_i64(s.trace + 8 * (row + _ASKED_END), clock_ns())

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import importlib.util
+import os
 import sys
 from typing import Any, Protocol
 
@@ -28,7 +30,7 @@ class Provider(Protocol):
         """The driver's library.  Raises NoCuda."""
 
     def library(self, name: str) -> ctypes.CDLL:
-        """A CUDA library such as ``cublas``.  Raises NoCuda."""
+        """A CUDA library such as ``cublas`` or ``cudnn``.  Raises NoCuda."""
 
     def on_stream(self, stream: int, ordinal: int) -> contextlib.AbstractContextManager[Any]:
         """Let the arrays' library work on a stream of the driver's on GPU ``ordinal`` inside the block."""
@@ -45,6 +47,8 @@ class Provider(Protocol):
 
 #: The driver's handle of the legacy default stream.
 DEFAULT_STREAM = 1
+#: The file of cuDNN, whose versions 9 have one interface.
+_CUDNN = "libcudnn.so.9"
 #: DLPack's number for CUDA devices.
 _DL_CUDA = 2
 
@@ -56,6 +60,8 @@ class CupyProvider:
         return load_library()
 
     def library(self, name: str) -> ctypes.CDLL:
+        if name == "cudnn":
+            return _cudnn(self.library("cublasLt"))
         # libraries installed with cupy match the driver and cupy; a toolkit of the system may have any version
         problems = []
         try:
@@ -108,6 +114,34 @@ class CupyProvider:
                 return int(self.xp.cuda.get_current_stream().ptr) or DEFAULT_STREAM
         described = getattr(value, "__cuda_array_interface__", None) or {}
         return int(described.get("stream") or DEFAULT_STREAM)
+
+
+def _cudnn(cublas_lt: ctypes.CDLL) -> ctypes.CDLL:
+    """cuDNN from the package nvidia-cudnn, else from the system.  Raises NoCuda.
+
+    Its engines load cuBLASLt by name, and end the process if there is none: only the cuDNN for the CUDA of the loaded cuBLASLt is
+    used.
+    """
+    problems = []
+    spec = importlib.util.find_spec("nvidia")
+    installed = [f"{folder}/cudnn/lib/{_CUDNN}" for folder in (spec.submodule_search_locations or ())] if spec else []
+    for file in (*filter(os.path.exists, installed), _CUDNN):
+        try:
+            library = ctypes.CDLL(file)
+        except OSError as error:
+            problems.append(str(error))
+            continue
+        wanted, found = (_cuda_major(f) for f in (library.cudnnGetCudartVersion, cublas_lt.cublasLtGetCudartVersion))
+        if wanted == found:
+            return library
+        problems.append(f"{file} is for CUDA {wanted}, and cuBLASLt for CUDA {found}")
+    raise NoCuda(f"cuDNN cannot be loaded ({'; '.join(problems)}); pip install 'relayvm[cudnn13]' or '[cudnn12]'")
+
+
+def _cuda_major(version: Any) -> int:
+    """The major version of CUDA, by a library's function for the whole number."""
+    version.restype = ctypes.c_size_t
+    return int(version()) // 1000
 
 
 #: The provider of all GPUs of this process.

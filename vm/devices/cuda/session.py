@@ -8,18 +8,23 @@ import functools
 import os
 import weakref
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from ....ops.codegen.cuda import cuda_source
-from ....ops.codegen.cuda.cuda_program import CudaSource, Launch, MatrixProduct
+from ....ops.codegen.cuda.cuda_program import Convolution, CudaSource, Launch, MatrixProduct
 from ....ops.core.group import Group
 from ....ops.native.cache import kernel_store
 from ....ops.native.jit import nvrtc
+from ....ops.strategy.choice import FORCED
+from ....ops.strategy.implementation import GPU as ON_GPU
+from ...bytecode.executable import PackedFunc
 from ...diagnostics.source import VMError
 from . import provider as providers
 from .cublas_lt import ProductLibrary
+from .cudnn.library import ConvolutionLibrary, report_missing
 from .device import FORKED, FORKED_HELP, FORKED_TEXT, CudaError, Device, device, library_function
 from .driver import NoCuda
 from .gpu import gpu
@@ -35,8 +40,8 @@ _NON_BLOCKING = 1
 _PORTABLE, _MAPPED = 1, 2
 _RELEASE_THRESHOLD = 4
 _KEEP_ALL = (1 << 63) - 1
-#: Workspace for cuBLAS and cuBLASLt, which work on one stream, in bytes, so that cuBLAS allocates nothing itself (the size that
-#: its guide recommends for the newest GPUs).
+#: Workspace for cuBLAS, cuBLASLt and cuDNN, which work on one stream, in bytes, so that cuBLAS allocates nothing itself (the size
+#: that its guide recommends for the newest GPUs).
 _WORKSPACE_BYTES = 32 << 20
 #: CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION: partial sums are not rounded to a 16-bit result before they are added.
 _FULL_SUMS = 16
@@ -74,6 +79,7 @@ class Session:
         self._handles: dict[str, int] = {}
         self._workspace = 0
         self._products: ProductLibrary | None = None
+        self._convolutions: ConvolutionLibrary | None = None
         self._finalizers: list[Callable[[], None]] = []
         self._plans: list[Plan] = []
         self._borrowed: list[Borrowed] = []
@@ -137,9 +143,13 @@ class Session:
         self._state = state
         _open.add(self)
 
-    def plans(self, groups: Iterable[Group]) -> list[int]:
-        """The address of the words of each group's launches."""
-        sources = [(group, cuda_source(group)) for group in groups]
+    def plans(self, packed: Iterable[PackedFunc]) -> list[int]:
+        """The address of the words of each packed function's launches.
+
+        Raises VMError if an implementation is forced whose library is missing.
+        """
+        with self.device.as_current():
+            sources = [(p.group, self._possible(cuda_source(p.group), p)) for p in packed]
         nvrtc.compile_all(
             [(s.text, self.device.architecture) for _, s in sources if s.text], [g.name for g, s in sources if s.text]
         )
@@ -153,7 +163,8 @@ class Session:
         launches = [s for s in source.steps if isinstance(s, Launch)]
         functions = self.device.functions(source.text, {s.entry: s.shared_bytes != 0 for s in launches}) if launches else {}
         find = functions.__getitem__
-        symbols = Symbols(find, self._library_function, self._handle, self._product, int(self.record["fault"]))
+        fault = int(self.record["fault"])
+        symbols = Symbols(find, self._library_function, self._handle, self._product, self._convolution, fault)
         made = plan(group, source, symbols)
         self._plans.append(made)
         return made.words.ctypes.data
@@ -196,6 +207,33 @@ class Session:
             )
             self.record["products"] = self._products.address
         return self._products.product(step, alpha, beta)
+
+    def _possible(self, source: CudaSource, packed: PackedFunc) -> CudaSource:
+        """The source without convolutions by cuDNN if the library is missing: the steps after them do their work."""
+        if not any(isinstance(step, Convolution) for step in source.steps):
+            return source
+        try:
+            self._convolution_library()
+        except NoCuda as error:
+            op, name = packed.group.nodes[0].op, packed.group.implementation
+            if packed.because == FORCED:
+                raise VMError(f"{op}: its implementation {name!r}, which is forced, cannot be used: {error}") from error
+            report_missing(op, packed.group.nodes[0].operator.kernels_on(ON_GPU)[-1].name, str(error))
+            return replace(source, steps=tuple(s for s in source.steps if not isinstance(s, Convolution)))
+        return source
+
+    def _convolution_library(self) -> ConvolutionLibrary:
+        """cuDNN on this session's stream, opened once.  Raises NoCuda."""
+        if self._convolutions is None:
+            find, stream = functools.partial(library_function, "cudnn"), int(self.record["compute"])
+            nbytes, on_close = _WORKSPACE_BYTES, self._finalizers.append
+            self._convolutions = ConvolutionLibrary(find, stream, self._new_workspace(), nbytes, on_close)
+            self.record["convolutions"] = self._convolutions.address
+        return self._convolutions
+
+    def _convolution(self, step: Convolution) -> int:
+        """The record of a convolution by cuDNN."""
+        return self._convolution_library().convolution(step)
 
     # ---- arrays of other libraries ---------------------------------------------------------------------------------------------
 
@@ -282,7 +320,9 @@ class Session:
         """The meaning of an error number of the GPU's record, in a sentence."""
         if number == FORKED:
             return FORKED_TEXT
-        return f"the GPU reports {f'cuBLAS status {-number}' if number < 0 else self._driver.describe(number)}"
+        if number < 0:  # the statuses of cuDNN have four digits
+            return f"the GPU reports {'cuDNN' if number <= -1000 else 'cuBLAS'} status {-number}"
+        return f"the GPU reports {self._driver.describe(number)}"
 
 
 def _cublas(function: str, *args: int) -> None:

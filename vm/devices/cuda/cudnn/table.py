@@ -1,0 +1,124 @@
+"""The table of cuDNN's plans, in machine code.
+
+The key of a row is the convolution, the sizes, and the lowest alignment of the addresses.  At the first meeting of a key the row
+gets a plan, and later launches execute it.  If the library has none, the row says so, and the steps after the convolution run.
+"""
+
+from __future__ import annotations
+
+from .....ops.native.memory import load_i64, native, store_i64
+from ..driver_calls import STREAM_WAIT, drive_1
+from ..gpu_layout import ENTRY_FUNCTION, ENTRY_GRID, gpu_at
+from ..graphs import flush, forget_regions, issue_entry
+from ..matrix_products import NO_ALGORITHM
+from .layout import (
+    CONVOLUTION_ALIGNMENT,
+    CONVOLUTION_DATA,
+    CONVOLUTION_OUT,
+    CONVOLUTION_PLAN,
+    CONVOLUTION_RECORD,
+    CONVOLUTION_ROW_AT,
+    CONVOLUTION_SIZES,
+    CONVOLUTION_WEIGHT,
+    N_SIZES,
+    PACK,
+    PACK_ROWS,
+    PLAN_ROW,
+    PLAN_ROWS,
+    convolutions_at,
+    pack_at,
+    plan_row_at,
+)
+from .plans import destroy, destroy_plan, make_plan
+
+_ROW = PLAN_ROW.itemsize
+assert PLAN_ROW.fields is not None
+_SIZES = PLAN_ROW.fields["sizes"][1]
+#: The greatest alignment that an engine needs, in bytes.
+_MOST_ALIGNED = 16
+_LOW = 0xFFFFFFFF
+_ODD = 0x9E3779B97F4A7C15 - (1 << 64)
+
+
+@native
+def launch_convolution(gpu: int, entry: int) -> int:
+    """Launch a convolution by its entry, with addresses and sizes; a status, or NO_ALGORITHM without a plan."""
+    bits = load_i64(entry + 8 * CONVOLUTION_DATA) | load_i64(entry + 8 * CONVOLUTION_WEIGHT)
+    bits |= load_i64(entry + 8 * CONVOLUTION_OUT) | _MOST_ALIGNED
+    alignment = bits & -bits
+    row = load_i64(entry + 8 * CONVOLUTION_ROW_AT)
+    is_kept = row != 0 and load_i64(entry + 8 * CONVOLUTION_ALIGNMENT) == alignment
+    if not is_kept or plan_row_at(row).serial != load_i64(entry + 8 * ENTRY_GRID):
+        row = find_plan(gpu, entry, alignment)
+        store_i64(entry + 8 * CONVOLUTION_ROW_AT, row)
+        store_i64(entry + 8 * CONVOLUTION_ALIGNMENT, alignment)
+        store_i64(entry + 8 * ENTRY_GRID, plan_row_at(row).serial)  # a later plan may get the same address
+        store_i64(entry + 8 * ENTRY_FUNCTION, convolutions_at(gpu_at(gpu).convolutions).execute)
+        store_i64(entry + 8 * CONVOLUTION_PLAN, plan_row_at(row).plan)
+    return issue_entry(gpu, entry) if plan_row_at(row).plan != 0 else NO_ALGORITHM
+
+
+@native
+def find_plan(gpu: int, entry: int, alignment: int) -> int:
+    """The row of a convolution, with a plan made at its first meeting."""
+    p, sizes = convolutions_at(gpu_at(gpu).convolutions), entry + 8 * CONVOLUTION_SIZES
+    convolution = load_i64(entry + 8 * CONVOLUTION_RECORD)
+    h = (convolution ^ alignment) * _ODD
+    for i in range(N_SIZES):
+        h = (h ^ load_i64(sizes + 8 * i)) * _ODD
+    h ^= (h >> 32) & _LOW
+    place = h & (PLAN_ROWS - 1)
+    while True:
+        row = p.rows + _ROW * place
+        r = plan_row_at(row)
+        if r.serial == 0:
+            break
+        if r.convolution == convolution and r.alignment == alignment:
+            i = 0
+            while i < N_SIZES and load_i64(row + _SIZES + 8 * i) == load_i64(sizes + 8 * i):
+                i += 1
+            if i == N_SIZES:
+                return row
+        place = (place + 1) & (PLAN_ROWS - 1)
+    if 2 * p.used >= PLAN_ROWS:
+        flush(gpu)  # an error is in the GPU's record; entries that are held back use plans
+        clear_plans(gpu)
+        row = p.rows + _ROW * (h & (PLAN_ROWS - 1))
+    r = plan_row_at(row)
+    p.used += 1
+    p.serial += 1
+    r.serial = p.serial
+    r.convolution = convolution
+    r.alignment = alignment
+    for i in range(N_SIZES):
+        store_i64(row + _SIZES + 8 * i, load_i64(sizes + 8 * i))
+    make_plan(gpu, row)
+    return row
+
+
+@native
+def clear_plans(gpu: int) -> None:
+    """Empty the table.  No entry that is held back may use a row.
+
+    A captured graph reads what its plans own: graphs are forgotten, and the GPU has run them before the plans are destroyed.
+    """
+    p = convolutions_at(gpu_at(gpu).convolutions)
+    forget_regions(gpu)
+    drive_1(gpu, STREAM_WAIT, gpu_at(gpu).compute)
+    for i in range(PLAN_ROWS):
+        row = p.rows + _ROW * i
+        if plan_row_at(row).serial != 0:
+            plan_row_at(row).serial = 0
+            destroy_plan(gpu, row)
+    p.used = 0
+
+
+@native
+def close_convolutions(gpu: int) -> None:
+    """Destroy plans and packs."""
+    p = convolutions_at(gpu_at(gpu).convolutions)
+    clear_plans(gpu)
+    for i in range(PACK_ROWS):
+        r = pack_at(p.packs + PACK.itemsize * i)
+        destroy(gpu, r.descriptor)
+        r.descriptor = 0
