@@ -1,8 +1,8 @@
 """Host cost of an operator on a GPU, without the driver: the machine runs on a driver and libraries whose functions do nothing.
 
 200 operators, not fused, each with its allocation; launched one by one, and compared and replayed as a graph.  Besides
-elementwise operators, products through the table of cuBLASLt and through cuBLAS, and convolutions by such products.  In the last
-case each launch has other sizes than the launch before, so its programs over sizes run.  All take turns.
+elementwise operators, products through the table of cuBLASLt and through cuBLAS, and convolutions by such products and through
+the table of cuDNN.  In the cases of new sizes each launch has other sizes than the launch before, so its programs over sizes run.  All take turns.
 Needs g++, no GPU.  The driver's own time comes on top: `make gpu` measures both together.
 
     python benchmarks/launch_overhead.py [--rounds N]
@@ -37,11 +37,16 @@ _BODIES = {
     "cuMemFreeAsync": "free((void*)a0);",
     "cuStreamEndCapture": "*(int64_t*)a1 = 1;",
     "cublasLtMatmulAlgoGetHeuristic": "memset((void*)a8, 0, 96); *(int32_t*)a9 = 1;",
+    "cudnnGetVersion": "return 92801;",
+    "cudnnBackendCreateDescriptor": "*(int64_t*)a1 = 1;",
+    # one result of the heuristics, no workspace
+    "cudnnBackendGetAttribute": "*(int64_t*)a4 = a1 == 202 || a1 == 402; if (a1 == 402) *(int64_t*)a5 = 0;",
     **dict.fromkeys(
         (
             "cuStreamCreate", "cuEventCreate", "cuMemPoolCreate", "cuDevicePrimaryCtxRetain", "cuModuleLoadData",
             "cuModuleGetFunction", "cuGraphInstantiateWithFlags", "cuDeviceTotalMem", "cublasCreate_v2", "cublasLtCreate",
             "cublasLtMatmulDescCreate", "cublasLtMatrixLayoutCreate", "cublasLtMatmulPreferenceCreate",
+            "cudnnCreate",
         ),
         "*(int64_t*)a0 = 1;",
     ),
@@ -55,7 +60,9 @@ _LIBRARIES = {
     "cublasLtMatmulDescCreate": 3, "cublasLtMatmulDescDestroy": 1, "cublasLtMatmulDescSetAttribute": 4,
     "cublasLtMatrixLayoutCreate": 5, "cublasLtMatrixLayoutDestroy": 1, "cublasLtMatrixLayoutSetAttribute": 4,
     "cublasLtMatmulPreferenceCreate": 1, "cublasLtMatmulPreferenceDestroy": 1, "cublasLtMatmulPreferenceSetAttribute": 4,
-    "cublasLtMatmulAlgoGetHeuristic": 10,
+    "cublasLtMatmulAlgoGetHeuristic": 10, "cudnnGetVersion": 0, "cudnnCreate": 1, "cudnnDestroy": 1, "cudnnSetStream": 2,
+    "cudnnBackendCreateDescriptor": 2, "cudnnBackendDestroyDescriptor": 1, "cudnnBackendFinalize": 1,
+    "cudnnBackendSetAttribute": 5, "cudnnBackendGetAttribute": 6, "cudnnBackendExecute": 3,
 }  # fmt: skip
 
 
@@ -92,15 +99,18 @@ class _NoCompiler:
 
 
 #: A convolution that narrows the picture; the sizes of its kernel are known.
-_NEW_SIZES = "convolution 1x3, new sizes"
+_NEW_SIZES = "convolution 1x3 by products, new sizes", "convolution 1x3 by cuDNN, new sizes"
+_BY_PRODUCTS = {"impl.nn.conv2d": "convolution"}
 #: Contestants: an operator on ``%y``, the shape of ``%y``, the shape of a second argument ``%w``, configuration.
 _CASES: dict[str, tuple[str, tuple[int, ...], tuple[int, ...], dict[str, str]]] = {
     "elementwise": ("nn.relu(%y)", (8,), (), {}),
     "product by cuBLASLt": ("nn.dense(%y, %w)", (8, 8), (8, 8), {}),
     "product by cuBLAS": ("nn.dense(%y, %w)", (8, 8), (8, 8), {"impl.nn.dense": "gemm"}),
-    "convolution 1x1": ("nn.conv2d(%y, %w)", (1, 8, 4, 4), (8, 8, 1, 1), {}),
-    "convolution 3x3": ("nn.conv2d(%y, %w, padding=[1, 1])", (1, 8, 4, 4), (8, 8, 3, 3), {}),
-    _NEW_SIZES: ("nn.conv2d(%y, %w)", (1, 8, 1, 2 * _OPERATORS + 1), (8, 8, 1, 3), {}),
+    "convolution 1x1 by a product": ("nn.conv2d(%y, %w)", (1, 8, 4, 4), (8, 8, 1, 1), _BY_PRODUCTS),
+    "convolution 3x3 by products": ("nn.conv2d(%y, %w, padding=[1, 1])", (1, 8, 4, 4), (8, 8, 3, 3), _BY_PRODUCTS),
+    "convolution 3x3 by cuDNN": ("nn.conv2d(%y, %w, padding=[1, 1])", (1, 8, 4, 4), (8, 8, 3, 3), {}),
+    _NEW_SIZES[0]: ("nn.conv2d(%y, %w)", (1, 8, 1, 2 * _OPERATORS + 1), (8, 8, 1, 3), _BY_PRODUCTS),
+    _NEW_SIZES[1]: ("nn.conv2d(%y, %w)", (1, 8, 1, 2 * _OPERATORS + 1), (8, 8, 1, 3), {}),
 }
 
 
@@ -111,7 +121,7 @@ class _Contestant:
         operator, *shapes, config = _CASES[case]
         chain = "".join(f"let %y{i} = {operator.replace('%y', f'%y{i - 1}')}; " for i in range(1, _OPERATORS + 1))
         sizes = [["?"] * len(s) for s in shapes]
-        if case == _NEW_SIZES:  # or the width would be a longer sum after each convolution
+        if case in _NEW_SIZES:  # or the width would be a longer sum after each convolution
             sizes[1] = list(map(str, shapes[1]))
         types = [f"Tensor[({', '.join(s)}), float32]" for s in sizes]
         params = "".join(f", %w: {type}" for s, type in zip(shapes[1:], types[1:], strict=True) if s)

@@ -44,6 +44,7 @@ class ConvolutionLibrary:
         nbytes: int,
         on_close: Callable[[Callable[[], None]], None],
     ) -> None:
+        version(find)
         self._find = find
         self._rows, self._packs = np.zeros(PLAN_ROWS, PLAN_ROW), np.zeros(PACK_ROWS, PACK)
         self._scratch, self._block = np.zeros(BLOCK_WORDS, np.int64), np.zeros(1, CONVOLUTIONS)
@@ -81,8 +82,8 @@ class ConvolutionLibrary:
 
 
 def version(find: Callable[[str], int]) -> str:
-    """The version of the library, as ``9.28.1``.  Raises NoCuda without the library, and for one that is too old."""
-    number = ctypes.CFUNCTYPE(ctypes.c_int64)(find("cudnnGetVersion"))()
+    """The version of the library, as ``9.28.1``.  Raises NoCuda if it is too old."""
+    number = ctypes.CFUNCTYPE(ctypes.c_size_t)(find("cudnnGetVersion"))()
     if number < _OLDEST:
         raise NoCuda(f"cuDNN 9 or newer is needed; this is {number // 1000}.{number % 1000 // 100}")
     return f"{number // 10000}.{number % 10000 // 100}.{number % 100}"
