@@ -16,7 +16,7 @@ SECONDS ?= 60
 GPU_PYTHON   ?=
 GPU_PACKAGES ?=
 GPU_ARGS     ?=
-GPU_NEEDS    := $(if $(GPU_PYTHON),,$(VENV)/stamp-test $(VENV)/stamp-cuda13)
+GPU_NEEDS    := $(if $(GPU_PYTHON),,$(VENV)/stamp-test $(VENV)/stamp-cudnn13)
 GPU_RUN      := $(if $(GPU_PYTHON),PYTHONPATH=$(CURDIR)/.types$(addprefix :,$(abspath $(GPU_PACKAGES)))$${PYTHONPATH:+:$$PYTHONPATH} $(GPU_PYTHON),$(PY))
 EGG_INFO     := -c 'import setuptools; setuptools.setup()' --quiet egg_info --egg-base .types
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib.metadata
 import os
 import platform
@@ -54,16 +55,18 @@ def _cache() -> dict[str, Any]:
 
 
 def _cuda() -> dict[str, Any]:
-    """GPUs, driver version and compiler of CUDA C; ``why``: one line for each that is missing."""
+    """GPUs, driver version, compiler of CUDA C and version of cuDNN; ``why``: one line for each that is missing."""
     from ...ops.native.jit import nvrtc
     from ...vm.devices.cuda import device
+    from ...vm.devices.cuda.cudnn.library import version
     from ...vm.devices.cuda.driver import NoCuda
 
-    found: dict[str, Any] = {"cards": [], "driver": None, "compiler": None, "why": []}
+    found: dict[str, Any] = {"cards": [], "driver": None, "compiler": None, "cudnn": None, "why": []}
     try:
         found["driver"] = device.driver().get("cuDriverGetVersion") & 0xFFFFFFFF
         gpus = [device.device(i) for i in range(device.count())]
         found["cards"] = [{"name": c.name, "architecture": c.architecture, "bytes": c.total_bytes} for c in gpus]
+        found["cudnn"] = version(functools.partial(device.library_function, "cudnn"))
     except NoCuda as error:
         found["why"].append(str(error))
     try:
@@ -76,7 +79,8 @@ def _cuda() -> dict[str, Any]:
 def _cuda_text(cuda: dict[str, Any]) -> str:
     gpus = [f"{n}: {c['name']} ({c['architecture']}, {c['bytes'] >> 20} MiB)" for n, c in enumerate(cuda["cards"])]
     version = f"driver for CUDA {cuda['driver'] // 1000}.{cuda['driver'] % 1000 // 10}" if cuda["driver"] else None
-    return "; ".join(filter(None, [*gpus, version, cuda["compiler"], *cuda["why"]]))
+    cudnn = f"cuDNN {cuda['cudnn']}" if cuda["cudnn"] else None
+    return "; ".join(filter(None, [*gpus, version, cuda["compiler"], cudnn, *cuda["why"]]))
 
 
 def environment_text(data: dict[str, Any]) -> str:

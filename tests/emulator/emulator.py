@@ -1,6 +1,6 @@
 """The emulated GPU: a CUDA driver library and a compiler of CUDA C, both for the host.
 
-``driver_path()`` stands in for libcuda (and for cuBLAS), ``compile`` for NVRTC: the emulated
+``driver_path()`` stands in for libcuda (and for cuBLAS and cuDNN), ``compile`` for NVRTC: the emulated
 ``cuModuleLoadData`` takes its result.  Both need g++; ``available()`` says whether there is one.
 
 With ``real.GPU`` set, ``library`` and ``compile`` belong to a real GPU, and the tests of kernels run there.
@@ -177,7 +177,7 @@ class Compiler:
 
 
 def library() -> Any:
-    """The driver and cuBLAS: functions by their symbols."""
+    """The driver, cuBLAS and cuDNN: functions by their symbols."""
     return _emulated() if real.gpu is None else real.gpu
 
 

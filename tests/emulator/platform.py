@@ -17,7 +17,7 @@ from . import emulator, proof
 
 
 class EmulatedProvider:
-    """The emulated driver, which is its own cuBLAS; numpy over its memory."""
+    """The emulated driver, which is its own cuBLAS and cuDNN; numpy over its memory."""
 
     def driver(self) -> ctypes.CDLL:
         return emulator.library()

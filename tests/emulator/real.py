@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import functools
 import os
@@ -11,6 +12,7 @@ from typing import Any
 from relayvm.ops.codegen.cuda.prelude import PRELUDE
 from relayvm.ops.native.jit import nvrtc
 from relayvm.vm.devices.cuda import device
+from relayvm.vm.devices.cuda.driver import NoCuda
 from relayvm.vm.devices.cuda.provider import CupyProvider
 
 #: See ``conftest``.
@@ -18,15 +20,18 @@ VARIABLE = "RELAYVM_EMULATED"
 
 
 class RealGpu:
-    """The driver, cuBLAS, cuBLASLt and NVRTC, called as the emulated ones are."""
+    """The driver, cuBLAS, cuBLASLt, cuDNN if it is installed, and NVRTC, called as the emulated ones are."""
 
     @functools.cached_property
     def _libraries(self) -> tuple[Any, ...]:
         provider = CupyProvider()
-        return provider.driver(), provider.library("cublas"), provider.library("cublasLt")
+        found = [provider.driver(), provider.library("cublas"), provider.library("cublasLt")]
+        with contextlib.suppress(NoCuda):
+            found.append(provider.library("cudnn"))
+        return tuple(found)
 
     def __getattr__(self, symbol: str) -> Any:
-        """A function of the driver, of cuBLAS or of cuBLASLt.  Raises AttributeError."""
+        """A function of the driver or of a library.  Raises AttributeError."""
         for library in self._libraries:
             if hasattr(library, symbol):
                 return getattr(library, symbol)

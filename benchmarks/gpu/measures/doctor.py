@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import functools
+
 from relayvm.ops.native.jit import nvrtc
+from relayvm.vm.devices.cuda.cudnn.library import version
 from relayvm.vm.devices.cuda.device import library_function
+from relayvm.vm.devices.cuda.driver import NoCuda
 
 from ..contest import contest
 from ..figures import Recorder, Spread
 from ..plain import Gpu
 from ..scale import Scale
 
-#: A property of cuBLAS's own version query: the whole number.
+#: A function of each library.
 _LIBRARIES = {"cublas": "cublasCreate_v2"}
 
 
@@ -19,18 +23,22 @@ def measure(record: Recorder, scale: Scale) -> None:
     gpu = Gpu(scale.copied_bytes)
     try:
         free, total = gpu.device.free_bytes()
-        version = gpu.device.driver.get("cuDriverGetVersion")
+        driver = gpu.device.driver.get("cuDriverGetVersion")
         record.facts(
             architecture=gpu.device.architecture,
             memory_bytes=total,
             free_bytes=free,
-            driver_cuda=f"{version // 1000}.{version % 1000 // 10}",
+            driver_cuda=f"{driver // 1000}.{driver % 1000 // 10}",
         )
         with record.task("NVRTC"):
             record.facts(nvrtc=nvrtc.compiler.version)
         for library, function in _LIBRARIES.items():
             with record.task(library):
                 record.facts(**{library: "found" if library_function(library, function) else "not found"})
+        try:
+            record.facts(cudnn=version(functools.partial(library_function, "cudnn")))
+        except NoCuda as error:  # convolutions take another implementation
+            record.facts(cudnn=str(error))
         copied = contest({"driver": gpu.copies()}, scale.rounds)["driver"]
         record.figure("copy on the GPU", "driver", "GB/s", rate(2 * gpu.nbytes, copied.whole_ns))
         idle = contest({"driver": gpu.launches()}, 20 * scale.rounds, calls=1)["driver"]

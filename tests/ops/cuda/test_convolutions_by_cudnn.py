@@ -21,6 +21,8 @@ from .on_gpu import Ran, group_of, run, source_of, steps_of
 
 if reason := emulator.available():
     pytest.skip(reason, allow_module_level=True)
+if not hasattr(emulator.library(), "cudnnCreate"):
+    pytest.skip("the GPU has no cuDNN", allow_module_level=True)
 
 CHANNELS_FIRST = ("NCHW", "OIHW")
 CHANNELS_LAST = ("NHWC", "OHWI")
