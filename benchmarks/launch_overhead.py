@@ -2,7 +2,8 @@
 
 200 operators, not fused, each with its allocation; launched one by one, and compared and replayed as a graph.  Besides
 elementwise operators, products through the table of cuBLASLt and through cuBLAS, and convolutions by such products and through
-the table of cuDNN.  In the cases of new sizes each launch has other sizes than the launch before, so its programs over sizes run.  All take turns.
+the table of cuDNN.  In the cases of new sizes each launch has other sizes than the launch before, so its programs over sizes run.
+All take turns.
 Needs g++, no GPU.  The driver's own time comes on top: `make gpu` measures both together.
 
     python benchmarks/launch_overhead.py [--rounds N]

@@ -1,4 +1,4 @@
-"""Convolutions of a machine by cuDNN: its tables of plans and packs, graphs, workspaces, convolutions without a plan or a library."""
+"""Convolutions of a machine by cuDNN: its tables of plans and packs, graphs, workspaces; without a plan or the library."""
 
 from __future__ import annotations
 
