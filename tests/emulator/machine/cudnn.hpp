@@ -207,36 +207,53 @@ inline std::vector<int64_t> spatial(const Descriptor& t, int attribute, size_t f
   return all;
 }
 
+// The elements of a tensor as they lie in memory.
+template <class T>
+std::vector<T> elements(uint64_t address, const Descriptor& t) {
+  cublas::Matrix from = {address, as_cublas(t.get(ELEMENT)), 0, 0, 0, 0};
+  std::vector<T> all(bytes_of(t) / uint64_t(element_bytes(t.get(ELEMENT))));
+  for (size_t i = 0; i < all.size(); ++i) all[i] = T(cublas::load(from, int64_t(i)));
+  return all;
+}
+
 template <class T>
 void convolve(const Run& run) {
   const Descriptor &x = run.forward->part(X), &w = run.forward->part(W), &y = run.forward->part(Y), &c = run.forward->part(CONV);
-  auto at = [](uint64_t address, const Descriptor& t) { return cublas::Matrix{address, as_cublas(t.get(ELEMENT)), 0, 0, 0, 0}; };
-  cublas::Matrix of_x = at(run.x, x), of_w = at(run.w, w), of_y = at(run.y, y);
+  std::vector<T> of_x = elements<T>(run.x, x), of_w = elements<T>(run.w, w);
+  cublas::Matrix of_y = {run.y, as_cublas(y.get(ELEMENT)), 0, 0, 0, 0};
   auto in = spatial(x, DIMS, 2, 1), window = spatial(w, DIMS, 2, 1), out = spatial(y, DIMS, 2, 1);
   auto sx = spatial(x, STEPS, 2, 0), sw = spatial(w, STEPS, 2, 0), sy = spatial(y, STEPS, 2, 0);
   auto stride = spatial(c, STRIDES, 0, 1), dilation = spatial(c, DILATIONS, 0, 1), before = spatial(c, BEFORE, 0, 0);
-  int64_t of_group = w.get(DIMS, 1), outputs = w.get(DIMS, 0), groups = x.get(DIMS, 1) / of_group;
-  for (int64_t b = 0; b < x.get(DIMS, 0); ++b)
-    for (int64_t k = 0; k < outputs; ++k)
-      for (int64_t place = 0; place < out[0] * out[1] * out[2]; ++place) {
-        int64_t to[3] = {place / out[2] / out[1], place / out[2] % out[1], place % out[2]};
-        T sum = run.is_inexact ? T(0.5) : T(0);
-        for (int64_t i = 0; i < of_group; ++i)
-          for (int64_t tap = 0; tap < window[0] * window[1] * window[2]; ++tap) {
-            int64_t t[3] = {tap / window[2] / window[1], tap / window[2] % window[1], tap % window[2]}, from[3];
-            bool inside = true;
-            for (int a = 0; a < 3; ++a) {
-              from[a] = to[a] * stride[a] + t[a] * dilation[a] - before[a];
-              inside = inside && from[a] >= 0 && from[a] < in[a];
-            }
-            if (!inside) continue;
-            int64_t channel = k / (outputs / groups) * of_group + i;
-            int64_t x_at = b * x.get(STEPS, 0) + channel * x.get(STEPS, 1) + from[0] * sx[0] + from[1] * sx[1] + from[2] * sx[2];
-            int64_t w_at = k * w.get(STEPS, 0) + i * w.get(STEPS, 1) + t[0] * sw[0] + t[1] * sw[1] + t[2] * sw[2];
-            sum += T(cublas::load(of_x, x_at)) * T(cublas::load(of_w, w_at));
-          }
-        cublas::store(of_y, b * y.get(STEPS, 0) + k * y.get(STEPS, 1) + to[0] * sy[0] + to[1] * sy[1] + to[2] * sy[2], double(sum));
+  int64_t of_group = w.get(DIMS, 1), outputs = w.get(DIMS, 0), batch = x.get(DIMS, 0), groups = x.get(DIMS, 1) / of_group;
+  int64_t x_channel = x.get(STEPS, 1), x_image = x.get(STEPS, 0), w_input = w.get(STEPS, 1), w_output = w.get(STEPS, 0);
+  std::vector<T> sums(size_t(batch * outputs));
+  for (int64_t place = 0; place < out[0] * out[1] * out[2]; ++place) {
+    int64_t to[3] = {place / out[2] / out[1], place / out[2] % out[1], place % out[2]}, from[3];
+    std::fill(sums.begin(), sums.end(), run.is_inexact ? T(0.5) : T(0));
+    for (int64_t tap = 0; tap < window[0] * window[1] * window[2]; ++tap) {
+      int64_t t[3] = {tap / window[2] / window[1], tap / window[2] % window[1], tap % window[2]};
+      bool inside = true;
+      for (int a = 0; a < 3; ++a) {
+        from[a] = to[a] * stride[a] + t[a] * dilation[a] - before[a];
+        inside = inside && from[a] >= 0 && from[a] < in[a];
       }
+      if (!inside) continue;
+      for (int64_t b = 0; b < batch; ++b)
+        for (int64_t k = 0; k < outputs; ++k) {
+          int64_t first = k / (outputs / groups) * of_group;
+          const T* a = of_x.data() + b * x_image + first * x_channel + from[0] * sx[0] + from[1] * sx[1] + from[2] * sx[2];
+          const T* v = of_w.data() + k * w_output + t[0] * sw[0] + t[1] * sw[1] + t[2] * sw[2];
+          T sum = sums[size_t(b * outputs + k)];
+          for (int64_t i = 0; i < of_group; ++i) sum += a[i * x_channel] * v[i * w_input];
+          sums[size_t(b * outputs + k)] = sum;
+        }
+    }
+    for (int64_t b = 0; b < batch; ++b)
+      for (int64_t k = 0; k < outputs; ++k) {
+        int64_t at = b * y.get(STEPS, 0) + k * y.get(STEPS, 1) + to[0] * sy[0] + to[1] * sy[1] + to[2] * sy[2];
+        cublas::store(of_y, at, double(sums[size_t(b * outputs + k)]));
+      }
+  }
 }
 
 inline void execute(const Run& run) {

@@ -15,9 +15,9 @@ from relayvm.ops.strategy.choice import candidates
 from relayvm.ops.strategy.implementation import GPU
 from relayvm.shape_funcs.defs.conv import data_layouts, kernel_layouts
 
-from ...emulator import emulator
-from ..images import test_conv as convolutions
-from .on_gpu import Ran, group_of, run, source_of, steps_of
+from ....emulator import emulator
+from ...images import test_conv as convolutions
+from ..on_gpu import Ran, group_of, run, source_of, steps_of
 
 if reason := emulator.available():
     pytest.skip(reason, allow_module_level=True)
