@@ -364,11 +364,13 @@ def test_a_forked_child_refuses_and_never_calls_the_driver() -> None:
     capsule = held[0].__dlpack__(stream=1, max_version=(1, 0))
     product = machine("def @main(%x: Tensor[(4, 4), float32]) { nn.dense(%x, %x) }", graphs="off")
     square = product.run(np.eye(4, dtype="f"))
+    convolution = machine("def @main(%x: Tensor[(1, 1, ?, ?), float32]) { nn.conv2d(%x, %x) }", graphs="off")
+    picture = convolution.run(np.ones((1, 1, 1, 1), "f"))
 
     def everything_goes() -> str:
-        nonlocal vm, capsule
+        nonlocal vm, capsule, product, square, convolution, picture
         held.clear()
-        del vm, capsule
+        del vm, capsule, product, square, convolution, picture
         gc.collect()
         return "gone"
 
@@ -378,6 +380,7 @@ def test_a_forked_child_refuses_and_never_calls_the_driver() -> None:
         lambda: vm.run([1.0, 1.0]),
         lambda: vm.run(held[0]),
         lambda: product.run(square),  # a library's function is called by its address
+        lambda: convolution.run(picture),
         lambda: held[0].numpy(),
         lambda: held[0].__dlpack__(stream=1, max_version=(1, 0)),
         lambda: VirtualMachine(exe),

@@ -39,7 +39,7 @@ API int cudnnCreate(void** out) {
 }
 
 API int cudnnDestroy(void* handle) {
-  Call call("cudnnDestroy", NOTHING);
+  Call call("cudnnDestroy", INITIALIZED);
   return driver().dnn.erase(uint64_t(handle)) ? cudnn::OK : cudnn::NOT_INITIALIZED;
 }
 
@@ -62,7 +62,7 @@ API int cudnnBackendCreateDescriptor(int kind, void** out) {
 }
 
 API int cudnnBackendDestroyDescriptor(void* handle) {
-  Call call("cudnnBackendDestroyDescriptor", NOTHING);
+  Call call("cudnnBackendDestroyDescriptor", INITIALIZED);  // a plan's code is the driver's
   return driver().backend.erase(uint64_t(handle)) ? cudnn::OK : cudnn::BAD_PARAM;
 }
 

@@ -7,6 +7,7 @@ gets a plan, and later launches execute it.  If the library has none, the row sa
 from __future__ import annotations
 
 from .....ops.native.memory import load_i64, native, store_i64
+from ..device import FORKED
 from ..driver_calls import STREAM_WAIT, drive_1
 from ..gpu_layout import ENTRY_FUNCTION, ENTRY_GRID, gpu_at
 from ..graphs import flush, forget_regions, issue_entry
@@ -115,7 +116,9 @@ def clear_plans(gpu: int) -> None:
 
 @native
 def close_convolutions(gpu: int) -> None:
-    """Destroy plans and packs."""
+    """Destroy plans and packs.  In a forked process nothing may call the driver, which a plan has loaded code with."""
+    if gpu_at(gpu).error == FORKED:
+        return
     p = convolutions_at(gpu_at(gpu).convolutions)
     clear_plans(gpu)
     for i in range(PACK_ROWS):
