@@ -21,8 +21,8 @@ from typing import Any, ClassVar, Union
 IntLike = Union["Dim", int]
 
 INT, SYM, POLY, ANY_DIM, RESULT, ELEMENT, AXIS = "int", "sym", "poly", "any", "result", "element", "axis"
-ADD, MUL, FLOORDIV, MOD, MIN, MAX, EQ, LT, WHERE, ARANGE, SCALED = (
-    "add", "mul", "floordiv", "mod", "min", "max", "eq", "lt", "where", "arange_length", "scaled",
+ADD, MUL, FLOORDIV, MOD, MIN, MAX, EQ, LT, WHERE, ARANGE, SCALED, DIVISION = (
+    "add", "mul", "floordiv", "mod", "min", "max", "eq", "lt", "where", "arange_length", "scaled", "division",
 )  # fmt: skip
 
 #: The leaves without a value at compile time.
@@ -53,6 +53,7 @@ class Dim:
     where        ``(condition, a, b)``
     arange_length  ``(start, stop, step)``, three *float64 bit patterns*: ``ceil((stop-start)/step)``, at least 0
     scaled       ``(size, factor)``: the product rounded down; the factor is a *float64 bit pattern*
+    division     ``(by, total)``: a word for divisions by multiplication (see ``division``), no size
     result       ``(bound, index)``: a size reported by the kernel, at most ``bound``
     element      ``(param, index)``: the value of an element of a primitive's parameter
     axis         ``(tensor, axis)``: the size of an axis of a primitive's tensor, for which no dim is known
@@ -357,6 +358,18 @@ def scaled(size: IntLike, factor: IntLike) -> Dim:
     return Dim(SCALED, size, factor) if const(size) is None else dim(_scaled(size.args[0], known))
 
 
+def division(by: IntLike, total: IntLike) -> Dim:
+    """The word for divisions of numbers from 0 to ``total - 1`` by the size ``by``: ``factor << 8 | is_wide << 7 | shift``.
+
+    The quotient of n is ``(n * factor // 2**bits + n) >> shift`` with 32 bits, and with 55 if the total is 2**31 or more
+    (Granlund and Montgomery, Division by Invariant Integers using Multiplication, 1994).  A total above 2**55 is too large.
+    """
+    by, total = dim(by), dim(total)
+    if const(by) is None or const(total) is None:
+        return Dim(DIVISION, by, total)
+    return dim(_division(by.args[0], total.args[0]))
+
+
 def product(values: Iterable[IntLike]) -> Dim:
     """The product of ``values``; 1 if there are none."""
     number, rest = 1, []
@@ -457,6 +470,19 @@ def _scaled(size: int, factor: int) -> int:
     return math.floor(product) if abs(product) < 4e18 else 2**63  # also for NaN: no valid size
 
 
+#: Bits of the factors of a narrow and of a wide division.
+NARROW, WIDE = 32, 55
+
+
+def _division(by: int, total: int) -> int:
+    if total > 2**WIDE:
+        return 2**63  # no int64: the users report an overflow
+    by = max(min(by, total), 1)  # all numbers are smaller than the total: their quotients are 0 for it, too
+    bits, shift = WIDE if total >= 2**31 else NARROW, (by - 1).bit_length()
+    factor = ((1 << bits) * ((1 << shift) - by)) // by + 1
+    return factor << 8 | (bits == WIDE) << 7 | shift
+
+
 #: Semantics of each operation on ints; a polynomial is evaluated with ``add`` and ``mul``.
 SCALAR: dict[str, Callable[..., int]] = {
     ADD: lambda a, b: a + b,
@@ -470,6 +496,7 @@ SCALAR: dict[str, Callable[..., int]] = {
     WHERE: lambda c, a, b: a if c else b,
     ARANGE: _arange_length,
     SCALED: _scaled,
+    DIVISION: _division,
 }
 
 #: Constructor of each operation: a simplified Dim from its args.
@@ -484,6 +511,7 @@ BUILD: dict[str, Callable[..., Dim]] = {
     WHERE: where,
     ARANGE: arange_length,
     SCALED: scaled,
+    DIVISION: division,
     RESULT: result_size,
 }
 
@@ -565,7 +593,7 @@ def _nonneg_of(d: Dim) -> bool:
             return is_nonneg(d.args[1])
         case "where":
             return is_nonneg(d.args[1]) and is_nonneg(d.args[2])
-        case "eq" | "lt" | "arange_length" | "result" | "axis" | "any":
+        case "eq" | "lt" | "arange_length" | "division" | "result" | "axis" | "any":
             return True
     return False
 

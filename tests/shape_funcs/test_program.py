@@ -25,9 +25,9 @@ def size(n: int) -> np.ndarray:
 
 
 def test_opcodes_are_pinned() -> None:
-    names = ("const", "add", "mul", "floordiv", "mod", "min", "max", "eq", "lt", "where", "arange_length", "scaled")
+    names = ("const", "add", "mul", "floordiv", "mod", "min", "max", "eq", "lt", "where", "arange_length", "scaled", "division")
     assert names == OPERATIONS
-    assert OPCODES["scaled"] == 11
+    assert OPCODES["division"] == 12
 
 
 def test_shared_parts_are_computed_once_and_unused_loads_left_out() -> None:
@@ -119,7 +119,7 @@ GOOD = assemble([(where(lt(N, 3), max_(N, M), N // 2), dim(4))], [Check(eq(N, M)
         ({"loads": ((0, 2, 0), (1, 0, 0))}, "load 0 has kind 2"),
         ({"loads": ((0, 0, 8), (1, 0, 0))}, "load 0 reads index 8"),
         ({"loads": ((0, 1, -1), (1, 0, 0))}, "load 0 reads index -1"),
-        ({"rows": ((12, 0, 0, 0),)}, "row 0 has opcode 12"),
+        ({"rows": ((13, 0, 0, 0),)}, "row 0 has opcode 13"),
         ({"rows": ((1, 0, 2, 0),)}, "row 0 reads a slot that does not come before it"),
         ({"rows": ((9, 0, 0, 2),)}, "row 0 reads a slot that does not come before it"),
         ({"rows": ((0, 2**63, 0, 0),)}, "row 0 does not fit int64"),

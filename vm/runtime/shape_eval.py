@@ -21,6 +21,7 @@ from ...ops.native.memory import (
     tensor,
 )
 from ...ops.native.status import INTERNAL, NOT_ON_HOST, OK, OUT_OF_MEMORY, SHAPE_CHECK, SIZE_OVERFLOW
+from ...shape_funcs.symbolic.dim import NARROW, WIDE
 from ...shape_funcs.symbolic.program import OPCODES
 from .heap import n_elements, vector
 from .state_layout import state_at
@@ -31,9 +32,12 @@ _FLOAT16, _BFLOAT16, _FLOAT32, _FLOAT64 = (DTYPES.index(name) for name in ("floa
 _INT8, _INT16, _INT32, _INT64 = (DTYPES.index(f"int{n}") for n in (8, 16, 32, 64))
 _UINT8, _UINT16, _UINT32, _UINT64, _BOOL = (DTYPES.index(n) for n in ("uint8", "uint16", "uint32", "uint64", "bool"))
 
-_CONST, _ADD, _MUL, _FLOORDIV, _MOD, _MIN, _MAX, _EQ, _LT, _WHERE, _ARANGE, _SCALED = (
+_CONST, _ADD, _MUL, _FLOORDIV, _MOD, _MIN, _MAX, _EQ, _LT, _WHERE, _ARANGE, _SCALED, _DIVISION = (
     OPCODES[name]
-    for name in ("const", "add", "mul", "floordiv", "mod", "min", "max", "eq", "lt", "where", "arange_length", "scaled")
+    for name in (
+        *("const", "add", "mul", "floordiv", "mod", "min", "max", "eq", "lt", "where", "arange_length", "scaled"),
+        "division",
+    )
 )
 _HALF = 1 << 31
 _LARGEST = (1 << 63) - 1
@@ -99,6 +103,26 @@ def scaled(size: int, factor: int) -> int:
     product = size * 1.0 * number
     whole = int(product)
     return whole - 1 if whole > product else whole
+
+
+@native
+def division(by: int, total: int) -> int:
+    """The word of ``dim.division``; ``total`` is at most 2**WIDE."""
+    by = max(min(by, total), 1)
+    shift = 0
+    while 1 << shift < by:
+        shift += 1
+    rest = (1 << shift) - by
+    if total < _HALF:
+        return ((rest << NARROW) // by + 1) << 8 | shift
+    factor = 0
+    for _ in range(WIDE):  # a long division: the dividend has more than 64 bits
+        rest *= 2
+        factor *= 2
+        if rest >= by:
+            rest -= by
+            factor += 1
+    return (factor + 1) << 8 | 128 | shift
 
 
 @native
@@ -185,6 +209,10 @@ def run_rows(program: int, slots: int) -> int:
             if scaled_overflows(a, b):
                 return SIZE_OVERFLOW
             r = scaled(a, b)
+        elif op == _DIVISION:
+            if b > 1 << WIDE:
+                return SIZE_OVERFLOW
+            r = division(a, b)
         store_i64(to, r)
         at += 32
         to += 8

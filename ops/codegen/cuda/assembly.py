@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ....shape_funcs.frozen_dataclass import frozen
-from ....shape_funcs.symbolic.dim import Dim, Shape, all_, const, dim, min_, not_, product, where
+from ....shape_funcs.symbolic.dim import Dim, Shape, all_, const, dim, division, min_, not_, product, where
 from ...core.tensor_types import HALVES, is_float
 from .cuda_program import (
     Argument,
@@ -38,6 +38,19 @@ class Parameter:
     argument: Argument
 
 
+#: The type of divisors, a text that precedes kernels with such parameters.
+DIVISOR = r"""
+// How an index is taken apart: by a word of the host's, multiplications and a shift (see dim.division).
+struct Divisor {
+  uint64 word;
+  DEVICE int64 quotient(int64 n) const {
+    const uint32 shift = uint32(word) & 63u;
+    if (uint32(word) & 128u) return int64((__umul64hi(uint64(n) << 1, word & ~uint64(255)) + uint64(n)) >> shift);
+    return int64((__umulhi(uint32(n), uint32(word >> 8)) + uint32(n)) >> shift);
+  }
+};
+"""
+
 Parameters = tuple[Parameter, ...]
 _FAULT: Parameters = (Parameter("void*", "fault", Fault()), Parameter("int64", "site", Site()))
 
@@ -46,6 +59,13 @@ def size(name: str, value: Dim | int) -> Parameter:
     """An int64 parameter."""
     known = const(value)
     return Parameter("int64", name, Size(value) if known is None else Word(known))
+
+
+def divisor(name: str, by: Dim | int, total: Dim | int) -> Parameter:
+    """A parameter whose ``quotient`` divides numbers below ``total`` by ``by`` (see ``DIVISOR``)."""
+    word = division(by, total)
+    known = const(word)
+    return Parameter("Divisor", name, Size(word) if known is None else Word(known))
 
 
 def reads(name: str, tensor: Operand) -> Parameter:

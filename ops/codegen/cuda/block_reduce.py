@@ -38,36 +38,32 @@ STATES = 128
 #: Device code that all reductions share.
 REDUCE = r"""
 template <bool VALUE> struct Known { static constexpr bool value = VALUE; };
+// The least power of two that is not below `count`; at most `most`, a power of two.
+DEVICE int power_of_two(int64 count, int most) {
+  return count >= most ? most : count <= 1 ? 1 : 1 << (32 - __clz(int(count) - 1));
+}
 // Who folds what in a block of 256: `ways` threads share a row, thread number `way` of them is this one.
 struct Tile {
   int ways, way, apart;  // apart: the distance from one of them to the next
   int64 rows, row;       // of the block; of these, this thread's
+  // `near` neighbouring threads share a row, a power of two
+  DEVICE explicit Tile(int near)
+      : ways(near), way(threadIdx.x & (near - 1)), apart(1), rows(256 / near), row(threadIdx.x / near) {}
   // for rows in registers: at most `held` elements a thread
-  DEVICE Tile(int64 length, int held) : ways(1), apart(1) {
-    while (ways < 256 && ways * held < length) ways *= 2;
-    rows = 256 / ways;
-    way = threadIdx.x % ways;
-    row = threadIdx.x / ways;
+  DEVICE Tile(int64 length, int held) : Tile(power_of_two((length + held - 1) / held, 256)) {}
+  DEVICE Tile(int64 all_rows, int64 length, bool side_by_side) : Tile(near_of(all_rows, length, side_by_side)) {
+    if (side_by_side) return;
+    // neighbouring threads have neighbouring rows
+    const int of_way = way, of_row = row;
+    apart = ways;
+    ways = rows;
+    rows = apart;
+    way = of_row;
+    row = of_way;
   }
-  DEVICE Tile(int64 all_rows, int64 length, bool side_by_side) {
-    if (side_by_side) {
-      ways = 1;
-      while (ways < 32 && ways * 8 < length) ways *= 2;
-      if (length > 2048 || (length > 256 && all_rows < 2048)) ways = 256;
-      apart = 1;
-      rows = 256 / ways;
-      way = threadIdx.x % ways;
-      row = threadIdx.x / ways;
-    } else {
-      int columns = 1;
-      while (columns < 32 && columns < all_rows) columns *= 2;
-      if (all_rows >= 262144) columns = 256;
-      ways = 256 / columns;
-      apart = columns;
-      rows = columns;
-      way = threadIdx.x / columns;
-      row = threadIdx.x % columns;
-    }
+  static DEVICE int near_of(int64 all_rows, int64 length, bool side_by_side) {
+    if (!side_by_side) return all_rows >= 262144 ? 256 : power_of_two(all_rows, 32);
+    return length > 2048 || (length > 256 && all_rows < 2048) ? 256 : power_of_two((length + 7) / 8, 32);
   }
 };
 
@@ -97,21 +93,6 @@ template <class Fold> DEVICE typename Fold::State join_ways(typename Fold::State
   state = all[threadIdx.x];
   __syncthreads();
   return state;
-}
-
-// load(at) of positions from `at` on, `step` from one to the next, and use(value, at) of each, in order.  BATCH loads are in
-// flight, without a branch between them, then half as many.
-template <int BATCH, class L, class U>
-DEVICE void in_batches(int64 at, int64 end, int64 step, const L& load, const U& use) {
-#pragma unroll 1
-  for (; at + (BATCH - 1) * step < end; at += BATCH * step) {
-    decltype(load(at)) some[BATCH];
-#pragma unroll
-    for (int k = 0; k < BATCH; ++k) some[k] = load(at + k * step);
-#pragma unroll
-    for (int k = 0; k < BATCH; ++k) use(some[k], at + k * step);
-  }
-  if constexpr (BATCH > 1) in_batches<BATCH / 2>(at, end, step, load, use);
 }
 
 template <class Fold, int BATCH, class E>
@@ -159,7 +140,9 @@ template <class Fold, int N> DEVICE void join_columns(typename Fold::State (&sta
 template <class Fold>
 DEVICE typename Fold::State fold_parts(const typename Fold::State* part, int64 parts, const Tile& tile) {
   typename Fold::State state = Fold::start();
-  for (int64 at = tile.way; at < parts; at += tile.ways) Fold::join(state, part[at]);
+  in_batches<4>(tile.way, parts, tile.ways, [&](int64 at) { return part[at]; }, [&](const auto& some, int64) {
+    Fold::join(state, some);
+  });
   return state;
 }
 """
@@ -253,6 +236,7 @@ class _Reduction:
         """Statements that fold all rows of a block, an element at a time or packs along a row."""
         return [
             f"const Tile tile(rows, length, {str(self.side_by_side).lower()});",
+            "#pragma unroll 1",
             "for (int64 base = blockIdx.x * tile.rows; base < rows; base += gridDim.x * tile.rows) {",
             "    const int64 row = base + tile.row;",
             f"    {struct}::State s = {struct}::start();",
@@ -279,6 +263,7 @@ class _Reduction:
         return [
             f"const bool aligned = {straight};",
             f"const Tile tile(rows / {width}, length, false);",
+            "#pragma unroll 1",
             f"for (int64 base = blockIdx.x * tile.rows; base < rows / {width}; base += gridDim.x * tile.rows) {{",
             f"    const int64 first = (base + tile.row) * {width};",
             f"    {struct}::State states[{width}];",
@@ -319,6 +304,7 @@ class _Reduction:
         lines = [
             f"const int64 rows = {all_rows}, length = {length};",
             "const Tile tile(rows, parts, true);",
+            "#pragma unroll 1",
             "for (int64 base = blockIdx.x * tile.rows; base < rows; base += gridDim.x * tile.rows) {",
             "    const int64 row = base + tile.row;",
             f"    {struct}::State s = {struct}::start();",

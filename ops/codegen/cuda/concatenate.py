@@ -12,7 +12,7 @@ from ...core.tensor_types import ITEMSIZE
 from ..loop_nest.expression import APPLY, AXIS, LOAD, SELECT
 from ..loop_nest.expression_text import indented
 from ..loop_nest.inlining import Nest
-from .assembly import Assembly, Parameter, size
+from .assembly import Assembly, Parameter, divisor, size
 from .cuda_nest import Kernel, launch
 from .cuda_program import Data
 from .vector_access import ACCESS
@@ -21,25 +21,22 @@ from .vector_access import ACCESS
 PARTS, MAX_BLOCKS, THREADS = 64, 4096, 256
 
 _COPY = r"""
-// `outer` runs of `run` elements; in the result a run begins every `apart` elements.
-template <class T> DEVICE void copy_runs(T* to, const T* from, int64 outer, int64 run, int64 apart) {
+// `outer` runs of `run` elements, the divisor `by_run`; in the result a run begins every `apart` elements.
+template <class T> DEVICE void copy_runs(T* to, const T* from, int64 outer, int64 run, Divisor by_run, int64 apart) {
   constexpr int N = 16 / sizeof(T);
   const int64 first = blockIdx.x * int64(blockDim.x) + threadIdx.x, stride = gridDim.x * int64(blockDim.x);
   const int64 total = outer * run;
   if (run % N == 0 && (outer <= 1 || apart % N == 0) && aligned16(to) && aligned16(from)) {
-    const Divisor divisor(run / N, total / N);
-    for (int64 at = first; at < total / N; at += stride) {
-      const int64 line = divisor.quotient(at);
-      store_pack(to + line * apart + (at * N - line * run), load_pack(from + at * N));
-    }
+    in_batches<2>(first * N, total, stride * N, [&](int64 at) { return load_pack(from + at); }, [&](const auto& pack, int64 at) {
+      const int64 line = by_run.quotient(at);
+      store_pack(to + line * apart + (at - line * run), pack);
+    });
     return;
   }
-  const Divisor divisor(run, total);
-#pragma unroll 4
-  for (int64 at = first; at < total; at += stride) {
-    const int64 line = divisor.quotient(at);
-    to[line * apart + (at - line * run)] = from[at];
-  }
+  in_batches<4>(first, total, stride, [&](int64 at) { return from[at]; }, [&](T value, int64 at) {
+    const int64 line = by_run.quotient(at);
+    to[line * apart + (at - line * run)] = value;
+  });
 }
 """
 
@@ -71,7 +68,8 @@ def _kernel(assembly: Assembly, group: Group, nest: Nest, name: str, parts: list
     kernel, position = Kernel(group), len(group.params) + group.results.index(nest.result)
     result, dtype, axis = kernel.array(position), group.values()[nest.result].dtype, parts[0].joined
     sizes = [kernel.launch_size(position, k) for k in range(len(nest.dims))]
-    kernel.pass_(size("outer", product(sizes[:axis])))
+    outer = product(sizes[:axis])
+    kernel.pass_(size("outer", outer))
     kernel.pass_(size("apart", product(sizes[axis:])))
     cases = []
     for number, part in enumerate(parts):
@@ -79,16 +77,19 @@ def _kernel(assembly: Assembly, group: Group, nest: Nest, name: str, parts: list
         run = product(own[axis:])
         kernel.pass_(Parameter(f"const {dtype}* __restrict__", f"from{number}", Data(part.param)))
         kernel.pass_(size(f"run{number}", run))
+        kernel.pass_(divisor(f"by_run{number}", run, outer * run))
         kernel.pass_(size(f"start{number}", start))
-        cases.append(f"case {number}: from = from{number}; run = run{number}; start = start{number}; break;")
+        own_values = " ".join(f"{name} = {name}{number};" for name in ("from", "run", "by_run", "start"))
+        cases.append(f"case {number}: {own_values} break;")
         start = start + run
     lines = [
         f"const {dtype}* from = nullptr;",
         "int64 run = 0, start = 0;",
+        "Divisor by_run = {0};",
         "switch (blockIdx.y) {",
         *indented(cases),
         "}",
-        f"copy_runs({result} + start, from, outer, run, apart);",
+        f"copy_runs({result} + start, from, outer, run, by_run, apart);",
     ]
     assembly.kernel(name, THREADS, kernel.parameters(""), "\n".join(indented(lines)))
     each = THREADS * ACCESS // ITEMSIZE[dtype]

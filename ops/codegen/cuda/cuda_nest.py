@@ -5,14 +5,25 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from ....shape_funcs.symbolic.dim import SYM, Dim, axis_size, const, product
+from ....shape_funcs.symbolic.dim import (
+    ELEMENT,
+    FLOORDIV,
+    MOD,
+    SYM,
+    Dim,
+    axis_size,
+    const,
+    postorder,
+    product,
+    substitute,
+)
 from ...core.group import Group
 from ...core.tensor_types import computed_in, is_float
 from ..loop_nest.expression_text import indented
 from ..loop_nest.linear_index import Lowered
 from ..loop_nest.size_prologue import Sizes
 from ..loop_nest.statements import KernelContext, Writer
-from .assembly import Assembly, Parameter, Parameters, size
+from .assembly import Assembly, Parameter, Parameters, divisor, size
 from .cuda_program import Data, Extent, Fault, Launch, Site
 from .cuda_text import CudaC
 from .vector_access import Packed
@@ -65,10 +76,20 @@ class Kernel(Sizes):
         return product(self.launch_size(position, axis) for axis in range(len(self.tensors[position].shape)))
 
     def known_at_launch(self, dims: Sequence[Dim]) -> Dim | None:
-        """The product of ``dims``, as known at launch; None if a dim is not the size of a tensor's axis."""
-        if not all(const(d) is not None or d in self._sizes for d in dims):
+        """The product of ``dims``, as known at launch; None if the host does not know a value that a dim is computed from."""
+        known = {d: self.launch_size(*place) for d, place in self._sizes.items()}
+        parts = postorder(dims, stop=known)
+        if any(d.op in (ELEMENT, SYM) and d not in known for d in parts):
             return None
-        return product(d if const(d) is not None else self.launch_size(*self._sizes[d]) for d in dims)
+        return product(substitute(d, known) for d in dims)
+
+    def size(self, dim: Dim) -> str:
+        """A size, or an expression over sizes and run-time values.  Divisions are the host's, where it knows their operands."""
+        if dim not in self._names and any(d.op in (FLOORDIV, MOD) for d in postorder([dim], stop=self._sizes)):
+            known = self.known_at_launch([dim])
+            if known is not None:
+                self._names[dim] = self.pass_(size(f"d{len(self._passed)}", known))
+        return super().size(dim)
 
     def element(self, position: int, number: int) -> str:
         wide = "float64" if is_float(self.tensors[position].dtype) else "int64"
@@ -81,17 +102,20 @@ class Kernel(Sizes):
             return "1"
         return names[0] if len(names) == 1 else self.once(("count", *names), "c", " * ".join(f"int64({n})" for n in names))
 
-    def divisor(self, extent: str, total: str) -> str:
-        """The divisor of numbers below ``total`` by ``extent``."""
-        name = f"q{sum(isinstance(w, tuple) and w[0] == 'divisor' for w in self._names)}"
-        if ("divisor", extent, total) not in self._names:
-            self._names["divisor", extent, total] = name
-            self.prologue.append(f"const Divisor {name}({extent}, {total});")
-        return self._names["divisor", extent, total]
+    def quotient(self, number: str, extent: Dim, all_extents: Sequence[Dim]) -> str:
+        """The quotient of a number below the product of ``all_extents`` by ``extent``."""
+        by, total = self.known_at_launch([extent]), self.known_at_launch(all_extents)
+        if by is None or total is None:
+            return f"floor_quotient({number}, {self.size(extent)})"
+        key = ("divisor", by, total)
+        if key not in self._names:
+            self._names[key] = f"q{sum(isinstance(what, tuple) and what[0] == 'divisor' for what in self._names)}"
+            self.pass_(divisor(self._names[key], by, total))
+        return f"{self._names[key]}.quotient({number})"
 
     def unravel_index(self, index: str, extents: Sequence[Dim], first: int = 0) -> list[str]:
         """Statements that split linear index ``index`` over ``extents`` into loop indices, numbered from ``first``."""
-        total, lines, rest = self.count(extents), list[str](), index
+        lines, rest = list[str](), index
         real = [k for k, d in enumerate(extents) if const(d) != 1]
         for k in reversed(range(len(extents))):
             if k not in real:
@@ -99,9 +123,8 @@ class Kernel(Sizes):
             elif k == real[0]:
                 lines.append(f"const int64 i{first + k} = {rest};")
             else:
-                divisor, extent = self.divisor(self.size(extents[k]), total), self.size(extents[k])
-                lines.append(f"const int64 r{first + k} = {divisor}.quotient({rest});")
-                lines.append(f"const int64 i{first + k} = {rest} - r{first + k} * {extent};")
+                lines.append(f"const int64 r{first + k} = {self.quotient(rest, extents[k], extents)};")
+                lines.append(f"const int64 i{first + k} = {rest} - r{first + k} * {self.size(extents[k])};")
                 rest = f"r{first + k}"
         return lines
 

@@ -125,21 +125,20 @@ DEVICE int64 length_of_range(float64 start, float64 stop, float64 step) {
   return length > 0 ? length : 0;
 }
 
-// How an index is taken apart.  Below 2^31 a division is a multiplication, and a shift (Granlund and Montgomery 1994).
-struct Divisor {
-  int64 by;
-  uint32 factor, shift;
-  DEVICE Divisor(int64 size, int64 total) : by(size > 0 ? size : 1), factor(0), shift(0) {
-    if (total >= int64(1) << 31 || by >= int64(1) << 31) return;
-    while (uint64(1) << shift < uint64(by)) ++shift;
-    factor = uint32((uint64(1) << 32) * ((uint64(1) << shift) - uint64(by)) / uint64(by) + 1);
+// load(at) of positions from `at` on, `step` from one to the next, and use(value, at) of each, in order.  BATCH loads are in
+// flight, without a branch between them, then half as many.  A compiler that unrolls a loop itself divides by the step before it.
+template <int BATCH, class L, class U>
+DEVICE void in_batches(int64 at, int64 end, int64 step, const L& load, const U& use) {
+#pragma unroll 1
+  for (; at + (BATCH - 1) * step < end; at += BATCH * step) {
+    decltype(load(at)) some[BATCH];
+#pragma unroll
+    for (int k = 0; k < BATCH; ++k) some[k] = load(at + k * step);
+#pragma unroll
+    for (int k = 0; k < BATCH; ++k) use(some[k], at + k * step);
   }
-  DEVICE int64 quotient(int64 n) const {
-    if (factor == 0) return n / by;
-    uint32 low = uint32(n);
-    return int64((uint32(uint64(low) * factor >> 32) + low) >> shift);
-  }
-};
+  if constexpr (BATCH > 1) in_batches<BATCH / 2>(at, end, step, load, use);
+}
 
 // Whether N elements, `distance` from one to the next, are one pack in memory.
 template <int N, class T> DEVICE bool is_straight(const T* from, int64 distance) {

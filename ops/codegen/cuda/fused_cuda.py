@@ -8,7 +8,7 @@ from ..loop_nest.expression_text import indented
 from ..loop_nest.inlining import Nest, nest_of
 from ..loop_nest.linear_index import Lowered, flat, general
 from ..loop_nest.row_passes import rows, uses_folds
-from .assembly import Assembly
+from .assembly import DIVISOR, Assembly
 from .block_reduce import add_reduction
 from .concatenate import join
 from .cuda_nest import Kernel, elements, function, launch, pack_type
@@ -34,8 +34,7 @@ DEVICE void store_packs(T* result, int64 total, const E& element, const P& pack)
 }
 template <class T, class E> DEVICE void store_each(T* result, int64 total, const E& element) {
   const int64 first = blockIdx.x * int64(blockDim.x) + threadIdx.x, stride = gridDim.x * int64(blockDim.x);
-#pragma unroll 2
-  for (int64 at = first; at < total; at += stride) result[at] = element(at);
+  in_batches<2>(first, total, stride, element, [&](T value, int64 at) { result[at] = value; });
 }
 """
 
@@ -46,7 +45,7 @@ def source(group: Group) -> CudaSource:
     Raises TooComplex if the operators should not have been fused.
     """
     assembly = Assembly()
-    assembly.text(FUNCTIONS)
+    assembly.text(DIVISOR, FUNCTIONS)
     for number, ref in enumerate(group.results):
         name = f"kernel{number}"
         row_plan = rows(group, ref, fold_dtype) if uses_folds(group, ref) else None

@@ -123,6 +123,7 @@ DEVICE Sum look_back(const Posts& posts, int64 part, int64 in_row, Sum own, Sum 
 
 _CLEAR = f"""
   int64 step = gridDim.x * int64({_CLEARING_THREADS});
+#pragma unroll 1
   for (int64 at = blockIdx.x * int64({_CLEARING_THREADS}) + threadIdx.x; at < words; at += step) posted[at] = 0;
 """
 

@@ -19,6 +19,11 @@ _RESOURCES = re.compile(r"^\s*Function (\w+):\s*\n\s*(.*)$", re.M)
 _RESOURCE = re.compile(r"(REG|STACK|SHARED|LOCAL):(\d+)")
 _WIDTHS = {"128": 128, "64": 64, "U16": 16, "S16": 16, "U8": 8, "S8": 8}
 _BRANCHES = ("BRA", "BRX", "JMP")
+#: Operations of a loop that does more than compute: accesses to memory, and what threads do together.
+_WORK = (
+    *("LD", "LDG", "LDS", "LDL", "ST", "STG", "STS", "STL", "ATOM", "ATOMG", "ATOMS", "RED"),
+    *("BAR", "SHFL", "VOTE", "MATCH", "WARPSYNC", "MEMBAR", "NANOSLEEP"),
+)
 #: Operations on float64 numbers.
 _DOUBLE = ("DADD", "DMUL", "DFMA", "DSETP", "DMMA")
 
@@ -87,6 +92,16 @@ class MachineCode:
     def doubles(self) -> int:
         """The number of operations on float64 numbers."""
         return named(self.instructions, _DOUBLE)
+
+    @property
+    def wide_divisions(self) -> int:
+        """The number of divisions of 64-bit integers: each begins with the divisor as a float, rounded up."""
+        return sum(i.name == "I2F" and {"U64", "RP"} <= set(i.opcode.split(".")) for i in self.instructions)
+
+    @property
+    def idle_loops(self) -> int:
+        """The number of inner loops without an access to memory, a barrier, or an exchange between threads."""
+        return sum(named(loop, _WORK) == 0 for loop in self.inner_loops())
 
     def occupancy(self, threads: int, limits: Limits) -> float:
         """The share of the threads of a multiprocessor that blocks of so many threads fill.

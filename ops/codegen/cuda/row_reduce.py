@@ -104,6 +104,7 @@ class _RowKernel:
         lines += self._store(kernel, lowered, result)
         lines = [
             "const Tile tile(rows, length, true);",
+            "#pragma unroll 1",
             "for (int64 base = blockIdx.x * tile.rows; base < rows; base += gridDim.x * tile.rows) {",
             "    const int64 row = base + tile.row;",
             *indented(lines),
@@ -144,9 +145,8 @@ class _RowKernel:
         if self.plan.per_row:
             return ["if (row < rows && tile.way == 0) {", *indented([*lines, f"{result}[row] = element(0);"]), "}"]
         lines += [
-            "#pragma unroll 4",
-            "for (int64 at = tile.way; at < length; at += tile.ways) {",
-            f"    {result}[row * length + at] = element(at);",
-            "}",
+            "in_batches<4>(tile.way, length, tile.ways, element, [&](auto value, int64 at) {",
+            f"    {result}[row * length + at] = value;",
+            "});",
         ]
         return ["if (row < rows) {", *indented(lines), "}"]

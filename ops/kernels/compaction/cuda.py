@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from ....shape_funcs.frozen_dataclass import frozen
 from ....shape_funcs.symbolic.dim import Dim, lt, max_
-from ...codegen.cuda.assembly import Assembly, Parameter, blocks, size
+from ...codegen.cuda.assembly import DIVISOR, Assembly, Parameter, blocks, divisor, size
 from ...codegen.cuda.look_back import add_look_back
 
 _THREADS = 256
@@ -57,7 +57,7 @@ _SELECT = r"""
   const int64 parts = length > {part} ? (length + {part} - 1) / {part} : 1;
   for (int64 work = blockIdx.x; work < rows * parts; work += gridDim.x) {{
     int64 numbered = parts > 1 ? next_part(posted) : work;
-    int64 row = numbered / parts, in_row = numbered % parts, start = in_row * {part};
+    int64 row = by_parts.quotient(numbered), in_row = numbered - row * parts, start = in_row * {part};
     uint32 wanted[{packs}];
     uint64 counts = 0;
 #pragma unroll
@@ -129,11 +129,12 @@ def add_compaction(assembly: Assembly, compaction: Compaction) -> None:
     packs = min(_PACKS, max(1, _ELEMENTS // width))
     part = _THREADS * packs * width
     kind = f"Choice_{compaction.name}"
-    assembly.text(_choice(compaction, kind, width))
-    all_parts = compaction.rows * max_((compaction.length + (part - 1)) // part, 1)
+    assembly.text(DIVISOR, _choice(compaction, kind, width))
+    of_row = max_((compaction.length + (part - 1)) // part, 1)
+    all_parts = compaction.rows * of_row
     posted = add_look_back(assembly, f"clear_{compaction.name}", all_parts, lt(part, compaction.length), 0)
     names = {p.name for p in compaction.fields}
-    own = (size("rows", compaction.rows), size("length", compaction.length), *posted)
+    own = (size("rows", compaction.rows), size("length", compaction.length), *posted, divisor("by_parts", of_row, all_parts))
     parameters = (*compaction.fields, *(p for p in own if p.name not in names))
     numbers = {"part": part, "packs": packs, "threads": _THREADS, "width": width, "warps": _THREADS // 32}
     body = _SELECT.format(**numbers, visits=_visits(compaction, numbers))

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ....shape_funcs.symbolic.dim import Dim, all_, const, dim, eq, lt, max_, min_, not_, where
-from ...codegen.cuda.assembly import Assembly, Parameter, around, blocks, element, reads, size, writes
+from ...codegen.cuda.assembly import DIVISOR, Assembly, Parameter, around, blocks, divisor, element, reads, size, writes
 from ...codegen.cuda.casts import NUMBER, converted
 from ...codegen.cuda.cuda_program import CudaSource, OpaqueCall, Operand
 from ...codegen.cuda.look_back import add_look_back
@@ -58,7 +58,7 @@ _SCAN_ROWS = """
   int64 parts = (length + {part} - 1) / {part};
   for (int64 work = blockIdx.x; work < outer * parts; work += gridDim.x) {{
     int64 number = parts > 1 ? next_part(posted) : work;
-    int64 row = number / parts * length, in_row = number % parts, start = in_row * {part};
+    int64 line = by_parts.quotient(number), row = line * length, in_row = number - line * parts, start = in_row * {part};
     const bool aligned = length >= {width} && {aligned};
     Pack<{dtype}, {width}> packs[{packs}];
     Sum before[{packs}];
@@ -112,10 +112,10 @@ _SCAN_ROWS = """
 """
 
 _SUM_COLUMNS = """
-  int64 parts = (length + section - 1) / section;
   int64 all = outer * parts * inner, step = gridDim.x * int64({threads});
   for (int64 work = blockIdx.x * int64({threads}) + threadIdx.x; work < all; work += step) {{
-    int64 column = work % inner, start = work / inner % parts * section, row = work / inner / parts;
+    int64 in_order = by_inner.quotient(work), column = work - in_order * inner;
+    int64 row = by_parts.quotient(in_order), start = (in_order - row * parts) * section;
     int64 end = start + section < length ? start + section : length;
     Sum sum = START;
     for (int64 at = start; at < end; ++at) sum = Join()(sum, summand(data_at(data, (row * length + at) * inner + column)));
@@ -124,9 +124,9 @@ _SUM_COLUMNS = """
 """
 
 _ADD_UP_COLUMNS = """
-  int64 parts = (length + section - 1) / section, step = gridDim.x * int64({threads});
+  int64 step = gridDim.x * int64({threads});
   for (int64 work = blockIdx.x * int64({threads}) + threadIdx.x; work < outer * inner; work += step) {{
-    int64 column = work % inner, row = work / inner;
+    int64 row = by_inner.quotient(work), column = work - row * inner;
     Sum before = START;
     for (int64 part = 0; part < parts; ++part) {{
       Sum* place = sums + (row * parts + part) * inner + column;
@@ -138,10 +138,10 @@ _ADD_UP_COLUMNS = """
 """
 
 _SCAN_COLUMNS = """
-  int64 parts = (length + section - 1) / section;
   int64 all = outer * parts * inner, step = gridDim.x * int64({threads});
   for (int64 work = blockIdx.x * int64({threads}) + threadIdx.x; work < all; work += step) {{
-    int64 column = work % inner, start = work / inner % parts * section, row = work / inner / parts;
+    int64 in_order = by_inner.quotient(work), column = work - in_order * inner;
+    int64 row = by_parts.quotient(in_order), start = (in_order - row * parts) * section;
     int64 end = start + section < length ? start + section : length;
     Sum sum = parts > 1 ? sums[work] : START;
     for (int64 at = start; at < end; ++at) {{
@@ -171,6 +171,7 @@ class _Scan:
         value = converted("number(element)", computed_in(data), computed_in(out))
         self.assembly.text(
             NUMBER,
+            DIVISOR,
             element("data_at", self.data),
             f"typedef {self.sum_type} Sum;\ntypedef {join} Join;\nconst Sum START = {start};\n"
             f"DEVICE Sum summand({data} element) {{ return Sum({value}); }}\n"
@@ -180,23 +181,28 @@ class _Scan:
 
     def rows(self) -> None:
         """Add the kernels for the last axis."""
-        parts = self.outer * ((self.length + (self.part - 1)) // self.part)
+        of_row = (self.length + (self.part - 1)) // self.part
+        parts = self.outer * of_row
         used = eq(self.inner, 1)
         cut = all_(used, lt(self.part, self.length))
         sums = ITEMSIZE[self.sum_type] if ITEMSIZE[self.sum_type] > 4 else 0
         posted = add_look_back(self.assembly, "clear_parts", parts, cut, sums)
-        self.add("scan_rows", _SCAN_ROWS, (*self.parameters(), *posted), where(used, blocks(parts), 0))
+        parameters = (*self.parameters(), *posted, divisor("by_parts", of_row, parts))
+        self.add("scan_rows", _SCAN_ROWS, parameters, where(used, blocks(parts), 0))
 
     def columns(self) -> None:
         """Add the kernels for an axis that is not the last."""
         columns = self.outer * self.inner
         wanted = min_(max_(dim(COLUMN_THREADS) // columns, 1), COLUMN_PARTS)
         section = max_((self.length + (wanted - 1)) // wanted, 16)
-        parts = columns * ((self.length + (section - 1)) // section)
+        of_column = (self.length + (section - 1)) // section
+        parts = columns * of_column
         used = not_(eq(self.inner, 1))
         cut = all_(used, lt(section, self.length))
         room = self.assembly.scratch(where(cut, parts * ITEMSIZE[self.sum_type], 0))
-        parameters = (*self.parameters(), Parameter("Sum*", "sums", room), size("section", section))
+        divisors = divisor("by_inner", self.inner, parts), divisor("by_parts", of_column, self.outer * of_column)
+        sizes = size("section", section), size("parts", of_column)
+        parameters = (*self.parameters(), Parameter("Sum*", "sums", room), *sizes, *divisors)
         self.add("sum_columns", _SUM_COLUMNS, parameters, where(cut, blocks(parts, THREADS), 0))
         self.add("add_up_columns", _ADD_UP_COLUMNS, parameters, where(cut, blocks(columns, THREADS), 0))
         self.add("scan_columns", _SCAN_COLUMNS, parameters, where(used, blocks(parts, THREADS), 0))

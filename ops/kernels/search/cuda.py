@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ....shape_funcs.symbolic.dim import dim, product
-from ...codegen.cuda.assembly import Assembly, Parameter, blocks, element, reads, size, writes
+from ...codegen.cuda.assembly import Assembly, Parameter, blocks, divisor, element, reads, size, writes
 from ...codegen.cuda.casts import NUMBER, converted
 from ...codegen.cuda.cuda_program import CudaSource, Data, OpaqueCall, Operand
 from ...codegen.cuda.vector_access import ACCESS
@@ -27,21 +27,19 @@ def argwhere(call: OpaqueCall) -> CudaSource:
     """The index of each element that is not 0, in row-major order."""
     data, (out,) = call.inputs[0], call.results
     rank, length = len(data.shape), product(data.shape)
-    index = [f"to[{axis}] = int32(rest % d{axis}); rest /= d{axis};" for axis in range(rank - 1, 0, -1)]
-    if rank:
-        index.append("to[0] = int32(rest);")
-    visit = f"""
-    int32* to = out + number * {rank};
-    auto write = [&](auto rest) {{ {" ".join(index)} }};
-    // dividing 64-bit numbers is slow
-    if (length <= 0xffffffffll) write(uint32(at));
-    else write(at);"""
+    visit, rest = [f"int32* to = out + number * {rank};"], "at"
+    for axis in range(rank - 1, 0, -1):
+        visit.append(f"const int64 r{axis} = by_d{axis}.quotient({rest});")
+        visit.append(f"to[{axis}] = int32({rest} - r{axis} * d{axis});")
+        rest = f"r{axis}"
+    visit.append(f"to[0] = int32({rest});")
     dims = [size(f"d{axis}", data.shape[axis]) for axis in range(1, rank)]
+    dims += [divisor(f"by_d{axis}", data.shape[axis], length) for axis in range(1, rank)]
     compaction = Compaction(
         "elements",
         (reads("data", data), writes("out", out), _counts(call), size("length", length), *dims),
         wanted="    return number(data_at(data, at)) != 0;",
-        visit=visit if rank else "",
+        visit="\n".join(f"    {line}" for line in visit) if rank else "",
         total="    sizes[0] = count;",
         rows=dim(1),
         length=length,

@@ -12,7 +12,7 @@ import math
 from string import Template
 
 from ....shape_funcs.symbolic.dim import all_, const, eq, le, lt, not_, where
-from ...codegen.cuda.assembly import Assembly, around, blocks, literal, reads, size, writes
+from ...codegen.cuda.assembly import DIVISOR, Assembly, around, blocks, divisor, literal, reads, size, writes
 from ...codegen.cuda.casts import NUMBER, converted
 from ...codegen.cuda.cuda_program import CudaSource, OpaqueCall
 from ...core.tensor_types import ITEMSIZE, computed_in
@@ -189,7 +189,7 @@ _COLUMNS = Template("""
   int lane = threadIdx.x & 31, share = threadIdx.x >> 5;
   int64 columns = outer * inner;
   for (int64 start = blockIdx.x * int64(32); start < columns; start += gridDim.x * int64(32)) {
-    int64 column = start + lane, before = column / inner * length * inner + column % inner;
+    int64 column = start + lane, before = column + by_inner.quotient(column) * (length - 1) * inner;
     Seen seen = {LOWEST, Number(0)};
     if (column < columns) {
       for (int64 at = share; at < length; at += $sharing) {
@@ -229,7 +229,7 @@ def _source(call: OpaqueCall, kept: str, power: str, settled: str, outcome: str)
         outcome=converted(f"({outcome})", number, data.dtype),
     )
     assembly = Assembly()
-    assembly.text(NUMBER, functions, _HELD, _SEEN)
+    assembly.text(NUMBER, DIVISOR, functions, _HELD, _SEEN)
     tensors = (reads("data", data), writes("out", out))
     is_row, is_short, is_held = eq(inner, 1), le(length, WARP_ROW), le(length, BLOCK_ROW)
     rows = (*tensors, size("rows", outer), size("length", length))
@@ -242,7 +242,12 @@ def _source(call: OpaqueCall, kept: str, power: str, settled: str, outcome: str)
         assembly.kernel(name, threads, rows, text, resident if ITEMSIZE[data.dtype] <= 4 else 1)
         assembly.launch(name, where(used, blocks(outer, per_block), 0))
     if const(inner) != 1:
-        sizes = (size("outer", outer), size("length", length), size("inner", inner))
+        sizes = (
+            size("outer", outer),
+            size("length", length),
+            size("inner", inner),
+            divisor("by_inner", inner, outer * inner + 31),
+        )
         assembly.kernel("columns", WARP_THREADS, (*tensors, *sizes), _COLUMNS.substitute(sharing=SHARING))
         assembly.launch("columns", where(is_row, 0, blocks(outer * inner, 32)))
     return assembly.source()

@@ -1,4 +1,4 @@
-"""Machine code of generated kernels: no spills.  Loads, divisions and passes are counted in runs (see ``test_roofline``)."""
+"""Machine code of generated kernels: no spills, no divisions of 64 bits.  Loads are counted in runs (``test_roofline``)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from relayvm.ops.native.jit import disassembler, nvrtc
 
 from ...emulator import proof
 
-PARAMS = "%x: Tensor[(?, ?n), {0}], %w: Tensor[(?n,), {0}]"
+PARAMS = "%x: Tensor[(?, ?n), {0}], %w: Tensor[(?n,), {0}], %p: Tensor[(?, ?, ?, ?), {0}], %q: Tensor[(?, 1, ?, 1), {0}]"
 #: By family: the body of a program over ``PARAMS``.
 PROGRAMS = {
     "elementwise": "tanh(exp(%x))",
@@ -27,6 +27,15 @@ PROGRAMS = {
     "cumsum": "cumsum(%x, axis=1)",
     "softmax": "nn.softmax(%x)",
     "layernorm": "nn.layer_norm(%x, %w, %w)",
+    "broadcast": "%p * %q",
+    "sum of two axes": "sum(%p, axis=[0, 2])",
+    "transpose of planes": "transpose(%p, axes=[0, 2, 3, 1])",
+    "reverse": "reverse(%p, axis=1)",
+    "concatenate": "concatenate((%p, %p), axis=2)",
+    "upsampling": "nn.upsampling(%p, scale_h=2f, scale_w=2f)",
+    "cumsum of columns": "cumsum(%p, axis=2)",
+    "softmax of columns": "nn.softmax(%p, axis=1)",
+    "argwhere": "argwhere(%x)",
 }
 
 
@@ -50,3 +59,35 @@ def test_no_register_is_spilled(family: str, dtype: str) -> None:
     found = kernels(PROGRAMS[family], dtype)
     assert found
     assert {k.kernel: k.spills for k in found if k.spills} == {}
+
+
+@pytest.mark.parametrize("family", PROGRAMS)
+def test_no_thread_divides_numbers_of_64_bits(family: str) -> None:
+    found = kernels(PROGRAMS[family], "float32")
+    assert {k.kernel: k.wide_divisions for k in found if k.wide_divisions} == {}
+
+
+@pytest.mark.parametrize("family", sorted(set(PROGRAMS) - {"layernorm"}))  # its rows are all looked at before the first is read
+def test_no_loop_only_computes(family: str) -> None:
+    found = kernels(PROGRAMS[family], "float32")
+    assert {k.kernel: k.idle_loops for k in found if k.idle_loops} == {}
+
+
+def test_divisions_and_idle_loops_are_found() -> None:
+    text = """extern "C" __global__ void __launch_bounds__(32) {0}(int64* out, int64 n, int64 by) {{
+      {1}
+    }}
+    """
+    bodies = {
+        "signed_division": "out[threadIdx.x] = n / by;",
+        "unsigned_rest": "out[threadIdx.x] = int64(uint64(n) % uint64(by));",
+        "loop": "int64 shift = 0; while (int64(1) << shift < n) ++shift; out[threadIdx.x] = shift;",
+        "neither": "#pragma unroll 1\nfor (int64 at = threadIdx.x; at < n; at += by) out[at] = int64(uint32(n) / uint32(by));",
+    }
+    try:
+        image = proof.CUBIN("".join(text.format(k, b) for k, b in bodies.items()), proof.ARCHITECTURES[-1], by=proof.COMPILER)
+        found = machine_code(disassembler.listing(image), disassembler.resource_usage(image))
+    except (nvrtc.NoNvrtc, disassembler.NoDisassembler) as reason:
+        pytest.skip(str(reason))
+    assert {k.kernel for k in found if k.wide_divisions} == {"signed_division", "unsigned_rest"}
+    assert {k.kernel for k in found if k.idle_loops} == {"loop"}

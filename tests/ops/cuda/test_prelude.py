@@ -5,10 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from relayvm.ops.codegen.cuda.assembly import DIVISOR
 from relayvm.ops.codegen.cuda.cuda_text import FUNCTIONS
 from relayvm.ops.codegen.cuda.prelude import PRELUDE
 from relayvm.ops.core.tensor_types import HALVES, numpy_dtype
 from relayvm.ops.native.jit import nvrtc
+from relayvm.shape_funcs.symbolic.dim import const, division
 
 from ...emulator import emulator, real
 from ...emulator.session import Session
@@ -18,7 +20,7 @@ pytestmark = pytest.mark.skipif(emulator.available() is not None, reason=str(emu
 
 def run(text, arrays, result, threads=256, blocks=1):
     """The array, like ``result``, that kernel ``k`` writes to its last argument; its other arguments are ``arrays``."""
-    image = emulator.compile(FUNCTIONS + text)
+    image = emulator.compile(DIVISOR + FUNCTIONS + text)
     with Session() as gpu:
         out = gpu.put(result)
         gpu.launch(image, "k", (blocks, 1, 1), (threads, 1, 1), [*(gpu.put(a) for a in arrays), out])
@@ -97,7 +99,7 @@ def test_threads_that_fail_together_write_over_the_bus_once():
     with Session() as gpu:
         word = gpu.pinned((1,), "uint64")
         word[0] = 0
-        gpu.launch(emulator.compile(FUNCTIONS + text, checked=True), "k", (3, 1, 1), (16, 2, 8), [word.ctypes.data])
+        gpu.launch(emulator.compile(DIVISOR + FUNCTIONS + text, checked=True), "k", (3, 1, 1), (16, 2, 8), [word.ctypes.data])
         gpu.wait()
         assert word[0] & 0xFF == 9 and word[0] >> 8 in (1000, 1001, 1002) and emulator.get("bus_atomics") == 1
 
@@ -118,13 +120,14 @@ def test_one_lane_of_a_warp_looks_at_the_fault_before_it_writes():
 
 
 def test_divisors():
-    text = """extern "C" __global__ void k(const int64* n, const int64* by, const int64* total, int64* out) {
-      int i = blockIdx.x * 256 + threadIdx.x; out[i] = Divisor(by[i], total[i]).quotient(n[i]); }"""
+    text = """extern "C" __global__ void k(const int64* n, const Divisor* by, int64* out) {
+      int i = blockIdx.x * 256 + threadIdx.x; out[i] = by[i].quotient(n[i]); }"""
     rng = np.random.default_rng(0)
     by = np.concatenate([np.arange(1, 1025), 2 ** rng.integers(0, 31, 1024), rng.integers(1, 2**31, 2048)])
-    for top in (2**31, 2**40):
-        n = np.concatenate([rng.integers(0, top, len(by) - 4), [0, top - 1, top - 2, 1]])
-        ours = run(text, [n, by, np.full(len(by), top - (top == 2**31))], np.zeros(len(by), "int64"), blocks=len(by) // 256)
+    for top in (2**31, 2**40, 2**55 + 1):
+        n = np.concatenate([rng.integers(0, top - 1, len(by) - 4), [0, top - 2, top - 3, 1]])
+        words = np.array([const(division(int(b), top - (top != 2**40))) for b in by])
+        ours = run(text, [n, words], np.zeros(len(by), "int64"), blocks=len(by) // 256)
         np.testing.assert_array_equal(ours, n // by)
 
 

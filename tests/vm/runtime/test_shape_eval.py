@@ -12,7 +12,7 @@ from relayvm.ops.core.tensor_types import DTYPES, is_float, numpy_dtype
 from relayvm.ops.native.memory import tensor
 from relayvm.ops.native.object_layout import TAG_TENSOR, TENSOR
 from relayvm.ops.native.status import NOT_ON_HOST, OK, SHAPE_CHECK, SIZE_OVERFLOW
-from relayvm.shape_funcs.symbolic.dim import SCALAR
+from relayvm.shape_funcs.symbolic.dim import SCALAR, const, division
 from relayvm.shape_funcs.symbolic.program import ARITY, OPERATIONS, ShapeProgram, as_word
 from relayvm.shape_funcs.symbolic.registry import ShapeError
 from relayvm.vm.runtime.shape_eval import element, evaluate
@@ -110,6 +110,28 @@ def largest_product(program: ShapeProgram, data: np.ndarray) -> int:
         slots.append(SCALAR[name](*(slots[x] for x in (a, b, c)[: ARITY[op]])) if op else a)
         products += [abs(slots[-1])] * (name == "mul")
     return max(products)
+
+
+TOTALS = st.sampled_from([0, 1, 2, 2**31 - 1, 2**31, 2**55]) | st.integers(0, 2**56)
+
+
+@settings(max_examples=400, deadline=None)
+@given(TOTALS, st.integers(0, 2**56) | st.integers(-3, 9), st.data())
+def test_a_word_for_divisions(total: int, by: int, data: st.DataObject) -> None:
+    program = ShapeProgram(((0, 1, 0), (0, 1, 1)), ((OPERATIONS.index("division"), 0, 1, 0),), (), ((2,),))
+    status, shape = run_native(program, np.array([by, total], np.int64))
+    if total > 2**55:
+        assert status == SIZE_OVERFLOW
+        return
+    ((word,),) = program.run([np.array([by, total], np.int64)])
+    assert (status, shape) == (OK, [word])
+    assert const(division(by, total)) == word
+    bits, factor, shift = 55 if word & 128 else 32, word >> 8, word & 63
+    near = [k * by + j for k in (0, 1, 2, (total - 1) // max(by, 1)) for j in (-1, 0, 1)]
+    for n in [*near, total - 1, data.draw(st.integers(0, max(total - 1, 0)))]:
+        if 0 <= n < total:
+            assert (n * factor // 2**bits + n) >> shift == n // max(by, 1), (n, by)
+            assert n * factor // 2**bits + n < 2 ** (64 if bits == 55 else 32)
 
 
 @settings(max_examples=200, deadline=None)
