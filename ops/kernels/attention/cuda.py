@@ -13,6 +13,7 @@ from ...codegen.cuda.assembly import Assembly, Parameter, blocks, literal, reads
 from ...codegen.cuda.casts import NUMBER, converted
 from ...codegen.cuda.cuda_program import CudaSource, OpaqueCall
 from ...core.tensor_types import ITEMSIZE, computed_in
+from ..matmul.dot_product import PLUS_PRODUCT
 
 _THREADS = 128
 
@@ -24,7 +25,7 @@ _ATTENTION = Template("""
     $number top = $lowest, total = 0;
     for (int64 j = threadIdx.x; j < n; j += blockDim.x) {
       $number sum = 0;
-      for (int64 k = 0; k < d; ++k) sum += number(query[query_at + k]) * number(key[$key]);
+      for (int64 k = 0; k < d; ++k) sum = plus_product(sum, number(query[query_at + k]), number(key[$key]));
       weights[j] = $scale * sum$bias;
       top = Largest()(top, weights[j]);
     }
@@ -37,7 +38,7 @@ _ATTENTION = Template("""
     __syncthreads();
     for (int64 k = threadIdx.x; k < e; k += blockDim.x) {
       $number sum = 0;
-      for (int64 j = 0; j < n; ++j) sum += weights[j] * number(value[$value]);
+      for (int64 j = 0; j < n; ++j) sum = plus_product(sum, weights[j], number(value[$value]));
       $number result = n == 0 ? $number(0) : top - top == 0 ? sum / total : top - top;
       out[row * e + k] = $result;
     }
@@ -71,7 +72,7 @@ def _attention(call: OpaqueCall, places: dict[str, str], m: Dim, pairs: Dim, n: 
     (query, _, value, *_), (out,) = call.inputs, call.results
     number = computed_in(query.dtype)
     assembly = Assembly()
-    assembly.text(NUMBER)
+    assembly.text(NUMBER, PLUS_PRODUCT)
     scores = Parameter(f"{number}*", "scores", assembly.scratch(product((m, pairs, n)) * ITEMSIZE[number]))
     names = ("query", "key", "value", "bias")
     tensors = (*(reads(name, tensor) for name, tensor in zip(names, call.inputs, strict=False)), writes("out", out))

@@ -23,6 +23,7 @@ from ...codegen.cuda.casts import NUMBER, converted
 from ...codegen.cuda.cuda_program import Argument, Convolution, CudaSource, Data, OpaqueCall, Operand, Turns
 from ...core.tensor_types import ITEMSIZE, computed_in
 from ..matmul.cublas_lt import matrix_product
+from ..matmul.dot_product import PLUS_PRODUCT
 from ..matmul.library_products import PAIRS, Product, fits_library, library_call
 from ..spatial.cuda import PLACE, flag, plane_sizes, sizes_of
 from . import cudnn
@@ -83,7 +84,7 @@ _DIRECT = Template("""
     Sum sum = 0;
     for (int64 term = 0; term < geometry.terms(); ++term) {
       if (geometry.data_at(to, group, term, at)) {
-        sum += Sum(number(weight[geometry.weight_at(to.c, term)])) * Sum(number(data[at]));
+        sum = plus_product(sum, Sum(number(weight[geometry.weight_at(to.c, term)])), Sum(number(data[at])));
       }
     }
     out[work] = stored(sum);
@@ -136,7 +137,7 @@ _TILED = Template("""
           row[q] = of_data[t][x + 16 * q];
         }
 #pragma unroll
-        for (int q = 0; q < 16; ++q) sums[q / 4][q % 4] += column[q / 4] * row[q % 4];
+        for (int q = 0; q < 16; ++q) sums[q / 4][q % 4] = plus_product(sums[q / 4][q % 4], column[q / 4], row[q % 4]);
       }
       __syncthreads();
     }
@@ -204,7 +205,7 @@ class _Convolution:
             tap="term % uint32(taps())" if by_input else "term / uint32(inputs)",
             data_last=flag(self.data_last),
         )
-        self.assembly.text(NUMBER, PLACE, terms)
+        self.assembly.text(NUMBER, PLUS_PRODUCT, PLACE, terms)
 
     def add(self, name: str, body: Template, grid: Dim, *more: Parameter, **arguments: Argument) -> None:
         """Add a kernel and its launch; ``arguments`` override the declared arguments."""

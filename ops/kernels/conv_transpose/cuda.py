@@ -14,6 +14,7 @@ from ...codegen.cuda.assembly import Assembly, blocks, reads, size, writes
 from ...codegen.cuda.casts import NUMBER, converted
 from ...codegen.cuda.cuda_program import CudaSource, OpaqueCall
 from ...core.tensor_types import computed_in
+from ..matmul.dot_product import PLUS_PRODUCT
 from ..spatial.cuda import PLACE, flag, plane_sizes
 
 _THREADS = 256
@@ -39,7 +40,8 @@ _ADD = Template("""
       if (z < 0 || y < 0 || x < 0) continue;
       for (int64 i = first; i < first + inputs; ++i) {
         int64 at = $space_first ? (tap * outputs + made) * channels + i : (i * outputs + made) * taps + tap;
-        sum += $sum(number(weight[at])) * $sum(number(data[offset_of($data_last, Place{to.b, i, z, y, x}, channels, d, h, w)]));
+        const int64 from = offset_of($data_last, Place{to.b, i, z, y, x}, channels, d, h, w);
+        sum = plus_product(sum, $sum(number(weight[at])), $sum(number(data[from])));
       }
     }
     out[work] = $stored;
@@ -63,7 +65,7 @@ def transposed_convolution(constants: Callable[[Any], dict[str, Any]]) -> Callab
             data_last=flag(data_last), out_last=flag(out_last), stored=converted("sum", sum_dtype, out.dtype),
         )  # fmt: skip
         assembly = Assembly()
-        assembly.text(NUMBER, PLACE, _SOURCE)
+        assembly.text(NUMBER, PLUS_PRODUCT, PLACE, _SOURCE)
         tensors = (reads("data", data), reads("weight", weight), writes("out", out))
         sizes = plane_sizes(data.shape, data_last, out.shape, out_last)
         own = tuple(size(n, s) for n, s in zip(("kd", "kh", "kw"), window, strict=True))

@@ -21,6 +21,7 @@ from ...codegen.cuda.cuda_program import (
 )
 from ...core.tensor_types import ITEMSIZE, computed_in, is_float
 from .cublas_lt import SUPPORTED, matrix_product
+from .dot_product import PLUS_PRODUCT
 from .library_products import PAIRS, Product, fits_library, library_call
 
 #: The side of a block's tile of the result, threads per block, and the depth of the inner axis that it loads at a time.
@@ -123,7 +124,7 @@ _TILES = Template("""
           row[q] = of_b[p][x + 16 * q];
         }
 #pragma unroll
-        for (int q = 0; q < 16; ++q) sums[q / 4][q % 4] += column[q / 4] * row[q % 4];
+        for (int q = 0; q < 16; ++q) sums[q / 4][q % 4] = plus_product(sums[q / 4][q % 4], column[q / 4], row[q % 4]);
       }
       __syncthreads();
     }
@@ -154,6 +155,7 @@ def _add_kernel(
         sums = "uint64" if ITEMSIZE[result] == 8 else "uint32"  # unsigned, because overflow is then defined
     assembly.text(
         NUMBER,
+        PLUS_PRODUCT,
         f"typedef {sums} Sum;\n"
         f"DEVICE Sum factor({a.dtype} x) {{ return Sum(number(x)); }}\n"
         f"DEVICE {out.dtype} stored(Sum sum) {{ return {converted('sum', sums, out.dtype)}; }}\n",

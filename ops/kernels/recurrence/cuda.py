@@ -14,6 +14,7 @@ from ....shape_funcs.symbolic.dim import Dim
 from ...codegen.cuda.assembly import Assembly, Parameter, blocks, element, literal, reads, size, writes
 from ...codegen.cuda.cuda_program import CudaSource, Fault, OpaqueCall, Operand, Site
 from ...native.status import INDEX_OUT_OF_RANGE
+from ..matmul.dot_product import PLUS_PRODUCT
 
 _THREADS = 256
 
@@ -48,7 +49,7 @@ DEVICE void multiply(const Number* weight, const Number* state, Number* sums, in
   int lane = threadIdx.x & 31;
   for (int64 row = threadIdx.x / 32; row < rows; row += blockDim.x / 32) {
     Number sum = 0;
-    for (int64 k = lane; k < units; k += 32) sum += weight[row * units + k] * state[k];
+    for (int64 k = lane; k < units; k += 32) sum = plus_product(sum, weight[row * units + k], state[k]);
     sum = warp_reduce(sum, Add());
     if (lane == 0) sums[row] = sum;
   }
@@ -176,6 +177,7 @@ def _source(
     directions = directions_of(call.attrs)
     readers = {"projected": ("at", projected), "initial": ("first_at", initial), "lengths": ("length_at", lengths), **more}
     assembly.text(
+        PLUS_PRODUCT,
         _ACTIVATE.substitute(dtype=dtype, clip=literal(dtype, given["clip"]), codes=", ".join(map(str, given["codes"])), **texts),
         *(element(function, tensor) for function, tensor in readers.values()),
     )

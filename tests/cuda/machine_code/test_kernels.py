@@ -8,7 +8,7 @@ import pytest
 
 import relayvm as relay
 from relayvm.ops.codegen.cuda import cuda_source
-from relayvm.ops.codegen.cuda.machine_code import MachineCode, machine_code
+from relayvm.ops.codegen.cuda.machine_code import MachineCode, machine_code, named
 from relayvm.ops.native.jit import disassembler, nvrtc
 
 from ...emulator import proof
@@ -71,6 +71,16 @@ def test_no_thread_divides_numbers_of_64_bits(family: str) -> None:
 def test_no_loop_only_computes(family: str) -> None:
     found = kernels(PROGRAMS[family], "float32")
     assert {k.kernel: k.idle_loops for k in found if k.idle_loops} == {}
+
+
+@pytest.mark.parametrize(
+    "program",
+    ["nn.conv2d(%p, %p)", "nn.conv2d(%p, %p, groups=8)", "nn.dense(%x, %x)", "nn.conv2d_transpose(%p, %p)"],
+)
+def test_dot_products_multiply_and_add_in_one_instruction(program: str) -> None:
+    found = [k for k in kernels(program, "float32") if k.kernel != "gather"]
+    assert found and all(named(k.instructions, ("FFMA",)) for k in found)
+    assert {k.kernel: n for k in found if (n := named(k.instructions, ("FMUL", "FADD")))} == {}
 
 
 def test_divisions_and_idle_loops_are_found() -> None:

@@ -71,6 +71,20 @@ def test_the_kernel_of_our_own_is_as_good_as_the_library(monkeypatch: pytest.Mon
             )
 
 
+def test_products_in_sums_of_our_own_kernels_are_not_rounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """``-1 * 1 + x * x`` for an x whose square has more bits than the dtype."""
+    monkeypatch.setattr(library_products, "BLAS_LIMIT", 1)
+    for dtype, bits in (("float32", 12), ("float64", 27)):
+        x = 1 + 2.0**-bits
+        a, b = np.array([[-1, x]], dtype), np.array([[1, x]], dtype)
+        exact = np.array([[2.0 ** (1 - bits) + 2.0 ** (-2 * bits)]], dtype)
+        assert a[0, 1] * b[0, 1] - 1 != exact
+        (product,), *_ = run("nn.batch_matmul", [a[None], b[None]])
+        (convolved,), *_ = run("nn.conv2d", [a[:, :, None, None], b[:, :, None, None]])
+        for result in (product, convolved):
+            np.testing.assert_array_equal(result.reshape(1, 1), exact)
+
+
 def test_the_library_takes_what_it_can() -> None:
     def calls(dtype: str, **attributes: str) -> list[str]:
         return steps_of(source_of("nn.dense", [np.empty((4, 5), numpy_dtype(dtype))] * 2, static=True, **attributes).steps)
