@@ -17,7 +17,8 @@ A reduction fuses into the one group that uses it if all reductions of the group
 
 An operator with kernels of its own, such as a convolution, fuses with the elementwise operators that use its result (a bias, an
 activation, a residual), if its kernels can finish parts of the result while they are cached (see ``ops.codegen.cpu.epilogue``).
-On GPUs a product fuses with the sums that its library can compute (see ``ops.codegen.cuda.library_sums``).
+On GPUs a product fuses with the sums that its library can compute (see ``ops.codegen.cuda.library_sums``), and elementwise
+operators fuse into a kernel that computes the elements of its inputs itself (see ``ops.codegen.loop_nest.element_inputs``).
 
 The value of a call that ``annotation.stop_fusion`` marks is the result of its primitive.
 Calls marked by ``on_device`` fuse only with calls of the same mark; their primitive has the attribute ``device``.
@@ -130,9 +131,10 @@ class _OperatorCall:
         """Whether a library's kernel for GPUs can add tensors to its result."""
         return any(k.adds for k in self.op.kernels) and not isinstance(self.call.ty, TupleType)
 
-    def takes_elements(self, number: int, dependence: str) -> bool:
+    def takes_elements(self, number: int, dependence: str, machine: str) -> bool:
         """Whether input ``number`` is read only elementwise, so that its producer can be part of the kernel."""
         fusable = self.op.pattern <= OpPattern.COMM_REDUCE and not isinstance(self.call.ty, TupleType)
+        fusable |= machine == GPU and any(number in k.elements for k in self.op.kernels)
         return fusable and not data_dependent(self.op, dependence)[number]
 
 
@@ -146,13 +148,13 @@ class _Cluster:
 
     @property
     def first(self) -> _OperatorCall | None:
-        """The call whose kernel applies the other operators to its result; None if the kernel is generated."""
+        """The call whose kernel computes the other operators, too; None if the kernel is generated."""
         return next((item for item in self.items if item.op.kernels), None)
 
     @property
     def in_order(self) -> list[_OperatorCall]:
-        """The calls of the group, dependencies first; ``first`` depends on none."""
-        first = self.first
+        """The calls of the group, dependencies first; ``first`` depends on none, or on all."""
+        first = None if self.items[0].op.kernels else self.first
         return [*([first] if first else []), *(item for item in self.items[::-1] if item is not first)]
 
     def extended(self, item: _OperatorCall) -> _Cluster:
@@ -258,7 +260,7 @@ class _Fuser:
             is_finished = step.is_added_to if machine == GPU else self.target != GPU and step.is_finished
             is_fused = step.var not in pinned and (step.gives_elements or is_finished)
             users = consumers.get(step.var, []) if is_fused else []
-            consumer = _sole_consumer(users, of, self.dependence, step.device)
+            consumer = _sole_consumer(users, of, self.dependence, step.device, machine)
             wider = consumer.extended(step) if consumer is not None else None
             if consumer is None or wider is None or not _is_fusable(wider, step):
                 of[step] = _Cluster([step], step.params, machine)
@@ -292,11 +294,11 @@ def _is_param(atom: Expr) -> bool:
 
 
 def _sole_consumer(
-    consumers: list[tuple[_OperatorCall, int]], of: dict[_OperatorCall, _Cluster], dependence: str, device: str
+    consumers: list[tuple[_OperatorCall, int]], of: dict[_OperatorCall, _Cluster], dependence: str, device: str, machine: str
 ) -> _Cluster | None:
     """The one cluster, on ``device``, that contains all consumers, each of which takes elements; else None."""
     clusters = {of[item] for item, _ in consumers}
-    if len(clusters) != 1 or not all(item.takes_elements(number, dependence) for item, number in consumers):
+    if len(clusters) != 1 or not all(item.takes_elements(number, dependence, machine) for item, number in consumers):
         return None
     consumer = clusters.pop()
     return consumer if consumer.items[0].device == device else None

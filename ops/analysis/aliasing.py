@@ -27,7 +27,7 @@ def in_place_pairs(group: Group, machine: str = HOST) -> tuple[Pair, ...]:
 
     The pairs are alternatives: each parameter and each result may occur in one chosen pair only.  Both have equal sizes in bytes.
     """
-    if group.has_epilogue:  # a kernel may store parts of a sum before its epilogue reads the operands
+    if group.has_epilogue or group.has_prologue:  # a kernel may store parts of its result before it reads all operands
         return ()
     if group.nodes[0].operator.kernels:
         kernel = group.kernel_on(machine)

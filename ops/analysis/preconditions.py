@@ -15,11 +15,12 @@ from ...shape_funcs.symbolic.program import SIZE, Load, ShapeProgram, assemble
 from ...shape_funcs.symbolic.registry import Check
 from ..codegen.cpu import epilogue
 from ..codegen.cuda.library_sums import sums
+from ..codegen.loop_nest import element_inputs
 from ..core.group import Group
 from ..core.op import TypeRelError
 from ..core.type_relation import checks_and_loads, counts_of
 from ..strategy.conditions import undecided
-from ..strategy.implementation import HOST
+from ..strategy.implementation import GPU, HOST
 from .aliasing import in_place_pairs
 from .uses import reads
 
@@ -83,11 +84,11 @@ def demands(group: Group, machine: str = HOST) -> Demands:
 
 def _conditions(group: Group, machine: str) -> tuple[Check, ...]:
     """The run-time conditions under which the group's implementation is correct.  Raises TypeRelError."""
-    operator = group.nodes[0].operator
+    operator = group.main.operator
     if not operator.kernels:
         return ()
     kernel = group.kernel_on(machine)
-    if len(group.nodes) > 1 and not (epilogue.fits(group) if machine == HOST else sums(group)):
+    if len(group.nodes) > 1 and not _are_together(group, machine):
         raise TypeRelError(f"{group.name}: no kernel applies its operators together")
     call = group.call_on(machine)
     if kernel is None or not kernel.takes(call):
@@ -96,6 +97,13 @@ def _conditions(group: Group, machine: str) -> tuple[Check, ...]:
     if left is None:
         raise TypeRelError(f"{operator.name}: its implementation {kernel.name!r} is not made for these sizes")
     return tuple(Check(c.holds, "") for c in left)
+
+
+def _are_together(group: Group, machine: str) -> bool:
+    """Whether a kernel for ``machine`` computes an operator with kernels of its own, and others."""
+    if group.has_prologue:
+        return machine == GPU and element_inputs.fits(group)
+    return epilogue.fits(group) if machine == HOST else sums(group) is not None
 
 
 def _check_in_place(group: Group, machine: str) -> None:

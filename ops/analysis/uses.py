@@ -5,6 +5,7 @@ from __future__ import annotations
 from ...shape_funcs.symbolic.dim import ELEMENT, Dim, postorder
 from ..codegen.cpu import epilogue
 from ..codegen.cpu.loop_plan import plans
+from ..codegen.loop_nest import element_inputs
 from ..codegen.loop_nest.expression import LOAD, SIZE
 from ..codegen.loop_nest.inlining import Nest, TooComplex
 from ..core.group import Group
@@ -17,6 +18,10 @@ def reads(group: Group) -> tuple[bool, ...]:
     A generated kernel reads the parameters that its loops load, and the parameters whose values determine a size that no tensor
     of the group has.  A hand-written kernel reads its arguments (see ``Kernel.views``).
     """
+    if group.has_prologue:
+        used = {ref for ref in element_inputs.refs(group) if ref < len(group.params)}
+        used |= {k for nest in element_inputs.nests(group).values() for k in read_by(element_inputs.before(group), nest)}
+        return tuple(k in used for k in range(len(group.params)))
     kernels = [k for k in group.nodes[0].operator.kernels if group.implementation in ("", k.name)]
     if kernels:
         used = {k for kernel in kernels for k in _arguments(group, kernel)}

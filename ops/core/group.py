@@ -74,6 +74,16 @@ class Group:
         return len(self.nodes) > 1 and bool(self.nodes[0].operator.kernels)
 
     @property
+    def has_prologue(self) -> bool:
+        """Whether the last operator has kernels of its own, which compute its inputs by the other operators."""
+        return len(self.nodes) > 1 and not self.nodes[0].operator.kernels and bool(self.nodes[-1].operator.kernels)
+
+    @property
+    def main(self) -> Node:
+        """The call of the operator that has kernels of its own; the first call of a group whose kernel is generated."""
+        return self.nodes[-1] if self.has_prologue else self.nodes[0]
+
+    @property
     def counts(self) -> bool:
         """Whether the kernel reports true sizes in an output after the results, even if the attributes make no size depend on
         them."""
@@ -81,12 +91,12 @@ class Group:
 
     def kernel_on(self, machine: str) -> Kernel | None:
         """The hand-written kernel on ``machine`` (see ``Kernel.devices``); None for generated kernels, or if none runs there."""
-        kernels = [k for k in self.nodes[0].operator.kernels_on(machine) if self.implementation in ("", k.name)]
+        kernels = [k for k in self.main.operator.kernels_on(machine) if self.implementation in ("", k.name)]
         return kernels[-1] if kernels else None
 
     def call_on(self, machine: str = HOST) -> OpCall:
         """The call of the operator with kernels of its own, for the predicates of its implementations."""
-        node, values = self.nodes[0], self.values()
+        node, values = self.main, self.values()
         refs = [r for arg in node.args for r in (arg if isinstance(arg, tuple) else (arg,))]
         return OpCall(node.operator, node.attrs, tuple(values[r] for r in refs), node.outputs, machine)
 

@@ -49,7 +49,7 @@ Op(
     inputs=("condition",),
     pattern=OpPattern.OPAQUE,
     dtype=lambda dtypes, attrs: "int32",
-    kernels=(Kernel("argwhere", bodies.argwhere, attrs=lambda attrs: {}, views=("dims", ""), cuda=cuda.argwhere),),
+    kernels=(Kernel("argwhere", bodies.argwhere, attrs=lambda attrs: {}, views=("dims", ""), cuda=cuda.argwhere, elements=(0,)),),
 )
 
 Op(

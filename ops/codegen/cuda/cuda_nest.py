@@ -88,7 +88,7 @@ class Kernel(Sizes):
         if dim not in self._names and any(d.op in (FLOORDIV, MOD) for d in postorder([dim], stop=self._sizes)):
             known = self.known_at_launch([dim])
             if known is not None:
-                self._names[dim] = self.pass_(size(f"d{len(self._passed)}", known))
+                self._names[dim] = self.pass_(size(f"size{len(self._passed)}", known))
         return super().size(dim)
 
     def element(self, position: int, number: int) -> str:

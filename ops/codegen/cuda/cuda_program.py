@@ -180,13 +180,33 @@ class CudaSource:
 
 
 @frozen
+class Elements:
+    """A tensor that is not stored: bodies of functions of an int64 ``at``, the place of an element in row-major order.
+
+    ``element`` returns an element in its compute dtype.  ``pack``, if ``width`` is not 0, returns a ``Pack`` of so many from a
+    multiple of the width on; it may be called where the condition ``usable`` holds.  ``parameters``: kind, name and argument of
+    what the bodies read.  They call the functions of ``cuda_text``.
+    """
+
+    parameters: tuple[tuple[str, str, Argument], ...]
+    element: str
+    width: int = 0
+    pack: str = ""
+    usable: str = "false"
+
+
+@frozen
 class Operand:
-    """A tensor of an OPAQUE operator's call.  ``position`` is None for a literal of the group with the value ``value``."""
+    """A tensor of an OPAQUE operator's call.
+
+    ``position`` is None for a literal of the group with the value ``value``, and for a tensor that is computed by ``elements``.
+    """
 
     position: int | None
     dtype: str
     shape: Shape
     value: Any = None
+    elements: Elements | None = None
 
 
 @frozen

@@ -1,4 +1,5 @@
-"""The CUDA program of a group of one OPAQUE operator, and of a product with the sums after it."""
+"""The CUDA program of a group of one OPAQUE operator, of a product with the sums after it, and of an operator whose kernel computes
+its inputs."""
 
 from __future__ import annotations
 
@@ -9,9 +10,29 @@ from ...core.group import Group
 from ...strategy.implementation import GPU
 from ..cpu.epilogue import elementwise
 from ..cpu.opaque_kernel import operands, sole_operator, without_epilogue
+from ..loop_nest import element_inputs
+from ..loop_nest.expression import AXIS, Cell
+from ..loop_nest.expression_text import indented
+from ..loop_nest.inlining import Nest
+from ..loop_nest.linear_index import Lowered, flat, general
 from . import fused_cuda
-from .cuda_program import Argument, CudaSource, Data, Extent, Launch, MatrixProduct, OpaqueCall, Operand, Size, Step, Sums
+from .cuda_nest import Kernel, elements
+from .cuda_program import (
+    Argument,
+    CudaSource,
+    Data,
+    Elements,
+    Extent,
+    Launch,
+    MatrixProduct,
+    OpaqueCall,
+    Operand,
+    Size,
+    Step,
+    Sums,
+)
 from .library_sums import sums
+from .vector_access import Packed, packed
 
 
 class NoCudaKernel(Exception):
@@ -23,6 +44,8 @@ def source(group: Group) -> CudaSource:
 
     Raises NoCudaKernel, and ValueError for any other group.
     """
+    if group.has_prologue:
+        return _with_elements(group)
     added = sums(group)
     if group.has_epilogue and added is None:
         raise ValueError(f"{group.name} is no product with sums of a library")
@@ -35,6 +58,60 @@ def source(group: Group) -> CudaSource:
     inputs, results = tuple(tensors[:split]), tuple(map(_with_own_sizes, tensors[split:]))
     found: CudaSource = kernel.cuda(OpaqueCall(operator.name, node.attrs, inputs, results, counts, added or Sums()))
     return _followed_by_sums(found, group) if added else found
+
+
+def _with_elements(group: Group) -> CudaSource:
+    """The program of an operator whose inputs are computed by the operators before it.  Raises ValueError if none computes them."""
+    if not element_inputs.fits(group):
+        raise ValueError(f"{group.name}: no kernel applies its operators together")
+    node, values, kernel = group.main, group.values(), group.kernel_on(GPU)
+    assert kernel is not None and kernel.cuda is not None
+    nests, params = element_inputs.nests(group), len(group.params)
+    inputs = list[Operand]()
+    for ref in element_inputs.refs(group):
+        dtype, shape = values[ref].dtype, values[ref].shape
+        if ref in nests:
+            inputs.append(Operand(None, dtype, shape, elements=_elements(element_inputs.before(group), nests[ref])))
+        else:
+            literal = None if ref < params else group.literals[ref - params].value
+            inputs.append(Operand(ref if ref < params else None, dtype, shape, literal))
+    results = tuple(_with_own_sizes(Operand(params + k, t.dtype, t.shape)) for k, t in enumerate(node.outputs))
+    counts = params + len(node.outputs) if group.counts else None
+    found: CudaSource = kernel.cuda(OpaqueCall(node.op, node.attrs, tuple(inputs), results, counts))
+    return found
+
+
+def _elements(group: Group, nest: Nest) -> Elements:
+    """The elements of a value of ``group`` as functions of their place."""
+    kernel, whole, short = Kernel(group), general(group, nest), flat(group, nest)
+    plain = short or (whole if len(nest.dims) == 1 else None)  # one loop over all elements
+    packs = packed(plain, None) if plain is not None and not plain.equal else None
+    if packs is not None and not all(_is_contiguous(packs, cell) for cell in packs.loads):
+        packs = None
+    lines = _value(kernel, whole)
+    if short is not None:
+        same = " && ".join(f"{kernel.size(a)} == {kernel.size(b)}" for a, b in short.equal) or "true"
+        lines = [f"if ({same}) {{", *indented(_value(kernel, short)), "} else {", *indented(lines), "}"]
+    pack, usable = list[str](), "false"
+    if packs is not None and plain is not None:
+        made = elements(kernel, plain, 0, packs, is_straight=True)
+        pack = ["constexpr bool straight = true;", *made.outer, *kernel.unravel_index("at", plain.extents), *made.pack]
+        usable = " && ".join(f"aligned16({a})" for a in dict.fromkeys(kernel.array(cell.what) for cell in packs.loads))
+    bodies = ["\n".join(indented([*kernel.prologue, *body], 3)) if body else "" for body in (lines, pack)]
+    parameters = tuple((p.kind, p.name, p.argument) for p in kernel.parameters("".join(bodies)))
+    return Elements(parameters, bodies[0], packs.width if packs else 0, bodies[1], usable)
+
+
+def _value(kernel: Kernel, lowered: Lowered) -> list[str]:
+    """Statements that return the element at the place ``at``."""
+    made = elements(kernel, lowered, 0, None)
+    return [*made.outer, *kernel.unravel_index("at", lowered.extents), *made.element]
+
+
+def _is_contiguous(packs: Packed, load: Cell) -> bool:
+    """Whether a pack is loaded from the place that it is computed for."""
+    offset, distance = load.args
+    return packs.table[offset].kind == AXIS and packs.table.integer(distance) == 1
 
 
 def _with_own_sizes(result: Operand) -> Operand:

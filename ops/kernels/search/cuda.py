@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from ....shape_funcs.symbolic.dim import dim, product
-from ...codegen.cuda.assembly import Assembly, Parameter, blocks, divisor, element, reads, size, writes
+from ...codegen.cuda.assembly import DIVISOR, Assembly, Parameter, blocks, divisor, element, reads, size, writes
 from ...codegen.cuda.casts import NUMBER, converted
 from ...codegen.cuda.cuda_program import CudaSource, Data, OpaqueCall, Operand
+from ...codegen.cuda.cuda_text import FUNCTIONS
 from ...codegen.cuda.vector_access import ACCESS
-from ...core.tensor_types import ITEMSIZE, is_float
+from ...core.tensor_types import ITEMSIZE, computed_in, is_float
 from ..compaction.cuda import Compaction, Packs, add_compaction
 from ..sort.merge_cuda import Order, add_sort, entry_bytes
 
@@ -35,32 +36,46 @@ def argwhere(call: OpaqueCall) -> CudaSource:
     visit.append(f"to[0] = int32({rest});")
     dims = [size(f"d{axis}", data.shape[axis]) for axis in range(1, rank)]
     dims += [divisor(f"by_d{axis}", data.shape[axis], length) for axis in range(1, rank)]
+    assembly = Assembly()
+    source, wanted, packs = _selection(assembly, data)
     compaction = Compaction(
         "elements",
-        (reads("data", data), writes("out", out), _counts(call), size("length", length), *dims),
-        wanted="    return number(data_at(data, at)) != 0;",
+        (*source, writes("out", out), _counts(call), size("length", length), *dims),
+        wanted=wanted,
         visit="\n".join(f"    {line}" for line in visit) if rank else "",
         total="    sizes[0] = count;",
         rows=dim(1),
         length=length,
-        packs=_packs(data) if data.position is not None else None,
+        packs=packs,
     )
-    assembly = Assembly()
-    assembly.text(NUMBER, element("data_at", data))
     add_compaction(assembly, compaction)
     return assembly.source()
 
 
-def _packs(data: Operand) -> Packs:
-    """The selection from 16 bytes of elements at once."""
-    width = ACCESS // ITEMSIZE[data.dtype]
-    wanted = f"""
-    Pack<{data.dtype}, {width}> pack = load_pack<{data.dtype}, {width}>(data + at);
+def _selection(assembly: Assembly, data: Operand) -> tuple[tuple[Parameter, ...], str, Packs | None]:
+    """The parameters and the bodies of a selection of elements that are not 0, one by one and in packs."""
+    made = data.elements
+    if made is None:
+        assembly.text(NUMBER, element("data_at", data))
+        wanted = "    return number(data_at(data, at)) != 0;"
+        width = ACCESS // ITEMSIZE[data.dtype]
+        pack = f"    const auto pack = load_pack<{data.dtype}, {width}>(data + at);"
+        is_stored = data.position is not None
+        packs = Packs(width, pack + _BITS.format(width=width, value="number"), "aligned16(data)") if is_stored else None
+        return (reads("data", data),), wanted, packs
+    assembly.text(DIVISOR, FUNCTIONS)
+    number = computed_in(data.dtype)
+    wanted = f"    auto value = [&](int64 at) -> {number} {{\n{made.element}\n    }};\n    return value(at) != 0;"
+    pack = f"    auto values = [&](int64 at) -> Pack<{number}, {made.width}> {{\n{made.pack}\n    }};\n    const auto pack = values(at);"
+    packs = Packs(made.width, pack + _BITS.format(width=made.width, value=""), made.usable) if made.width else None
+    return tuple(Parameter(*p) for p in made.parameters), wanted, packs
+
+
+_BITS = """
     uint32 bits = 0;
 #pragma unroll
-    for (int i = 0; i < {width}; ++i) bits |= uint32(number(pack.at[i]) != 0) << i;
+    for (int i = 0; i < {width}; ++i) bits |= uint32({value}(pack.at[i]) != 0) << i;
     return bits;"""
-    return Packs(width, wanted, usable="aligned16(data)")
 
 
 # ---- unique ----------------------------------------------------------------------------------------------------------
