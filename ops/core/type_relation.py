@@ -385,7 +385,7 @@ def group_from_json(data: Any) -> Group:
         results = tuple(_ref(r, len(inference.values)) for r in data["results"])
         _need(inference.nodes and results, "it has no operator or no result")
         bounded = [n for n in inference.nodes if n.operator.shape_func.upper_bound]
-        _need(not bounded or len(inference.nodes) == 1, "an operator whose kernel counts its results stands alone")
+        _need(bounded in ([], inference.nodes[-1:]), "an operator whose kernel counts its results is the last")
         implementation = _implementation(data["implementation"], inference.nodes)
         group = Group(inference.params, inference.literals, tuple(inference.nodes), results, implementation)
         return replace(group, in_place=_in_place(data["in_place"], group), workspace=_workspace(data["workspace"], group))

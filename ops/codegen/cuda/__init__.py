@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 def cuda_source(group: Group) -> CudaSource:
     """The CUDA program that computes ``group``: equal groups have equal sources.
 
-    A group is as for ``kernel_source``, or an OPAQUE operator and those before it that compute its elements.  Raises NoCudaKernel (``opaque_cuda``) for an operator without a CUDA kernel.
+    A group is as for ``kernel_source``, or an OPAQUE operator and those before it that compute its elements.
+    Raises NoCudaKernel (``opaque_cuda``) for an operator without a CUDA kernel.
     """
     # kernels of OPAQUE operators are imported with the operators' declarations, which groups need
     from . import fused_cuda, opaque_cuda

@@ -1,5 +1,4 @@
-"""The CUDA program of a group of one OPAQUE operator, of a product with the sums after it, and of an operator whose kernel computes
-its inputs."""
+"""The CUDA program of an OPAQUE operator: alone, with the sums after a product, or with the operators of its inputs."""
 
 from __future__ import annotations
 
@@ -61,7 +60,7 @@ def source(group: Group) -> CudaSource:
 
 
 def _with_elements(group: Group) -> CudaSource:
-    """The program of an operator whose inputs are computed by the operators before it.  Raises ValueError if none computes them."""
+    """The program of an operator whose kernel computes its inputs by the operators before it.  Raises ValueError if none does."""
     if not element_inputs.fits(group):
         raise ValueError(f"{group.name}: no kernel applies its operators together")
     node, values, kernel = group.main, group.values(), group.kernel_on(GPU)

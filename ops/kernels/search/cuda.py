@@ -66,7 +66,8 @@ def _selection(assembly: Assembly, data: Operand) -> tuple[tuple[Parameter, ...]
     assembly.text(DIVISOR, FUNCTIONS)
     number = computed_in(data.dtype)
     wanted = f"    auto value = [&](int64 at) -> {number} {{\n{made.element}\n    }};\n    return value(at) != 0;"
-    pack = f"    auto values = [&](int64 at) -> Pack<{number}, {made.width}> {{\n{made.pack}\n    }};\n    const auto pack = values(at);"
+    pack = f"    auto values = [&](int64 at) -> Pack<{number}, {made.width}> {{\n{made.pack}\n    }};"
+    pack += "\n    const auto pack = values(at);"
     packs = Packs(made.width, pack + _BITS.format(width=made.width, value=""), made.usable) if made.width else None
     return tuple(Parameter(*p) for p in made.parameters), wanted, packs
 
