@@ -15,7 +15,8 @@ from ...codegen.cuda.assembly import Assembly, Parameter, blocks, element, liter
 from ...codegen.cuda.casts import NUMBER, converted
 from ...codegen.cuda.cuda_program import CudaSource, Data, OpaqueCall, Operand
 from ...core.tensor_types import ITEMSIZE, computed_in
-from ..sort.merge_cuda import Order, add_sort
+from ..sort.merge_cuda import add_sort
+from ..sort.order_cuda import Order
 from ..vision.nms_cuda import BOXES, CHOOSE
 
 _THREADS = 256

@@ -16,7 +16,8 @@ from ...codegen.cuda.cuda_program import CudaSource, Fault, OpaqueCall, Operand,
 from ...codegen.loop_nest.scalar_functions import SCALAR_FUNCTIONS
 from ...core.tensor_types import computed_in, is_float
 from ...native.status import BAD_VALUE, INDEX_OUT_OF_RANGE
-from ..sort.merge_cuda import Order, add_sort, entry_bytes
+from ..sort.merge_cuda import add_sort
+from ..sort.order_cuda import Order, entry_bytes
 
 _THREADS = 256
 _FAULT: Parameters = (Parameter("void*", "fault", Fault()), Parameter("int64", "site", Site()))

@@ -10,7 +10,8 @@ from ...codegen.cuda.cuda_text import FUNCTIONS
 from ...codegen.cuda.vector_access import ACCESS
 from ...core.tensor_types import ITEMSIZE, computed_in, is_float
 from ..compaction.cuda import Compaction, Packs, add_compaction
-from ..sort.merge_cuda import Order, add_sort, entry_bytes
+from ..sort.merge_cuda import add_sort
+from ..sort.order_cuda import Order, entry_bytes
 
 _THREADS = 256
 

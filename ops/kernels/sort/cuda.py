@@ -5,7 +5,8 @@ from __future__ import annotations
 from ...codegen.cuda.assembly import Assembly, around, reads, size, writes
 from ...codegen.cuda.casts import converted
 from ...codegen.cuda.cuda_program import CudaSource, OpaqueCall, Operand
-from .merge_cuda import Order, add_sort
+from .merge_cuda import add_sort
+from .order_cuda import Elements, Order
 
 
 def sort(call: OpaqueCall) -> CudaSource:
@@ -32,13 +33,17 @@ def _ordered(call: OpaqueCall, values: Operand | None = None, positions: Operand
     outer, length, inner = around(data.shape, attrs.axis)
     kept = around(call.results[0].shape, attrs.axis)[1]
     fields = [reads("data", data), size("length", length), size("inner", inner), size("kept", kept)]
-    put = ["int64 to = (row / inner * kept + at) * inner + row % inner;"]
+    place = "(row / inner * kept + at) * inner + row % inner"
+    put, put_value, put_position = [f"int64 to = {place};"], "", ""
     if values is not None:
         fields.append(writes("values", values))
         put.append("values[to] = data[(row / inner * length + position_of(entry)) * inner + row % inner];")
+        put_value = f"    values[{place}] = value;"
     if positions is not None:
         fields.append(writes("positions", positions))
         put.append(f"positions[to] = {converted('position_of(entry)', 'int64', positions.dtype)};")
+        put_position = f"    positions[{place}] = {converted('position', 'int64', positions.dtype)};"
+    first = "    return data + row / inner * length * inner + row % inner;"
     entry = "    return make_entry(key_of(data[(row / inner * length + at) * inner + row % inner]), at);"
     order = Order(
         data.dtype,
@@ -49,6 +54,7 @@ def _ordered(call: OpaqueCall, values: Operand | None = None, positions: Operand
         rows=outer * inner,
         length=length,
         kept=kept,
+        elements=Elements(first, "inner", put_value, put_position),
     )
     assembly = Assembly()
     add_sort(assembly, order)

@@ -8,12 +8,12 @@ in pairs: each block finds by binary search the parts of the two runs that make 
 
 from __future__ import annotations
 
-from ....shape_funcs.frozen_dataclass import frozen
 from ....shape_funcs.symbolic.dim import Dim, all_, const, dim, le, lt, max_, min_, not_, where
 from ...codegen.cuda.assembly import Assembly, Parameter, blocks, size
 from ...codegen.cuda.cuda_program import Argument, Word
-from ...core.tensor_types import HALVES, ITEMSIZE, is_float
 from ...native.status import SIZE_OVERFLOW
+from .order_cuda import Order, entry_bytes, keys, members
+from .radix_cuda import add_radix_sort
 
 THREADS, ITEMS = 256, 8
 #: The number of entries that a block sorts in shared memory.
@@ -26,78 +26,6 @@ SELECTED, CANDIDATES = 512, 1024
 MAX_BITS = 32
 #: The largest number of sections of a row in a selection.
 SECTIONS = 256
-
-
-@frozen
-class Order:
-    """The input and output of a sort.
-
-    ``fields``: parameters of every kernel, which the two bodies may read.  ``entry``: the body of ``entry(row, at)``, which
-    returns ``make_entry(key_of(value), at)``, or ``LAST`` for an element that sorts after all others and has no position.
-    ``put``: the body of ``put(row, at, entry)``, called for the first ``kept`` of a row: the element at sorted index ``at`` has
-    the position ``position_of(entry)``.
-    """
-
-    dtype: str
-    is_ascend: bool
-    fields: tuple[Parameter, ...]
-    entry: str
-    put: str
-    rows: Dim
-    length: Dim
-    kept: Dim
-
-
-def entry_bytes(dtype: str) -> int:
-    """The size of an entry."""
-    return 16 if ITEMSIZE[dtype] == 8 else 8
-
-
-# ---- keys and entries ------------------------------------------------------------------------------------------------
-
-_NARROW = r"""
-typedef uint32 Key;
-typedef uint64 Entry;
-#define LAST (~0ull)
-DEVICE Entry make_entry(Key key, int64 at) { return uint64(key) << 32 | uint32(at); }
-DEVICE int64 position_of(Entry entry) { return uint32(entry); }
-DEVICE Key key_in(Entry entry) { return entry >> 32; }
-DEVICE bool before(Entry a, Entry b) { return a < b; }
-"""
-
-_WIDE = r"""
-typedef uint64 Key;
-struct Entry { uint64 key, at; };
-#define LAST (Entry{~0ull, ~0ull})
-DEVICE Entry make_entry(Key key, int64 at) { return Entry{key, uint64(at)}; }
-DEVICE int64 position_of(Entry entry) { return entry.at; }
-DEVICE Key key_in(Entry entry) { return entry.key; }
-DEVICE bool before(Entry a, Entry b) { return a.key < b.key || (a.key == b.key && a.at < b.at); }
-"""
-
-
-def keys(dtype: str, is_ascend: bool) -> str:
-    """The text of entries and of ``key_of(value)``: keys are in the order of the values.  NaN is the largest value, all NaN
-    are equal, and so are the two zeros."""
-    wide = ITEMSIZE[dtype] == 8
-    top = "0x8000000000000000ull" if wide else "0x80000000u"
-    lines = []
-    if is_float(dtype):
-        value = "to_float32(value)" if dtype in HALVES else "value"
-        lines = [
-            f"{'float64' if wide else 'float32'} number = {value};",
-            "if (number != number) return FIRST_OR_LAST(~Key(0));",
-            "Key bits = number == 0 ? Key(0) : same_bits<Key>(number);",
-            f"bits = bits & {top} ? ~bits : bits | {top};",
-        ]
-    elif dtype.startswith("int"):
-        lines = [f"Key bits = Key({'int64' if wide else 'int32'}(value)) ^ {top};"]
-    else:
-        lines = ["Key bits = Key(value);"]
-    body = "\n  ".join([*lines, "return FIRST_OR_LAST(bits);"])
-    turn = "(key)" if is_ascend else "(Key(~(key)))"
-    head = _WIDE if wide else _NARROW
-    return f"{head}#define FIRST_OR_LAST(key) {turn}\nDEVICE Key key_of({dtype} value) {{\n  {body}\n}}\n"
 
 
 # ---- sorting in shared memory ----------------------------------------------------------------------------------------
@@ -177,45 +105,11 @@ _SORT_SHORT = r"""
 
 _SORT_TILES = r"""
   __shared__ Entry tile[TILE];
-  int64 tiles = (length + TILE - 1) / TILE;
-  for (int64 work = blockIdx.x; work < rows * tiles; work += gridDim.x) {
-    int64 row = work / tiles, start = work % tiles * TILE, rest = length - start;
-    int count = rest < TILE ? int(rest) : TILE;
-    for (int at = threadIdx.x; at < TILE; at += THREADS) tile[at] = at < count ? order.entry(row, start + at) : LAST;
+  for (int64 row = blockIdx.x; row < rows; row += gridDim.x) {
+    int count = int(length);
+    for (int at = threadIdx.x; at < TILE; at += THREADS) tile[at] = at < count ? order.entry(row, at) : LAST;
     sort_tile(tile, count);
-    for (int at = threadIdx.x; at < count; at += THREADS) {
-      if (tiles > 1) to[row * length + start + at] = tile[at];
-      else if (at < kept) order.put(row, at, tile[at]);
-    }
-    __syncthreads();
-  }
-"""
-
-_MERGE_RUNS = r"""
-  __shared__ Entry tile[TILE];
-  __shared__ int64 parts[2];
-  int64 tiles = (length + TILE - 1) / TILE;
-  for (int64 work = blockIdx.x; work < rows * tiles; work += gridDim.x) {
-    int64 row = work / tiles, start = work % tiles * TILE, pair = start / (2 * run) * (2 * run);
-    int64 rest = length - pair, n_a = rest < run ? rest : run, n_b = rest - n_a < run ? rest - n_a : run;
-    const Entry *a = from + row * length + pair, *b = a + n_a;
-    int64 first = start - pair, last = first + TILE < n_a + n_b ? first + TILE : n_a + n_b;
-    if (threadIdx.x < 2) parts[threadIdx.x] = merge_path(a, n_a, b, n_b, threadIdx.x ? last : first);
-    __syncthreads();
-    int64 a_at = parts[0], b_at = first - a_at;
-    int in_a = int(parts[1] - a_at), count = int(last - first);
-    for (int at = threadIdx.x; at < count; at += THREADS) tile[at] = at < in_a ? a[a_at + at] : b[b_at + at - in_a];
-    __syncthreads();
-    Entry items[ITEMS];
-    merge_items(tile, in_a, tile + in_a, count - in_a, threadIdx.x * ITEMS, items);
-    __syncthreads();
-#pragma unroll
-    for (int k = 0; k < ITEMS; ++k) tile[threadIdx.x * ITEMS + k] = items[k];
-    __syncthreads();
-    for (int at = threadIdx.x; at < count; at += THREADS) {
-      if (2 * run < length) to[row * length + start + at] = tile[at];
-      else if (start + at < kept) order.put(row, start + at, tile[at]);
-    }
+    for (int at = threadIdx.x; at < kept; at += THREADS) order.put(row, at, tile[at]);
     __syncthreads();
   }
 """
@@ -295,14 +189,7 @@ def add_sort(assembly: Assembly, order: Order) -> None:
 
     A row of 2**MAX_BITS - 1 elements or more fails with SIZE_OVERFLOW.
     """
-    members = "".join(f"  {p.kind} {p.name};\n" for p in order.fields)
-    assembly.text(
-        keys(order.dtype, order.is_ascend),
-        _TILES,
-        f"struct Order {{\n{members}"
-        f"  DEVICE Entry entry(int64 row, int64 at) const {{\n{order.entry.strip(chr(10))}\n  }}\n"
-        f"  DEVICE void put(int64 row, int64 at, Entry entry) const {{\n{order.put.strip(chr(10))}\n  }}\n}};\n",
-    )
+    assembly.text(keys(order.dtype, order.is_ascend), _TILES, members(order))
     # the last 32-bit position is that of LAST
     assembly.require(lt(order.length, 2**MAX_BITS - 1), SIZE_OVERFLOW)
     plan = _Plan(assembly, order)
@@ -322,11 +209,16 @@ class _Plan:
         #: Whether rows are split and only their first entries are needed.
         few = le(order.kept, SELECTED) if order.kept is not order.length else dim(0)
         self.selects = all_(lt(TILE, order.length), few)
+        self.is_long = all_(lt(TILE, order.length), not_(self.selects))
+
+    def parameters(self) -> tuple[Parameter, ...]:
+        """The fields of the order and its sizes."""
+        order = self.order
+        sizes = (size("rows", order.rows), size("length", order.length), size("kept", order.kept))
+        return (*order.fields, *(p for p in sizes if p.name not in self.names))
 
     def kernel(self, name: str, body: str, *more: Parameter) -> None:
-        order = self.order
-        own = (size("rows", order.rows), size("length", order.length), size("kept", order.kept), *more)
-        self.assembly.kernel(name, THREADS, (*order.fields, *(p for p in own if p.name not in self.names)), self.begin + body)
+        self.assembly.kernel(name, THREADS, (*self.parameters(), *more), self.begin + body)
 
     def short_rows(self) -> None:
         """Add the kernel of one warp per row."""
@@ -334,29 +226,12 @@ class _Plan:
         self.assembly.launch("sort_short", where(le(self.order.length, SHORT), blocks(self.order.rows, THREADS // 32), 0))
 
     def tiles(self) -> None:
-        """Add the kernel of one block per tile, then merge passes."""
+        """Add the kernel of one block per row, then the radix sort of longer rows."""
         order, assembly = self.order, self.assembly
-        merges = all_(lt(TILE, order.length), not_(self.selects))
-        room = where(merges, order.rows * order.length * entry_bytes(order.dtype), 0)
-        buffers: tuple[Argument, Argument] = (
-            (Word(0), Word(0)) if const(room) == 0 else (assembly.scratch(room), assembly.scratch(room))
-        )
-        to = Parameter("Entry*", "to", buffers[0])
-        self.kernel("sort_tiles", _SORT_TILES, to)
-        tiles = order.rows * ((order.length + (TILE - 1)) // TILE)
-        wanted = all_(lt(SHORT, order.length), not_(self.selects))
-        assembly.launch("sort_tiles", where(wanted, blocks(tiles), 0))
-        self.kernel("merge_runs", _MERGE_RUNS, Parameter("const Entry*", "from", buffers[0]), to, size("run", 0))
-        for number, run in enumerate(self._runs()):
-            source, result = buffers[number % 2], buffers[1 - number % 2]
-            grid = where(all_(lt(run, order.length), not_(self.selects)), blocks(tiles), 0)
-            assembly.launch("merge_runs", grid, {"from": source, "to": result, "run": dim(run)})
-
-    def _runs(self) -> list[int]:
-        """The lengths of the runs to be merged, one per pass."""
-        longest = const(self.order.length)
-        limit = 2**MAX_BITS if longest is None else min(longest, 2**MAX_BITS)
-        return [TILE << k for k in range(MAX_BITS) if TILE << k < limit]
+        self.kernel("sort_tiles", _SORT_TILES)
+        assembly.launch("sort_tiles", where(all_(lt(SHORT, order.length), le(order.length, TILE)), blocks(order.rows), 0))
+        if const(self.is_long) != 0:
+            add_radix_sort(assembly, order, self.begin, self.parameters(), self.is_long)
 
     def selection(self) -> None:
         """Add the selection of the first entries of each section, then of all sections."""

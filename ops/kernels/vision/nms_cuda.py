@@ -16,7 +16,8 @@ from ...codegen.cuda.casts import NUMBER, converted
 from ...codegen.cuda.cuda_program import CudaSource, OpaqueCall
 from ...core.tensor_types import ITEMSIZE, computed_in
 from ...native.status import BAD_VALUE
-from ..sort.merge_cuda import Order, add_sort
+from ..sort.merge_cuda import add_sort
+from ..sort.order_cuda import Order
 
 #: Threads of a block that selects an image's boxes, and of one that copies results.
 _THREADS = 256

@@ -1,0 +1,309 @@
+"""Radix sort of long rows in CUDA C: the digits of 8 bits, from the last to the first, with one pass over memory for each.
+
+Adinets and Merrill 2022, "Onesweep: A Faster Least Significant Digit Radix Sort for GPUs".  A first kernel counts the digits of all
+passes.  In a pass, a block ranks the elements of its part of a row by their digit, looks back at the counts that the blocks before
+it have posted, and so knows the place of each of its elements.  The elements are put in order in shared memory before they are
+stored, so that neighbouring threads store neighbouring elements.
+
+If the elements themselves are results, elements move, whose keys are computed again in each pass: NaN and zeros keep their bits.
+Else keys move, without the bits that the dtype does not have.  Positions of 4 bytes move beside them only if they are wanted.
+"""
+
+from __future__ import annotations
+
+from ....shape_funcs.symbolic.dim import Dim, const, dim, where
+from ...codegen.cuda.assembly import Assembly, Parameter, blocks, size
+from ...codegen.cuda.cuda_program import Argument, Word
+from ...codegen.cuda.look_back import SUM, SUM_UP_TO, add_look_back
+from ...core.tensor_types import ITEMSIZE
+from .order_cuda import Order
+
+THREADS = 512
+#: Bytes of elements or keys that a block has in shared memory.
+ROOM = 1 << 15
+#: The largest number of elements that a thread has in registers.
+MOST_ITEMS = 16
+#: Elements of a row whose digits a block counts before it adds the counts to those of the row.
+SECTION = 1 << 15
+RESIDENT = 2
+_DIGITS = 256
+_COUNTING_THREADS = 256
+
+
+def items(dtype: str) -> int:
+    """Elements of a thread."""
+    return min(MOST_ITEMS, ROOM // THREADS // ITEMSIZE[dtype])
+
+
+def part(dtype: str) -> int:
+    """Elements of a row that a block moves."""
+    return THREADS * items(dtype)
+
+
+_MOVED = """
+const int THREADS_OF_PASS = {threads}, ITEMS_OF_PASS = {items}, PART = THREADS_OF_PASS * ITEMS_OF_PASS, PASSES = {passes};
+const bool MOVES_POSITIONS = {positions};
+typedef {moved} Moved;
+DEVICE Moved moved_key(Key key) {{ return Moved(key >> {unused}); }}
+DEVICE uint32 digit_of(Moved moved, int64 pass) {{ return uint32(({key}) >> ({unused} + 8 * int(pass))) & 255u; }}
+"""
+
+#: A row of elements in memory.
+_ELEMENTS = """
+struct Row {{
+  const {dtype}* first;
+  int64 step;
+  DEVICE Row(const Order& order, int64 row) : first(order.first(row)), step(order.step()) {{}}
+  DEVICE Moved moved(int64 at) const {{ return {moved}; }}
+  DEVICE uint32 position(int64 at) const {{ return uint32(at); }}
+}};
+"""
+#: A row of entries, of which some may be LAST.
+_ENTRIES = """
+struct Row {
+  const Order& order;
+  int64 row;
+  DEVICE Row(const Order& order, int64 row) : order(order), row(row) {}
+  DEVICE Moved moved(int64 at) const { return moved_key(key_in(order.entry(row, at))); }
+  DEVICE uint32 position(int64 at) const { return uint32(position_of(order.entry(row, at))); }
+};
+"""
+
+_SHARED = rf"""
+// The lanes of the warp whose digit is the same.
+DEVICE uint32 lanes_of(uint32 digit) {{
+  uint32 lanes = 0xffffffffu;
+#pragma unroll
+  for (int bit = 0; bit < 8; ++bit) {{
+    bool is_set = digit >> bit & 1;
+    uint32 set = __ballot_sync(0xffffffffu, is_set);
+    lanes &= is_set ? set : ~set;
+  }}
+  return lanes;
+}}
+
+// How many elements of the parts of a row before `part` have a digit, from the nearest part that knows.
+DEVICE int64 count_before(const PostedCounts& posts, int64 part, int64 in_row, int digit) {{
+  const int AT_ONCE = 4;
+  int64 sum = 0, first = part - in_row;
+  for (int64 at = part - 1;;) {{
+    int64 counts[AT_ONCE];
+    uint64 states[AT_ONCE];
+#pragma unroll
+    for (int k = 0; k < AT_ONCE; ++k) {{
+      states[k] = posts.read((at - k > first ? at - k : first) * {_DIGITS} + digit, counts[k]);
+    }}
+    bool waits = false;
+#pragma unroll
+    for (int k = 0; k < AT_ONCE; ++k) {{
+      waits |= states[k] == 0;
+      if (waits) continue;
+      sum += counts[k];
+      --at;
+      if (states[k] == {SUM_UP_TO}) return sum;
+    }}
+    if (waits) __nanosleep(32);
+  }}
+}}
+"""
+
+_COUNT = f"""
+  __shared__ uint32 seen[PASSES * {_DIGITS}];
+  int64 sections = (length + {SECTION} - 1) / {SECTION};
+  for (int64 work = blockIdx.x; work < rows * sections; work += gridDim.x) {{
+    int64 row = work / sections, start = work % sections * {SECTION};
+    int count = length - start < {SECTION} ? int(length - start) : {SECTION};
+    for (int at = threadIdx.x; at < PASSES * {_DIGITS}; at += {_COUNTING_THREADS}) seen[at] = 0;
+    __syncthreads();
+    const Row from(order, row);
+    auto add = [&](Moved moved) {{
+#pragma unroll
+      for (int pass = 0; pass < PASSES; ++pass) atomicAdd(&seen[pass * {_DIGITS} + digit_of(moved, pass)], 1u);
+    }};
+    int at = threadIdx.x;
+    for (; at + 7 * {_COUNTING_THREADS} < count; at += 8 * {_COUNTING_THREADS}) {{
+      Moved some[8];
+#pragma unroll
+      for (int k = 0; k < 8; ++k) some[k] = from.moved(start + at + k * {_COUNTING_THREADS});
+#pragma unroll
+      for (int k = 0; k < 8; ++k) add(some[k]);
+    }}
+    for (; at < count; at += {_COUNTING_THREADS}) add(from.moved(start + at));
+    __syncthreads();
+    for (int at = threadIdx.x; at < PASSES * {_DIGITS}; at += {_COUNTING_THREADS}) {{
+      if (seen[at] != 0) atomicAdd(&digits[row * (PASSES * {_DIGITS}) + at], seen[at]);
+    }}
+    __syncthreads();
+  }}
+"""
+
+# Elements of a warp follow each other: its k-th element of each lane, then the next.
+_PASS = f"""
+  __shared__ __align__(16) uint8 room[{ROOM}];
+  __shared__ uint32 places[{_DIGITS}];
+  const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5, mine = warp * (32 * ITEMS_OF_PASS) + lane, digit = threadIdx.x;
+  uint32 *all_ranks = reinterpret_cast<uint32*>(room), *ranks_of_warp = all_ranks + warp * {_DIGITS};
+  Moved* ordered = reinterpret_cast<Moved*>(room);
+  uint32* ordered_positions = reinterpret_cast<uint32*>(room);
+  const uint32 below = (1u << lane) - 1;
+  const bool is_first = pass == 0, is_last = pass == PASSES - 1;
+  int64 parts = (length + PART - 1) / PART;
+  const PostedCounts posts{{posted, all_parts}};
+  for (int64 work = blockIdx.x; work < rows * parts; work += gridDim.x) {{
+    int64 part = next_part(posted), row = part / parts, in_row = part % parts, start = in_row * PART;
+    int count = length - start < PART ? int(length - start) : PART;
+    const Row from(order, row);
+    const Moved* from_row = from_moved + row * length + start;
+    Moved moved[ITEMS_OF_PASS];
+#pragma unroll
+    for (int k = 0; k < ITEMS_OF_PASS; ++k) {{
+      int at = mine + 32 * k < count ? mine + 32 * k : 0;
+      moved[k] = is_first ? from.moved(start + at) : from_row[at];
+    }}
+#pragma unroll
+    for (int k = lane; k < {_DIGITS}; k += 32) ranks_of_warp[k] = 0;
+    __syncwarp();
+    uint32 ranks[ITEMS_OF_PASS];
+#pragma unroll
+    for (int k = 0; k < ITEMS_OF_PASS; ++k) {{  // elements that are not there come last
+      uint32 own = mine + 32 * k < count ? digit_of(moved[k], pass) : {_DIGITS - 1}u, lanes = lanes_of(own);
+      uint32 before = ranks_of_warp[own];
+      __syncwarp();
+      if ((lanes & below) == 0) ranks_of_warp[own] = before + __popc(lanes);
+      __syncwarp();
+      ranks[k] = before + __popc(lanes & below);
+    }}
+    __syncthreads();
+    uint32 own = 0, of_warps[THREADS_OF_PASS / 32];
+    if (digit < {_DIGITS}) {{
+#pragma unroll
+      for (int w = 0; w < THREADS_OF_PASS / 32; ++w) of_warps[w] = all_ranks[w * {_DIGITS} + digit];
+#pragma unroll
+      for (int w = 0; w < THREADS_OF_PASS / 32; ++w) {{
+        uint32 before = own;
+        own += of_warps[w];
+        of_warps[w] = before;
+      }}
+      if (digit == {_DIGITS - 1}) own -= PART - count;
+      if (in_row > 0) posts.post(part * {_DIGITS} + digit, {SUM}, own);
+      if (cleared) cleared[1 + part * {_DIGITS} + digit] = 0;
+      if (cleared && part == 0 && digit == 0) cleared[0] = 0;
+    }}
+    uint32 total, up_to = block_scan(own, Add(), total), begin = up_to - own;
+    if (digit < {_DIGITS}) {{
+#pragma unroll
+      for (int w = 0; w < THREADS_OF_PASS / 32; ++w) all_ranks[w * {_DIGITS} + digit] = begin + of_warps[w];
+    }}
+    __syncthreads();
+#pragma unroll
+    for (int k = 0; k < ITEMS_OF_PASS; ++k) {{
+      ranks[k] += ranks_of_warp[mine + 32 * k < count ? digit_of(moved[k], pass) : {_DIGITS - 1}u];
+    }}
+    __syncthreads();
+#pragma unroll
+    for (int k = 0; k < ITEMS_OF_PASS; ++k) ordered[ranks[k]] = moved[k];
+    uint32 positions[ITEMS_OF_PASS];
+    if (MOVES_POSITIONS) {{
+      const uint32* from_row = from_positions + row * length + start;
+#pragma unroll
+      for (int k = 0; k < ITEMS_OF_PASS; ++k) {{
+        int at = mine + 32 * k < count ? mine + 32 * k : 0;
+        positions[k] = is_first ? from.position(start + at) : from_row[at];
+      }}
+    }}
+    if (in_row == 0) {{  // where each digit begins in the row
+      uint32 in_all = digit < {_DIGITS} ? digits[(row * PASSES + pass) * {_DIGITS} + digit] : 0;
+      uint32 before = block_scan(in_all, Add(), total) - in_all;
+      if (digit < {_DIGITS}) {{
+        posts.post(part * {_DIGITS} + digit, {SUM_UP_TO}, before + own);
+        places[digit] = before - begin;
+      }}
+    }} else if (digit < {_DIGITS}) {{
+      int64 before = count_before(posts, part, in_row, digit);
+      posts.post(part * {_DIGITS} + digit, {SUM_UP_TO}, before + own);
+      places[digit] = uint32(before) - begin;
+    }}
+    __syncthreads();
+    uint32 to[ITEMS_OF_PASS];
+KEEP
+#pragma unroll
+    for (int k = 0; k < ITEMS_OF_PASS; ++k) {{
+      int at = int(threadIdx.x) + k * THREADS_OF_PASS;
+      if (at >= count) continue;
+      Moved value = ordered[at];
+      to[k] = places[digit_of(value, pass)] + at;
+      if (!is_last) to_moved[row * length + to[k]] = value;
+      else if (to[k] < kept) {{ PUT }}
+    }}
+    __syncthreads();
+    if (MOVES_POSITIONS) {{
+#pragma unroll
+      for (int k = 0; k < ITEMS_OF_PASS; ++k) ordered_positions[ranks[k]] = positions[k];
+      __syncthreads();
+#pragma unroll
+      for (int k = 0; k < ITEMS_OF_PASS; ++k) {{
+        int at = int(threadIdx.x) + k * THREADS_OF_PASS;
+        if (at >= count) continue;
+        uint32 position = ordered_positions[at];
+        if (!is_last) to_positions[row * length + to[k]] = position;
+        else if (to[k] < kept) {{ FINISH }}
+      }}
+      __syncthreads();
+    }}
+  }}
+"""
+#: What a pass does with the elements of its results: what it keeps, and the texts at the element and at its position.
+_KEEP_VALUES = "", "order.put_value(row, to[k], same_bits<{dtype}>(value));", "order.put_position(row, to[k], position);"
+_KEEP_ENTRIES = (
+    "    Moved values[ITEMS_OF_PASS];",
+    "values[k] = value;",
+    "order.put(row, to[k], position == ~0u ? LAST : make_entry(Key(values[k]) << {unused}, position));",
+)
+
+
+def add_radix_sort(assembly: Assembly, order: Order, begin: str, own: tuple[Parameter, ...], used: Dim) -> None:
+    """Add the kernels and launches of a radix sort, which run where ``used``.
+
+    ``begin``: the text that makes ``order`` from the parameters ``own``, the fields of the order and its sizes.
+    """
+    nbytes, elements = ITEMSIZE[order.dtype], order.elements
+    moves_values = elements is not None and elements.put_value != ""
+    moves_positions = elements is None or not moves_values or elements.put_position != ""
+    unused = max(0, 32 - 8 * nbytes)
+    texts = {"dtype": order.dtype, "unused": unused, "threads": THREADS, "items": items(order.dtype), "passes": nbytes}
+    texts |= {"moved": f"uint{8 * nbytes}", "positions": str(moves_positions).lower()}
+    key = f"key_of(same_bits<{order.dtype}>(moved))" if moves_values else f"Key(moved) << {unused}"
+    loaded = "same_bits<Moved>(first[at * step])" if moves_values else "moved_key(key_of(first[at * step]))"
+    row = _ENTRIES if elements is None else _ELEMENTS.format(dtype=order.dtype, moved=loaded)
+    parts = order.rows * ((order.length + (part(order.dtype) - 1)) // part(order.dtype))
+    posted, all_parts = add_look_back(assembly, "clear_digits", parts * _DIGITS, used, 0)
+    assembly.text(_MOVED.format(key=key, **texts), row, _SHARED)
+    counters = order.rows * (nbytes * _DIGITS)
+    digits = Parameter("uint32*", "digits", assembly.scratch(where(used, counters * 4, 0)))
+    words = counters // 2
+    assembly.launch("clear_digits", where(used, blocks(words, 256), 0), {"posted": digits.argument, "words": words})
+    assembly.kernel("count_digits", _COUNTING_THREADS, (*own, digits), begin + _COUNT)
+    sections = order.rows * ((order.length + (SECTION - 1)) // SECTION)
+    assembly.launch("count_digits", where(used, blocks(sections), 0))
+    keep, put, finish = _KEEP_VALUES if moves_values else _KEEP_ENTRIES
+    body = _PASS.replace("KEEP\n", keep + "\n" if keep else "").replace("PUT", put.format(**texts))
+    body = begin + body.replace("FINISH", finish.format(**texts) if moves_positions else "")
+    room = order.rows * order.length
+    moved = _buffers(assembly, where(used, room * nbytes, 0), nbytes)
+    positions = _buffers(assembly, where(used, room * 4, 0) if moves_positions else dim(0), nbytes)
+    regions = (posted.argument, assembly.scratch(where(used, (parts * _DIGITS + 1) * 8, 0)))
+    kinds = {"from_moved": "const Moved*", "to_moved": "Moved*", "from_positions": "const uint32*", "to_positions": "uint32*"}
+    kinds |= {"posted": "uint64*", "cleared": "uint64*"}
+    buffers = tuple(Parameter(kind, name, Word(0)) for name, kind in kinds.items())
+    assembly.kernel("move_by_digit", THREADS, (*own, digits, all_parts, *buffers, size("pass", 0)), body, resident=RESIDENT)
+    for number in range(nbytes):
+        given = {"from_moved": moved[number - 1], "to_moved": moved[number], "pass": dim(number)}
+        given |= {"from_positions": positions[number - 1], "to_positions": positions[number]}
+        given |= {"posted": regions[number % 2], "cleared": regions[1 - number % 2]}
+        assembly.launch("move_by_digit", where(used, blocks(parts), 0), given)
+
+
+def _buffers(assembly: Assembly, room: Dim, passes: int) -> list[Argument]:
+    """The result of each pass: two workspaces in turn, none for the last pass."""
+    both = [assembly.scratch(room if k < passes - 1 else 0) for k in range(2)] if const(room) != 0 else [Word(0)] * 2
+    return [*(both[number % 2] for number in range(passes - 1)), Word(0)]
