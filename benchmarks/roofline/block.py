@@ -198,7 +198,7 @@ class Block:
         where = self.address(next(o for o in step.operands if "[" in o))
         threads = np.flatnonzero(mask)
         place, kind = where[threads], step.name
-        if kind in ("LDS", "STS"):
+        if kind in ("LDS", "STS", "ATOMS"):
             place &= 0xFFFFFF
             for warp in np.unique(threads // 32):
                 words = np.unique(place[threads // 32 == warp] // 4)
@@ -268,6 +268,16 @@ class Block:
                 view[offset // 8] += by[thread]
         self.put_pair(result, old, mask)
 
+    def count(self, step: Step, mask: Words) -> None:
+        """Execute an atomic addition of 32 bits without a result: of 1 to shared memory, or of a register to global memory."""
+        shared = step.name == "ATOMS"
+        if not ({"POPC", "INC"} <= set(step.modifiers) if shared else step.modifiers[:2] == ["E", "ADD"] and step.nbytes == 4):
+            raise Unknown(f"{step.opcode} {', '.join(step.operands)}")
+        for threads, offsets in self.access(step, mask):
+            memory = self.shared if shared else self.memory[self.tensor_of(step, threads[0])]
+            amount = np.uint32(1) if shared else self.word(step.operands[-1])[threads]
+            np.add.at(memory.view(np.uint32), offsets // 4, amount)
+
     def spill(self, step: Step, mask: Words) -> None:
         """Execute an access to local memory, whose words are kept by their address."""
         place = int(self.address(next(o for o in step.operands if "[" in o))[0])
@@ -290,6 +300,8 @@ class Block:
             self.store(step, mask)
         elif step.name == "ATOMG":
             self.add(step, mask)
+        elif step.name in ("ATOMS", "REDG"):
+            self.count(step, mask)
         elif step.name == "LDC":
             text = step.operands[1]
             if step.nbytes == 8:

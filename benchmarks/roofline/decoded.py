@@ -73,7 +73,7 @@ def _steps(lines: list[str]) -> Iterator[Step]:
 
 def _registers(opcode: str, operands: tuple[str, ...], nbytes: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
     name = opcode.partition(".")[0]
-    stores = name in ("STG", "STS", "STL", "ST", "BRA", "EXIT", "BAR", "RED")
+    stores = name in ("STG", "STS", "STL", "ST", "BRA", "EXIT", "BAR", "REDG")
     wide = 2 if name in _PAIRS or "WIDE" in opcode or opcode.endswith("F64.F32") else 1
     if name in ("LDG", "LDS", "LDL", "LDC", "ULDC", "STG", "STS", "STL") and nbytes > 4:
         wide = nbytes // 4

@@ -86,6 +86,7 @@ def _normed(rows: int, columns: int) -> Family:
 
 #: Blocks of a launch that are executed, at equal distances.
 SAMPLES = 4
+MOVED = "const Moved* from_moved"
 #: Elements of the largest tensor of each program.
 ELEMENTS = _N = 1 << 24
 _ROWS = 1 << 11
@@ -171,7 +172,10 @@ def _post(text: str, launch: Launch, part: int, memory: list[np.ndarray], first_
     declared = re.search(rf"\b{launch.entry}\(([^)]*)\)", text)
     assert declared is not None, launch.entry
     for parameter, argument in zip(declared[1].split(", "), launch.args, strict=True):
-        if parameter == " ".join(look_back.POSTED) and isinstance(argument, Scratch):
+        if parameter == MOVED and isinstance(argument, Scratch):
+            moved = memory[first_scratch + argument.index]
+            moved[:] = np.resize(memory[0], moved.size)
+        if parameter == " ".join(look_back.POSTED) and isinstance(argument, Scratch) and look_back.ALL_PARTS in declared[1]:
             posted = memory[first_scratch + argument.index].view(np.uint64)
             posted[:1], posted[1:] = part, look_back.SUM_UP_TO << look_back.STATE_SHIFT
 

@@ -71,7 +71,7 @@ def pipe(step: Step) -> str:
         return "fp64"
     if name in _SPECIAL:
         return "special"
-    if name in ("LDG", "STG", "LDS", "STS", "LDL", "STL", "SHFL", "ATOMG", "RED", "ATOMS"):
+    if name in ("LDG", "STG", "LDS", "STS", "LDL", "STL", "SHFL", "ATOMG", "REDG", "ATOMS"):
         return "LSU"
     if name in ("BRA", "BSSY", "BSYNC", "EXIT", "NOP", "BAR", "WARPSYNC", "CALL", "RET", "BREAK") or step.opcode[0] == "U":
         return "issue"

@@ -279,6 +279,15 @@ def _p2r(b: Any, step: Any, mask: Words) -> None:
     b.put(step.operands[0], b.integer(step.operands[2]) & ~chosen | bits << place & chosen, mask)
 
 
+@_named("R2P")
+def _r2p(b: Any, step: Any, mask: Words) -> None:
+    register, _, byte = step.operands[1].partition(".B")
+    bits = b.word(register) >> np.uint32(8 * int(byte or 0))
+    for k in range(7):
+        if int(step.operands[2], 16) >> k & 1:
+            b.put_flag(f"P{k}", bits >> np.uint32(k) & np.uint32(1) != 0, mask)
+
+
 @_named("FADD", "FMUL", "FFMA")
 def _float(b: Any, step: Any, mask: Words) -> None:
     result, *rest = (o for o in step.operands if not _is_flag(o))

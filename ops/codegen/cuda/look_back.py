@@ -16,8 +16,9 @@ SUM, SUM_UP_TO = 1, 2
 STATE_SHIFT = 62
 #: The parts before a block's own that the block reads at most.
 WINDOW = 256
-#: The parameter of kernels that look back: the words.
+#: The parameters of kernels that look back: the words, with their type, and the number of parts.
 POSTED = ("uint64*", "posted")
+ALL_PARTS = "all_parts"
 _CLEARING_THREADS = 256
 
 _TEXT = rf"""
@@ -138,4 +139,4 @@ def add_look_back(assembly: Assembly, name: str, parts: Dim, used: Dim, sum_byte
     posted, words = Parameter(*POSTED, room), size("words", parts + 1)
     assembly.kernel(name, _CLEARING_THREADS, (posted, words), _CLEAR)
     assembly.launch(name, where(used, blocks(parts + 1, _CLEARING_THREADS), 0))
-    return posted, size("all_parts", parts)
+    return posted, size(ALL_PARTS, parts)

@@ -18,11 +18,9 @@ from ...codegen.cuda.look_back import SUM, SUM_UP_TO, add_look_back
 from ...core.tensor_types import ITEMSIZE
 from .order_cuda import Order
 
-THREADS = 512
-#: Bytes of elements or keys that a block has in shared memory.
-ROOM = 1 << 15
-#: The largest number of elements that a thread has in registers.
-MOST_ITEMS = 16
+THREADS = 384
+#: Bytes of elements or keys that a thread has in registers, and the largest number of them.
+BYTES, MOST_ITEMS = 64, 16
 #: Elements of a row whose digits a block counts before it adds the counts to those of the row.
 SECTION = 1 << 15
 RESIDENT = 2
@@ -32,7 +30,7 @@ _COUNTING_THREADS = 256
 
 def items(dtype: str) -> int:
     """Elements of a thread."""
-    return min(MOST_ITEMS, ROOM // THREADS // ITEMSIZE[dtype])
+    return min(MOST_ITEMS, BYTES // ITEMSIZE[dtype])
 
 
 def part(dtype: str) -> int:
@@ -42,7 +40,7 @@ def part(dtype: str) -> int:
 
 _MOVED = """
 const int THREADS_OF_PASS = {threads}, ITEMS_OF_PASS = {items}, PART = THREADS_OF_PASS * ITEMS_OF_PASS, PASSES = {passes};
-const bool MOVES_POSITIONS = {positions};
+const bool MOVES_POSITIONS = {positions}, MOVES_VALUES = {values};
 typedef {moved} Moved;
 DEVICE Moved moved_key(Key key) {{ return Moved(key >> {unused}); }}
 DEVICE uint32 digit_of(Moved moved, int64 pass) {{ return uint32(({key}) >> ({unused} + 8 * int(pass))) & 255u; }}
@@ -50,41 +48,69 @@ DEVICE uint32 digit_of(Moved moved, int64 pass) {{ return uint32(({key}) >> ({un
 
 #: A row of elements in memory.
 _ELEMENTS = """
+typedef {dtype} Loaded;
 struct Row {{
   const {dtype}* first;
   int64 step;
   DEVICE Row(const Order& order, int64 row) : first(order.first(row)), step(order.step()) {{}}
-  DEVICE Moved moved(int64 at) const {{ return {moved}; }}
+  // `there` elements at distances of STRIDE from `at`
+  template <int N, int STRIDE> DEVICE void load(int64 at, int there, {dtype}* loaded) const {{
+    const {dtype}* from = first + at * step;
+    if (step == 1) {{
+#pragma unroll
+      for (int k = 0; k < N; ++k) loaded[k] = k < there ? from[k * STRIDE] : {dtype}{{}};
+    }} else {{
+#pragma unroll
+      for (int k = 0; k < N; ++k) loaded[k] = k < there ? from[k * STRIDE * step] : {dtype}{{}};
+    }}
+    __syncwarp();  // all loads are in flight before the first element is looked at
+  }}
+  DEVICE static Moved moved({dtype} loaded) {{ return {moved}; }}
   DEVICE uint32 position(int64 at) const {{ return uint32(at); }}
 }};
 """
 #: A row of entries, of which some may be LAST.
 _ENTRIES = """
+typedef Moved Loaded;
 struct Row {
   const Order& order;
   int64 row;
   DEVICE Row(const Order& order, int64 row) : order(order), row(row) {}
-  DEVICE Moved moved(int64 at) const { return moved_key(key_in(order.entry(row, at))); }
+  template <int N, int STRIDE> DEVICE void load(int64 at, int there, Moved* loaded) const {
+#pragma unroll
+    for (int k = 0; k < N; ++k) loaded[k] = k < there ? moved_key(key_in(order.entry(row, at + k * STRIDE))) : Moved(0);
+  }
+  DEVICE static Moved moved(Moved loaded) { return loaded; }
   DEVICE uint32 position(int64 at) const { return uint32(position_of(order.entry(row, at))); }
 };
 """
 
 _SHARED = rf"""
+// The lanes of the warp whose digit has the same bit; in assembly, because the compiler tests the bit twice.
+DEVICE uint32 lanes_of_bit(uint32 digit, int bit) {{
+#if defined(__CUDACC_RTC__) || defined(__CUDA_ARCH__)
+  uint32 lanes;
+  asm volatile("{{ .reg .pred p; and.b32 %0, %1, %2; setp.ne.u32 p, %0, 0; vote.sync.ballot.b32 %0, p, 0xffffffff; @!p not.b32 %0, %0; }}"
+      : "=r"(lanes) : "r"(digit), "r"(1u << bit));
+  return lanes;
+#else
+  bool is_set = digit >> bit & 1;
+  uint32 lanes = __ballot_sync(0xffffffffu, is_set);
+  return is_set ? lanes : ~lanes;
+#endif
+}}
+
 // The lanes of the warp whose digit is the same.
 DEVICE uint32 lanes_of(uint32 digit) {{
-  uint32 lanes = 0xffffffffu;
+  uint32 lanes = lanes_of_bit(digit, 0);
 #pragma unroll
-  for (int bit = 0; bit < 8; ++bit) {{
-    bool is_set = digit >> bit & 1;
-    uint32 set = __ballot_sync(0xffffffffu, is_set);
-    lanes &= is_set ? set : ~set;
-  }}
+  for (int bit = 1; bit < 8; ++bit) lanes &= lanes_of_bit(digit, bit);
   return lanes;
 }}
 
 // How many elements of the parts of a row before `part` have a digit, from the nearest part that knows.
 DEVICE int64 count_before(const PostedCounts& posts, int64 part, int64 in_row, int digit) {{
-  const int AT_ONCE = 4;
+  const int AT_ONCE = 2;
   int64 sum = 0, first = part - in_row;
   for (int64 at = part - 1;;) {{
     int64 counts[AT_ONCE];
@@ -120,15 +146,15 @@ _COUNT = f"""
 #pragma unroll
       for (int pass = 0; pass < PASSES; ++pass) atomicAdd(&seen[pass * {_DIGITS} + digit_of(moved, pass)], 1u);
     }};
-    int at = threadIdx.x;
-    for (; at + 7 * {_COUNTING_THREADS} < count; at += 8 * {_COUNTING_THREADS}) {{
-      Moved some[8];
+    for (int begin = 0; begin < count; begin += 8 * {_COUNTING_THREADS}) {{
+      int at = begin + threadIdx.x, there = (count - at + {_COUNTING_THREADS} - 1) / {_COUNTING_THREADS};
+      Loaded some[8];
+      from.load<8, {_COUNTING_THREADS}>(start + at, there, some);
 #pragma unroll
-      for (int k = 0; k < 8; ++k) some[k] = from.moved(start + at + k * {_COUNTING_THREADS});
-#pragma unroll
-      for (int k = 0; k < 8; ++k) add(some[k]);
+      for (int k = 0; k < 8; ++k) {{
+        if (k < there) add(Row::moved(some[k]));
+      }}
     }}
-    for (; at < count; at += {_COUNTING_THREADS}) add(from.moved(start + at));
     __syncthreads();
     for (int at = threadIdx.x; at < PASSES * {_DIGITS}; at += {_COUNTING_THREADS}) {{
       if (seen[at] != 0) atomicAdd(&digits[row * (PASSES * {_DIGITS}) + at], seen[at]);
@@ -139,7 +165,7 @@ _COUNT = f"""
 
 # Elements of a warp follow each other: its k-th element of each lane, then the next.
 _PASS = f"""
-  __shared__ __align__(16) uint8 room[{ROOM}];
+  __shared__ __align__(16) uint8 room[PART * (sizeof(Moved) < 4 ? 4 : sizeof(Moved))];
   __shared__ uint32 places[{_DIGITS}];
   const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5, mine = warp * (32 * ITEMS_OF_PASS) + lane, digit = threadIdx.x;
   uint32 *all_ranks = reinterpret_cast<uint32*>(room), *ranks_of_warp = all_ranks + warp * {_DIGITS};
@@ -153,25 +179,32 @@ _PASS = f"""
     int64 part = next_part(posted), row = part / parts, in_row = part % parts, start = in_row * PART;
     int count = length - start < PART ? int(length - start) : PART;
     const Row from(order, row);
-    const Moved* from_row = from_moved + row * length + start;
+    const int there = count == PART ? ITEMS_OF_PASS : (count - mine + 31) >> 5;  // elements of the thread
     Moved moved[ITEMS_OF_PASS];
+    if (is_first) {{
+      Loaded loaded[ITEMS_OF_PASS];
+      from.load<ITEMS_OF_PASS, 32>(start + mine, there, loaded);
 #pragma unroll
-    for (int k = 0; k < ITEMS_OF_PASS; ++k) {{
-      int at = mine + 32 * k < count ? mine + 32 * k : 0;
-      moved[k] = is_first ? from.moved(start + at) : from_row[at];
+      for (int k = 0; k < ITEMS_OF_PASS; ++k) moved[k] = MOVES_VALUES || k < there ? Row::moved(loaded[k]) : Moved(~Moved(0));
+    }} else {{
+      const Moved* moves = from_moved + row * length + start + mine;
+#pragma unroll
+      for (int k = 0; k < ITEMS_OF_PASS; ++k) moved[k] = k < there ? moves[32 * k] : Moved(~Moved(0));
     }}
 #pragma unroll
     for (int k = lane; k < {_DIGITS}; k += 32) ranks_of_warp[k] = 0;
     __syncwarp();
     uint32 ranks[ITEMS_OF_PASS];
 #pragma unroll
-    for (int k = 0; k < ITEMS_OF_PASS; ++k) {{  // elements that are not there come last
-      uint32 own = mine + 32 * k < count ? digit_of(moved[k], pass) : {_DIGITS - 1}u, lanes = lanes_of(own);
+    for (int k = 0; k < ITEMS_OF_PASS; ++k) {{
+      uint32 own = digit_of(moved[k], pass);
+      if (MOVES_VALUES && count - mine <= 32 * k) own = {_DIGITS - 1};  // a key that is not there has all bits
+      uint32 lanes = lanes_of(own);
       uint32 before = ranks_of_warp[own];
       __syncwarp();
       if ((lanes & below) == 0) ranks_of_warp[own] = before + __popc(lanes);
       __syncwarp();
-      ranks[k] = before + __popc(lanes & below);
+      ranks[k] = (own << 16) + before + __popc(lanes & below);  // a register for both
     }}
     __syncthreads();
     uint32 own = 0, of_warps[THREADS_OF_PASS / 32];
@@ -196,20 +229,18 @@ _PASS = f"""
     }}
     __syncthreads();
 #pragma unroll
-    for (int k = 0; k < ITEMS_OF_PASS; ++k) {{
-      ranks[k] += ranks_of_warp[mine + 32 * k < count ? digit_of(moved[k], pass) : {_DIGITS - 1}u];
-    }}
+    for (int k = 0; k < ITEMS_OF_PASS; ++k) ranks[k] = (ranks[k] & 0xffffu) + ranks_of_warp[ranks[k] >> 16];
     __syncthreads();
 #pragma unroll
     for (int k = 0; k < ITEMS_OF_PASS; ++k) ordered[ranks[k]] = moved[k];
     uint32 positions[ITEMS_OF_PASS];
-    if (MOVES_POSITIONS) {{
-      const uint32* from_row = from_positions + row * length + start;
+    if (MOVES_POSITIONS && is_first) {{
 #pragma unroll
-      for (int k = 0; k < ITEMS_OF_PASS; ++k) {{
-        int at = mine + 32 * k < count ? mine + 32 * k : 0;
-        positions[k] = is_first ? from.position(start + at) : from_row[at];
-      }}
+      for (int k = 0; k < ITEMS_OF_PASS; ++k) positions[k] = k < there ? from.position(start + mine + 32 * k) : 0;
+    }} else if (MOVES_POSITIONS) {{
+      const uint32* moves = from_positions + row * length + start + mine;
+#pragma unroll
+      for (int k = 0; k < ITEMS_OF_PASS; ++k) positions[k] = k < there ? moves[32 * k] : 0;
     }}
     if (in_row == 0) {{  // where each digit begins in the row
       uint32 in_all = digit < {_DIGITS} ? digits[(row * PASSES + pass) * {_DIGITS} + digit] : 0;
@@ -224,40 +255,40 @@ _PASS = f"""
       places[digit] = uint32(before) - begin;
     }}
     __syncthreads();
-    uint32 to[ITEMS_OF_PASS];
 KEEP
 #pragma unroll
     for (int k = 0; k < ITEMS_OF_PASS; ++k) {{
       int at = int(threadIdx.x) + k * THREADS_OF_PASS;
       if (at >= count) continue;
       Moved value = ordered[at];
-      to[k] = places[digit_of(value, pass)] + at;
-      if (!is_last) to_moved[row * length + to[k]] = value;
-      else if (to[k] < kept) {{ PUT }}
+      uint32 own = digit_of(value, pass), to = places[own] + at;
+      ranks[k] |= own << 16;  // where the position goes, too
+      if (!is_last) to_moved[row * length + to] = value;
+      else if (to < kept) {{ PUT }}
     }}
     __syncthreads();
     if (MOVES_POSITIONS) {{
 #pragma unroll
-      for (int k = 0; k < ITEMS_OF_PASS; ++k) ordered_positions[ranks[k]] = positions[k];
+      for (int k = 0; k < ITEMS_OF_PASS; ++k) ordered_positions[ranks[k] & 0xffffu] = positions[k];
       __syncthreads();
 #pragma unroll
       for (int k = 0; k < ITEMS_OF_PASS; ++k) {{
         int at = int(threadIdx.x) + k * THREADS_OF_PASS;
         if (at >= count) continue;
-        uint32 position = ordered_positions[at];
-        if (!is_last) to_positions[row * length + to[k]] = position;
-        else if (to[k] < kept) {{ FINISH }}
+        uint32 position = ordered_positions[at], to = places[ranks[k] >> 16] + at;
+        if (!is_last) to_positions[row * length + to] = position;
+        else if (to < kept) {{ FINISH }}
       }}
       __syncthreads();
     }}
   }}
 """
 #: What a pass does with the elements of its results: what it keeps, and the texts at the element and at its position.
-_KEEP_VALUES = "", "order.put_value(row, to[k], same_bits<{dtype}>(value));", "order.put_position(row, to[k], position);"
+_KEEP_VALUES = "", "order.put_value(row, to, same_bits<{dtype}>(value));", "order.put_position(row, to, position);"
 _KEEP_ENTRIES = (
     "    Moved values[ITEMS_OF_PASS];",
     "values[k] = value;",
-    "order.put(row, to[k], position == ~0u ? LAST : make_entry(Key(values[k]) << {unused}, position));",
+    "order.put(row, to, position == ~0u ? LAST : make_entry(Key(values[k]) << {unused}, position));",
 )
 
 
@@ -271,9 +302,9 @@ def add_radix_sort(assembly: Assembly, order: Order, begin: str, own: tuple[Para
     moves_positions = elements is None or not moves_values or elements.put_position != ""
     unused = max(0, 32 - 8 * nbytes)
     texts = {"dtype": order.dtype, "unused": unused, "threads": THREADS, "items": items(order.dtype), "passes": nbytes}
-    texts |= {"moved": f"uint{8 * nbytes}", "positions": str(moves_positions).lower()}
+    texts |= {"moved": f"uint{8 * nbytes}", "positions": str(moves_positions).lower(), "values": str(moves_values).lower()}
     key = f"key_of(same_bits<{order.dtype}>(moved))" if moves_values else f"Key(moved) << {unused}"
-    loaded = "same_bits<Moved>(first[at * step])" if moves_values else "moved_key(key_of(first[at * step]))"
+    loaded = "same_bits<Moved>(loaded)" if moves_values else "moved_key(key_of(loaded))"
     row = _ENTRIES if elements is None else _ELEMENTS.format(dtype=order.dtype, moved=loaded)
     parts = order.rows * ((order.length + (part(order.dtype) - 1)) // part(order.dtype))
     posted, all_parts = add_look_back(assembly, "clear_digits", parts * _DIGITS, used, 0)
