@@ -269,14 +269,20 @@ class Block:
         self.put_pair(result, old, mask)
 
     def count(self, step: Step, mask: Words) -> None:
-        """Execute an atomic addition of 32 bits without a result: of 1 to shared memory, or of a register to global memory."""
-        shared = step.name == "ATOMS"
-        if not ({"POPC", "INC"} <= set(step.modifiers) if shared else step.modifiers[:2] == ["E", "ADD"] and step.nbytes == 4):
+        """Execute an atomic addition of 32 bits, thread after thread: to shared memory, or without a result to global memory."""
+        shared, registers = step.name == "ATOMS", [o for o in step.operands if "[" not in o]
+        adds_one = {"POPC", "INC"} <= set(step.modifiers)
+        if not adds_one and ("ADD" not in step.modifiers or step.nbytes != 4):
             raise Unknown(f"{step.opcode} {', '.join(step.operands)}")
+        old, amount = np.zeros(self.threads, np.uint32), np.ones(self.threads, np.uint32)
+        amount = amount if adds_one else self.word(registers[-1])
         for threads, offsets in self.access(step, mask):
-            memory = self.shared if shared else self.memory[self.tensor_of(step, threads[0])]
-            amount = np.uint32(1) if shared else self.word(step.operands[-1])[threads]
-            np.add.at(memory.view(np.uint32), offsets // 4, amount)
+            view = (self.shared if shared else self.memory[self.tensor_of(step, threads[0])]).view(np.uint32)
+            for thread, place in zip(threads, offsets // 4, strict=True):
+                old[thread] = view[place]
+                view[place] += amount[thread]
+        if shared:
+            self.put(registers[0], old, mask)
 
     def spill(self, step: Step, mask: Words) -> None:
         """Execute an access to local memory, whose words are kept by their address."""

@@ -54,7 +54,8 @@ _LAYER_NORM = f"def @main(%x: {_MATRIX}, %w: {_VECTOR}) {{ nn.layer_norm(%x, %w,
 class Family:
     """A program, the shapes of its arguments, and the fewest bytes it must read and write.
 
-    ``has_zeros``: half of the elements of the arguments are 0.  ``dtype``: of the arguments.
+    ``has_zeros``: half of the elements of the arguments are 0.  ``dtype``: of the arguments.  ``writes_positions``: the result is
+    of int32.
     """
 
     name: str
@@ -63,15 +64,17 @@ class Family:
     result_bytes: int
     has_zeros: bool = False
     dtype: str = "float32"
+    writes_positions: bool = False
 
     @property
     def nbytes(self) -> int:
         return sum(ITEMSIZE[self.dtype] * math.prod(s) for s in self.shapes) + self.result_bytes
 
     def of(self, dtype: str) -> Family:
-        """The same program for arguments and a result of a dtype of 2 bytes."""
+        """The same program for arguments and a result of another dtype."""
         text = re.sub(r"([\d.]+)f\b", rf"\1{dtype.replace('loat', '')}", self.text.replace("float32", dtype))
-        return replace(self, name=f"{self.name}, {dtype}", text=text, result_bytes=self.result_bytes // 2, dtype=dtype)
+        written = self.result_bytes if self.writes_positions else self.result_bytes * ITEMSIZE[dtype] // 4
+        return replace(self, name=f"{self.name}, {dtype}", text=text, result_bytes=written, dtype=dtype)
 
 
 def _rows(name: str, text: str, rows: int, columns: int, written: int | None = None) -> Family:
@@ -86,6 +89,7 @@ def _normed(rows: int, columns: int) -> Family:
 
 #: Blocks of a launch that are executed, at equal distances.
 SAMPLES = 4
+#: The parameter of a kernel whose elements lie in memory in the order of an earlier launch: in no order.
 MOVED = "const Moved* from_moved"
 #: Elements of the largest tensor of each program.
 ELEMENTS = _N = 1 << 24
@@ -111,7 +115,17 @@ HALVED = (
     "layernorm(gelu(x + b) + r), 1024", "softmax, 1024", "sum, last axis", "sum, first axis", "concatenate 4, axis 1",
     "transpose", "transpose NCHW to NHWC", "cumsum",
 )  # fmt: skip
-FAMILIES = (*_FLOATS, *(f.of(dtype) for dtype in HALVES for f in _FLOATS if f.name in HALVED))
+_FIRST = 'topk(%x, k={}, axis=-1, ret_type="indices")'
+_ORDERED = (
+    Family("sort", _unary("sort(%x)", _VECTOR), ((_N,),), 4 * _N),
+    Family("argsort", _unary("argsort(%x)", _VECTOR), ((_N,),), 4 * _N, writes_positions=True),
+    Family("topk 10", _unary(_FIRST.format(10), _VECTOR), ((_N,),), 4 * 10, writes_positions=True),
+    Family("topk 10, rows of 8192", _unary(_FIRST.format(10)), ((_ROWS, 8192),), 4 * 10 * _ROWS, writes_positions=True),
+    Family("topk 300, rows of 8192", _unary(_FIRST.format(300)), ((_ROWS, 8192),), 4 * 300 * _ROWS, writes_positions=True),
+)
+#: The families that sort or select, and the dtypes for which sorts are predicted, too.
+ORDERED = (*_ORDERED, *(f.of(dtype) for dtype in ("bfloat16", "int64") for f in _ORDERED[:2]))
+FAMILIES = (*_FLOATS, *(f.of(dtype) for dtype in HALVES for f in _FLOATS if f.name in HALVED), *ORDERED)
 
 
 @dataclass(frozen=True)
@@ -142,7 +156,7 @@ def launches(
     """The launches of a family's program, and its result: from some blocks of each launch, or the ``whole`` grid."""
     exe = relay.compile(relay.parse(_HEADER + family.text), target="cuda")
     if arrays is None:
-        drawn = [_drawn(s).astype(numpy_dtype(family.dtype)) for s in family.shapes]
+        drawn = [_of_dtype(_drawn(s), family.dtype) for s in family.shapes]
         arrays = [np.maximum(a, 0) for a in drawn] if family.has_zeros else drawn
     arrays = list(arrays)
     found = list[Ran]()
@@ -157,6 +171,10 @@ def launches(
 def _drawn(shape: tuple[int, ...]) -> np.ndarray:
     count = math.prod(shape)
     return np.resize(np.random.default_rng(0).uniform(-1, 1, min(count, 1 << 20)).astype(np.float32), count).reshape(shape)
+
+
+def _of_dtype(drawn: np.ndarray, dtype: str) -> np.ndarray:
+    return drawn.astype(numpy_dtype(dtype)) if dtype != "int64" else (drawn * 2.0**62).astype(np.int64)
 
 
 def _in_order(group: Group, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:

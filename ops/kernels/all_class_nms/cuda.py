@@ -29,7 +29,7 @@ _CHOOSE_ROW = Template("""
       if (places[middle] >= 0) considered = middle + 1;
       else high = middle;
     }
-    int64 found = choose<false>(boxes + first, 0, taken + first, slot, considered, 0, $limit, $iou_threshold);
+    int64 found = choose(boxes + first, taken + first, slot, considered, $limit, $iou_threshold);
     for (int64 at = threadIdx.x; at < considered; at += blockDim.x) {
       if (slot[at] < 0) continue;
       kept_at[first + slot[at]] = places[at];
@@ -141,7 +141,7 @@ class _Classes:
     ) -> None:
         """Sort each row and select; ``threshold``: the dtype of the overlap limit, ``text``: functions that conditions call."""
         names = {"number": self.number, "dtype": self.boxes.dtype, "c": 0, "kind": "Number(0)", "covers": "true", "compared": ">"}
-        chosen = CHOOSE.substitute(threshold=threshold, words=1)
+        chosen = CHOOSE.substitute(threshold=threshold)
         self.assembly.text(NUMBER, BOXES.substitute(names), text, chosen, _RANK)
         names_of_sort = ("boxes", "positions", "sorted_scores")
         tensors = (reads("given", self.boxes), reads("scores", self.scores), *scalars)

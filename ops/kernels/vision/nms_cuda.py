@@ -87,77 +87,54 @@ _MASKS = """
 
 
 # One block per image.  `slots[at]`: the number of better kept boxes than the one at `at`, -1 if that one is suppressed.
+# Both functions return the number of kept boxes.
 CHOOSE = Template("""
-template <bool MASKED> DEVICE int64 choose(
-    const Box* boxes, const uint64* masks, int64* taken, int64* slots, int64 considered, int64 words, int64 limit,
-    $threshold threshold) {
-  __shared__ Box of_tile[64];
-  __shared__ uint64 covers_in_tile[64], later[MASKED ? $words : 1], covered, chosen;
-  if (MASKED) {
-    for (int64 at = threadIdx.x; at < words; at += blockDim.x) later[at] = 0;
+// The boxes of a tile of `count` that are kept, at most `limit`; boxes before the tile cover those that are `gone`.
+DEVICE uint64 kept_in_tile(const uint64* covers_in_tile, uint64 gone, int count, int64 limit) {
+  uint64 rest = (count < 64 ? (1ull << count) - 1 : ~0ull) & ~gone, kept = 0;
+  for (; rest != 0 && limit != 0; --limit) {
+    int at = __ffsll(rest) - 1;
+    kept |= 1ull << at;
+    rest &= ~(covers_in_tile[at] | 1ull << at);
   }
+  return kept;
+}
+
+DEVICE void number_slots(int64* slots, uint64 chosen, int count, int64 kept) {
+  int own = threadIdx.x;
+  if (own < count) slots[own] = chosen >> own & 1 ? kept + __popcll(chosen & ((1ull << own) - 1)) : -1;
+}
+
+DEVICE int64 choose(const Box* boxes, int64* taken, int64* slots, int64 considered, int64 limit, $threshold threshold) {
+  __shared__ Box of_tile[64];
+  __shared__ uint64 covers_in_tile[64], covered, chosen;
   int64 kept = 0, tile = 0;
   __syncthreads();
   for (; tile * 64 < considered && kept != limit; ++tile) {
     int64 first = tile * 64;
     int count = considered - first < 64 ? int(considered - first) : 64, own = threadIdx.x;
-    if (own == 0) covered = MASKED ? later[tile] : 0;
-    if (own < 64) covers_in_tile[own] = MASKED && own < count ? masks[(first + own) * words + tile] : 0;
-    if (!MASKED) {
-      if (own < count) of_tile[own] = boxes[first + own];
-      __syncthreads();
-      for (int64 at = own; at < kept; at += blockDim.x) {
-        Box box = boxes[taken[at]];
-        uint64 mask = 0;
-        for (int other = 0; other < count; ++other) mask |= uint64(covers(box, of_tile[other], threshold)) << other;
-        if (mask != 0) atomicOr(&covered, mask);
-      }
-      for (int pair = own; pair < 64 * 64; pair += blockDim.x) {
-        int better = pair / 64, other = pair % 64;
-        if (better < other && other < count && covers(of_tile[better], of_tile[other], threshold)) {
-          atomicOr(&covers_in_tile[better], 1ull << other);
-        }
+    if (own == 0) covered = 0;
+    if (own < 64) covers_in_tile[own] = 0;
+    if (own < count) of_tile[own] = boxes[first + own];
+    __syncthreads();
+    for (int64 at = own; at < kept; at += blockDim.x) {
+      Box box = boxes[taken[at]];
+      uint64 mask = 0;
+      for (int other = 0; other < count; ++other) mask |= uint64(covers(box, of_tile[other], threshold)) << other;
+      if (mask != 0) atomicOr(&covered, mask);
+    }
+    for (int pair = own; pair < 64 * 64; pair += blockDim.x) {
+      int better = pair / 64, other = pair % 64;
+      if (better < other && other < count && covers(of_tile[better], of_tile[other], threshold)) {
+        atomicOr(&covers_in_tile[better], 1ull << other);
       }
     }
     __syncthreads();
-    if (own == 0) {
-      uint64 gone = covered, mine = 0;
-      int64 number = kept;
-      for (int at = 0; at < count && number != limit; ++at) {
-        if (gone >> at & 1) continue;
-        mine |= 1ull << at;
-        gone |= covers_in_tile[at];
-        ++number;
-      }
-      chosen = mine;
-    }
+    if (own == 0) chosen = kept_in_tile(covers_in_tile, covered, count, limit - kept);
     __syncthreads();
     uint64 mine = chosen;
-    if (own < count) {
-      int64 slot = kept + __popcll(mine & ((1ull << own) - 1));
-      bool is_kept = mine >> own & 1;
-      slots[first + own] = is_kept ? slot : -1;
-      if (!MASKED && is_kept) taken[slot] = first + own;
-    }
-    if (MASKED) {
-      for (int64 at = tile + 1 + own; at * 64 < considered; at += blockDim.x) {
-        uint64 more = 0;
-        for (uint64 rest = mine; rest != 0;) {
-          // several masks are in flight; where there are fewer, the last is loaded again
-          uint64 some[4];
-          int box = 0;
-#pragma unroll
-          for (int k = 0; k < 4; ++k) {
-            if (rest != 0) box = __ffsll(rest) - 1;
-            rest &= rest - 1;
-            some[k] = masks[(first + box) * words + at];
-          }
-#pragma unroll
-          for (int k = 0; k < 4; ++k) more |= some[k];
-        }
-        later[at] |= more;
-      }
-    }
+    number_slots(slots + first, mine, count, kept);
+    if (own < count && (mine >> own & 1)) taken[slots[first + own]] = first + own;
     kept += __popcll(mine);
     __syncthreads();
   }
@@ -166,6 +143,66 @@ template <bool MASKED> DEVICE int64 choose(
 }
 """)
 
+# The first warp chooses from a tile.  Meanwhile the others collect what the boxes chosen from the tile before cover in the tiles
+# after the next, and the words of the next tile are on their way.
+_CHOOSE_BY_MASKS = f"""
+DEVICE int64 choose_by_masks(const uint64* masks, int64* slots, int64 considered, int64 words, int64 limit) {{
+  __shared__ uint64 covers_in_tile[64], covers_in_next[64], later[{MASKED_BOXES // 64}], chosen;
+  const int AT_ONCE = 8, own = threadIdx.x, others = blockDim.x - 32;
+  const int64 tiles = (considered + 63) / 64;
+  auto load = [&](int64 tile, int64 word) {{
+    int64 box = tile * 64 + own;
+    return own < 64 && box < considered && word < tiles ? masks[box * words + word] : 0;
+  }};
+  for (int64 at = own; at < tiles; at += blockDim.x) later[at] = 0;
+  uint64 in_tile = load(0, 0), in_next = load(0, 1), mine = 0, covered = 0;
+  int64 kept = 0, tile = 0;
+  for (; tile < tiles && kept != limit; ++tile) {{
+    int count = considered - tile * 64 < 64 ? int(considered - tile * 64) : 64;
+    if (own < 64) {{
+      covers_in_tile[own] = in_tile;
+      covers_in_next[own] = in_next;
+    }}
+    in_tile = load(tile + 1, tile + 1);
+    in_next = load(tile + 1, tile + 2);
+    __syncthreads();
+    if (own == 0) {{
+      chosen = kept_in_tile(covers_in_tile, later[tile] | covered, count, limit - kept);
+      covered = 0;
+#pragma unroll 4
+      for (uint64 rest = chosen; rest != 0; rest &= rest - 1) covered |= covers_in_next[__ffsll(rest) - 1];
+    }} else if (own >= 32 && mine != 0) {{
+      // several threads for a word, if there are so many: each takes a part of the boxes
+      int left = int(tiles - tile - 1), shares = 1;
+      while (shares < 8 && left * shares * 2 <= others) shares *= 2;
+      for (int work = own - 32; work < left * shares; work += others) {{
+        int share = work / left, box = 0;
+        int64 at = tile + 1 + work % left;
+        uint64 rest = mine & ~0ull >> (64 - 64 / shares) << share * (64 / shares), more = 0;
+        while (rest != 0) {{
+          uint64 some[AT_ONCE];  // in flight together; where there are fewer, the last is loaded again
+#pragma unroll
+          for (int k = 0; k < AT_ONCE; ++k) {{
+            if (rest != 0) box = __ffsll(rest) - 1;
+            rest &= rest - 1;
+            some[k] = masks[((tile - 1) * 64 + box) * words + at];
+          }}
+#pragma unroll
+          for (int k = 0; k < AT_ONCE; ++k) more |= some[k];
+        }}
+        if (more != 0) atomicOr(&later[at], more);
+      }}
+    }}
+    __syncthreads();
+    mine = chosen;
+    number_slots(slots + tile * 64, mine, count, kept);
+    kept += __popcll(mine);
+  }}
+  for (int64 at = tile * 64 + own; at < considered; at += blockDim.x) slots[at] = -1;
+  return kept;
+}}
+"""
+
 _CHOOSE_IMAGE = Template("""
   auto threshold = number(threshold_at(threshold_, 0));
   int64 limit = limit_at(limit_, 0), words = (kept + 63) / 64;
@@ -173,8 +210,7 @@ _CHOOSE_IMAGE = Template("""
     int64 valid = valid_of(valid_count, image, length), considered = valid < kept ? valid : kept, found = valid;
     int64 first = image * kept, *slots = all_slots + image * length;
     if (threshold > 0) {
-      found = choose<$masked>(
-          boxes + first, masks + first * words, taken + first, slots, considered, words, limit, threshold);
+      found = $choose;
       for (int64 at = considered + threadIdx.x; at < valid; at += blockDim.x) slots[at] = -1;
     } else {
       for (int64 at = threadIdx.x; at < valid; at += blockDim.x) slots[at] = at;
@@ -261,11 +297,11 @@ class _Suppression:
             kind="Number(0)" if a.force_suppress or a.id_index < 0 else kind,
             covers="true" if a.id_index < 0 else f"{kind} >= 0",
         )
-        chosen = CHOOSE.substitute(threshold=computed_in(self.threshold.dtype), words=MASKED_BOXES // 64)
+        chosen = CHOOSE.substitute(threshold=computed_in(self.threshold.dtype))
         scalars = element("threshold_at", self.threshold) + element("limit_at", self.limit)
         nothing = converted("-1.0f", "float32", dtype)
         names = f"#define THREADS_OF_COPIES {_THREADS}\n#define NOTHING {nothing}\n"
-        self.assembly.text(NUMBER, boxes, scalars, names, chosen)
+        self.assembly.text(NUMBER, boxes, scalars, names, chosen, _CHOOSE_BY_MASKS)
 
     def sizes(self) -> tuple[Parameter, ...]:
         return size("images", self.images), size("length", self.length), size("kept", self.kept), size("fields", self.fields)
@@ -304,8 +340,10 @@ class _Suppression:
         if self.attrs.return_indices:
             parameters = (*parameters, writes("count", self.call.results[1]))
             report = "if (threadIdx.x == 0) count[image] = int32(found);"
-        for name, masked, used in (("by_masks", "true", self.masked), ("by_comparing", "false", not_(self.masked))):
-            self.assembly.kernel(f"choose_{name}", _THREADS, parameters, _CHOOSE_IMAGE.substitute(masked=masked, report=report))
+        by_masks = "choose_by_masks(masks + first * words, slots, considered, words, limit)"
+        by_comparing = "choose(boxes + first, taken + first, slots, considered, limit, threshold)"
+        for name, choose, used in (("by_masks", by_masks, self.masked), ("by_comparing", by_comparing, not_(self.masked))):
+            self.assembly.kernel(f"choose_{name}", _THREADS, parameters, _CHOOSE_IMAGE.substitute(choose=choose, report=report))
             self.assembly.launch(f"choose_{name}", where(used, blocks(self.images), 0))
 
     def copy(self) -> None:
