@@ -5,12 +5,17 @@ Every element of the result is one sum along the inner axis, in order: the same 
 
 from __future__ import annotations
 
+from ...native.jit.paced_tile import multiply_paced, spans_group
 from ...native.jit.product_tile import GROUP_PANELS, TILE_ROWS, multiply_panels
 from ...native.memory import Array, generic
 from ...native.status import OK
 
 #: Elements of the inner axis and rows per band: a band of rows and two blocks of a group of panels fit an L2 cache of 1 MiB.
 INNER, ROWS = 1024, 96
+#: Elements of the inner axis for tiles of one panel: the rows of a tile stay in the L1 cache while it reads the panels of a group.
+SHORT_INNER = 256
+#: Tiles that share the fetching of the next panels at most, and how far ahead one tile alone fetches, in elements.
+SHARERS, FAR = 16, 8192
 
 
 @generic
@@ -20,10 +25,20 @@ def dense_panels(a: Array, panels: Array, out: Array, low: int, high: int) -> in
     A block of the result is a band of rows by a group of panels; this computes the blocks ``low`` to ``high`` (exclusive).  Rows
     are divided evenly among tiles: 8 rows are 4 and 4, not 6 and 2.  The tiles of a block share the fetching of the next panels.
     """
+    if a.shape[0] == 0 or out.shape[1] == 0:
+        return OK
+    if spans_group():
+        multiply_bands(a, panels, out, low, high)
+    else:
+        multiply_groups(a, panels, out, low, high)
+    return OK
+
+
+@generic
+def multiply_bands(a: Array, panels: Array, out: Array, low: int, high: int) -> None:
+    """The blocks for tiles of a whole group, band after band: a band stays in the L2 cache."""
     m, k = a.shape
     n, width = out.shape[1], panels.shape[2]
-    if m == 0 or n == 0:
-        return OK
     group, bands = GROUP_PANELS * width, (m + ROWS - 1) // ROWS
     groups = (n + group - 1) // group
     for first in range(0, max(k, 1), INNER):
@@ -45,7 +60,44 @@ def dense_panels(a: Array, panels: Array, out: Array, low: int, high: int) -> in
                     a, top * k + first, k, panels, panel, k * width, width, out, top * n + column, n, rows, inner,
                     min(group, n - column), first, ahead, of_ahead, end_ahead, 0,
                 )  # fmt: skip
-    return OK
+
+
+@generic
+def multiply_groups(a: Array, panels: Array, out: Array, low: int, high: int) -> None:
+    """The blocks for tiles of a part of a group, group after group: all rows, so that panels are read from memory once."""
+    m, k = a.shape
+    n, width = out.shape[1], panels.shape[2]
+    group, bands, number = GROUP_PANELS * width, (m + ROWS - 1) // ROWS, low
+    while number < high:
+        column = number // bands * group
+        following = min(high, (number // bands + 1) * bands)
+        begin, end = number % bands * m // bands, ((following - 1) % bands + 1) * m // bands
+        multiply_group(a, begin, end - begin, panels, column // width * k * width, out, column, following < high)
+        number = following
+
+
+@generic
+def multiply_group(a: Array, begin: int, m: int, panels: Array, panel: int, out: Array, column: int, goes_on: bool) -> None:
+    """The columns from ``column`` on of a group in ``m`` rows; ``panel``: their first element; ``goes_on``: the next group follows.
+
+    A single tile reads the panels of a group as one stream, and fetches from it.
+    """
+    k, n, width = a.shape[1], out.shape[1], panels.shape[2]
+    tiles = (m + TILE_ROWS - 1) // TILE_ROWS
+    blocks = max(1, (k + SHORT_INNER - 1) // SHORT_INNER) if tiles > 1 else 1
+    sharers = min(tiles, SHARERS)
+    for block in range(blocks):
+        first = block * k // blocks
+        inner, is_last = (block + 1) * k // blocks - first, block + 1 == blocks
+        ahead = FAR if tiles == 1 else (GROUP_PANELS * k - first if is_last else inner) * width
+        pace = (width + sharers - 1) // sharers if goes_on or not is_last or tiles == 1 else 0
+        for tile in range(tiles):
+            top = begin + tile * m // tiles
+            rows = begin + (tile + 1) * m // tiles - top
+            multiply_paced(
+                a, top * k + first, k, panels, panel + first * width, k * width, out, top * n + column, n, rows, inner,
+                min(GROUP_PANELS * width, n - column), first, ahead + tile * pace * inner, pace if tile < sharers else 0,
+            )  # fmt: skip
 
 
 @generic

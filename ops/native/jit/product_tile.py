@@ -225,8 +225,8 @@ class TileFunction:
     """Generator of the LLVM function of a tile of ``rows`` rows; ``kind``: the first part of its name."""
 
     kind = "product_tile"
-    #: Whether panels and rows may be fetched.
-    fetches = True
+    #: Whether panels and rows may be fetched, and the generator of that.
+    fetches, fetch_kind = True, Fetch
 
     def __init__(self, module: Any, element: Any, tile: RegisterTile, rows: int) -> None:
         from llvmlite import ir
@@ -273,7 +273,7 @@ class TileFunction:
         state = [self.word(0), *self._former(b, add, places)]
         run = functools.partial(self._run, b, (rows_of_a, list(zip(across, masks, strict=True)), panel_row, inner))
         if self.fetches and self.rows >= FETCH_ROWS:
-            fetch = Fetch(self, a, a_row, across[:: self.panel // self.tile.lanes], panel_row, *fetched)
+            fetch = self.fetch_kind(self, a, a_row, across[:: self.panel // self.tile.lanes], panel_row, *fetched)
             state = self._choice(b, fetch.is_wanted(b), lambda: run(state, self.steps, fetch), lambda: run(state, self.steps))
         else:
             state = run(state, self.steps)

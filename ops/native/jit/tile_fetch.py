@@ -66,3 +66,27 @@ class Fetch:
         fetch = self.function.declared("llvm.prefetch.p0", function_type(ir.VoidType(), [byte, flag, flag, flag]))
         # a read, into the second cache, of data
         builder.call(fetch, [builder.bitcast(pointer, byte), flag(0), flag(2), flag(1)])
+
+
+class PacedFetch(Fetch):
+    """Generator of what a tile fetches that shares the fetching of panels with other tiles: ``pace`` elements a step.
+
+    A step of less than a line asks for some lines twice, which takes no time; what counts is that requests are never many.
+    """
+
+    @property
+    def pace(self) -> Any:
+        """The elements from a step to the next; in the place of rows of the next tile."""
+        return self.a_ahead
+
+    def is_wanted(self, builder: Any) -> Any:
+        """Whether there is something to fetch; emits the pointers."""
+        self.chosen = [builder.gep(panel, [self.ahead]) for panel in self.panels]
+        return builder.icmp_signed("!=", self.pace, self.word(0))
+
+    def emit(self, builder: Any, k: Any, steps: int) -> None:
+        """Fetch the lines of ``steps`` steps from ``k`` on into the second cache; no address faults."""
+        for step in range(steps):
+            at = builder.mul(builder.add(k, self.word(step)), self.pace)
+            for pointer in self.chosen:
+                self._line(builder, builder.gep(pointer, [at]))
