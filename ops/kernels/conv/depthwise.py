@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 from ...native.jit.convolution.data_taps import COLUMN_WORDS, HEIGHTS, MOST_STEP, ZERO_BYTES, add_data_taps, has_masks
 from ...native.jit.convolution.plane_taps import TOGETHER
+from ...native.jit.convolution.window_taps import WINDOW, add_windows, has_windows
 from ...native.jit.non_temporal import LINE_BYTES
 from ...native.jit.prefetch import fetch
 from ...native.memory import Array, Axes, generic
@@ -17,6 +18,8 @@ from .by_plane import place_columns
 
 #: Elements of the result that are finished together: a quarter of the first cache.
 FINISHED = 2048
+#: Elements of the data in rows of windows that are computed together, and as many are fetched meanwhile.
+BLOCK = 1024
 
 
 @generic
@@ -39,6 +42,30 @@ def place_data_column(numbers: Array, at: int, tap: Axes, before: Axes, kernel: 
 
 
 @generic
+def convolve_windows(
+    data: Array, weight: Array, out: Array, room: Array, finish: Callable[..., None], argv: int, low: int, high: int,
+    sizes: Axes, steps: Axes, out_sizes: Axes, out_steps: Axes, kernel: Axes, taps: Axes, step: int, before: Axes,
+) -> None:  # fmt: skip
+    """As ``convolve_depthwise``, for windows of 3 x 3 that are ``step`` rows and columns apart."""
+    positions, columns = out_steps[CHANNEL], out_sizes[COLUMN]
+    stretch = max(BLOCK // max(step * sizes[COLUMN], columns), 1)
+    together = max(FINISHED // positions, 1)
+    for first in range(low, high, together):
+        end = min(first + together, high)
+        for o in range(first, end):
+            for y in range(0, out_sizes[ROW], stretch):
+                rows, here = min(stretch, out_sizes[ROW] - y), o * positions + y * columns
+                add_windows(
+                    data, o * steps[CHANNEL], sizes[ROW], sizes[COLUMN], step, y * step - before[1], -before[2], room, weight,
+                    o % kernel[0] * taps[0], taps[2], out, here, rows, columns, BLOCK, BLOCK // (step * step),
+                )  # fmt: skip
+                if together == 1:
+                    finish(argv, here, 1, rows * columns)
+        if together > 1:
+            finish(argv, first * positions, end - first, positions)
+
+
+@generic
 def convolve_depthwise(
     data: Array, weight: Array, out: Array, room: Array, numbers: Array, finish: Callable[..., None], argv: int, low: int,
     high: int, sizes: Axes, steps: Axes, out_sizes: Axes, out_steps: Axes, kernel: Axes, taps: Axes, stride: Axes, before: Axes,
@@ -51,6 +78,11 @@ def convolve_depthwise(
     """
     for i in range(ZERO_BYTES // out.itemsize):
         room[i] = 0
+    if has_windows() and kernel[3] == kernel[4] == WINDOW and stride[1] == stride[2] and dilation[1] == dilation[2] == 1:
+        convolve_windows(
+            data, weight, out, room, finish, argv, low, high, sizes, steps, out_sizes, out_steps, kernel, taps, stride[2], before
+        )
+        return
     place_columns(place_data_column, COLUMN_WORDS, HEIGHTS, numbers, 0, before, kernel, stride, dilation)
     w_row, positions = kernel[4] * stride[1], out_steps[CHANNEL]
     stretch = max(FINISHED // out_sizes[COLUMN] // TOGETHER * TOGETHER, TOGETHER)
