@@ -30,7 +30,7 @@ from ..kernels.conv import cuda as cuda
 from ..kernels.conv.weight_layout import OUT_IN_SPACE, OUT_SPACE_IN, SPACE_IN_OUT, SPACE_OUT_IN
 from ..kernels.matmul.cpu import BLAS_LIMIT
 from ..native.jit.convolution import data_taps, plane_taps, winograd_vectors
-from ..native.jit.product_tile import GROUP_PANELS, TILE_ROWS, panel_width
+from ..native.jit.product_tile import GROUP_PANELS, PANEL_BYTES, TILE_ROWS, panel_width
 from .conditions import Conditions, condition
 from .implementation import Blocks, Kernel, OpCall, Scratch
 from .matmul_strategy import GEMM, is_one_float
@@ -252,7 +252,13 @@ class _Convolution:
         """The number of elements of a group of panels of ``tiles``, of a few columns more, and of a tile's weights."""
         _, inputs, taps = self.weight(call)
         width, inner = self.width(call), min_(inputs * product(taps), max_(tiles.INNER, product(taps)))
-        return ((GROUP_PANELS + 1) * width + tiles.APART + TILE_ROWS) * inner + TILE_ROWS * width
+        return (self.stretch_columns(call) + width + tiles.APART + TILE_ROWS) * inner + TILE_ROWS * width
+
+    def stretch_columns(self, call: OpCall) -> Dim:
+        """The number of positions of a stretch of ``tiles`` (see ``stretch_columns`` in its module)."""
+        _, inputs, taps = self.weight(call)
+        of_panels = max_(inputs * product(taps), 1) * PANEL_BYTES
+        return max_(tiles.WIDE_BYTES // of_panels, GROUP_PANELS) * self.width(call)
 
     def column_numbers(self, call: OpCall) -> Dim:
         """The number of integers that ``tiles`` needs for a panel: a record for each tap, and three numbers per column."""
@@ -262,7 +268,7 @@ class _Convolution:
 
     def tile_blocks(self, call: OpCall) -> Dim:
         """The number of blocks of ``tiles`` (see ``convolve_tiles`` in its module)."""
-        places, columns = product(self.sizes(call)[1]), GROUP_PANELS * self.width(call)
+        places, columns = product(self.sizes(call)[1]), self.stretch_columns(call)
         stretches = max_((places - tiles.APART + columns - 1) // columns, min_(places, 1))
         blocks: Dim = call.outputs[0].shape[0] * call.attrs.groups * stretches * self.bands_of_channels(call)
         return blocks

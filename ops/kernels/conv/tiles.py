@@ -27,6 +27,8 @@ FINISHED_ROWS = 24
 #: The most columns behind whole panels that are multiplied apart, and the least terms with which this is faster: 49 positions, of
 #: pictures of 7 x 7, are three whole panels and one column.
 APART, LEAST_INNER = 4, 64
+#: Bytes of panels that have more than a group of columns: few terms, of which a tile's weights and results are as many bytes.
+WIDE_BYTES = 2**14
 #: Bytes between addresses that belong to the same set of a first cache.
 PAGE_BYTES = 4096
 #: Forms of a row of a panel: operands that follow one another, in one or two rows of the data, every second element, or operands
@@ -41,6 +43,15 @@ RUN, TWO_RUNS, ALTERNATE, ANYWHERE = range(4)
 def record_length(width: int) -> int:
     """The integers of the record of a tap."""
     return _OPERANDS + width
+
+
+@generic
+def stretch_columns(terms: int, width: int) -> int:
+    """The positions whose operands are packed at once: neighbours in a line of the data and of the result.
+
+    For few terms they are more than a group of panels, as memory delivers long runs of a row faster.
+    """
+    return max(WIDE_BYTES // (max(terms, 1) * PANEL_BYTES), GROUP_PANELS) * width
 
 
 @generic
@@ -175,6 +186,14 @@ def fetch_rows(out: Array, to: int, rows: int, positions: int, count: int) -> No
 
 
 @generic
+def fetch_columns(data: Array, at: int, low: int, high: int, channel: int, count: int) -> None:
+    """Ask for ``count`` elements of the channels ``low`` to ``high`` (exclusive); the first channel's begin at ``at``."""
+    for i in range(low, high):
+        for j in range(0, count, PANEL_BYTES // data.itemsize):
+            fetch(data, at + i * channel + j)
+
+
+@generic
 def copy_rows(weight: Array, first: int, step: int, rows: int, inner: int, room: Array, to: int, pitch: int, ahead: int) -> None:
     """Copy ``inner`` elements of rows ``step`` elements apart to rows ``pitch`` elements apart; fetch those ``ahead``."""
     width = PANEL_BYTES // room.itemsize
@@ -192,14 +211,16 @@ def copy_rows(weight: Array, first: int, step: int, rows: int, inner: int, room:
 @generic
 def multiply_rows(
     weight: Array, top: int, bottom: int, at: int, terms: int, columns: Array, first: int, panel: int, row: int, out: Array,
-    to: int, positions: int, inner: int, count: int, add: int, ahead: int, room: Array, is_last: bool,
-    finish: Callable[..., None], argv: int,
+    to: int, positions: int, inner: int, count: int, add: int, ahead: int, room: Array, data: Array, later: Axes,
+    is_last: bool, finish: Callable[..., None], argv: int,
 ) -> None:  # fmt: skip
     """Multiply the output channels ``top`` to ``bottom`` (exclusive) by columns: those of panels, or of the data.
 
     A few columns behind whole panels are copied to the end of ``room`` as rows.  If these are the last terms of the sums, finish
     the results of a few tiles at a time, which are in the first cache.  Meanwhile fetch the weights and the results of the next
     tile, and the columns ``ahead`` elements on, unless that is 0: a processor fetches no rows on its own that are far apart.
+    ``later``: the first element of columns of ``data`` that will be packed, their channels, the elements from a channel to the
+    next, and their number.
 
     ``panel``, ``row``: the elements from a panel to the next, and from a row of a panel to the next.
     """
@@ -219,6 +240,7 @@ def multiply_rows(
         following = rows if o + rows < bottom else top - o
         if tile == 0:
             fetch_rows(out, to + o * positions, rows, positions, count)
+        fetch_columns(data, later[0], tile * later[1] // tiles, (tile + 1) * later[1] // tiles, later[2], later[3])
         if o + rows < bottom:
             fetch_rows(out, to + (o + rows) * positions, min(TILE_ROWS, bottom - o - rows), positions, count)
         if is_copied:
@@ -256,7 +278,8 @@ def convolve_tiles(
     """
     width = PANEL_BYTES // out.itemsize
     taps, positions = kernel[2] * kernel[3] * kernel[4], out_steps[CHANNEL]
-    outputs, terms, columns = kernel[0] // groups, kernel[1] * taps, GROUP_PANELS * width
+    outputs, terms = kernel[0] // groups, kernel[1] * taps
+    columns = stretch_columns(terms, width)
     bands, stretches = (outputs + ROWS - 1) // ROWS, stretch_count(positions, columns)
     parts = (kernel[1] + max(INNER // taps, 1) - 1) // max(INNER // taps, 1)
     is_moved = stride[0] * stride[1] * stride[2] > 1 or before[0] + before[1] + before[2] > 0
@@ -278,7 +301,8 @@ def convolve_tiles(
                 ahead = columns if begin + count < positions else 0
                 multiply_rows(
                     weight, top, bottom, i * taps, terms, data, at + begin, width, positions, out,
-                    b * out_steps[BATCH] + begin, positions, inner, count, i, ahead, panels, part + 1 == parts, finish, argv,
+                    b * out_steps[BATCH] + begin, positions, inner, count, i, ahead, panels, data, (0, 0, 0, 0),
+                    part + 1 == parts, finish, argv,
                 )  # fmt: skip
                 continue
             if is_matrix:
@@ -288,8 +312,15 @@ def convolve_tiles(
                     places, width, begin + j, min(width, count - j), sizes, steps, kernel, out_sizes, stride, before, dilation
                 )
                 pack_panel(panels, j * inner, data, at, channels, steps[CHANNEL], places, taps)
+            later = (0, 0, 0, 0)
+            if is_matrix and part + 1 < parts:
+                later = (at + begin + channels * steps[CHANNEL], channels, steps[CHANNEL], count)
+            elif is_matrix and begin + count < positions:
+                # the first part's columns of the next stretch
+                following = b * steps[BATCH] + g * kernel[1] * steps[CHANNEL] + begin + count
+                later = (following, kernel[1] // parts, steps[CHANNEL], min(columns, positions - begin - count))
             multiply_rows(
                 weight, top, bottom, i * taps, terms, panels, 0, inner * width, width, out, b * out_steps[BATCH] + begin,
-                positions, inner, count, i, 0, panels, part + 1 == parts, finish, argv,
+                positions, inner, count, i, 0, panels, data, later, part + 1 == parts, finish, argv,
             )  # fmt: skip
         number += end_band - band
