@@ -66,6 +66,20 @@ def test_a_plan_is_made_once_for_sizes_and_alignment(graphs: str, no_plan: int) 
     assert live() == made, "a launch with known sizes and addresses makes nothing"
 
 
+def test_equal_convolutions_of_a_program_share_a_plan() -> None:
+    both = "let %y = nn.relu(nn.conv2d(%x, %w, padding=[1, 1])); let %z = nn.conv2d(%y, %w, padding=[1, 1]); (%z, %y)"
+    vm = machine(f"def @main({TYPES}) {{ {both} }}")
+    other = machine(f"def @main({TYPES}) {{ let %y = nn.relu(nn.conv2d(%x, %w, padding=[1, 1])); (%y, %y) }}")
+    x, w = arrays(2, 5)
+    made = []
+    for each in (other, vm):
+        before = live()
+        np.testing.assert_array_equal(each.run(x, w)[1].numpy(), np.maximum(convolved(x, w, 1), 0))
+        made.append(live() - before)
+    plan, pack = 2, 1  # a plan and its configuration
+    assert made == [plan + pack, plan + 2 * pack]
+
+
 def test_a_forced_implementation_is_taken() -> None:
     x, w = arrays(2, 5)
     for name, used in (("cudnn", 1), ("convolution", 0)):

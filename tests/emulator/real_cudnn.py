@@ -1,7 +1,7 @@
 """The real cuDNN without a GPU: it searches plans for the description of a GPU, and executes none.
 
-The machine describes convolutions to the library with the handle of an open GPU; here the attributes with a handle are replaced by
-those with a description of an H100.  A library of stubs stands in for the driver, which the library is linked with.
+The machine describes convolutions to the library with the handle of an open GPU; here the attributes with a handle are replaced
+by those with a description of an H100.  A library of stubs stands in for the driver, which the library is linked with.
 """
 
 from __future__ import annotations

@@ -48,7 +48,7 @@ class ConvolutionLibrary:
         self._find = find
         self._rows, self._packs = np.zeros(PLAN_ROWS, PLAN_ROW), np.zeros(PACK_ROWS, PACK)
         self._scratch, self._block = np.zeros(BLOCK_WORDS, np.int64), np.zeros(1, CONVOLUTIONS)
-        self._records: list[np.ndarray] = []
+        self._records: dict[tuple[object, ...], np.ndarray] = {}
         record = self._block[0]
         for field, symbol in _FUNCTIONS.items():
             record[field] = find(symbol)
@@ -67,12 +67,12 @@ class ConvolutionLibrary:
         return self._block.ctypes.data
 
     def convolution(self, step: Convolution) -> int:
-        """The address of a new record CONVOLUTION."""
-        block = np.zeros(1, CONVOLUTION)
-        paddings = step.stride, step.dilation, step.before
-        block[0] = (step.axes, step.channels_last, *step.types, step.compute, *paddings)
-        self._records.append(block)
-        return block.ctypes.data
+        """The address of the record CONVOLUTION: equal convolutions have the same, and so the same plans."""
+        numbers = step.stride, step.dilation, step.before
+        content = (step.axes, step.channels_last, *step.types, step.compute, *numbers)
+        if content not in self._records:
+            self._records[content] = np.array([content], CONVOLUTION)
+        return self._records[content].ctypes.data
 
     def _call(self, function: str, *args: int) -> None:
         """Call a function of the library.  Raises NoCuda."""
