@@ -8,24 +8,19 @@ in pairs: each block finds by binary search the parts of the two runs that make 
 
 from __future__ import annotations
 
-from ....shape_funcs.symbolic.dim import Dim, all_, const, dim, le, lt, max_, min_, not_, where
+from ....shape_funcs.symbolic.dim import all_, const, dim, le, lt, not_, where
 from ...codegen.cuda.assembly import Assembly, Parameter, blocks, size
-from ...codegen.cuda.cuda_program import Argument, Word
 from ...native.status import SIZE_OVERFLOW
-from .order_cuda import Order, entry_bytes, keys, members
+from .order_cuda import Order, keys, members
 from .radix_cuda import add_radix_sort
+from .select_cuda import SELECTED, THREADS, TILE, add_selection
 
-THREADS, ITEMS = 256, 8
-#: The number of entries that a block sorts in shared memory.
-TILE = THREADS * ITEMS
+#: Entries of a thread when a block sorts a tile.
+ITEMS = TILE // THREADS
 #: A row of at most SHORT elements is sorted by one warp.
 SHORT = 32
-#: The largest number of selected entries; the number of candidates that a block collects between two checks of their count.
-SELECTED, CANDIDATES = 512, 1024
 #: A row of 2**MAX_BITS elements or more fails with SIZE_OVERFLOW.  This bounds the number of merge passes.
 MAX_BITS = 32
-#: The largest number of sections of a row in a selection.
-SECTIONS = 256
 
 
 # ---- sorting in shared memory ----------------------------------------------------------------------------------------
@@ -87,18 +82,30 @@ DEVICE void sort_tile(Entry* tile, int count) {{
 }}
 """
 
+_WARP = r"""
+// The entry of this lane after it and the lane at a distance have exchanged theirs, if that puts them in order.
+DEVICE Entry exchanged(Entry mine, int distance, bool wants_first) {
+  Entry other = shuffle_xor(mine, distance);
+  return (wants_first ? before(other, mine) : before(mine, other)) ? other : mine;
+}
+
+// The entries of a warp in order of its lanes.
+DEVICE Entry sort_warp(Entry mine) {
+  int lane = threadIdx.x & 31;
+  for (int width = 2; width <= 32; width *= 2) {
+    for (int distance = width / 2; distance > 0; distance /= 2) {
+      mine = exchanged(mine, distance, ((lane & width) == 0) == ((lane & distance) == 0));
+    }
+  }
+  return mine;
+}
+"""
+
 _SORT_SHORT = r"""
   int lane = threadIdx.x & 31;
   int64 warps = blockDim.x / 32;
   for (int64 row = blockIdx.x * warps + threadIdx.x / 32; row < rows; row += gridDim.x * warps) {
-    Entry mine = lane < length ? order.entry(row, lane) : LAST;
-    for (int width = 2; width <= 32; width *= 2) {
-      for (int distance = width / 2; distance > 0; distance /= 2) {
-        Entry other = shuffle_xor(mine, distance);
-        bool wants_first = ((lane & width) == 0) == ((lane & distance) == 0);
-        if (wants_first ? before(other, mine) : before(mine, other)) mine = other;
-      }
-    }
+    Entry mine = sort_warp(lane < length ? order.entry(row, lane) : LAST);
     if (lane < kept) order.put(row, lane, mine);
   }
 """
@@ -114,72 +121,6 @@ _SORT_TILES = r"""
   }
 """
 
-# ---- selection of the first few ----------------------------------------------------------------------------------------
-
-_SELECT = rf"""
-const int CANDIDATES = {CANDIDATES};
-
-// The first `keep` (or all there are) of the entries source(start) to source(end - 1), in order, at the front of `tile`;
-// returns how many.  What would not be among those found so far is passed over; the others gather until the tile is full.
-template <class Source> DEVICE int select_first(Source source, int64 start, int64 end, int keep, Entry* tile) {{
-  __shared__ int filled;
-  int held = 0;
-  Entry limit = LAST;
-  if (threadIdx.x == 0) filled = 0;
-  __syncthreads();
-  for (int64 from = start; from < end; from += CANDIDATES) {{
-    Entry some[CANDIDATES / THREADS];
-#pragma unroll
-    for (int k = 0; k < CANDIDATES / THREADS; ++k) {{
-      int64 at = from + k * THREADS + threadIdx.x;
-      some[k] = at < end ? source(at) : LAST;
-    }}
-#pragma unroll
-    for (int k = 0; k < CANDIDATES / THREADS; ++k) {{
-      if (before(some[k], limit)) tile[atomicAdd(&filled, 1)] = some[k];
-    }}
-    __syncthreads();
-    held = filled;
-    if (held + CANDIDATES > TILE || from + CANDIDATES >= end) {{
-      for (int at = held + threadIdx.x; at < TILE; at += THREADS) tile[at] = LAST;
-      sort_tile(tile, held);
-      if (held >= keep) {{
-        held = keep;
-        limit = tile[keep - 1];
-      }}
-      if (threadIdx.x == 0) filled = held;
-    }}
-    __syncthreads();
-  }}
-  return held;
-}}
-"""
-
-_SELECT_SECTIONS = r"""
-  __shared__ Entry tile[TILE];
-  int64 sections = (length + section - 1) / section;
-  for (int64 work = blockIdx.x; work < rows * sections; work += gridDim.x) {
-    int64 row = work / sections, start = work % sections * section;
-    int64 end = start + section < length ? start + section : length;
-    auto source = [=](int64 at) { return order.entry(row, at); };
-    int held = select_first(source, start, end, int(kept), tile);
-    for (int at = threadIdx.x; at < kept; at += THREADS) found[work * kept + at] = at < held ? tile[at] : LAST;
-    __syncthreads();
-  }
-"""
-
-_SELECT_ROWS = r"""
-  __shared__ Entry tile[TILE];
-  int64 candidates = (length + section - 1) / section * kept;
-  for (int64 row = blockIdx.x; row < rows; row += gridDim.x) {
-    const Entry* of_row = found + row * candidates;
-    auto source = [=](int64 at) { return of_row[at]; };
-    int held = select_first(source, 0, candidates, int(kept), tile);
-    for (int at = threadIdx.x; at < held; at += THREADS) order.put(row, at, tile[at]);
-    __syncthreads();
-  }
-"""
-
 
 # ---- launches ----------------------------------------------------------------------------------------------------------
 
@@ -189,14 +130,14 @@ def add_sort(assembly: Assembly, order: Order) -> None:
 
     A row of 2**MAX_BITS - 1 elements or more fails with SIZE_OVERFLOW.
     """
-    assembly.text(keys(order.dtype, order.is_ascend), _TILES, members(order))
+    assembly.text(keys(order.dtype, order.is_ascend), _WARP, _TILES, members(order))
     # the last 32-bit position is that of LAST
     assembly.require(lt(order.length, 2**MAX_BITS - 1), SIZE_OVERFLOW)
     plan = _Plan(assembly, order)
     plan.short_rows()
     plan.tiles()
     if order.kept is not order.length:
-        plan.selection()
+        add_selection(assembly, order, plan.begin, plan.parameters(), plan.selects)
 
 
 class _Plan:
@@ -232,19 +173,3 @@ class _Plan:
         assembly.launch("sort_tiles", where(all_(lt(SHORT, order.length), le(order.length, TILE)), blocks(order.rows), 0))
         if const(self.is_long) != 0:
             add_radix_sort(assembly, order, self.begin, self.parameters(), self.is_long)
-
-    def selection(self) -> None:
-        """Add the selection of the first entries of each section, then of all sections."""
-        order, assembly = self.order, self.assembly
-        parts = min_(max_(dim(4 * SECTIONS) // order.rows, 1), SECTIONS)
-        section = max_((order.length + (parts - 1)) // parts, 2 * TILE)
-        sections = order.rows * ((order.length + (section - 1)) // section)
-        if const(self.selects) == 0:
-            return
-        found = assembly.scratch(where(self.selects, sections * order.kept * entry_bytes(order.dtype), 0))
-        assembly.text(_SELECT)
-        shares = (Parameter("Entry*", "found", found), size("section", section))
-        self.kernel("select_sections", _SELECT_SECTIONS, *shares)
-        self.kernel("select_rows", _SELECT_ROWS, *shares)
-        assembly.launch("select_sections", where(self.selects, blocks(sections), 0))
-        assembly.launch("select_rows", where(self.selects, blocks(order.rows), 0))

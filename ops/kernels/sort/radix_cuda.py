@@ -1,9 +1,9 @@
 """Radix sort of long rows in CUDA C: the digits of 8 bits, from the last to the first, with one pass over memory for each.
 
-Adinets and Merrill 2022, "Onesweep: A Faster Least Significant Digit Radix Sort for GPUs".  A first kernel counts the digits of all
-passes.  In a pass, a block ranks the elements of its part of a row by their digit, looks back at the counts that the blocks before
-it have posted, and so knows the place of each of its elements.  The elements are put in order in shared memory before they are
-stored, so that neighbouring threads store neighbouring elements.
+Adinets and Merrill 2022, "Onesweep: A Faster Least Significant Digit Radix Sort for GPUs".  A first kernel counts the digits of
+all passes.  In a pass, a block ranks the elements of its part of a row by their digit and looks back at the counts that blocks
+before it have posted.  So the block knows the place of each of its elements.  The block puts its elements in order in shared
+memory before it stores them: neighbouring threads store neighbouring elements.
 
 If the elements themselves are results, elements move, whose keys are computed again in each pass: NaN and zeros keep their bits.
 Else keys move, without the bits that the dtype does not have.  Positions of 4 bytes move beside them only if they are wanted.
@@ -90,8 +90,11 @@ _SHARED = rf"""
 DEVICE uint32 lanes_of_bit(uint32 digit, int bit) {{
 #if defined(__CUDACC_RTC__) || defined(__CUDA_ARCH__)
   uint32 lanes;
-  asm volatile("{{ .reg .pred p; and.b32 %0, %1, %2; setp.ne.u32 p, %0, 0; vote.sync.ballot.b32 %0, p, 0xffffffff; @!p not.b32 %0, %0; }}"
-      : "=r"(lanes) : "r"(digit), "r"(1u << bit));
+  asm volatile(
+      "{{ .reg .pred p; and.b32 %0, %1, %2; setp.ne.u32 p, %0, 0; vote.sync.ballot.b32 %0, p, 0xffffffff; "
+      "@!p not.b32 %0, %0; }}"
+      : "=r"(lanes)
+      : "r"(digit), "r"(1u << bit));
   return lanes;
 #else
   bool is_set = digit >> bit & 1;

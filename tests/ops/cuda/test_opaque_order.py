@@ -90,8 +90,10 @@ def test_known_sizes_take_only_the_launches_that_they_need() -> None:
         return [step.entry for step in source_of("topk", [np.empty((4, n), np.float32)], static=True, k=k).steps]
 
     assert launches(10, 3) == ["sort_short"] and launches(1000, 3) == ["sort_tiles"]
-    assert launches(10_000, 3) == ["select_sections", "select_rows"]
-    assert launches(10_000, 5000) == ["sort_tiles"] + ["merge_runs"] * 3
+    assert launches(3000, 3) == ["few_of_sections"]
+    assert launches(10_000, 3) == ["few_of_sections", "few_of_rows"]
+    assert launches(10_000, 300) == ["select_sections", "select_rows"]
+    assert launches(10_000, 5000) == ["clear_digits"] * 2 + ["count_digits"] + ["move_by_digit"] * 4
     x = np.arange(5000, dtype=np.float32)[::-1].copy()
     np.testing.assert_array_equal(run("sort", [x], static=True).outputs[0], x[::-1])
 
