@@ -1,9 +1,7 @@
-"""Merge sort of rows in CUDA C: stable, any row length, no synchronization with the host.
+"""Sort of rows in CUDA C: stable, any row length, no synchronization with the host.
 
-The sorted items are *entries*: a key, which is an unsigned integer in the requested order, and the position in the row.  No two
-entries of a row are equal, so every sorting algorithm gives the order of a stable sort.
-A row that fits a block's shared memory is sorted there.  A longer row is split into tiles, which are sorted and then merged
-in pairs: each block finds by binary search the parts of the two runs that make up its partition of the result.
+A warp sorts a short row.  A row that fits a block's shared memory is sorted there: runs are merged in pairs.  A longer row is sorted
+by its digits (``radix_cuda``), or only its first entries are selected (``select_cuda``).
 """
 
 from __future__ import annotations
@@ -19,7 +17,7 @@ from .select_cuda import SELECTED, THREADS, TILE, add_selection
 ITEMS = TILE // THREADS
 #: A row of at most SHORT elements is sorted by one warp.
 SHORT = 32
-#: A row of 2**MAX_BITS elements or more fails with SIZE_OVERFLOW.  This bounds the number of merge passes.
+#: A row of 2**MAX_BITS - 1 elements or more fails with SIZE_OVERFLOW: positions of 32 bits, of which the last is that of LAST.
 MAX_BITS = 32
 
 

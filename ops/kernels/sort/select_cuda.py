@@ -229,8 +229,9 @@ def add_selection(assembly: Assembly, order: Order, begin: str, own: tuple[Param
     few, many = where(is_few, used, 0), where(is_few, 0, used)
     names = ("few_of_sections", "few_of_rows"), ("select_sections", "select_rows")
     if const(few) != 0:
-        width = ACCESS // ITEMSIZE[order.dtype]
-        texts = {"threads": THREADS, "warps": THREADS // 32, "width": width, "at_once": max(width, 16), "dtype": order.dtype}
+        # as many candidates as a block has room for
+        width, at_once = ACCESS // ITEMSIZE[order.dtype], 8 if ITEMSIZE[order.dtype] == 8 else 16
+        texts = {"threads": THREADS, "warps": THREADS // 32, "width": width, "at_once": at_once, "dtype": order.dtype}
         packs, entry = (
             (_PACKS.format(**texts), "make_entry(key, place(k))") if order.elements else ("", "order.entry(row, place(k))")
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 
 import pytest
 
@@ -36,13 +37,30 @@ PROGRAMS = {
     "cumsum of columns": "cumsum(%p, axis=2)",
     "softmax of columns": "nn.softmax(%p, axis=1)",
     "argwhere": "argwhere(%x)",
+    "sort": "sort(%x)",
+    "argsort": "argsort(%x)",
+    "topk": "topk(%x, k=20)",
 }
+
+
+SUPPRESSION = """
+#[version = "0.0.5"]
+def @main(%boxes: Tensor[(?b, ?n, 6), float32], %valid: Tensor[(?b), int32], %indices: Tensor[(?b, ?n), int32]) {
+  vision.non_max_suppression(%boxes, %valid, %indices, 100, 0.5f, coord_start=2, score_index=1, id_index=0)
+}
+"""
 
 
 @functools.cache
 def kernels(program: str, dtype: str) -> tuple[MachineCode, ...]:
     """The machine code of a program's kernels; skips without NVRTC or a disassembler."""
-    mod = relay.parse(f'#[version = "0.0.5"]\ndef @main({PARAMS.format(dtype)}) {{ {program} }}')
+    return kernels_of(f'#[version = "0.0.5"]\ndef @main({PARAMS.format(dtype)}) {{ {program} }}')
+
+
+@functools.cache
+def kernels_of(text: str) -> tuple[MachineCode, ...]:
+    """The machine code of the kernels of a module's text."""
+    mod = relay.parse(text)
     found = list[MachineCode]()
     try:
         for packed in relay.compile(mod, target="cuda").packed:
@@ -101,3 +119,18 @@ def test_divisions_and_idle_loops_are_found() -> None:
         pytest.skip(str(reason))
     assert {k.kernel for k in found if k.wide_divisions} == {"signed_division", "unsigned_rest"}
     assert {k.kernel for k in found if k.idle_loops} == {"loop"}
+
+
+def test_masks_of_the_next_boxes_are_loaded_before_a_barrier_and_used_after_it() -> None:
+    """The loads that every thread of a tile makes: neither is used before the threads have met."""
+    (code,) = (k for k in kernels_of(SUPPRESSION) if k.kernel == "choose_by_masks")
+    ahead = 0
+    for k, load in enumerate(code.instructions):
+        if load.name != "LDG" or "64" not in load.opcode.split("."):
+            continue
+        result = re.match(r"R\d+", load.operands)
+        assert result is not None, load
+        rest = code.instructions[k + 1 :]
+        used = next((n for n, i in enumerate(rest) if re.search(rf"\b{result[0]}\b", i.operands)), len(rest))
+        ahead += any(i.name == "BAR" for i in rest[:used])
+    assert ahead >= 2

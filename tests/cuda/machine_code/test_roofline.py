@@ -50,6 +50,10 @@ def _places(chosen: np.ndarray) -> np.ndarray:
     return np.pad(np.flatnonzero(chosen), (0, int((~chosen).sum())))[:, None]
 
 
+def _order(x: np.ndarray) -> np.ndarray:
+    return np.argsort(x, kind="stable")
+
+
 #: By family: numpy's function, and shapes of arguments.
 ORACLES: dict[str, tuple[Any, list[tuple[int, ...]]]] = {
     "layernorm(gelu(x + b) + r), 1024": (_normed, [(3, 260), (260,), (3, 260), (260,), (260,)]),
@@ -68,16 +72,23 @@ ORACLES: dict[str, tuple[Any, list[tuple[int, ...]]]] = {
     "sum, first axis, float16": (lambda x: x.sum(0), [(700, 264)]),
     "transpose, bfloat16": (np.transpose, [(40, 136)]),
     "cumsum, float16": (np.cumsum, [(5003,)]),
+    "sort": (np.sort, [(9001,)]),
+    "argsort": (_order, [(9001,)]),
+    "argsort, int64": (_order, [(5000,)]),
+    "sort, bfloat16": (np.sort, [(7000,)]),
+    "topk 10": (lambda x: _order(-x)[:10], [(9001,)]),
+    "topk 300, rows of 8192": (lambda x: _order(-x)[:, :300], [(2, 2500)]),
 }
 #: The relative and absolute tolerance of results by dtype.
-TOLERANCE = {"float32": (1e-4, 2e-4), "float16": (4e-3, 0.2), "bfloat16": (2e-2, 0.1)}
+TOLERANCE = {"float32": (1e-4, 2e-4), "float16": (4e-3, 0.2), "bfloat16": (2e-2, 0.1), "int64": (0, 0)}
 
 
 @pytest.mark.parametrize("name", ORACLES)
 def test_executed_machine_code_computes_the_result(roofline: Any, name: str) -> None:
     (family,) = (f for f in roofline.FAMILIES if f.name == name)
     numpy, shapes = ORACLES[name]
-    arrays = [np.random.default_rng(k).normal(size=s).astype(numpy_dtype(family.dtype)) for k, s in enumerate(shapes)]
+    draws = [np.random.default_rng(k).normal(size=s) * (100 if family.dtype == "int64" else 1) for k, s in enumerate(shapes)]
+    arrays = [a.astype(numpy_dtype(family.dtype)) for a in draws]
     _, (result,) = roofline.launches(family, arrays, whole=True)
     want = numpy(*(a.astype(np.float64) for a in arrays))
     rtol, atol = TOLERANCE[family.dtype]
@@ -111,6 +122,27 @@ def test_predicted_share_passes_and_loads(roofline: Any, name: str) -> None:
     assert found["passes"] <= 1.01, "memory is read once"
     assert found["moves"] <= 1.01 * found["must_move"], "no sector is moved in vain"
     assert found["wide_loads"] > 0.99, "the loads that ran are of 16 bytes"
+
+
+#: By family that sorts or selects: the least share of the copy rate in percent, the largest number of bytes that move per element.
+ORDERED = {
+    "sort": (8.0, 34.0),
+    "argsort": (8.0, 50.0),
+    "sort, bfloat16": (8.0, 12.0),
+    "argsort, int64": (4.0, 170.0),
+    "topk 10": (30.0, 4.1),
+    "topk 10, rows of 8192": (25.0, 4.1),
+}
+
+
+@pytest.mark.parametrize("name", ORDERED)
+def test_sorts_pass_over_memory_once_for_each_byte_of_a_key(roofline: Any, name: str) -> None:
+    from roofline.record import figures
+
+    (family,) = (f for f in roofline.FAMILIES if f.name == name)
+    found, (share, moves) = figures(family), ORDERED[name]
+    assert found["spills"] == 0 and found["share"] >= share and found["moves"] <= moves
+    assert not name.startswith("topk") or found["wide_loads"] > 0.99, "the loads that ran are of 16 bytes"
 
 
 def test_a_division_in_an_inner_loop_is_found(roofline: Any) -> None:
