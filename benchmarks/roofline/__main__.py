@@ -15,14 +15,17 @@ from roofline.record import measured, page  # noqa: E402
 ROOT = Path(__file__).resolve().parents[2]
 RECORD, PAGE = ROOT / "benchmarks" / "results" / "gpu-roofline.json", ROOT / "docs" / "gpu-roofline.md"
 
+#: The keys of commits that are compared with: of all families, of those of halves, of those that sort or select.
+COMMITS = ("before_commit", "before_halves", "before_ordered")
+
 
 def main() -> None:
     """Predict, and write; with ``--before``, the figures become those that later ones are compared with."""
-    old = json.loads(RECORD.read_text()) if RECORD.exists() else {"before": {}, "before_commit": "", "before_halves": ""}
+    old = json.loads(RECORD.read_text()) if RECORD.exists() else {"before": {}, **dict.fromkeys(COMMITS, "")}
     found = measured()
     if "--before" in sys.argv[1:]:
         commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, cwd=ROOT, check=True)
-        old = {"before": found, "before_commit": commit.stdout.strip(), "before_halves": commit.stdout.strip()}
+        old = {"before": found, **dict.fromkeys(COMMITS, commit.stdout.strip())}
     record = {**old, "after": found}
     RECORD.write_text(json.dumps(record, indent=1) + "\n")
     PAGE.write_text(page(record))

@@ -56,9 +56,11 @@ The time is the largest of three bounds: bytes of memory; instructions by pipe; 
 blocks that are resident together. A load takes the time that {need} KB in flight per multiprocessor need at the full rate.
 `benchmarks/roofline/model.py` has the formulae and their sources. Arguments have 2^24 elements, float32 unless the program's name
 states another dtype. The real figures will be lower: the model has no contention between the bounds. Nor has it a cost of
-waiting: a block of a scan (cumsum, argwhere) finds the sum of the blocks before it, which on a GPU may not have posted it yet.
+waiting: a block of a scan (cumsum, argwhere) or of a sort finds the sums of the blocks before it, which on a GPU may not have
+posted them yet.
 
-The column *before* is commit `{before}`, for float16 and bfloat16 `{halves}`.
+The column *before* is commit `{before}`, for float16 and bfloat16 `{halves}`, for sort, argsort and topk
+`{ordered}`.
 """
 _COLUMNS = ("program", "share before", "share after", "bound", "bytes that must move", "that move", "passes", "registers",
             "occupancy", "KB in flight", "16-byte loads", "fp32", "integer", "fp64", "special", "LSU", "all")  # fmt: skip
@@ -66,7 +68,8 @@ _COLUMNS = ("program", "share before", "share after", "bound", "bytes that must 
 
 def page(record: dict[str, Any]) -> str:
     """The page of a record."""
-    lines = [_HEAD.format(need=IN_FLIGHT // 1000, before=record["before_commit"], halves=record["before_halves"])]
+    commits = {"before": record["before_commit"], "halves": record["before_halves"], "ordered": record["before_ordered"]}
+    lines = [_HEAD.format(need=IN_FLIGHT // 1000, **commits)]
     lines += ["Bytes and instructions are those of one thread, per element.\n"]
     lines += ["| " + " | ".join(_COLUMNS) + " |", "|" + "---|" * len(_COLUMNS)]
     for name, now in record["after"].items():

@@ -1,7 +1,7 @@
 """Sort of rows in CUDA C: stable, any row length, no synchronization with the host.
 
-A warp sorts a short row.  A row that fits a block's shared memory is sorted there: runs are merged in pairs.  A longer row is sorted
-by its digits (``radix_cuda``), or only its first entries are selected (``select_cuda``).
+A warp sorts a short row.  A row that fits a block's shared memory is sorted there: runs are merged in pairs.  A longer row is
+sorted by its digits (``radix_cuda``), or only its first entries are selected (``select_cuda``).
 """
 
 from __future__ import annotations
@@ -26,11 +26,20 @@ MAX_BITS = 32
 _TILES = rf"""
 const int THREADS = {THREADS}, ITEMS = {ITEMS}, TILE = {TILE};
 
-// How many of the first `at` of two sorted runs, merged, come from the first run.
-DEVICE int64 merge_path(const Entry* a, int64 n_a, const Entry* b, int64 n_b, int64 at) {{
-  int64 low = at > n_b ? at - n_b : 0, high = at < n_a ? at : n_a;
+// Entries of shared memory from `first` on.  A gap follows ITEMS entries: threads that access every ITEMS-th meet in no bank.
+struct Tile {{
+  Entry* room;
+  int first;
+  DEVICE Entry& operator[](int at) const {{ return room[uint32(first + at) + uint32(first + at) / ITEMS]; }}
+  DEVICE Tile from(int at) const {{ return Tile{{room, first + at}}; }}
+}};
+const int TILE_ROOM = TILE + TILE / ITEMS;
+
+// How many of the first `at` of two sorted runs of `run` entries, merged, come from the first run.
+DEVICE int merge_path(Tile a, Tile b, int run, int at) {{
+  int low = at > run ? at - run : 0, high = at < run ? at : run;
   while (low < high) {{
-    int64 middle = (low + high) / 2;
+    int middle = (low + high) / 2;
     if (before(b[at - 1 - middle], a[middle])) high = middle;
     else low = middle + 1;
   }}
@@ -38,20 +47,19 @@ DEVICE int64 merge_path(const Entry* a, int64 n_a, const Entry* b, int64 n_b, in
 }}
 
 // The entries from `at` on of two sorted runs, merged.
-DEVICE void merge_items(const Entry* a, int n_a, const Entry* b, int n_b, int at, Entry* items) {{
-  if (at > n_a + n_b) at = n_a + n_b;
-  int i = int(merge_path(a, n_a, b, n_b, at)), j = at - i;
+DEVICE void merge_items(Tile a, Tile b, int run, int at, Entry* items) {{
+  int i = merge_path(a, b, run, at), j = at - i;
 #pragma unroll
   for (int k = 0; k < ITEMS; ++k) {{
-    bool first = i < n_a && (j >= n_b || !before(b[j], a[i]));
-    items[k] = first ? a[i] : j < n_b ? b[j] : LAST;
+    bool first = i < run && (j >= run || !before(b[j], a[i]));
+    items[k] = first ? a[i] : j < run ? b[j] : LAST;
     if (first) ++i;
     else ++j;
   }}
 }}
 
 // Sorts the TILE entries of a tile, of which those from `count` on are LAST.  All threads of the block call it.
-DEVICE void sort_tile(Entry* tile, int count) {{
+DEVICE void sort_tile(Tile tile, int count) {{
   Entry items[ITEMS];
   int mine = threadIdx.x * ITEMS;
   __syncthreads();
@@ -73,8 +81,8 @@ DEVICE void sort_tile(Entry* tile, int count) {{
     for (int k = 0; k < ITEMS; ++k) tile[mine + k] = items[k];
     __syncthreads();
     if (run >= count) return;
-    const Entry* a = tile + mine / (2 * run) * (2 * run);
-    merge_items(a, run, a + run, run, mine % (2 * run), items);
+    Tile a = tile.from(mine / (2 * run) * (2 * run));
+    merge_items(a, a.from(run), run, mine % (2 * run), items);
     __syncthreads();
   }}
 }}
@@ -109,7 +117,8 @@ _SORT_SHORT = r"""
 """
 
 _SORT_TILES = r"""
-  __shared__ Entry tile[TILE];
+  __shared__ Entry room[TILE_ROOM];
+  Tile tile{room, 0};
   for (int64 row = blockIdx.x; row < rows; row += gridDim.x) {
     int count = int(length);
     for (int at = threadIdx.x; at < TILE; at += THREADS) tile[at] = at < count ? order.entry(row, at) : LAST;

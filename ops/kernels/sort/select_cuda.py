@@ -158,7 +158,7 @@ const int CANDIDATES = {CANDIDATES};
 
 // The first `keep` (or all there are) of the entries source(start) to source(end - 1), in order, at the front of `tile`;
 // returns how many.  What would not be among those found so far is passed over; the others gather until the tile is full.
-template <class Source> DEVICE int select_first(Source source, int64 start, int64 end, int keep, Entry* tile) {{
+template <class Source> DEVICE int select_first(Source source, int64 start, int64 end, int keep, Tile tile) {{
   __shared__ int filled;
   int held = 0;
   Entry limit = LAST;
@@ -193,20 +193,25 @@ template <class Source> DEVICE int select_first(Source source, int64 start, int6
 """
 
 _SELECT_SECTIONS = r"""
-  __shared__ Entry tile[TILE];
+  __shared__ Entry room[TILE_ROOM];
+  Tile tile{room, 0};
   int64 sections = (length + section - 1) / section;
   for (int64 work = blockIdx.x; work < rows * sections; work += gridDim.x) {
     int64 row = work / sections, start = work % sections * section;
     int64 end = start + section < length ? start + section : length;
     auto source = [=](int64 at) { return order.entry(row, at); };
     int held = select_first(source, start, end, int(kept), tile);
-    for (int at = threadIdx.x; at < kept; at += THREADS) found[work * kept + at] = at < held ? tile[at] : LAST;
+    for (int at = threadIdx.x; at < kept; at += THREADS) {
+      if (sections > 1) found[work * kept + at] = at < held ? tile[at] : LAST;
+      else if (at < held) order.put(row, at, tile[at]);
+    }
     __syncthreads();
   }
 """
 
 _SELECT_ROWS = r"""
-  __shared__ Entry tile[TILE];
+  __shared__ Entry room[TILE_ROOM];
+  Tile tile{room, 0};
   int64 candidates = (length + section - 1) / section * kept;
   for (int64 row = blockIdx.x; row < rows; row += gridDim.x) {
     const Entry* of_row = found + row * candidates;
@@ -236,10 +241,10 @@ def add_selection(assembly: Assembly, order: Order, begin: str, own: tuple[Param
             (_PACKS.format(**texts), "make_entry(key, place(k))") if order.elements else ("", "order.entry(row, place(k))")
         )
         assembly.text(_FEW.format(packs=packs, entry=entry, **texts))
-        _add(assembly, order, (begin + _FEW_OF_SECTIONS, begin + _FEW_OF_ROWS), names[0], own, few, FEW_SECTIONS, True)
+        _add(assembly, order, (begin + _FEW_OF_SECTIONS, begin + _FEW_OF_ROWS), names[0], own, few, FEW_SECTIONS)
     if const(many) != 0:
         assembly.text(_SELECT)
-        _add(assembly, order, (begin + _SELECT_SECTIONS, begin + _SELECT_ROWS), names[1], own, many, SECTIONS, False)
+        _add(assembly, order, (begin + _SELECT_SECTIONS, begin + _SELECT_ROWS), names[1], own, many, SECTIONS)
 
 
 def _add(
@@ -250,9 +255,8 @@ def _add(
     own: tuple[Parameter, ...],
     used: Dim,
     most: int,
-    puts_one: bool,
 ) -> None:
-    """Add the two kernels of a selection; the first suffices for rows of one section if it ``puts_one``."""
+    """Add the two kernels of a selection; the first suffices for rows of one section."""
     parts = min_(max_(dim(4 * SECTIONS) // order.rows, 1), most)
     section = max_((order.length + (parts - 1)) // parts, 2 * TILE)
     of_row = (order.length + (section - 1)) // section
@@ -261,5 +265,4 @@ def _add(
     for name, body in zip(names, bodies, strict=True):
         assembly.kernel(name, THREADS, parameters, body, resident=3)
     assembly.launch(names[0], where(used, blocks(order.rows * of_row), 0))
-    is_cut = all_(used, lt(1, of_row)) if puts_one else used
-    assembly.launch(names[1], where(is_cut, blocks(order.rows), 0))
+    assembly.launch(names[1], where(all_(used, lt(1, of_row)), blocks(order.rows), 0))

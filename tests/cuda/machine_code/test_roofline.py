@@ -124,12 +124,13 @@ def test_predicted_share_passes_and_loads(roofline: Any, name: str) -> None:
     assert found["wide_loads"] > 0.99, "the loads that ran are of 16 bytes"
 
 
-#: By family that sorts or selects: the least share of the copy rate in percent, the largest number of bytes that move per element.
+#: By family that sorts or selects: the least share of the copy rate in percent, the most bytes that move per element.
 ORDERED = {
     "sort": (8.0, 34.0),
     "argsort": (8.0, 50.0),
     "sort, bfloat16": (8.0, 12.0),
-    "argsort, int64": (4.0, 170.0),
+    "argsort, int64": (4.0, 190.0),
+    "topk 300, rows of 8192": (4.0, 5.0),
     "topk 10": (30.0, 4.1),
     "topk 10, rows of 8192": (25.0, 4.1),
 }
@@ -142,7 +143,7 @@ def test_sorts_pass_over_memory_once_for_each_byte_of_a_key(roofline: Any, name:
     (family,) = (f for f in roofline.FAMILIES if f.name == name)
     found, (share, moves) = figures(family), ORDERED[name]
     assert found["spills"] == 0 and found["share"] >= share and found["moves"] <= moves
-    assert not name.startswith("topk") or found["wide_loads"] > 0.99, "the loads that ran are of 16 bytes"
+    assert not name.startswith("topk 10") or found["wide_loads"] > 0.99, "the loads that ran are of 16 bytes"
 
 
 def test_a_division_in_an_inner_loop_is_found(roofline: Any) -> None:
