@@ -236,8 +236,8 @@ _SHAPE_OFFSET = _shape_offset()
 
 # ---- numpy arrays over results ---------------------------------------------------------------------------------------------
 
-#: Words of the handle of ``as_array``: two functions of the numpy C API, the array type, then the descr of each dtype.
-(_NEW_FROM_DESCR, _SET_BASE, _NEW_TYPE, _FIRST_DESCR) = range(4)
+#: Words of the handle of ``as_array``: two functions of the numpy C API, the array type, None, then the descr of each dtype.
+(_NEW_FROM_DESCR, _SET_BASE, _NEW_TYPE, _NONE, _FIRST_DESCR) = range(5)
 #: Indices of the two functions in the table of the numpy C API; they are part of numpy's ABI.
 _NEW_FROM_DESCR_INDEX, _SET_BASE_INDEX = 94, 282
 _WRITEABLE_CARRAY = _CONTIGUOUS_ALIGNED | 0x0400
@@ -245,11 +245,18 @@ _WRITEABLE_CARRAY = _CONTIGUOUS_ALIGNED | 0x0400
 
 @native
 def as_array(self: int, args: int, n: int) -> int:
-    """The built-in ``as_array(tensor, address)``: a writeable numpy array over a host tensor; its base is ``tensor``."""
+    """The built-in ``as_array(tensor, address)``: a writeable numpy array over a host tensor; its base is ``tensor``.
+
+    None for a tensor on a device.
+    """
     handle = load_i64(self + _DATA)
     owner = load_i64(args)
     at = py_long_as(load_i64(args + 8))
     t = tensor(at)
+    if t.device != 0:
+        none = load_i64(handle + 8 * _NONE)
+        py_incref(none)
+        return none
     descr = load_i64(handle + 8 * (_FIRST_DESCR + t.dtype))
     py_incref(descr)  # the call below steals this reference
     kind = load_i64(handle + 8 * _NEW_TYPE)
@@ -262,7 +269,7 @@ def as_array(self: int, args: int, n: int) -> int:
 
 
 @functools.cache
-def array_maker() -> Callable[[Any, int], np.ndarray]:
+def array_maker() -> Callable[[Any, int], np.ndarray | None]:
     """The built-in ``as_array``."""
     from numpy._core import _multiarray_umath  # type: ignore[attr-defined]
 
@@ -272,7 +279,7 @@ def array_maker() -> Callable[[Any, int], np.ndarray]:
     handle = np.zeros(_FIRST_DESCR + len(DTYPES), np.int64)
     handle[_NEW_FROM_DESCR] = ctypes.c_int64.from_address(table + 8 * _NEW_FROM_DESCR_INDEX).value
     handle[_SET_BASE] = ctypes.c_int64.from_address(table + 8 * _SET_BASE_INDEX).value
-    handle[_NEW_TYPE] = id(np.ndarray)
+    handle[_NEW_TYPE], handle[_NONE] = id(np.ndarray), id(None)
     handle[_FIRST_DESCR:] = [id(numpy_dtype(d)) for d in DTYPES]
     return builtin(as_array, handle)
 
