@@ -12,7 +12,7 @@ from ...native.status import OK
 
 #: Elements of the inner axis and rows per band: a band of rows and two blocks of a group of panels fit an L2 cache of 1 MiB.
 INNER, ROWS = 1024, 96
-#: Elements of the inner axis for tiles of one panel: the rows of a tile stay in the L1 cache while it reads the panels of a group.
+#: Elements of the inner axis for tiles of a part of a group: the rows of a tile stay in the L1 cache from panel to panel.
 SHORT_INNER = 256
 #: Tiles that share the fetching of the next panels at most, and how far ahead one tile alone fetches, in elements.
 SHARERS, FAR = 16, 8192
@@ -65,8 +65,7 @@ def multiply_bands(a: Array, panels: Array, out: Array, low: int, high: int) -> 
 @generic
 def multiply_groups(a: Array, panels: Array, out: Array, low: int, high: int) -> None:
     """The blocks for tiles of a part of a group, group after group: all rows, so that panels are read from memory once."""
-    m, k = a.shape
-    n, width = out.shape[1], panels.shape[2]
+    (m, k), width = a.shape, panels.shape[2]
     group, bands, number = GROUP_PANELS * width, (m + ROWS - 1) // ROWS, low
     while number < high:
         column = number // bands * group
@@ -78,9 +77,9 @@ def multiply_groups(a: Array, panels: Array, out: Array, low: int, high: int) ->
 
 @generic
 def multiply_group(a: Array, begin: int, m: int, panels: Array, panel: int, out: Array, column: int, goes_on: bool) -> None:
-    """The columns from ``column`` on of a group in ``m`` rows; ``panel``: their first element; ``goes_on``: the next group follows.
+    """The columns of a group from ``column`` on, in ``m`` rows; ``panel``: their first element.
 
-    A single tile reads the panels of a group as one stream, and fetches from it.
+    ``goes_on``: whether the next group follows.  A single tile reads the panels of a group as one stream, and fetches from it.
     """
     k, n, width = a.shape[1], out.shape[1], panels.shape[2]
     tiles = (m + TILE_ROWS - 1) // TILE_ROWS

@@ -1,0 +1,72 @@
+"""Products with packed weights: any division into blocks gives all of the result, for the registers of any machine."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from relayvm.compiler.passes.constant_weights.pack_weights import in_panels
+from relayvm.ops.kernels.matmul.panels import ROWS, SHORT_INNER, dense_panels
+from relayvm.ops.native.jit import product_tile
+
+from ..native.front_end.machine_code import compiled, python_function
+
+#: The number of vector registers, and their bytes.
+MACHINES = {"neon": (32, 16), "sse": (16, 16), "avx": (16, 32), "avx512": (32, 64)}
+
+CALL = """
+def f(a, m, k, panels, n_panels, out, n, low, high):
+    x, y, z = array_float32_2d(a, (m, k)), array_float32_3d(panels, (n_panels, k, 16)), array_float32_2d(out, (m, n))
+    return dense_panels(x, y, z, low, high)
+"""
+SIZES = st.one_of(st.integers(0, 20), st.sampled_from([ROWS - 1, ROWS, ROWS + 1, 2 * ROWS + 3]))
+INNER = st.one_of(st.integers(0, 20), st.sampled_from([SHORT_INNER, SHORT_INNER + 1, 3 * SHORT_INNER - 1, 1030]))
+
+
+@pytest.fixture(scope="module")
+def products() -> dict[str, Any]:
+    """``dense_panels`` compiled for the registers of every machine."""
+    made = {}
+    with pytest.MonkeyPatch.context() as patch:
+        for name, registers in MACHINES.items():
+            patch.setattr(product_tile, "_registers", lambda of=registers: of)
+            made[name] = compiled(python_function(CALL, dense_panels=dense_panels))
+    return made
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+@given(SIZES, INNER, st.one_of(st.integers(1, 70), st.sampled_from([128, 200])), st.lists(st.floats(0, 1), max_size=4))
+def test_parts_of_the_blocks_are_parts_of_the_product(
+    products: dict[str, Any], machine: str, m: int, k: int, n: int, cuts: list[float]
+) -> None:
+    rng = np.random.default_rng(m * 7919 + k * 31 + n)
+    a, weight = (rng.integers(-9, 9, shape).astype(np.float32) for shape in ((m, k), (n, k)))
+    panels = in_panels(weight) if k else np.empty((-(-n // 16), 0, 16), np.float32)
+    out, blocks = np.full((m, n), np.nan, np.float32), -(-m // ROWS) * -(-n // 64)
+    bounds = [0, *sorted(round(cut * blocks) for cut in cuts), blocks]
+    for low, high in reversed([*itertools.pairwise(bounds)]):  # no part needs the parts before it
+        products[machine](a.ctypes.data, m, k, panels.ctypes.data, len(panels), out.ctypes.data, n, low, high)
+    np.testing.assert_array_equal(out, a @ weight.T)  # integers: sums are exact
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+def test_blocks_have_the_bits_of_the_whole(products: dict[str, Any], machine: str) -> None:
+    rng = np.random.default_rng(4)
+    for m, k, n in ((2 * ROWS + 3, 3 * SHORT_INNER + 5, 150), (7, 1030, 70), (1, 300, 64), (6, 520, 130)):
+        a, weight = (rng.standard_normal(shape).astype(np.float32) for shape in ((m, k), (n, k)))
+        panels, blocks = in_panels(weight), -(-m // ROWS) * -(-n // 64)
+        whole, parts = np.full((2, m, n), np.nan, np.float32)
+        places = (a.ctypes.data, m, k, panels.ctypes.data, len(panels))
+        products[machine](*places, whole.ctypes.data, n, 0, blocks)
+        for block in range(blocks):
+            products[machine](*places, parts.ctypes.data, n, block, block + 1)
+        np.testing.assert_array_equal(whole, parts)
+        # one sum in order, whatever the registers
+        others = np.empty((m, n), np.float32)
+        products["sse"](*places, others.ctypes.data, n, 0, blocks)
+        np.testing.assert_array_equal(whole, others)
