@@ -18,10 +18,12 @@ from ..native.front_end.machine_code import compiled, python_function
 
 #: The number of vector registers, and their bytes.
 MACHINES = {"neon": (32, 16), "sse": (16, 16), "avx": (16, 32), "avx512": (32, 64)}
+#: Columns of a panel.
+WIDTHS = {"float32": 16, "float64": 8}
 
 CALL = """
 def f(a, m, k, panels, n_panels, out, n, low, high):
-    x, y, z = array_float32_2d(a, (m, k)), array_float32_3d(panels, (n_panels, k, 16)), array_float32_2d(out, (m, n))
+    x, y, z = array_{dtype}_2d(a, (m, k)), array_{dtype}_3d(panels, (n_panels, k, {width})), array_{dtype}_2d(out, (m, n))
     return dense_panels(x, y, z, low, high)
 """
 SIZES = st.one_of(st.integers(0, 20), st.sampled_from([ROWS - 1, ROWS, ROWS + 1, 2 * ROWS + 3]))
@@ -29,20 +31,21 @@ INNER = st.one_of(st.integers(0, 20), st.sampled_from([SHORT_INNER, SHORT_INNER 
 
 
 @pytest.fixture(scope="module")
-def products() -> dict[str, Any]:
+def products() -> dict[tuple[str, str], Any]:
     """``dense_panels`` compiled for the registers of every machine."""
     made = {}
     with pytest.MonkeyPatch.context() as patch:
         for name, registers in MACHINES.items():
             patch.setattr(product_tile, "_registers", lambda of=registers: of)
-            made[name] = compiled(python_function(CALL, dense_panels=dense_panels))
+            for dtype, width in WIDTHS.items():
+                made[name, dtype] = compiled(python_function(CALL.format(dtype=dtype, width=width), dense_panels=dense_panels))
     return made
 
 
 @pytest.mark.parametrize("machine", MACHINES)
 @given(SIZES, INNER, st.one_of(st.integers(1, 70), st.sampled_from([128, 200])), st.lists(st.floats(0, 1), max_size=4))
 def test_parts_of_the_blocks_are_parts_of_the_product(
-    products: dict[str, Any], machine: str, m: int, k: int, n: int, cuts: list[float]
+    products: dict[tuple[str, str], Any], machine: str, m: int, k: int, n: int, cuts: list[float]
 ) -> None:
     rng = np.random.default_rng(m * 7919 + k * 31 + n)
     a, weight = (rng.integers(-9, 9, shape).astype(np.float32) for shape in ((m, k), (n, k)))
@@ -50,23 +53,23 @@ def test_parts_of_the_blocks_are_parts_of_the_product(
     out, blocks = np.full((m, n), np.nan, np.float32), -(-m // ROWS) * -(-n // 64)
     bounds = [0, *sorted(round(cut * blocks) for cut in cuts), blocks]
     for low, high in reversed([*itertools.pairwise(bounds)]):  # no part needs the parts before it
-        products[machine](a.ctypes.data, m, k, panels.ctypes.data, len(panels), out.ctypes.data, n, low, high)
+        products[machine, "float32"](a.ctypes.data, m, k, panels.ctypes.data, len(panels), out.ctypes.data, n, low, high)
     np.testing.assert_array_equal(out, a @ weight.T)  # integers: sums are exact
 
 
+@pytest.mark.parametrize("dtype", WIDTHS)
 @pytest.mark.parametrize("machine", MACHINES)
-def test_blocks_have_the_bits_of_the_whole(products: dict[str, Any], machine: str) -> None:
+def test_blocks_have_the_bits_of_the_whole(products: dict[tuple[str, str], Any], machine: str, dtype: str) -> None:
     rng = np.random.default_rng(4)
     for m, k, n in ((2 * ROWS + 3, 3 * SHORT_INNER + 5, 150), (7, 1030, 70), (1, 300, 64), (6, 520, 130)):
-        a, weight = (rng.standard_normal(shape).astype(np.float32) for shape in ((m, k), (n, k)))
-        panels, blocks = in_panels(weight), -(-m // ROWS) * -(-n // 64)
-        whole, parts = np.full((2, m, n), np.nan, np.float32)
+        a, weight = (rng.standard_normal(shape).astype(dtype) for shape in ((m, k), (n, k)))
+        panels, blocks = in_panels(weight), -(-m // ROWS) * -(-n // (4 * WIDTHS[dtype]))
+        whole, parts, others = np.full((3, m, n), np.nan, dtype)
         places = (a.ctypes.data, m, k, panels.ctypes.data, len(panels))
-        products[machine](*places, whole.ctypes.data, n, 0, blocks)
+        products[machine, dtype](*places, whole.ctypes.data, n, 0, blocks)
+        np.testing.assert_allclose(whole, a @ weight.T, rtol=1e-4, atol=1e-3)
         for block in range(blocks):
-            products[machine](*places, parts.ctypes.data, n, block, block + 1)
+            products[machine, dtype](*places, parts.ctypes.data, n, block, block + 1)
+        products["sse", dtype](*places, others.ctypes.data, n, 0, blocks)  # one sum in order, whatever the registers
         np.testing.assert_array_equal(whole, parts)
-        # one sum in order, whatever the registers
-        others = np.empty((m, n), np.float32)
-        products["sse"](*places, others.ctypes.data, n, 0, blocks)
         np.testing.assert_array_equal(whole, others)
