@@ -258,7 +258,7 @@ class _Convolution:
         """The number of positions of a stretch of ``tiles`` (see ``stretch_columns`` in its module)."""
         _, inputs, taps = self.weight(call)
         of_panels = max_(inputs * product(taps), 1) * PANEL_BYTES
-        return max_(tiles.WIDE_BYTES // of_panels, GROUP_PANELS) * self.width(call)
+        return max_(min_(tiles.WIDE_BYTES // of_panels, tiles.WIDE_PANELS), GROUP_PANELS) * self.width(call)
 
     def column_numbers(self, call: OpCall) -> Dim:
         """The number of integers that ``tiles`` needs for a panel: a record for each tap, and three numbers per column."""

@@ -22,13 +22,13 @@ from .by_plane import lanes_between
 
 #: Rows of the right matrix that are packed at once, unless the taps of one channel are more; output channels of a block.
 INNER, ROWS = 512, 48
-#: The most rows of a group of panels that are finished at once: a fifth of the first cache.
+#: The most rows of a group of panels that are finished at once, or as many elements: a fifth of the first cache.
 FINISHED_ROWS = 24
 #: The most columns behind whole panels that are multiplied apart, and the least terms with which this is faster: 49 positions, of
 #: pictures of 7 x 7, are three whole panels and one column.
 APART, LEAST_INNER = 4, 64
-#: Bytes of panels that have more than a group of columns: few terms, of which a tile's weights and results are as many bytes.
-WIDE_BYTES = 2**14
+#: Bytes and number of the most panels that are packed at once if they are more than a group: half of the first cache.
+WIDE_BYTES, WIDE_PANELS = 2**14, 16
 #: Bytes between addresses that belong to the same set of a first cache.
 PAGE_BYTES = 4096
 #: Forms of a row of a panel: operands that follow one another, in one or two rows of the data, every second element, or operands
@@ -51,7 +51,7 @@ def stretch_columns(terms: int, width: int) -> int:
 
     For few terms they are more than a group of panels, as memory delivers long runs of a row faster.
     """
-    return max(WIDE_BYTES // (max(terms, 1) * PANEL_BYTES), GROUP_PANELS) * width
+    return max(min(WIDE_BYTES // (max(terms, 1) * PANEL_BYTES), WIDE_PANELS), GROUP_PANELS) * width
 
 
 @generic
@@ -259,7 +259,8 @@ def multiply_rows(
                 weight, o * terms + at, terms, room, turned, inner, out, to + o * positions + whole, positions, rows, inner,
                 apart, add,
             )  # fmt: skip
-        if is_last and (o + rows - begin > FINISHED_ROWS - TILE_ROWS or o + rows == bottom):
+        is_enough = (o + rows - begin + TILE_ROWS) * count > FINISHED_ROWS * GROUP_PANELS * width
+        if is_last and (is_enough or o + rows == bottom):
             finish(argv, to + begin * positions, o + rows - begin, count)
             begin = o + rows
 

@@ -1,0 +1,65 @@
+"""Sums over windows of 3 x 3: machine code for every number of rows and columns; data outside are not read, results not written."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from relayvm.ops.native.jit.convolution.window_taps import MOST_STEP, WINDOW, ZERO_BYTES, add_windows
+
+from .front_end.machine_code import compiled, python_function
+
+CALL = """
+def f(data, n, at, height, width, step, first_row, first_column, zeros, weight, w_at, w_step, out, m, to, rows, columns, ahead):
+    x, w, y, z = array_{dtype}(data, n), array_{dtype}(weight, 32), array_{dtype}(out, m), array_{dtype}(zeros, 32)
+    add_windows(
+        x, at, height, width, step, first_row, first_column, z, w, w_at, w_step, y, to, rows, columns, ahead, 2 * ahead
+    )
+    return 0
+"""
+
+
+@pytest.mark.extensive(dtype=("float32",))
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("step", range(1, MOST_STEP + 1))
+def test_sums_over_windows(dtype: str, step: int) -> None:
+    code = compiled(python_function(CALL.format(dtype=dtype), add_windows=add_windows))
+    rng, weight = np.random.default_rng(0), np.random.default_rng(1).integers(-4, 5, 32).astype(dtype)
+    zeros = np.zeros(ZERO_BYTES // np.dtype(dtype).itemsize, dtype)
+    for height, width in [(1, 1), (2, 5), (7, 7), (5, 9), (4, 18), (9, 40)]:
+        # around the data are elements that would change every sum
+        data = np.full(3 + height * width + 5, np.nan, dtype)
+        data[3:-5] = rng.integers(-9, 9, height * width)
+        for rows, columns in [(1, 1), (1, 7), (2, 3), (3, 4), (9, 1), (4, 7), (3, 8), (2, 9), (5, 14), (3, 17), (2, 39)]:
+            first_row, first_column = int(rng.integers(-4, 3)), int(rng.integers(-9, 4))
+            # results behind the last keep their elements, though rows shorter than a vector are stored as vectors
+            found, plain = np.tile(rng.integers(-9, 9, rows * columns + 43).astype(dtype), (2, 1))
+            given = 3, height, width, step, first_row, first_column, zeros, weight, 3, 1 + rows % 3
+            words = [v.ctypes.data if isinstance(v, np.ndarray) else v for v in given]
+            code(data.ctypes.data, data.size, *words, found.ctypes.data, found.size, 21, rows, columns, 1024)
+            add_windows(data, *given, plain, 21, rows, columns, 1024, 2048)
+            np.testing.assert_array_equal(found, plain, err_msg=f"{height, width, rows, columns, first_row, first_column}")
+    assert 3 + WINDOW * WINDOW * 3 <= weight.size
+
+
+def test_a_sum_has_the_same_bits_in_any_strip() -> None:
+    """A row cut after any column, and rows computed apart, have the bits of all rows together."""
+    code = compiled(python_function(CALL.format(dtype="float32"), add_windows=add_windows))
+    rng = np.random.default_rng(2)
+    height, width, weight, zeros = 6, 29, rng.standard_normal(32).astype("f"), np.zeros(ZERO_BYTES // 4, "f")
+    data = rng.standard_normal(height * width).astype("f")
+
+    def run(first_row: int, first_column: int, rows: int, columns: int) -> np.ndarray:
+        out = np.zeros((rows, columns), "f")
+        code(
+            data.ctypes.data, data.size, 0, height, width, 1, first_row, first_column, zeros.ctypes.data, weight.ctypes.data, 0, 1,
+            out.ctypes.data, out.size, 0, rows, columns, 0,
+        )  # fmt: skip
+        return out
+
+    whole = run(-1, -1, height, width)
+    for columns in (1, 5, 8, 13, 28):
+        np.testing.assert_array_equal(run(-1, -1, height, columns), whole[:, :columns])
+        np.testing.assert_array_equal(run(-1, columns - 1, height, width - columns), whole[:, columns:])
+    for row in range(height):
+        np.testing.assert_array_equal(run(row - 1, -1, 1, width)[0], whole[row])
