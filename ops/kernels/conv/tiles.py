@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ...native.jit.convolution.panel_row import reads_rows_apart, store_alternate, store_gathered, store_run, store_two_runs
-from ...native.jit.prefetch import fetch, fetch_to_write
+from ...native.jit.prefetch import fetch, fetch_early, fetch_to_write
 from ...native.jit.product_tile import GROUP_PANELS, PANEL_BYTES, TILE_ROWS, copy_line, multiply_panels
 from ...native.jit.row_products import multiply_by_rows
 from ...native.memory import Array, Axes, generic
@@ -190,7 +190,7 @@ def fetch_columns(data: Array, at: int, low: int, high: int, channel: int, count
     """Ask for ``count`` elements of the channels ``low`` to ``high`` (exclusive); the first channel's begin at ``at``."""
     for i in range(low, high):
         for j in range(0, count, PANEL_BYTES // data.itemsize):
-            fetch(data, at + i * channel + j)
+            fetch_early(data, at + i * channel + j)
 
 
 @generic

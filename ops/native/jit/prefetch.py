@@ -14,12 +14,17 @@ def fetch(array: Any, at: int) -> None:
 
 
 @twin
+def fetch_early(array: Any, at: int) -> None:
+    """As ``fetch``, into the second cache: for more lines than the first one holds."""
+
+
+@twin
 def fetch_to_write(array: Any, at: int) -> None:
     """Ask for the cache line of an element that will be written, or that is outside the array."""
 
 
-def _prefetch(write: int) -> Callable[[], Any]:
-    """The provider of the machine form: a prefetch into the first cache, which never faults."""
+def _prefetch(write: int, level: int = 1) -> Callable[[], Any]:
+    """The provider of the machine form: a prefetch into the cache of a level, which never faults."""
 
     def form(emitter: Any, array: Any, at: Any) -> None:
         from llvmlite import ir
@@ -28,10 +33,11 @@ def _prefetch(write: int) -> Callable[[], Any]:
         name, kind = "llvm.prefetch.p0", ir.FunctionType(ir.VoidType(), [byte, flag, flag, flag])
         function = b.module.globals.get(name) or ir.Function(b.module, kind, name)
         place = b.bitcast(b.gep(array.parts[0], [emitter.word(at)]), byte)
-        b.call(function, [place, flag(write), flag(3), flag(1)])
+        b.call(function, [place, flag(write), flag(4 - level), flag(1)])
 
     return lambda: form
 
 
 set_machine_form(fetch, _prefetch(0))
+set_machine_form(fetch_early, _prefetch(0, 2))
 set_machine_form(fetch_to_write, _prefetch(1))

@@ -1,26 +1,22 @@
 """Weighted sums over windows of 3 x 3 of data without padding, in vector registers: each row of the data is read once.
 
-Sums advance down a strip of columns, as wide as a vector.  A row of the data adds to the sums of all the windows that it is in, so
-that no more than the row, the nine weights and two vectors of sums are held.  ``data_taps`` has windows of any size: rows of the
-data are read again for each column of a window, and places and masks are computed again for each of these columns.
+Sums advance down a strip of columns, as wide as a vector.  A row of the data adds to the sums of all windows that have this row:
+registers hold the row, the nine weights and two or three vectors of sums.  ``data_taps`` has windows of any size: rows of the data
+are read again for each column of a window, and places and masks are computed again for each of these columns.
 
 An element of the result is one sum, over the rows of its window from the first on, and along each row.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from ...memory import set_machine_form, twin
 from ..product_tile import PANEL_BYTES, vector_bytes
+from .data_taps import MOST_STEP
 
 #: Rows and columns of a window.
 WINDOW = 3
-#: The most rows, and columns, from a window to the next.
-MOST_STEP = 2
-#: Bytes of the zeros that stand for a row outside the data.
-ZERO_BYTES = 2 * PANEL_BYTES
 #: Bytes of the vectors of AVX, for which this code is made: longer ones have fast masks, shorter ones none.
 _AVX_BYTES = 32
 
@@ -46,9 +42,10 @@ def add_windows(
 ) -> None:  # fmt: skip
     """Compute ``out[y, x] = sum of weight[t, u] * data[first_row + y * step + t, first_column + x * step + u]``.
 
-    ``t`` and ``u`` below WINDOW, ``step`` 1 to MOST_STEP.  Data are 0 outside ``height`` rows and ``width`` columns.  ``rows`` and
-    ``columns`` are at least 1; rows of the result follow one another.  Weights are ``w_step`` elements apart; ``at``, ``w_at``,
-    ``to``: the first elements.  Contiguous arrays of one dtype, float32 or float64; ``zeros`` begins with ZERO_BYTES of zeros.
+    ``t`` and ``u`` below WINDOW, ``step`` 1 to MOST_STEP.  Data are 0 outside ``height`` rows and ``width`` columns.  ``rows``
+    and ``columns`` are at least 1; rows of the result follow one another.  Weights are ``w_step`` elements apart; ``at``,
+    ``w_at``, ``to``: the first elements.  Contiguous arrays of one dtype, float32 or float64; ``zeros`` begins with
+    ``data_taps.ZERO_BYTES`` of zeros.
 
     Meanwhile fetch the data ``ahead`` elements on, and the results ``out_ahead`` elements on.
     """
@@ -217,7 +214,7 @@ class _WindowFunction:
     @property
     def _order(self) -> list[int]:
         """The column of each lane: an instruction takes elements of the same half of two vectors."""
-        if self.step == 1:
+        if self.step == 1 or self.lanes < len(self._offsets):
             return list(range(self.lanes))
         some = self.lanes // 4
         return [begin + n for half in (0, 1) for begin in (half * some, 2 * some + half * some) for n in range(some)]
