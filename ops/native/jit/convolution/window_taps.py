@@ -1,8 +1,8 @@
 """Weighted sums over windows of 3 x 3 of data without padding, in vector registers: each row of the data is read once.
 
 Sums advance down a strip of columns, as wide as a vector.  A row of the data adds to the sums of all windows that have this row:
-registers hold the row, the nine weights and two or three vectors of sums.  ``data_taps`` has windows of any size: rows of the data
-are read again for each column of a window, and places and masks are computed again for each of these columns.
+registers hold the row, the nine weights and a few vectors of sums.  ``data_taps`` has windows of any size: rows of the data are
+read again for each column of a window, and places and masks are computed again for each of these columns.
 
 An element of the result is one sum, over the rows of its window from the first on, and along each row.
 """
