@@ -1,7 +1,7 @@
 """CUDA C of rows in registers: the threads that share a row read it once, and hold the values that later passes use.
 
 A value is held if it is the element of a fold and a later fold or the result depends on it.  Rows of which a thread would hold
-more than ``HELD`` elements, and rows that are no whole packs, take the passes of ``row_reduce``.  Rows that are not aligned are
+more elements than ``LONG`` allows, and rows that are no whole packs, take the passes of ``row_reduce``.  Rows that are not aligned are
 loaded and stored element by element; the order of a fold, and so its bits, is the same.
 """
 
@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from ....shape_funcs.frozen_dataclass import frozen
-from ...core.tensor_types import computed_in
+from ...core.tensor_types import ITEMSIZE, computed_in
 from ..loop_nest.expression import AXIS, LOCAL, Cell
 from ..loop_nest.expression_text import indented
 from ..loop_nest.linear_index import Lowered, Table
@@ -22,17 +22,37 @@ from .cuda_text import stored
 from .parallel_fold import Fold
 from .vector_access import Packed, packed
 
-#: Elements of a row that a thread holds.
-HELD = 32
-#: Packs that are loaded before the first of them is used, by a fold and by the pass that stores.  The compiler moves loads before
-#: earlier computations; with groups of 2 packs in folds layernorm(gelu) spills registers on sm_90.
-FOLDED, STORED = 1, 2
+#: Packs that are loaded before the first of them is used by the pass that stores.
+STORED = 2
+
+
+@frozen
+class Holding:
+    """A kernel of rows in registers.  ``elements``: of a row, that a thread holds at most.
+
+    ``resident``: the blocks on a multiprocessor for which the kernel is compiled.  ``loaded_bytes``: all packs together that a
+    thread loads before a fold uses the first of them.
+    """
+
+    elements: int
+    resident: int
+    loaded_bytes: int
+
+    @property
+    def longest(self) -> int:
+        """The longest row, of which the threads of a block hold all elements."""
+        return 256 * self.elements
+
+
+#: More blocks and all loads at once hide the latency of memory, for rows that need few registers; and what longer rows leave.
+SHORT, LONG = Holding(16, 3, 128), Holding(32, 2, 0)
 
 
 @frozen
 class HeldRows:
     """A plan whose rows are held: ``held`` is the name of each held value by its cell, ``width`` the elements of a pack."""
 
+    holding: Holding
     lowered: Lowered
     plan: Rows
     held: dict[int, str]
@@ -41,10 +61,10 @@ class HeldRows:
     @property
     def packs(self) -> int:
         """The packs that a thread holds."""
-        return HELD // self.width
+        return self.holding.elements // self.width
 
 
-def held_rows(lowered: Lowered, plan: Rows, dtype: str) -> HeldRows | None:
+def held_rows(lowered: Lowered, plan: Rows, dtype: str, holding: Holding) -> HeldRows | None:
     """The plan with rows in registers; None if no packs read them."""
     of_folds = [lowered.cells[f.element] for f in plan.folds]
     roots = of_folds if plan.per_row else [*of_folds, lowered.element]
@@ -57,7 +77,8 @@ def held_rows(lowered: Lowered, plan: Rows, dtype: str) -> HeldRows | None:
     last = packed(lowered, dtype)
     if last is None:
         return None
-    return HeldRows(lowered, plan, held, min(*widths, last.width))
+    width = min(*widths, last.width)
+    return HeldRows(holding, lowered, plan, held, width) if width <= holding.elements else None
 
 
 def _below(table: Table, root: int, stops: Sequence[int]) -> set[int]:
@@ -86,11 +107,11 @@ class HeldText:
         for f, made, struct in folds:
             passes += self._fold(f, made, struct, ready)
         passes += self._store(result, ready)
-        width = self.rows.width
+        width, most = self.rows.width, self.rows.holding.elements
         each_row = "for (int64 base = blockIdx.x * held.rows; base < rows; base += gridDim.x * held.rows) {"
         return [
-            f"if (length > 0 && length <= 256 * {HELD} && {self.last} % {width} == 0) {{",
-            f"    const Tile held(length, {HELD});",
+            f"if (length > 0 && length <= {self.rows.holding.longest} && {self.last} % {width} == 0) {{",
+            f"    const Tile held(length, {most});",
             f"    int fits = is_straight<{width}>({result}, 1);",
             f"    {each_row}",
             "        const int64 row = base + held.row < rows ? base + held.row : rows - 1;",
@@ -126,7 +147,7 @@ class HeldText:
             "}",
         ]
         if cell in ready:
-            inside += self._in_groups([], [line.replace("{}", f"{name}[p]") for line in steps])
+            inside += self._in_groups({}, [line.replace("{}", f"{name}[p]") for line in steps])
         else:
             of_pack, loads, call = self._function(cell, ready, None)
             filling = [f"const {pack} each = {call};", *(line.replace("{}", "each") for line in steps)]
@@ -134,7 +155,7 @@ class HeldText:
                 lines.append(f"{pack} {name}[{packs}];")
                 filling.append(f"{name}[p] = each;")
                 ready[cell] = name
-            inside += [*of_pack, *self._in_groups(loads, filling)]
+            inside += [*of_pack, *self._in_groups(loads, filling, self._together(loads), True)]
         inside += [
             f"s = join_ways<{struct}>(s, held);",
             f"{f.name} = from_first({kind}({made.value}), held);",
@@ -146,8 +167,15 @@ class HeldText:
         each = f"if (mine && here < length) store_row({result} + row * length + here, {call}, straight);"
         return ["{", *indented([*lines, *self._in_groups(loads, [each], STORED)]), "}"]
 
-    def _in_groups(self, loads: list[str], each: list[str], most: int = FOLDED) -> list[str]:
-        """Loops over the packs: those of a group, of at most ``most``, are loaded, and then ``each`` pack is computed."""
+    def _together(self, loads: dict[str, int]) -> int:
+        """The number of packs of each load that are loaded together."""
+        return max(1, self.rows.holding.loaded_bytes // max(sum(loads.values()), 1))
+
+    def _in_groups(self, loads: Iterable[str], each: list[str], most: int = 1, is_first: bool = False) -> list[str]:
+        """Loops over the packs: those of a group, of at most ``most``, are loaded, and then ``each`` pack is computed.
+
+        ``is_first``: whether all loads of a group are issued before the first of its packs is computed.
+        """
         here = f"const int64 here = int64(p * held.ways + held.way) * {self.rows.width}, at = here < length ? here : 0;"
         group = min(most, self.rows.packs)
         over = ["#pragma unroll", f"for (int p = first; p < first + {group}; ++p) {{", f"    {here}"]
@@ -156,12 +184,16 @@ class HeldText:
             f"for (int first = 0; first < {self.rows.packs}; first += {group}) {{",
             *(f"    decltype({load}(0)) raw_{load}[{group}];" for load in loads),
             *indented([*over, *(f"    raw_{load}[p - first] = {load}(at);" for load in loads), "}"] if loads else []),
+            *([f"    load_first({', '.join(f'raw_{load}' for load in loads)});"] if is_first and loads and group > 1 else []),
             *indented([*over, *indented(each), "}"]),
             "}",
         ]
 
-    def _function(self, cell: int, ready: dict[int, str], dtype: str | None) -> tuple[list[str], list[str], str]:
-        """The functions of a pack of a cell, its loads and its computation, which is called.  ``ready`` cells are held."""
+    def _function(self, cell: int, ready: dict[int, str], dtype: str | None) -> tuple[list[str], dict[str, int], str]:
+        """The functions of a pack of a cell, its loads with the bytes of each, and the call of its computation.
+
+        ``ready`` cells are held.
+        """
         lowered = _with_held(self.rows.lowered, cell, ready, len(self.rows.lowered.extents))
         packs = packed(lowered, dtype, self.rows.width)
         assert packs is not None
@@ -174,12 +206,12 @@ class HeldText:
         made = elements(kernel, lowered, self.kept, packs, template, is_straight=True, given=given)
         self.fits += ["{", *indented([*of_row, *function("from", "bool", [*apart, *made.fits]), "fits &= from(0);"]), "}"]
         loads, lines = self._loads(packs, depth, apart)
-        made = elements(kernel, lowered, self.kept, _loaded(packs, loads, depth), template, given=given)
+        made = elements(kernel, lowered, self.kept, _loaded(packs, loads, depth), template, is_straight=True, given=given)
         more = [f", const Pack<{computed_in(table[number].dtype)}, {width}>& all_{name}" for number, name in used]
         more += [f", const Pack<{load.dtype}, {width}>& {name}" for load, name in loads.items()]
         kind = pack_type(made.dtype if dtype is None else dtype, width, dtype is not None)
         lines = [*of_row, *made.outer, *made.rows, *lines, *function("pack", kind, [*apart, *made.pack], "".join(more))]
-        names = [f"load_{name}" for name in loads.values()]
+        names = {f"load_{name}": ITEMSIZE[load.dtype] * width for load, name in loads.items()}
         given_to = [*(f", {name}[p]" for _, name in used), *(f", raw_{name}[p - first]" for name in names)]
         return lines, names, f"pack(at{''.join(given_to)})"
 
@@ -187,6 +219,8 @@ class HeldText:
         """A name for each load of packs, and the functions that load them."""
         names, lines = dict[Cell, str](), list[str]()
         for cell in dict.fromkeys(packs.loads):
+            if not _varies(packs.table, cell.args[0], self.kept):
+                continue  # all rows read these packs: caches have them
             names[cell] = f"w{len(names)}"
             writer = Writer(packs.table, depth + 1, self.kernel.context)
             offset, distance = (writer.value(a, floor=depth) for a in cell.args)
@@ -194,6 +228,19 @@ class HeldText:
             load = f"return row_of_packs<{packs.width}>({self.kernel.array(cell.what)} + {offset}, {distance}, straight);"
             lines += function(f"load_{names[cell]}", f"Pack<{cell.dtype}, {packs.width}>", [*apart, *body, load])
         return names, lines
+
+
+def _varies(table: Table, root: int, kept: int) -> bool:
+    """Whether a cell depends on the index of one of the ``kept`` loops around a row."""
+    stack, seen = [root], set[int]()
+    while stack:
+        number = stack.pop()
+        if number not in seen:
+            seen.add(number)
+            if table[number].kind == AXIS and table[number].what < kept:
+                return True
+            stack += table[number].args
+    return False
 
 
 def _loaded(packs: Packed, names: dict[Cell, str], depth: int) -> Packed:

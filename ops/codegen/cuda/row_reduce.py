@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ....shape_funcs.symbolic.dim import Dim, max_, min_, product
+from ....shape_funcs.symbolic.dim import Dim, dim, le, lt, max_, min_, product, where
 from ...core.group import Group
 from ...core.tensor_types import computed_in
 from ...native.status import EMPTY_REDUCTION
@@ -20,11 +20,8 @@ from .assembly import Assembly
 from .block_reduce import MAX_BLOCKS, REDUCE, THREADS
 from .cuda_nest import Elements, Kernel, elements, function, launch
 from .cuda_text import stored
-from .held_rows import HeldText, held_rows
+from .held_rows import LONG, SHORT, HeldText, Holding, held_rows
 from .parallel_fold import Fold, fold
-
-#: The blocks on a multiprocessor for which rows are compiled: with registers for fewer threads more loads are in flight.
-RESIDENT = 2
 
 _ROWS = r"""
 struct Least { DEVICE int operator()(int a, int b) const { return a < b ? a : b; } };
@@ -34,6 +31,27 @@ template <class T, int N> DEVICE void store_row(T* to, const Pack<T, N>& pack, b
   } else {
 #pragma unroll
     for (int i = 0; i < N; ++i) to[i] = pack.at[i];
+  }
+}
+// All loads of packs are issued before the first pack is used.  A compiler moves loads behind computations to save registers, and
+// each then waits for memory; it does not know that the grid has one layer, so that no bit changes here.
+template <class P, int N> DEVICE uint32 last_words(const P (&packs)[N]) {
+  uint32 bits = 0, word;
+#pragma unroll
+  for (int k = 0; k < N; ++k) {
+    memcpy(&word, reinterpret_cast<const char*>(packs + k) + sizeof(P) - 4, 4);
+    bits |= word;
+  }
+  return bits;
+}
+template <class P, int N, class... Others> DEVICE void load_first(P (&packs)[N], const Others&... others) {
+  uint32 bits = last_words(packs), word;
+  ((bits |= last_words(others)), ...);
+#pragma unroll
+  for (int k = 0; k < N; ++k) {
+    memcpy(&word, packs + k, 4);
+    word ^= bits & (gridDim.z - 1u);
+    memcpy(packs + k, &word, 4);
   }
 }
 // What the first of the threads that share a row knows, known to all of them.  All threads of the block take part.
@@ -66,6 +84,20 @@ class _RowKernel:
         self.assembly.text(REDUCE, _ROWS)
         for f, made in self.folds:
             self.assembly.text(made.text(self._struct(f), self.plan.cells[f.element].dtype))
+        long = Kernel(self.group).known_at_launch(self.plan.dims[self.kept :])
+        if long is None or not self._holds():
+            self._add(self.name, LONG, dim(1))
+        else:
+            self._add(self.name, SHORT, le(long, SHORT.longest))
+            self._add(f"{self.name}_long", LONG, lt(SHORT.longest, long))
+
+    def _holds(self) -> bool:
+        """Whether short rows are held in registers."""
+        lowered = without_broadcast(self.group, self.plan) or general(self.group, self.plan)
+        return held_rows(lowered, self.plan, self.dtype, SHORT) is not None
+
+    def _add(self, name: str, holding: Holding, wanted: Dim) -> None:
+        """Add a kernel and its launch, if ``wanted``."""
         kernel = Kernel(self.group)
         result = kernel.array(self.position)
         rows, length = kernel.count(self.plan.dims[: self.kept]), kernel.count(self.plan.dims[self.kept :])
@@ -73,10 +105,10 @@ class _RowKernel:
         if any(made.needs_one for _, made in self.folds):
             refuse = f"if (blockIdx.x + threadIdx.x == 0 && rows > 0) fail(fault, {EMPTY_REDUCTION}, site);"
             lines += ["if (length == 0) {", f"    {refuse}", "    return;", "}"]
-        lines += self._variants(kernel, result)
+        lines += self._variants(kernel, result, holding)
         body = "\n".join(indented([*kernel.prologue, *lines]))
-        self.assembly.kernel(self.name, THREADS, kernel.parameters(body), body, RESIDENT)
-        launch(self.assembly, self.name, self._blocks(kernel))
+        self.assembly.kernel(name, THREADS, kernel.parameters(body), body, holding.resident)
+        launch(self.assembly, name, where(wanted, self._blocks(kernel), 0))
 
     def _struct(self, f: RowFold) -> str:
         return f"Fold_{self.name}_{f.name}"
@@ -89,15 +121,15 @@ class _RowKernel:
             rows = min_(rows, max_(rows * long // 4096, 1))
         return min_(rows, MAX_BLOCKS)
 
-    def _variants(self, kernel: Kernel, result: str) -> list[str]:
+    def _variants(self, kernel: Kernel, result: str, holding: Holding) -> list[str]:
         quick = without_broadcast(self.group, self.plan)
-        long = self._passes(kernel, general(self.group, self.plan), result, quick is None)
+        long = self._passes(kernel, general(self.group, self.plan), result, holding if quick is None else None)
         if quick is None:
             return long
         same = " && ".join(f"{kernel.size(a)} == {kernel.size(b)}" for a, b in quick.equal)
-        return [f"if ({same}) {{", *indented(self._passes(kernel, quick, result)), "} else {", *indented(long), "}"]
+        return [f"if ({same}) {{", *indented(self._passes(kernel, quick, result, holding)), "} else {", *indented(long), "}"]
 
-    def _passes(self, kernel: Kernel, lowered: Lowered, result: str, is_quick: bool = True) -> list[str]:
+    def _passes(self, kernel: Kernel, lowered: Lowered, result: str, holding: Holding | None) -> list[str]:
         lines: list[str] = []
         for f, made in self.folds:
             lines += self._fold(kernel, lowered, f, made)
@@ -110,7 +142,7 @@ class _RowKernel:
             *indented(lines),
             "}",
         ]
-        held = held_rows(lowered, self.plan, self.dtype) if is_quick else None
+        held = held_rows(lowered, self.plan, self.dtype, holding) if holding is not None else None
         if held is None:
             return lines
         folds = [(f, made, self._struct(f)) for f, made in self.folds]

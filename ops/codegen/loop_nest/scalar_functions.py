@@ -11,20 +11,21 @@ functions of float32.
 from __future__ import annotations
 
 from ....shape_funcs.frozen_dataclass import frozen
-from ...core.tensor_types import ITEMSIZE, computed_in, is_float, is_integer
+from ...core.tensor_types import HALVES, ITEMSIZE, computed_in, is_float, is_integer
 from . import vector_math
 
 
 @frozen
 class Texts:
-    """``text`` for every dtype of the first argument, overridden per kind by ``real``, ``signed`` or ``unsigned``, and for
-    float32 by ``single``."""
+    """``text`` for every dtype of the first argument, overridden per kind by ``real``, ``signed`` or ``unsigned``, for float32 by
+    ``single``, and in CUDA C for the storage-only dtypes by ``half``."""
 
     text: str = ""
     real: str = ""
     single: str = ""
     signed: str = ""
     unsigned: str = ""
+    half: str = ""
 
     def of(self, argument: str) -> str:
         """The text for a dtype of the first argument."""
@@ -59,10 +60,11 @@ class ScalarFunction(Texts):
 
     def cuda_c(self, args: list[str], argument: str, result: str) -> str:
         """The CUDA C expression, of type ``result``, for arguments of the dtype ``argument``."""
+        half = self.cuda.half if self.cuda is not None and argument in HALVES else ""
         argument, result = computed_in(argument), computed_in(result)
         unsigned = "uint64" if ITEMSIZE[argument] == 8 else "uint32"
         suffix = "" if argument == "float64" else "f"
-        template = (self.cuda or self).of(argument)
+        template = half or (self.cuda or self).of(argument)
         return template.format(*args, t=result, u=unsigned, f=suffix, bits=8 * ITEMSIZE[argument])
 
 
@@ -78,7 +80,8 @@ _ROUND = "({t}(math.copysign(abs({0}) + {t}({limit}) - {t}({limit}), {0})) if ab
 def _math(name: str) -> ScalarFunction:
     own = f"{name}_float32"
     single = f"{own}({{0}})" if own in vars(vector_math) else ""
-    return ScalarFunction(real=f"math.{name}({{0}})", single=single, cuda=Texts(real=f"{name}{{f}}({{0}})"))
+    half = "erf_of_half({0})" if name == "erf" else ""
+    return ScalarFunction(real=f"math.{name}({{0}})", single=single, cuda=Texts(real=f"{name}{{f}}({{0}})", half=half))
 
 
 def _operator(sign: str) -> ScalarFunction:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy import special
 
 from relayvm.ops.codegen.cuda.assembly import DIVISOR
 from relayvm.ops.codegen.cuda.cuda_text import FUNCTIONS
@@ -144,3 +145,17 @@ def test_division_rounds_down_and_floats_become_integers_as_on_the_processor():
     least = -(2**63)
     expected = [least, least, least, least, least, 9223372036854774784, least, 1, -1]
     np.testing.assert_array_equal(run(text, [x], np.zeros(32, "int64"), 32)[:9], expected)
+
+
+@pytest.mark.parametrize("dtype", HALVES)
+def test_the_error_function_of_halves_adds_little_to_their_rounding(dtype: str) -> None:
+    x = np.arange(65536, dtype="uint16").view(numpy_dtype(dtype)).astype("float32")
+    text = """extern "C" __global__ void k(const float32* x, float32* out) {
+      int i = blockIdx.x * 256 + threadIdx.x; out[i] = erf_of_half(x[i]); }"""
+    ours = run(text, [x], np.zeros(65536, "float32"), blocks=256)
+    with np.errstate(invalid="ignore"):  # NaN with a signalling bit
+        wanted = special.erf(x.astype("float64"))
+    np.testing.assert_allclose(ours, wanted, rtol=7e-6, atol=1e-45)
+    np.testing.assert_array_equal(np.signbit(ours)[x == 0], np.signbit(x)[x == 0])
+    limit = np.abs(x) >= 4
+    np.testing.assert_array_equal(ours[limit], np.sign(x)[limit])
