@@ -1,8 +1,8 @@
 """CUDA C of rows in registers: the threads that share a row read it once, and hold the values that later passes use.
 
 A value is held if it is the element of a fold and a later fold or the result depends on it.  Rows of which a thread would hold
-more elements than ``LONG`` allows, and rows that are no whole packs, take the passes of ``row_reduce``.  Rows that are not aligned are
-loaded and stored element by element; the order of a fold, and so its bits, is the same.
+more elements than ``LONG`` allows, and rows that are no whole packs, take the passes of ``row_reduce``.  Rows that are not
+aligned are loaded and stored element by element; the order of a fold, and so its bits, is the same.
 """
 
 from __future__ import annotations
