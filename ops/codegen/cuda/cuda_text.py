@@ -121,8 +121,8 @@ DEVICE float32 power_of_2(float32 x) {
   return exp2f(x);
 #endif
 }
-// erf to 6e-6 of its value: a fraction of what rounding to 11 bits adds.  Minimax polynomials: of erf(x) / x in x^2 below 0.8, and
-// above of the logarithm of 1 - erf(x).
+// erf to 6e-6 of its value, a fraction of what rounding to 11 bits adds.  Minimax polynomials: of erf(x) / x in x^2 below 0.8,
+// and above of the logarithm of 1 - erf(x).
 DEVICE float32 erf_of_half(float32 x) {
   const float32 s = x * x, t = fminf(fabsf(x), 4.0f);
   float32 near = fmaf(fmaf(fmaf(-0.0210814662f, s, 0.1106451526f), s, -0.3758544326f), s, 1.1283738613f) * x;
