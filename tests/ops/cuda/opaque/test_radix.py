@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from relayvm.ops.core.tensor_types import DTYPES, numpy_dtype
 from relayvm.ops.kernels.sort import merge_cuda, radix_cuda
 
-from ...emulator import emulator
-from ...emulator.session import Session
-from ..opaque.test_opaque_sort import order
-from .on_gpu import run, source_of
-from .test_opaque_order import numbers, wide
+from ....emulator import emulator
+from ....emulator.session import Session
+from ...opaque.test_opaque_sort import order
+from ..on_gpu import run, source_of
+from .test_order import numbers, wide
 
 if reason := emulator.available():
     pytest.skip(reason, allow_module_level=True)

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from relayvm.ops.kernels.vision import nms_cuda
 
-from ...emulator import emulator
-from ..images.test_vision import kept_boxes
-from .on_gpu import Ran, run
+from ....emulator import emulator
+from ...images.test_vision import kept_boxes
+from ..on_gpu import Ran, run
 
 if reason := emulator.available():
     pytest.skip(reason, allow_module_level=True)

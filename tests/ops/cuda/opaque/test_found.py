@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from relayvm.ops.core.dtype_rules import NUMBERS
 from relayvm.ops.core.tensor_types import DTYPES, numpy_dtype
 
-from ...emulator import emulator
-from .on_gpu import run
-from .test_opaque_order import numbers, wide
+from ....emulator import emulator
+from ..on_gpu import run
+from .test_order import numbers, wide
 
 if reason := emulator.available():
     pytest.skip(reason, allow_module_level=True)

@@ -12,9 +12,9 @@ from relayvm.ops.core.tensor_types import DTYPES, numpy_dtype
 from relayvm.ops.kernels.sort import merge_cuda
 from relayvm.ops.native.status import SIZE_OVERFLOW
 
-from ...emulator import emulator
-from ..opaque.test_opaque_sort import order
-from .on_gpu import run, source_of
+from ....emulator import emulator
+from ...opaque.test_opaque_sort import order
+from ..on_gpu import run, source_of
 
 if reason := emulator.available():
     pytest.skip(reason, allow_module_level=True)

@@ -16,11 +16,11 @@ from relayvm.ops.kernels.conv import cuda
 from relayvm.ops.native.status import BAD_VALUE, EMPTY_REDUCTION, INDEX_OUT_OF_RANGE
 from relayvm.shape_funcs.defs.conv import data_layouts, kernel_layouts
 
-from ...emulator import emulator
-from ..images import test_conv as convolutions
-from ..images import test_pool as pools
-from ..images import test_roi as regions
-from .on_gpu import Ran, run, source_of, steps_of
+from ....emulator import emulator
+from ...images import test_conv as convolutions
+from ...images import test_pool as pools
+from ...images import test_roi as regions
+from ..on_gpu import Ran, run, source_of, steps_of
 
 if reason := emulator.available():
     pytest.skip(reason, allow_module_level=True)

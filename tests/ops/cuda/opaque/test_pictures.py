@@ -14,13 +14,13 @@ from relayvm.shape_funcs.defs.conv import data_layouts
 from relayvm.shape_funcs.defs.conv_transpose import transposed_layouts
 from relayvm.shape_funcs.defs.image import dilation_layouts
 
-from ...emulator import emulator
-from ..images import test_class_suppression as classes
-from ..images import test_conv_transpose as transposed
-from ..images import test_dilation as dilation
-from ..images import test_roi as regions
-from ..opaque import test_transforms as transforms
-from .on_gpu import Ran, run
+from ....emulator import emulator
+from ...images import test_class_suppression as classes
+from ...images import test_conv_transpose as transposed
+from ...images import test_dilation as dilation
+from ...images import test_roi as regions
+from ...opaque import test_transforms as transforms
+from ..on_gpu import Ran, run
 
 if reason := emulator.available():
     pytest.skip(reason, allow_module_level=True)

@@ -20,8 +20,8 @@ from relayvm.shape_funcs.defs.conv_transpose import transposed_layouts
 from relayvm.shape_funcs.defs.image import dilation_layouts
 from relayvm.shape_funcs.defs.recurrence import INPUTS
 
-from ...emulator import proof
-from .on_gpu import source_of
+from ....emulator import proof
+from ..on_gpu import source_of
 
 
 @pytest.fixture(autouse=True)

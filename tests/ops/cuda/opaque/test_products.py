@@ -11,8 +11,8 @@ from relayvm.ops.core.dtype_rules import FLOATS, NUMBERS
 from relayvm.ops.core.tensor_types import numpy_dtype
 from relayvm.ops.kernels.matmul import library_products
 
-from ...emulator import emulator
-from .on_gpu import run, source_of, steps_of
+from ....emulator import emulator
+from ..on_gpu import run, source_of, steps_of
 
 if reason := emulator.available():
     pytest.skip(reason, allow_module_level=True)
