@@ -7,6 +7,7 @@ the results for the sizes and elements in them: a program is not run again for t
 from __future__ import annotations
 
 from ...ops.core.tensor_types import DTYPES
+from ...ops.native.jit.inlining import keep_out_of_line
 from ...ops.native.memory import (
     ARRAYS,
     array_float32,
@@ -108,6 +109,7 @@ def scaled(size: int, factor: int) -> int:
 @native
 def division(by: int, total: int) -> int:
     """The word of ``dim.division``; ``total`` is at most 2**WIDE."""
+    keep_out_of_line()
     by = max(min(by, total), 1)
     shift = 0
     while 1 << shift < by:

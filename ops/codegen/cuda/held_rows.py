@@ -219,8 +219,8 @@ class HeldText:
         """A name for each load of packs, and the functions that load them."""
         names, lines = dict[Cell, str](), list[str]()
         for cell in dict.fromkeys(packs.loads):
-            if not _varies(packs.table, cell.args[0], self.kept):
-                continue  # all rows read these packs: caches have them
+            if self.rows.holding.loaded_bytes and not _varies(packs.table, cell.args[0], self.kept):
+                continue  # all rows read these packs: caches have them, and registers are left to other loads
             names[cell] = f"w{len(names)}"
             writer = Writer(packs.table, depth + 1, self.kernel.context)
             offset, distance = (writer.value(a, floor=depth) for a in cell.args)
