@@ -89,7 +89,7 @@ def _normed(rows: int, columns: int) -> Family:
 
 #: Blocks of a launch that are executed, at equal distances.
 SAMPLES = 4
-#: The parameter of a kernel whose elements lie in memory in the order of an earlier launch: in no order.
+#: The parameter of a kernel for elements that an earlier launch has stored: here in no order.
 MOVED = "const Moved* from_moved"
 #: Elements of the largest tensor of each program.
 ELEMENTS = _N = 1 << 24

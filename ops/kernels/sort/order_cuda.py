@@ -1,4 +1,4 @@
-"""What a sort on CUDA orders: entries of keys and positions, and the order of keys, in CUDA C.
+"""Entries of keys and positions, which sorts on CUDA put in order, and the order of keys, in CUDA C.
 
 The sorted items are *entries*: a key, which is an unsigned integer in the requested order, and the position in the row.  No two
 entries of a row are equal, so every sorting algorithm gives the order of a stable sort.
@@ -14,7 +14,7 @@ from ...core.tensor_types import HALVES, ITEMSIZE, is_float
 
 @frozen
 class Elements:
-    """The elements of the rows as they lie in memory.  An order without ``LAST`` may have them: a radix sort loads them faster.
+    """The elements of the rows in memory.  An order without ``LAST`` may have them: a radix sort loads them faster.
 
     ``first``: the body of ``first(row)``, the address of a row's first element.  ``step``: the text of the distance to the next.
     ``put_value``: the body of ``put_value(row, at, value)`` if the elements themselves are results; then ``put_position``, the
