@@ -14,9 +14,9 @@ from relayvm.ops.kernels.sort import merge_cuda, radix_cuda
 
 from ....emulator import emulator
 from ....emulator.session import Session
+from ...opaque.test_opaque_sort import order
 from ..on_gpu import run, source_of
 from .test_order import numbers, wide
-from ...opaque.test_opaque_sort import order
 
 if reason := emulator.available():
     pytest.skip(reason, allow_module_level=True)
