@@ -15,7 +15,7 @@ INNER, ROWS = 1024, 96
 #: Elements of the inner axis for tiles of a part of a group: the rows of a tile stay in the L1 cache from panel to panel.
 SHORT_INNER = 256
 #: Tiles that share the fetching of the next panels at most, and how far ahead one tile alone fetches, in elements.
-SHARERS, FAR = 16, 8192
+SHARERS, FAR = 16, 2048
 
 
 @generic

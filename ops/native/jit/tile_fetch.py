@@ -9,8 +9,8 @@ from typing import Any
 _FETCH_ONE = 4
 #: The most rows of a tile that are fetched in turn: a power of 2.
 _TURNS = 8
-#: Lines that a tile fetches in an iteration with other tiles: more need more registers for addresses than there are.
-_LINES = 2
+#: Lines of all panels that a tile fetches in an iteration with other tiles: for more, addresses do not fit registers.
+_LINES = 4
 
 
 def function_type(result: Any, arguments: list[Any]) -> Any:
@@ -73,8 +73,8 @@ class Fetch:
 class PacedFetch(Fetch):
     """Generator of what a tile fetches that shares the fetching of panels with other tiles: ``pace`` elements a step.
 
-    A step of less than a line asks for some lines twice, which takes no time.  A tile alone asks for every second line or fewer;
-    the machine fetches the others.
+    A step of less than a line asks for some lines twice, which takes no time.  Tiles of several panels ask for every second line
+    or fewer of each; the machine fetches the others.
     """
 
     @property
@@ -88,7 +88,7 @@ class PacedFetch(Fetch):
         return builder.icmp_signed("!=", self.pace, self.word(0))
 
     def emit(self, builder: Any, k: Any, steps: int) -> None:
-        """Fetch lines for ``steps`` steps from ``k`` on into the second cache, two or one of each panel; no address faults."""
+        """Fetch lines for ``steps`` steps from ``k`` on into the second cache; no address faults."""
         lines = max(1, _LINES // len(self.chosen))
         for step in range(0, steps, max(1, steps // lines)):
             at = builder.mul(builder.add(k, self.word(step)), self.pace)
