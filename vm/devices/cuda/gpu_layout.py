@@ -165,7 +165,7 @@ PRODUCTS = np.dtype(
     ]
 )
 products_at: Callable[[int], Record] = record(PRODUCTS)
-#: A row of the table of products.  Key: record PRODUCT, lowest alignment of the addresses in bytes, sizes.  Then whether the
+#: A row of the table of products.  Key (see ``size_table``): record PRODUCT, alignment, sizes.  Then whether the
 #: library has an algorithm; layouts; the library's answer: algorithm, bytes of workspace, and more.
 PRODUCT_ROW = np.dtype(
     [

@@ -42,12 +42,13 @@ from .gpu_layout import (
 )
 from .graphs import flush, issue_entry
 from .library_calls import BIAS_POINTER
+from .size_table import row_of, store_key
 
 #: The answer of ``launch_product`` if the library has no algorithm; no status.
 NO_ALGORITHM = -1
 _ROW = PRODUCT_ROW.itemsize
 assert PRODUCT_ROW.fields is not None
-_ALGORITHM, _SIZES = PRODUCT_ROW.fields["algorithm"][1], PRODUCT_ROW.fields["sizes"][1]
+_ALGORITHM = PRODUCT_ROW.fields["algorithm"][1]
 _N_SIZES = 6
 #: Attributes by cublasLt.h: of layouts, the number of matrices and the elements from one to the next; of preferences, the first
 #: of the four alignments, of A, B, C and D.
@@ -55,7 +56,6 @@ _BATCH_COUNT, _BATCH_STRIDE, _ALIGNMENTS = 5, 6, 5
 #: The greatest alignment that an algorithm needs, in bytes.
 _MOST_ALIGNED = 256
 _LOW = 0xFFFFFFFF
-_ODD = 0x9E3779B97F4A7C15 - (1 << 64)
 
 
 @native
@@ -105,27 +105,16 @@ def store_row(gpu: int, entry: int, alignment: int, row: int) -> None:
 def find_row(gpu: int, entry: int, alignment: int) -> int:
     """The row of a product, filled at its first meeting."""
     p, sizes, product = products_at(gpu_at(gpu).products), entry + 8 * PRODUCT_SIZES, load_i64(entry + 8 * PRODUCT_RECORD)
-    h = (product ^ alignment) * _ODD
-    for i in range(_N_SIZES):
-        h = (h ^ load_i64(sizes + 8 * i)) * _ODD
-    h ^= (h >> 32) & _LOW
-    place = h & (PRODUCT_ROWS - 1)
-    while True:
-        row = p.rows + _ROW * place
-        r = product_row_at(row)
-        if r.serial == 0:
-            break
-        if r.product == product and r.alignment == alignment:
-            i = 0
-            while i < _N_SIZES and load_i64(row + _SIZES + 8 * i) == load_i64(sizes + 8 * i):
-                i += 1
-            if i == _N_SIZES:
-                return row
-        place = (place + 1) & (PRODUCT_ROWS - 1)
+    row = row_of(p.rows, _ROW, PRODUCT_ROWS, product, alignment, sizes, _N_SIZES)
+    if product_row_at(row).serial != 0:
+        return row
     if 2 * p.used >= PRODUCT_ROWS:
         flush(gpu)  # an error is in the GPU's record; entries that are held back use rows
         clear_products(gpu)
-        row = p.rows + _ROW * (h & (PRODUCT_ROWS - 1))
+        row = row_of(p.rows, _ROW, PRODUCT_ROWS, product, alignment, sizes, _N_SIZES)
+    p.used += 1
+    p.serial += 1
+    store_key(row, p.serial, product, alignment, sizes, _N_SIZES)
     fill_row(gpu, row, entry, alignment)
     return row
 
@@ -136,13 +125,6 @@ def fill_row(gpu: int, row: int, entry: int, alignment: int) -> None:
     product, w = load_i64(entry + 8 * PRODUCT_RECORD), entry + 8 * PRODUCT_SIZES
     c, r, s = gpu_at(gpu), product_row_at(row), product_at(product)
     p = products_at(c.products)
-    p.used += 1
-    p.serial += 1
-    r.serial = p.serial
-    r.product = product
-    r.alignment = alignment
-    for i in range(_N_SIZES):
-        store_i64(row + _SIZES + 8 * i, load_i64(w + 8 * i))
     m, n, k, batch = load_i64(w), load_i64(w + 8), load_i64(w + 16), load_i64(w + 24)
     a_width, a_rows = (m, k) if s.transpose_a != 0 else (k, m)
     b_width, b_rows = (k, n) if s.transpose_b != 0 else (n, k)

@@ -50,8 +50,8 @@ CONVOLUTIONS = np.dtype(
 )
 convolutions_at: Callable[[int], Record] = record(CONVOLUTIONS)
 
-#: A row of the table of plans.  Key: record CONVOLUTION, lowest alignment of the addresses in bytes, sizes.  Then the plan, 0 if
-#: the library has none, and the configuration that it is made of.
+#: A row of the table of plans.  Key (see ``size_table``): record CONVOLUTION, alignment, sizes.  Then the plan, 0 if the library
+#: has none, and the configuration that it is made of.
 PLAN_ROW = np.dtype(
     [
         ("serial", _WORD),  # 0: the row is empty

@@ -12,6 +12,7 @@ from ..driver_calls import STREAM_WAIT, drive_1
 from ..gpu_layout import ENTRY_FUNCTION, ENTRY_GRID, gpu_at
 from ..graphs import flush, forget_regions, issue_entry
 from ..matrix_products import NO_ALGORITHM
+from ..size_table import row_of, store_key
 from .layout import (
     CONVOLUTION_ALIGNMENT,
     CONVOLUTION_DATA,
@@ -33,12 +34,8 @@ from .layout import (
 from .plans import destroy, destroy_plan, make_plan
 
 _ROW = PLAN_ROW.itemsize
-assert PLAN_ROW.fields is not None
-_SIZES = PLAN_ROW.fields["sizes"][1]
 #: The greatest alignment that an engine needs, in bytes.
 _MOST_ALIGNED = 16
-_LOW = 0xFFFFFFFF
-_ODD = 0x9E3779B97F4A7C15 - (1 << 64)
 
 
 @native
@@ -64,35 +61,16 @@ def find_plan(gpu: int, entry: int, alignment: int) -> int:
     """The row of a convolution, with a plan made at its first meeting."""
     p, sizes = convolutions_at(gpu_at(gpu).convolutions), entry + 8 * CONVOLUTION_SIZES
     convolution = load_i64(entry + 8 * CONVOLUTION_RECORD)
-    h = (convolution ^ alignment) * _ODD
-    for i in range(N_SIZES):
-        h = (h ^ load_i64(sizes + 8 * i)) * _ODD
-    h ^= (h >> 32) & _LOW
-    place = h & (PLAN_ROWS - 1)
-    while True:
-        row = p.rows + _ROW * place
-        r = plan_row_at(row)
-        if r.serial == 0:
-            break
-        if r.convolution == convolution and r.alignment == alignment:
-            i = 0
-            while i < N_SIZES and load_i64(row + _SIZES + 8 * i) == load_i64(sizes + 8 * i):
-                i += 1
-            if i == N_SIZES:
-                return row
-        place = (place + 1) & (PLAN_ROWS - 1)
+    row = row_of(p.rows, _ROW, PLAN_ROWS, convolution, alignment, sizes, N_SIZES)
+    if plan_row_at(row).serial != 0:
+        return row
     if 2 * p.used >= PLAN_ROWS:
         flush(gpu)  # an error is in the GPU's record; entries that are held back use plans
         clear_plans(gpu)
-        row = p.rows + _ROW * (h & (PLAN_ROWS - 1))
-    r = plan_row_at(row)
+        row = row_of(p.rows, _ROW, PLAN_ROWS, convolution, alignment, sizes, N_SIZES)
     p.used += 1
     p.serial += 1
-    r.serial = p.serial
-    r.convolution = convolution
-    r.alignment = alignment
-    for i in range(N_SIZES):
-        store_i64(row + _SIZES + 8 * i, load_i64(sizes + 8 * i))
+    store_key(row, p.serial, convolution, alignment, sizes, N_SIZES)
     make_plan(gpu, row)
     return row
 
