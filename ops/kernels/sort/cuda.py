@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...codegen.cuda.assembly import Assembly, around, reads, size, writes
+from ...codegen.cuda.assembly import Assembly, around, divisor, reads, size, writes
 from ...codegen.cuda.casts import converted
 from ...codegen.cuda.cuda_program import CudaSource, OpaqueCall, Operand
 from .merge_cuda import add_sort
@@ -33,18 +33,20 @@ def _ordered(call: OpaqueCall, values: Operand | None = None, positions: Operand
     outer, length, inner = around(data.shape, attrs.axis)
     kept = around(call.results[0].shape, attrs.axis)[1]
     fields = [reads("data", data), size("length", length), size("inner", inner), size("kept", kept)]
-    place = "(row / inner * kept + at) * inner + row % inner"
+    fields.append(divisor("by_inner", inner, outer * inner))
+    before = "by_inner.quotient(row)"
+    place = f"({before} * kept + at) * inner + row - {before} * inner"
     put, put_value, put_position = [f"int64 to = {place};"], "", ""
     if values is not None:
         fields.append(writes("values", values))
-        put.append("values[to] = data[(row / inner * length + position_of(entry)) * inner + row % inner];")
+        put.append("values[to] = first(row)[position_of(entry) * inner];")
         put_value = f"    values[{place}] = value;"
     if positions is not None:
         fields.append(writes("positions", positions))
         put.append(f"positions[to] = {converted('position_of(entry)', 'int64', positions.dtype)};")
         put_position = f"    positions[{place}] = {converted('position', 'int64', positions.dtype)};"
-    first = "    return data + row / inner * length * inner + row % inner;"
-    entry = "    return make_entry(key_of(data[(row / inner * length + at) * inner + row % inner]), at);"
+    first = f"    return data + {before} * (length - 1) * inner + row;"
+    entry = "    return make_entry(key_of(first(row)[at * inner]), at);"
     order = Order(
         data.dtype,
         attrs.is_ascend,

@@ -7,9 +7,9 @@ sorted by its digits (``radix_cuda``), or only its first entries are selected (`
 from __future__ import annotations
 
 from ....shape_funcs.symbolic.dim import all_, const, dim, le, lt, not_, where
-from ...codegen.cuda.assembly import Assembly, Parameter, blocks, size
+from ...codegen.cuda.assembly import DIVISOR, Assembly, Parameter, blocks, size
 from ...native.status import SIZE_OVERFLOW
-from .order_cuda import Order, keys, members
+from .order_cuda import Order, in_braces, keys, members
 from .radix_cuda import add_radix_sort
 from .select_cuda import SELECTED, THREADS, TILE, add_selection
 
@@ -137,7 +137,7 @@ def add_sort(assembly: Assembly, order: Order) -> None:
 
     A row of 2**MAX_BITS - 1 elements or more fails with SIZE_OVERFLOW.
     """
-    assembly.text(keys(order.dtype, order.is_ascend), _WARP, _TILES, members(order))
+    assembly.text(DIVISOR, keys(order.dtype, order.is_ascend), _WARP, _TILES, members(order))
     # the last 32-bit position is that of LAST
     assembly.require(lt(order.length, 2**MAX_BITS - 1), SIZE_OVERFLOW)
     plan = _Plan(assembly, order)
@@ -166,7 +166,7 @@ class _Plan:
         return (*order.fields, *(p for p in sizes if p.name not in self.names))
 
     def kernel(self, name: str, body: str, *more: Parameter) -> None:
-        self.assembly.kernel(name, THREADS, (*self.parameters(), *more), self.begin + body)
+        self.assembly.kernel(name, THREADS, (*self.parameters(), *more), self.begin + in_braces(body))
 
     def short_rows(self) -> None:
         """Add the kernel of one warp per row."""

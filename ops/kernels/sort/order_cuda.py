@@ -100,6 +100,11 @@ def keys(dtype: str, is_ascend: bool) -> str:
     return f"{head}#define FIRST_OR_LAST(key) {turn}\nDEVICE Key key_of({dtype} value) {{\n  {body}\n}}\n"
 
 
+def in_braces(body: str) -> str:
+    """A kernel's body as a block, whose names may be those of an order's fields: these are parameters of the kernel."""
+    return f"  {{\n{body.strip(chr(10))}\n  }}\n"
+
+
 def members(order: Order) -> str:
     """The text of the struct ``Order``: the fields, and the bodies as functions."""
     bodies = {

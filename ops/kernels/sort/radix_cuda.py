@@ -12,11 +12,11 @@ Else keys move, without the bits that the dtype does not have.  Positions of 4 b
 from __future__ import annotations
 
 from ....shape_funcs.symbolic.dim import Dim, const, dim, where
-from ...codegen.cuda.assembly import Assembly, Parameter, blocks, size
+from ...codegen.cuda.assembly import Assembly, Parameter, blocks, divisor, size
 from ...codegen.cuda.cuda_program import Argument, Word
 from ...codegen.cuda.look_back import SUM, SUM_UP_TO, add_look_back
 from ...core.tensor_types import ITEMSIZE
-from .order_cuda import Order
+from .order_cuda import Order, in_braces
 
 THREADS = 384
 #: Bytes of elements or keys that a thread has in registers, and the largest number of them.
@@ -138,9 +138,8 @@ DEVICE int64 count_before(const PostedCounts& posts, int64 part, int64 in_row, i
 
 _COUNT = f"""
   __shared__ uint32 seen[PASSES * {_DIGITS}];
-  int64 sections = (length + {SECTION} - 1) / {SECTION};
   for (int64 work = blockIdx.x; work < rows * sections; work += gridDim.x) {{
-    int64 row = work / sections, start = work % sections * {SECTION};
+    int64 row = by_sections.quotient(work), start = (work - row * sections) * {SECTION};
     int count = length - start < {SECTION} ? int(length - start) : {SECTION};
     for (int at = threadIdx.x; at < PASSES * {_DIGITS}; at += {_COUNTING_THREADS}) seen[at] = 0;
     __syncthreads();
@@ -176,10 +175,9 @@ _PASS = f"""
   uint32* ordered_positions = reinterpret_cast<uint32*>(room);
   const uint32 below = (1u << lane) - 1;
   const bool is_first = pass == 0, is_last = pass == PASSES - 1;
-  int64 parts = (length + PART - 1) / PART;
   const PostedCounts posts{{posted, all_parts}};
   for (int64 work = blockIdx.x; work < rows * parts; work += gridDim.x) {{
-    int64 part = next_part(posted), row = part / parts, in_row = part % parts, start = in_row * PART;
+    int64 part = next_part(posted), row = by_parts.quotient(part), in_row = part - row * parts, start = in_row * PART;
     int count = length - start < PART ? int(length - start) : PART;
     const Row from(order, row);
     const int there = count == PART ? ITEMS_OF_PASS : (count - mine + 31) >> 5;  // elements of the thread
@@ -309,19 +307,21 @@ def add_radix_sort(assembly: Assembly, order: Order, begin: str, own: tuple[Para
     key = f"key_of(same_bits<{order.dtype}>(moved))" if moves_values else f"Key(moved) << {unused}"
     loaded = "same_bits<Moved>(loaded)" if moves_values else "moved_key(key_of(loaded))"
     row = _ENTRIES if elements is None else _ELEMENTS.format(dtype=order.dtype, moved=loaded)
-    parts = order.rows * ((order.length + (part(order.dtype) - 1)) // part(order.dtype))
+    of_row = (order.length + (part(order.dtype) - 1)) // part(order.dtype)
+    parts = order.rows * of_row
     posted, all_parts = add_look_back(assembly, "clear_digits", parts * _DIGITS, used, 0)
     assembly.text(_MOVED.format(key=key, **texts), row, _SHARED)
     counters = order.rows * (nbytes * _DIGITS)
     digits = Parameter("uint32*", "digits", assembly.scratch(where(used, counters * 4, 0)))
     words = counters // 2
     assembly.launch("clear_digits", where(used, blocks(words, 256), 0), {"posted": digits.argument, "words": words})
-    assembly.kernel("count_digits", _COUNTING_THREADS, (*own, digits), begin + _COUNT)
-    sections = order.rows * ((order.length + (SECTION - 1)) // SECTION)
-    assembly.launch("count_digits", where(used, blocks(sections), 0))
+    sections = (order.length + (SECTION - 1)) // SECTION
+    counting = (*own, digits, size("sections", sections), divisor("by_sections", sections, order.rows * sections))
+    assembly.kernel("count_digits", _COUNTING_THREADS, counting, begin + in_braces(_COUNT))
+    assembly.launch("count_digits", where(used, blocks(order.rows * sections), 0))
     keep, put, finish = _KEEP_VALUES if moves_values else _KEEP_ENTRIES
     body = _PASS.replace("KEEP\n", keep + "\n" if keep else "").replace("PUT", put.format(**texts))
-    body = begin + body.replace("FINISH", finish.format(**texts) if moves_positions else "")
+    body = begin + in_braces(body.replace("FINISH", finish.format(**texts) if moves_positions else ""))
     room = order.rows * order.length
     moved = _buffers(assembly, where(used, room * nbytes, 0), nbytes)
     positions = _buffers(assembly, where(used, room * 4, 0) if moves_positions else dim(0), nbytes)
@@ -329,7 +329,10 @@ def add_radix_sort(assembly: Assembly, order: Order, begin: str, own: tuple[Para
     kinds = {"from_moved": "const Moved*", "to_moved": "Moved*", "from_positions": "const uint32*", "to_positions": "uint32*"}
     kinds |= {"posted": "uint64*", "cleared": "uint64*"}
     buffers = tuple(Parameter(kind, name, Word(0)) for name, kind in kinds.items())
-    assembly.kernel("move_by_digit", THREADS, (*own, digits, all_parts, *buffers, size("pass", 0)), body, resident=RESIDENT)
+    division = size("parts", of_row), divisor("by_parts", of_row, parts)
+    assembly.kernel(
+        "move_by_digit", THREADS, (*own, digits, all_parts, *buffers, size("pass", 0), *division), body, resident=RESIDENT
+    )
     for number in range(nbytes):
         given = {"from_moved": moved[number - 1], "to_moved": moved[number], "pass": dim(number)}
         given |= {"from_positions": positions[number - 1], "to_positions": positions[number]}

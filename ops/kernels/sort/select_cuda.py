@@ -10,10 +10,10 @@ At most SELECTED: a block collects the entries before its limit until a tile is 
 from __future__ import annotations
 
 from ....shape_funcs.symbolic.dim import Dim, all_, const, dim, le, lt, max_, min_, where
-from ...codegen.cuda.assembly import Assembly, Parameter, blocks, size
+from ...codegen.cuda.assembly import Assembly, Parameter, blocks, divisor, size
 from ...codegen.cuda.vector_access import ACCESS
 from ...core.tensor_types import ITEMSIZE
-from .order_cuda import Order, entry_bytes
+from .order_cuda import Order, entry_bytes, in_braces
 
 #: Threads of a block; the entries that ``sort_tile`` sorts.
 THREADS, TILE = 256, 2048
@@ -133,9 +133,8 @@ _PACKS = """
 """
 
 _FEW_OF_SECTIONS = """
-  int64 sections = (length + section - 1) / section;
   for (int64 work = blockIdx.x; work < rows * sections; work += gridDim.x) {
-    int64 row = work / sections, start = work % sections * section;
+    int64 row = by_sections.quotient(work), start = (work - row * sections) * section;
     int64 end = start + section < length ? start + section : length;
     Entry held = select_few(RowEntries{order, row, start, end, false}, start, end, int(kept));
     if (threadIdx.x < kept) {
@@ -146,7 +145,7 @@ _FEW_OF_SECTIONS = """
 """
 
 _FEW_OF_ROWS = """
-  int64 candidates = (length + section - 1) / section * kept;
+  int64 candidates = sections * kept;
   for (int64 row = blockIdx.x; row < rows; row += gridDim.x) {
     Entry held = select_few(FoundEntries{found + row * candidates, 0, candidates}, 0, candidates, int(kept));
     if (threadIdx.x < kept) order.put(row, threadIdx.x, held);
@@ -195,9 +194,8 @@ template <class Source> DEVICE int select_first(Source source, int64 start, int6
 _SELECT_SECTIONS = r"""
   __shared__ Entry room[TILE_ROOM];
   Tile tile{room, 0};
-  int64 sections = (length + section - 1) / section;
   for (int64 work = blockIdx.x; work < rows * sections; work += gridDim.x) {
-    int64 row = work / sections, start = work % sections * section;
+    int64 row = by_sections.quotient(work), start = (work - row * sections) * section;
     int64 end = start + section < length ? start + section : length;
     auto source = [=](int64 at) { return order.entry(row, at); };
     int held = select_first(source, start, end, int(kept), tile);
@@ -212,7 +210,7 @@ _SELECT_SECTIONS = r"""
 _SELECT_ROWS = r"""
   __shared__ Entry room[TILE_ROOM];
   Tile tile{room, 0};
-  int64 candidates = (length + section - 1) / section * kept;
+  int64 candidates = sections * kept;
   for (int64 row = blockIdx.x; row < rows; row += gridDim.x) {
     const Entry* of_row = found + row * candidates;
     auto source = [=](int64 at) { return of_row[at]; };
@@ -241,10 +239,20 @@ def add_selection(assembly: Assembly, order: Order, begin: str, own: tuple[Param
             (_PACKS.format(**texts), "make_entry(key, place(k))") if order.elements else ("", "order.entry(row, place(k))")
         )
         assembly.text(_FEW.format(packs=packs, entry=entry, **texts))
-        _add(assembly, order, (begin + _FEW_OF_SECTIONS, begin + _FEW_OF_ROWS), names[0], own, few, FEW_SECTIONS)
+        _add(
+            assembly,
+            order,
+            (begin + in_braces(_FEW_OF_SECTIONS), begin + in_braces(_FEW_OF_ROWS)),
+            names[0],
+            own,
+            few,
+            FEW_SECTIONS,
+        )
     if const(many) != 0:
         assembly.text(_SELECT)
-        _add(assembly, order, (begin + _SELECT_SECTIONS, begin + _SELECT_ROWS), names[1], own, many, SECTIONS)
+        _add(
+            assembly, order, (begin + in_braces(_SELECT_SECTIONS), begin + in_braces(_SELECT_ROWS)), names[1], own, many, SECTIONS
+        )
 
 
 def _add(
@@ -261,7 +269,8 @@ def _add(
     section = max_((order.length + (parts - 1)) // parts, 2 * TILE)
     of_row = (order.length + (section - 1)) // section
     found = assembly.scratch(where(used, order.rows * of_row * order.kept * entry_bytes(order.dtype), 0))
-    parameters = (*own, Parameter("Entry*", "found", found), size("section", section))
+    sizes = size("section", section), size("sections", of_row), divisor("by_sections", of_row, order.rows * of_row)
+    parameters = (*own, Parameter("Entry*", "found", found), *sizes)
     for name, body in zip(names, bodies, strict=True):
         assembly.kernel(name, THREADS, parameters, body, resident=3)
     assembly.launch(names[0], where(used, blocks(order.rows * of_row), 0))

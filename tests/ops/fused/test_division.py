@@ -151,6 +151,7 @@ def regions(n: int) -> np.ndarray:
 
 
 DATA = np.random.default_rng(0).standard_normal((2, 3, 13, 11)).astype("float32")
+CUBES = np.random.default_rng(1).standard_normal((1, 2, 6, 13, 11)).astype("float32")
 HUNDRED_ROWS = np.linspace(-2, 1, 100 * 3, dtype="float32").reshape(100, 3)
 IMAGES_AND_WEIGHT = [
     np.sin(np.arange(2400, dtype="float32")).reshape(2, 3, 20, 20),
@@ -194,7 +195,7 @@ SPLIT = {
         [*IMAGES_AND_WEIGHT, filters_of(IMAGES_AND_WEIGHT[1])],
         {"padding": 1, "implementation": "winograd"},
     ),
-    "nn.conv3d": ([DATA[None], np.cos(np.arange(4 * 2 * 8, dtype="float32")).reshape(4, 2, 2, 2, 2)], {}),
+    "nn.conv3d": ([CUBES, np.cos(np.arange(4 * 2 * 8, dtype="float32")).reshape(4, 2, 2, 2, 2)], {}),
     "nn.batch_attention": ([HUNDRED_ROWS.reshape(1, 50, 2, 3)] * 3, {"implementation": "tiles"}),
     "nn.sparse_dense": (
         [DATA[0, 0], DATA[1, 0, 0, :6], np.array([0, 10, 3, 3, 5, 9], "int32"), np.array([0, 2, 2, 5, 6], "int32")],
