@@ -45,7 +45,8 @@ def _ordered(call: OpaqueCall, values: Operand | None = None, positions: Operand
         fields.append(writes("positions", positions))
         put.append(f"positions[to] = {converted('position_of(entry)', 'int64', positions.dtype)};")
         put_position = f"    positions[{place}] = {converted('position', 'int64', positions.dtype)};"
-    first = f"    return data + {before} * (length - 1) * inner + row;"
+    # rows of the last axis need no division: without it more loads are in flight
+    first = f"    return data + (inner == 1 ? row * length : {before} * (length - 1) * inner + row);"
     entry = "    return make_entry(key_of(first(row)[at * inner]), at);"
     order = Order(
         data.dtype,
