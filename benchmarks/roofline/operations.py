@@ -63,6 +63,7 @@ def _split(step: Any) -> tuple[str, list[str], list[str], list[str]]:
     "BMOV",
     "MEMBAR",
     "ERRBAR",
+    "CGAERRBAR",
     "CCTL",
     "DEPBAR",
     "NANOSLEEP",

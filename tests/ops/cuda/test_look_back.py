@@ -59,6 +59,38 @@ def test_sums_of_rows_of_any_length(dtype: str, aligned: bool) -> None:
         np.testing.assert_array_equal(result.astype(np.int64), np.cumsum(data.astype(np.int64), 1))
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int64"])
+@pytest.mark.parametrize(("length", "inner"), [(700, 8), (300, 129), (9000, 1)])
+def test_sums_of_columns_are_the_same_bits_for_any_grid_and_timing(
+    dtype: str, length: int, inner: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = (100 * np.random.default_rng(1).normal(size=(2, length, inner))).astype(dtype)
+    wanted = bits(data, 0, axis=1)
+    for schedule, resident in ((1, 3), (2, 40), (3, 1)):
+        assert bits(data, schedule, resident=resident, axis=1) == wanted
+    monkeypatch.setattr(assembly, "MAX_BLOCKS", 3)
+    assert bits(data, 4, axis=1) == wanted
+
+
+def test_tiles_that_look_far_back_fold_in_the_order_of_sections() -> None:
+    data = (100 * np.random.default_rng(1).normal(size=(40 * 64, 128))).astype(np.float32)
+    wanted = bits(data, 0, axis=0)
+    for schedule, resident in ((2, 20), (3, 40)):
+        assert bits(data, schedule, resident=resident, axis=0) == wanted
+
+
+@pytest.mark.parametrize("aligned", [True, False])
+@pytest.mark.extensive(dtype=("float32", "float16"))
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16", "int8", "float64"])
+def test_sums_of_columns_of_any_shape(dtype: str, aligned: bool) -> None:
+    rng = np.random.default_rng(0)
+    shapes = [(length, inner) for length in (0, 1, 3, 8, 9, 31, 65, 300) for inner in (0, 2, 3, 4, 16, 33, 128)]
+    for length, inner in [*shapes, (5, 1200), (40, 1031), (2100, 4)]:
+        data = (rng.random((2, length, inner)) < 4 / max(4, length)).astype(numpy_dtype(dtype))
+        result = groups_on_gpu.call("cumsum", [data], get("cumsum").attrs(axis=1), aligned=aligned)
+        np.testing.assert_array_equal(result.astype(np.int64), np.cumsum(data.astype(np.int64), 1))
+
+
 @pytest.mark.parametrize("aligned", [True, False])
 @pytest.mark.extensive(dtype=("float32", "bool"))
 @pytest.mark.parametrize("dtype", ["float32", "bool", "float16", "bfloat16", "int64"])
