@@ -47,6 +47,7 @@ def _joined(axis: int) -> str:
 
 
 _TURNED = _unary("transpose(%x, axes=[0, 2, 3, 1])", "Tensor[(?, ?, ?, ?), float32]")
+_CHANNELS = _unary("nn.softmax(%x, axis=1)", "Tensor[(?, ?, ?, ?), float32]")
 _LAYER_NORM = f"def @main(%x: {_MATRIX}, %w: {_VECTOR}) {{ nn.layer_norm(%x, %w, %w) }}"
 
 
@@ -106,6 +107,10 @@ _FLOATS = (
     _rows("transpose", _unary("transpose(%x, axes=[1, 0])"), 4096, 4096),
     Family("transpose NCHW to NHWC", _TURNED, ((16, 256, 64, 64),), 4 * _N),
     Family("cumsum", _unary("cumsum(%x, axis=0)", _VECTOR), ((_N,),), 4 * _N),
+    _rows("cumsum, first axis", _unary("cumsum(%x, axis=0)"), 4096, 4096),
+    _rows("cumsum of 8 columns", _unary("cumsum(%x, axis=0)"), _N >> 3, 8),
+    _rows("softmax, first axis", _unary("nn.softmax(%x, axis=0)"), 4096, 4096),
+    Family("softmax of 256 channels", _CHANNELS, ((16, 256, 64, 64),), 4 * _N),
     Family("argwhere", _unary("argwhere(%x)", _VECTOR), ((_N,),), 4 * _N // 2, has_zeros=True),
     Family("argwhere(x > 0)", _unary("argwhere(%x > 0f)", _VECTOR), ((_N,),), 4 * _N // 2),
     _rows("elementwise", _unary("tanh(exp(%x))"), _ROWS, 8192),

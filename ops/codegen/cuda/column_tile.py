@@ -69,18 +69,23 @@ def bits_of(number: Dim, most: int) -> Dim:
 
 
 def power_of_two(bits: Dim, most: int) -> Dim:
-    """``2**bits`` for at most ``most`` bits."""
-    power = dim(1 << most)
-    for b in reversed(range(most)):
+    """``2**bits``, at most the power of two ``most``."""
+    power = dim(most)
+    for b in reversed(range(most.bit_length() - 1)):
         power = where(eq(bits, b), 1 << b, power)
     return power
 
 
-def tile_bits(packs: Dim, length: Dim, rows: int, threads: int) -> Dim:
+def rows_of_tile(bits: Dim, rows: int, threads: int) -> Dim:
+    """The rows of a tile whose threads hold ``rows`` each."""
+    return dim(threads * rows) // power_of_two(bits, threads)
+
+
+def tile_bits(packs: Dim, length: Dim, rows: int, threads: int, narrowest: int = WARP_BITS) -> Dim:
     """The bits of tiles for columns of ``length`` rows, ``packs`` in a row of the tensor.
 
-    More packs than those of a warp leave threads for the rows of a column, and no more.
+    More than ``narrowest`` leave threads for the rows of a column, and no more.
     """
     block_bits = threads.bit_length() - 1
-    of_rows = bits_of((length + (rows - 1)) // rows, block_bits - WARP_BITS)
+    of_rows = bits_of((length + (rows - 1)) // rows, block_bits - narrowest)
     return min_(bits_of(packs, block_bits), block_bits - of_rows)

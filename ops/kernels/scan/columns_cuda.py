@@ -5,9 +5,9 @@ The sums of a tile's columns are posted together, with one state for all of them
 
 from __future__ import annotations
 
-from ....shape_funcs.symbolic.dim import all_, dim, eq, lt, not_, where
+from ....shape_funcs.symbolic.dim import all_, eq, lt, not_, where
 from ...codegen.cuda.assembly import blocks, divisor, size
-from ...codegen.cuda.column_tile import COLUMN_TILE, power_of_two, tile_bits
+from ...codegen.cuda.column_tile import COLUMN_TILE, power_of_two, rows_of_tile, tile_bits
 from ...codegen.cuda.look_back import STATE_SHIFT, SUM, SUM_UP_TO, WINDOW, add_look_back
 from ...core.tensor_types import ITEMSIZE
 from .scan_cuda import THREADS, Scan
@@ -125,8 +125,7 @@ def add_columns(scan: Scan) -> None:
     """Add the kernel for an axis that is not the last."""
     packs = (scan.inner + (scan.width - 1)) // scan.width
     bits = tile_bits(packs, scan.length, ROWS, THREADS)
-    in_tile = power_of_two(bits, THREADS.bit_length() - 1)
-    section = dim(THREADS * ROWS) // in_tile
+    in_tile, section = power_of_two(bits, THREADS), rows_of_tile(bits, ROWS, THREADS)
     columns = in_tile * scan.width
     stripes, sections = (packs + (in_tile - 1)) // in_tile, (scan.length + (section - 1)) // section
     in_order = scan.outer * sections

@@ -1,8 +1,8 @@
 """softmax and log_softmax on CUDA, along the middle of three axes.
 
 If that axis is the last one, a short row is held in the registers of a warp and a longer one in those of a block: one read, one
-write.  A still longer row, and a column (neighbouring threads process neighbouring columns), is read twice: the maximum
-and the sum of exponentials are computed together, and the sum is rescaled at each new maximum (online softmax).
+write.  So are short columns.  A still longer row or column is read twice: the maximum and the sum of exponentials are computed
+together, and the sum is rescaled at each new maximum (online softmax).
 Exponentials and sums are in the dtype of the data, in float32 for the two storage-only dtypes; sums are added as trees.
 """
 
@@ -12,10 +12,11 @@ import math
 from string import Template
 
 from ....shape_funcs.symbolic.dim import all_, const, eq, le, lt, not_, where
-from ...codegen.cuda.assembly import DIVISOR, Assembly, around, blocks, divisor, literal, reads, size, writes
+from ...codegen.cuda.assembly import DIVISOR, Assembly, around, blocks, literal, reads, size, writes
 from ...codegen.cuda.casts import NUMBER, converted
 from ...codegen.cuda.cuda_program import CudaSource, OpaqueCall
 from ...core.tensor_types import ITEMSIZE, computed_in
+from .columns_cuda import add_columns
 
 #: Elements per thread in registers; threads per block; threads per block with a warp per row.
 HELD, THREADS, WARP_THREADS = 32, 256, 256
@@ -23,8 +24,6 @@ HELD, THREADS, WARP_THREADS = 32, 256, 256
 WARP_ROW, BLOCK_ROW = 32 * HELD, THREADS * HELD
 #: The blocks on a multiprocessor for which rows in the registers of a warp and of a block are compiled.
 WARP_RESIDENT, BLOCK_RESIDENT = 4, 3
-#: The number of threads that share a column.
-SHARING = WARP_THREADS // 32
 
 
 def softmax(call: OpaqueCall) -> CudaSource:
@@ -184,35 +183,6 @@ _LONG_ROWS = """
     }
 """
 
-_COLUMNS = Template("""
-  __shared__ Seen shares[$sharing][32];
-  int lane = threadIdx.x & 31, share = threadIdx.x >> 5;
-  int64 columns = outer * inner;
-  for (int64 start = blockIdx.x * int64(32); start < columns; start += gridDim.x * int64(32)) {
-    int64 column = start + lane, before = column + by_inner.quotient(column) * (length - 1) * inner;
-    Seen seen = {LOWEST, Number(0)};
-    if (column < columns) {
-      for (int64 at = share; at < length; at += $sharing) {
-        Number value = number(data[before + at * inner]);
-        seen.rise(value);
-        seen.add(value);
-      }
-    }
-    shares[share][lane] = seen;
-    __syncthreads();
-    seen = shares[0][lane];
-    for (int other = 1; other < $sharing; ++other) seen = Join()(seen, shares[other][lane]);
-    Number total = seen.of_all();
-    if (column < columns) {
-      for (int64 at = share; at < length; at += $sharing) {
-        int64 place = before + at * inner;
-        out[place] = outcome(kept_of(number(data[place]), seen.top), total);
-      }
-    }
-    __syncthreads();
-  }
-""")
-
 
 def _source(call: OpaqueCall, kept: str, power: str, settled: str, outcome: str) -> CudaSource:
     (data,), (out,) = call.inputs, call.results
@@ -242,12 +212,5 @@ def _source(call: OpaqueCall, kept: str, power: str, settled: str, outcome: str)
         assembly.kernel(name, threads, rows, text, resident if ITEMSIZE[data.dtype] <= 4 else 1)
         assembly.launch(name, where(used, blocks(outer, per_block), 0))
     if const(inner) != 1:
-        sizes = (
-            size("outer", outer),
-            size("length", length),
-            size("inner", inner),
-            divisor("by_inner", inner, outer * inner + 31),
-        )
-        assembly.kernel("columns", WARP_THREADS, (*tensors, *sizes), _COLUMNS.substitute(sharing=SHARING))
-        assembly.launch("columns", where(is_row, 0, blocks(outer * inner, 32)))
+        add_columns(assembly, tensors, outer, length, inner, data.dtype)
     return assembly.source()

@@ -24,6 +24,8 @@ CALLS: dict[str, tuple[str, tuple[int, ...], dict[str, Any]]] = {
     "sum, first axis": ("sum", (900, 700), {"axis": (0,)}),
     "sum, all axes": ("sum", (90, 1700), {"axis": None}),
     "softmax": ("nn.softmax", (600, 200), {}),
+    "softmax, short columns": ("nn.softmax", (6, 40, 70), {"axis": 1}),
+    "softmax, long columns": ("nn.softmax", (700, 90), {"axis": 0}),
     "cumsum": ("cumsum", (3, 9000), {"axis": 1}),
     "cumsum, first axis": ("cumsum", (900, 70), {"axis": 0}),
     "transpose": ("transpose", (900, 70), {"axes": (1, 0)}),

@@ -10,9 +10,10 @@ import pytest
 
 import relayvm as relay
 from relayvm.ops.core.group import Group
+from relayvm.ops.core.op import get
 from relayvm.ops.core.tensor_types import numpy_dtype
 
-from .groups_on_gpu import evaluate
+from .groups_on_gpu import call, evaluate
 from .on_gpu import run
 
 #: Widths around those of warps, packs and registers.
@@ -68,6 +69,20 @@ def test_softmax_of_all_widths(width: int) -> None:
     for dtype, tolerance in [("float32", 1e-5), *HALVES.items()] if width in (33, 1000) else [("float32", 1e-5)]:
         x = drawn((2, width), dtype)
         (found,) = run("nn.softmax", [x], axis=-1).outputs
+        e = np.exp(x.astype(np.float64) - x.astype(np.float64).max(1, keepdims=True))
+        np.testing.assert_allclose(found.astype(np.float64), e / e.sum(1, keepdims=True), rtol=tolerance, atol=tolerance / 10)
+
+
+#: Columns in registers and columns that are read twice; widths around those of packs, sectors and tiles.
+COLUMNS = [(n, m) for n in (1, 3, 8, 9, 65, 513) for m in (2, 3, 4, 16, 33, 128)] + [(2049, 4), (2048, 4), (7, 1200), (40, 1031)]
+
+
+@pytest.mark.parametrize("aligned", [True, False])
+@pytest.mark.parametrize(("dtype", "tolerance"), [("float32", 1e-5), ("float64", 1e-12), *HALVES.items()])
+def test_softmax_of_columns_of_all_shapes(dtype: str, tolerance: float, aligned: bool) -> None:
+    for length, inner in COLUMNS if dtype == "float32" else COLUMNS[::5]:
+        x = drawn((2, length, inner), dtype)
+        found = call("nn.softmax", [x], get("nn.softmax").attrs(axis=1), aligned=aligned)
         e = np.exp(x.astype(np.float64) - x.astype(np.float64).max(1, keepdims=True))
         np.testing.assert_allclose(found.astype(np.float64), e / e.sum(1, keepdims=True), rtol=tolerance, atol=tolerance / 10)
 
