@@ -54,26 +54,21 @@ states another dtype. The real figures will be lower: the model has no contentio
 waiting: a block of a scan (cumsum, argwhere) or of a sort finds the sums of the blocks before it, which on a GPU may not have
 posted them yet.
 
-The column *before* is commit `{before}`, for float16 and bfloat16 `{halves}`, for sort, argsort and topk
-`{ordered}`.
+The column *commit* has the commit of the figures *before*.
 """
-_COLUMNS = ("program", "share before", "share after", "bound", "bytes that must move", "that move", "passes", "registers",
-            "occupancy", "KB in flight", "16-byte loads", "fp32", "integer", "fp64", "special", "LSU", "all")  # fmt: skip
+_COLUMNS = ("program", "commit", "share before", "share after", "bound", "bytes that must move", "that move", "passes",
+            "registers", "occupancy", "KB in flight", "16-byte loads", "fp32", "integer", "fp64", "special", "LSU", "all")  # fmt: skip
 
 
 def page(record: dict[str, Any]) -> str:
     """The page of a record."""
-    commits = {"before": record["before_commit"], "halves": record["before_halves"], "ordered": record["before_ordered"]}
-    lines = [_HEAD.format(need=IN_FLIGHT // 1000, **commits)]
+    lines = [_HEAD.format(need=IN_FLIGHT // 1000)]
     lines += ["Bytes and instructions are those of one thread, per element.\n"]
     lines += ["| " + " | ".join(_COLUMNS) + " |", "|" + "---|" * len(_COLUMNS)]
     for name, now in record["after"].items():
         old = record["before"].get(name)
-        lines.append(
-            "| "
-            + " | ".join([name, f"{old['share']:.0f} %" if old else "", f"**{now['share']:.0f} %**", *_cells(old, now)])
-            + " |"
-        )
+        before = (f"`{old['commit']}`", f"{old['share']:.0f} %") if old else ("", "")
+        lines.append("| " + " | ".join([name, *before, f"**{now['share']:.0f} %**", *_cells(old, now)]) + " |")
     return "\n".join(lines) + "\n"
 
 

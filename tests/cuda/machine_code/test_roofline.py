@@ -101,7 +101,7 @@ FAST = {
     *("layernorm(gelu(x + b) + r), 1024", "layernorm(gelu(x + b) + r), 8192", "layer_norm, 1024"),
     *("softmax, 1000", "softmax, 1024", "softmax, 8192", "sum, last axis", "sum, first axis", "sum, all axes"),
     *("concatenate 4, axis 0", "concatenate 4, axis 1", "transpose", "transpose NCHW to NHWC"),
-    *("cumsum", "argwhere", "argwhere(x > 0)", "elementwise"),
+    *("cumsum", "cumsum of 8 columns", "softmax of 256 channels", "argwhere", "argwhere(x > 0)", "elementwise"),
 }
 #: Of the families of halves all but layernorm(gelu), whose loads wait for each other.
 FAST_HALVES = (
