@@ -57,7 +57,8 @@ posted them yet.
 The column *commit* has the commit of the figures *before*.
 """
 _COLUMNS = ("program", "commit", "share before", "share after", "bound", "bytes that must move", "that move", "passes",
-            "registers", "occupancy", "KB in flight", "16-byte loads", "fp32", "integer", "fp64", "special", "LSU", "all")  # fmt: skip
+            "registers", "occupancy", "KB in flight", "16-byte loads",
+            "fp32", "integer", "fp64", "special", "LSU", "all")  # fmt: skip
 
 
 def page(record: dict[str, Any]) -> str:
