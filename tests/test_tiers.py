@@ -36,6 +36,24 @@ def test_parameters_that_are_kept() -> None:
     assert tiers.is_extensive([pytest.mark.extensive.mark], {}) and not tiers.is_extensive([pytest.mark.quick.mark], {})
 
 
+@pytest.mark.spread("dtype")
+@pytest.mark.parametrize("dtype", ["float32", "int8", "bool"])
+@pytest.mark.parametrize("n", range(6))
+def test_that_is_spread(n: int, dtype: str, request: pytest.FixtureRequest) -> None:
+    """A tier has one dtype for each ``n``, and every dtype."""
+    if tiers.tier() is not None:
+        assert dtype == ["float32", "int8", "bool"][n % 3]
+        test = request.node.nodeid.partition("[")[0]
+        assert sum(item.nodeid.startswith(f"{test}[") for item in request.session.items) <= 6
+
+
+def test_a_tier_takes_every_value_and_rest_takes_others() -> None:
+    for cases in range(1, 5):
+        for tier in ("test", "rest"):
+            assert {tiers.turn(tier, number, cases) for number in range(cases)} == set(range(cases))
+        assert cases == 1 or all(tiers.turn("test", n, cases) != tiers.turn("rest", n, cases) for n in range(9))
+
+
 @settings(max_examples=200)
 @given(st.integers())
 def test_a_property(number: int) -> None:

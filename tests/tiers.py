@@ -4,8 +4,13 @@
 ``check``     the tests of ``test`` that use no kernel and start no process, and those marked ``quick``; of tests marked ``many``
               one in MANY cases
 ``test``      every test that is not ``extensive``: every operator and every device; properties with a part of their examples
-``rest``      the tests that are ``extensive``, and properties with half of their examples: ``test`` and ``rest`` are all tests
+``rest``      the tests that are ``extensive``, and properties with half of their examples: ``test`` and ``rest`` are all tests,
+              except cases of tests marked ``spread``
 ============  =========================================================================================================
+
+A test marked ``spread`` has parameters whose values need not meet each value of the others, such as a dtype and a device.  Of its
+cases that differ in these parameters alone, a tier runs one: the first value in the first such group, the second value in the next
+group, and so on.  Every value is tested, and every group; a run without ``--tier`` has all pairs.
 
 No list says which tests use a kernel.  In ``check`` a test that asks for one, starts a process or compiles for the emulated GPU
 is skipped at that point.  The names of the skipped tests are kept in pytest's cache beside a hash of their file, and the next
@@ -28,6 +33,7 @@ TIERS = ("check", "test", "rest")
 MARKERS = (
     "extensive(**kept): not in `make test`, but in `make test-all`: beyond one representative for each operator and device; "
     "with arguments only the cases in which a parameter has another value than those of `kept`",
+    "spread(*names): of cases that differ in these parameters alone, a tier has one, in turn",
     "drawn: draws examples without hypothesis' decorator; their number is `tiers.examples(number)`",
     "quick(**kept): in `make check`, although it uses kernels or starts a process; with arguments only the cases in which "
     "parameters have values of `kept`",
@@ -98,7 +104,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     tier = config.getoption("--tier")
     skipped = _known(config) if tier == "check" else set()
     left_out = skipped | _surplus(items) if tier == "check" else skipped
-    kept = [i for i in items if _belongs(tier, i) and (i.nodeid not in left_out or _quick(i))]
+    kept = _spread(tier, [i for i in items if _belongs(tier, i)])
+    kept = [i for i in kept if i.nodeid not in left_out or _quick(i)]
     for item in kept:
         _draw_fewer(item)
     if len(kept) < len(items):
@@ -118,6 +125,27 @@ def _surplus(items: list[pytest.Item]) -> set[str]:
                 surplus.add(item.nodeid)
             numbers[test] += 1
     return surplus
+
+
+def _spread(tier: str | None, items: list[pytest.Item]) -> list[pytest.Item]:
+    """The items without the cases that ``spread`` leaves out of this tier."""
+    groups: dict[str, dict[Any, list[pytest.Item]]] = {}
+    for item in items:
+        names = [name for marker in item.iter_markers("spread") for name in marker.args]
+        if names and tier is not None:
+            # cases with one value have one object: it need not be hashable
+            others = tuple((name, id(value)) for name, value in _parameters(item).items() if name not in names)
+            groups.setdefault(item.nodeid.partition("[")[0], {}).setdefault(others, []).append(item)
+    left_out = set[pytest.Item]()
+    for of_test in groups.values():
+        for number, cases in enumerate(of_test.values()):
+            left_out.update(case for place, case in enumerate(cases) if place != turn(tier, number, len(cases)))
+    return [item for item in items if item not in left_out]
+
+
+def turn(tier: str | None, number: int, cases: int) -> int:
+    """The place of the case that a tier has of a group, out of so many: ``rest`` has another than ``test``."""
+    return (number + (tier == "rest")) % cases
 
 
 def _belongs(tier: str | None, item: pytest.Item) -> bool:

@@ -71,24 +71,19 @@ def kernels_of(text: str) -> tuple[MachineCode, ...]:
     return tuple(found)
 
 
+@pytest.mark.extensive(dtype=["float32"])
+@pytest.mark.spread("dtype")
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
 @pytest.mark.parametrize("family", PROGRAMS)
-def test_no_register_is_spilled(family: str, dtype: str) -> None:
+def test_no_spills_no_wide_divisions_and_no_idle_loops(family: str, dtype: str) -> None:
+    """In one test, for disassembling takes a second: no register is spilled, no thread divides numbers of 64 bits, and no loop
+    only computes."""
     found = kernels(PROGRAMS[family], dtype)
     assert found
     assert {k.kernel: k.spills for k in found if k.spills} == {}
-
-
-@pytest.mark.parametrize("family", PROGRAMS)
-def test_no_thread_divides_numbers_of_64_bits(family: str) -> None:
-    found = kernels(PROGRAMS[family], "float32")
     assert {k.kernel: k.wide_divisions for k in found if k.wide_divisions} == {}
-
-
-@pytest.mark.parametrize("family", sorted(set(PROGRAMS) - {"layernorm"}))  # its rows are all looked at before the first is read
-def test_no_loop_only_computes(family: str) -> None:
-    found = kernels(PROGRAMS[family], "float32")
-    assert {k.kernel: k.idle_loops for k in found if k.idle_loops} == {}
+    if family != "layernorm":  # its rows are all looked at before the first is read
+        assert {k.kernel: k.idle_loops for k in found if k.idle_loops} == {}
 
 
 @pytest.mark.parametrize(
