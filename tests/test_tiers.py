@@ -54,6 +54,18 @@ def test_a_tier_takes_every_value_and_rest_takes_others() -> None:
         assert cases == 1 or all(tiers.turn("test", n, cases) != tiers.turn("rest", n, cases) for n in range(9))
 
 
+def test_some_values_are_never_none_and_together_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    for tier in ("test", "rest"):
+        monkeypatch.setattr(tiers, "_tier", tier)
+        for count in range(6):
+            for part in range(1, 5):
+                found = [tiers.some(range(count), name, part) for name in "abcdefghijklmnopqrstuvwxyz"]
+                assert all(found) or not count
+                assert {value for values in found for value in values} == set(range(count))
+    monkeypatch.setattr(tiers, "_tier", None)
+    assert tiers.some(range(6), "a", 3) == range(6)
+
+
 @settings(max_examples=200)
 @given(st.integers())
 def test_a_property(number: int) -> None:

@@ -10,7 +10,8 @@
 
 A test marked ``spread`` has parameters whose values need not meet each value of the others, such as a dtype and a device.  Of its
 cases that differ in these parameters alone, a tier runs one: the first value in the first such group, the second value in the next
-group, and so on.  Every value is tested, and every group; a run without ``--tier`` has all pairs.
+group, and so on.  Every value is tested, and every group; a run without ``--tier`` has all pairs.  ``some`` is the same for values
+over which one test loops.
 
 No list says which tests use a kernel.  In ``check`` a test that asks for one, starts a process or compiles for the emulated GPU
 is skipped at that point.  The names of the skipped tests are kept in pytest's cache beside a hash of their file, and the next
@@ -21,13 +22,16 @@ from __future__ import annotations
 
 import hashlib
 import sys
+import zlib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 from hypothesis import settings
+
+T = TypeVar("T")
 
 TIERS = ("check", "test", "rest")
 MARKERS = (
@@ -146,6 +150,17 @@ def _spread(tier: str | None, items: list[pytest.Item]) -> list[pytest.Item]:
 def turn(tier: str | None, number: int, cases: int) -> int:
     """The place of the case that a tier has of a group, out of so many: ``rest`` has another than ``test``."""
     return (number + (tier == "rest")) % cases
+
+
+def some(values: Sequence[T], name: str, part: int) -> Sequence[T]:
+    """Values over which the test of ``name`` loops: one in ``part`` of them in a tier, others for other names; all without a tier.
+
+    Never none, unless there are none.
+    """
+    if _tier is None or not values:
+        return values
+    first = zlib.crc32(name.encode()) % min(part, len(values))
+    return values[turn(_tier, first, min(part, len(values))) :: part]
 
 
 def _belongs(tier: str | None, item: pytest.Item) -> bool:

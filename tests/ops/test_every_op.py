@@ -4,7 +4,8 @@ Per operator and dtype of its main input, at sizes of 0, 1, odd ones and about 1
 
 * the first dtype: sizes as ``?``, fused with what comes before and behind;
 * extensive: each other dtype in the same way; the first dtype with sizes static, ``?`` and named, fused and not, flagged inputs
-  as constants, and other attributes.
+  as constants, and other attributes.  In ``make test-all`` each operator has some of these kinds of sizes, and each call one of
+  the devices (``tiers.some``): the kernels of ``cpu`` and ``sim`` are the same.
 
 On ``cuda``, where a compiler takes seconds a kernel, the first dtype with ``?`` sizes, fused; with
 ``RELAYVM_TEST_DEVICES=cuda`` all of the above.
@@ -27,6 +28,7 @@ import pytest
 import relayvm as relay
 from relayvm.ops.core.op import Op
 
+from .. import tiers
 from ..devices import DEVICES
 from .every_op import all_recipes
 from .every_op.drawing import CLASSES, Draw
@@ -86,6 +88,11 @@ def refused(op: Op, calls: dict[str, Call], mode: Mode, device: str, error: rela
         check_program(op, good, mode, device)
 
 
+def in_turn(op: Op, what: str) -> tuple[str, ...]:
+    """The devices for calls of an operator: in a tier one of them, in turn."""
+    return tuple(tiers.some(FULL, f"{op.name} {what}", len(FULL)))
+
+
 def _ids(item: Any) -> str:
     return item.name if isinstance(item, Op) else str(item)
 
@@ -112,7 +119,7 @@ def test_first_dtype(op: Op, record_property: Any) -> None:
 @pytest.mark.parametrize("op", operators(), ids=_ids)
 def test_dtypes(op: Op, record_property: Any) -> None:
     """Each other dtype with ``?`` sizes."""
-    cases = {d: check_calls(op, calls_of(op, d), REST) for d in dtypes_of(op.name)[1:]}
+    cases = {d: check_calls(op, calls_of(op, d), REST, in_turn(op, d)) for d in dtypes_of(op.name)[1:]}
     record_property("every_op", (op.name, list(cases), sum(cases.values())))
 
 
@@ -122,9 +129,9 @@ def test_sizes(op: Op, record_property: Any) -> None:
     """The first dtype with every other kind of size declaration."""
     dtype = dtypes_of(op.name)[0]
     calls = calls_of(op, dtype)
-    cases = sum(check_calls(op, calls, mode) for mode in OTHERS)
-    odd = {"odd": calls["odd"]}
-    cases += check_calls(op, odd, Mode("static", fuse=False))
+    cases = sum(check_calls(op, calls, mode, in_turn(op, str(mode))) for mode in tiers.some(OTHERS, op.name, 2))
+    odd, static = {"odd": calls["odd"]}, Mode("static", fuse=False)
+    cases += check_calls(op, odd, static, in_turn(op, str(static)))
     if any(op.data_dependent):
         cases += check_calls(op, calls, Mode("static", constants=True))
     record_property("every_op", (op.name, [dtype], cases))
@@ -139,7 +146,7 @@ def test_attributes(op: Op, record_property: Any) -> None:
         calls = calls_of(op, dtype, variant)
         key = repr([(c.attrs, [x.shape for x in c.flat]) for c in calls.values()])
         if key not in seen:
-            cases += check_calls(op, calls, Mode("any"))
+            cases += check_calls(op, calls, REST, in_turn(op, str(variant)))
         seen.add(key)
     record_property("every_op", (op.name, [dtype], cases))
 

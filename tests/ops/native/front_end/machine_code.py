@@ -9,7 +9,7 @@ from typing import Any
 from relayvm.ops.native import memory
 from relayvm.ops.native.generated_source import define
 from relayvm.ops.native.jit.halves import scalar_types
-from relayvm.ops.native.jit.native_compiler import compile_object
+from relayvm.ops.native.jit.native_compiler import compile_object, kernel_levels
 from relayvm.ops.native.linking import linker
 
 NAMES: dict[str, Any] = {**memory.ARRAYS, **{n: v for n, v in vars(memory).items() if hasattr(v, "__native__")}, **scalar_types()}
@@ -21,7 +21,7 @@ def python_function(text: str, **names: Any) -> Callable[..., Any]:
 
 
 def compiled(function: Callable[..., Any]) -> Callable[..., int]:
-    """A function of words and with a word as its result, as machine code."""
+    """A function of words and with a word as its result, as machine code; optimized in tests that are marked so."""
     n = function.__code__.co_argcount
-    code = compile_object(function, f"int64({', '.join(['int64'] * n)})")
+    code = compile_object(function, f"int64({', '.join(['int64'] * n)})", kernel_levels())
     return ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * n)(linker.load(code))
