@@ -8,10 +8,10 @@
               except cases of tests marked ``spread``
 ============  =========================================================================================================
 
-A test marked ``spread`` has parameters whose values need not meet each value of the others, such as a dtype and a device.  Of its
-cases that differ in these parameters alone, a tier runs one: the first value in the first such group, the second value in the next
-group, and so on.  Every value is tested, and every group; a run without ``--tier`` has all pairs.  ``some`` is the same for values
-over which one test loops.
+A test marked ``spread`` has parameters whose values need not meet each value of the others, such as a dtype and a device.  Of
+its cases that differ in these parameters alone, a tier runs one: the first value in the first such group, the second value in
+the next group, and so on.  Every value is tested, and every group; a run without ``--tier`` has all pairs.  ``some`` is the same
+for values over which one test loops.
 
 No list says which tests use a kernel.  In ``check`` a test that asks for one, starts a process or compiles for the emulated GPU
 is skipped at that point.  The names of the skipped tests are kept in pytest's cache beside a hash of their file, and the next
@@ -153,9 +153,9 @@ def turn(tier: str | None, number: int, cases: int) -> int:
 
 
 def some(values: Sequence[T], name: str, part: int) -> Sequence[T]:
-    """Values over which the test of ``name`` loops: one in ``part`` of them in a tier, others for other names; all without a tier.
+    """Values over which the test of ``name`` loops: in a tier one in ``part``, others for other names; all without a tier.
 
-    Never none, unless there are none.
+    At least one, unless ``values`` is empty.
     """
     if _tier is None or not values:
         return values

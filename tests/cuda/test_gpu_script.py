@@ -47,16 +47,11 @@ def part(data: dict[str, Any], name: str) -> dict[str, Any]:
 NAMES = ("doctor", "warm", "launches", "bandwidth", "products", "models", "cold", "tests", "sanitizer")
 
 
-@pytest.fixture(scope="module")
-def everything(tmp_path_factory: pytest.TempPathFactory) -> tuple[int, dict[str, Any], str]:
-    """One run of all these parts, with no compute-sanitizer on the path."""
-    return gpu(tmp_path_factory.mktemp("gpu"), "--only", *NAMES, PATH=f"{Path(sys.executable).parent}:/usr/bin:/bin")
-
-
-def test_every_part_runs_and_the_table_is_made_from_the_json(everything: tuple[int, dict[str, Any], str]) -> None:
+def test_every_part_runs_the_models_are_compared_and_the_table_is_made_from_the_json(tmp_path: Path) -> None:
+    """One run of all these parts, with no compute-sanitizer on the path: a run takes minutes."""
     from gpu.document import SCHEMA, markdown
 
-    code, data, page = everything
+    code, data, page = gpu(tmp_path, "--only", *NAMES, PATH=f"{Path(sys.executable).parent}:/usr/bin:/bin")
     assert {p["name"]: p["status"] for p in data["parts"]} == {n: "not run" if n == "sanitizer" else "done" for n in NAMES}
     assert code == 0 and data["schema"] == SCHEMA and data["emulated"] and data["card"].startswith("emulated")
     assert "compute-sanitizer is not installed" in part(data, "sanitizer")["why"]
@@ -68,10 +63,11 @@ def test_every_part_runs_and_the_table_is_made_from_the_json(everything: tuple[i
     assert len(goals) == 13, "launches, bandwidth, two products, two of cold, tests"
     assert page == markdown(data)
     assert "is emulated" in page and "cuda activities" in page and all(f"## {n}" in page for n in NAMES)
+    check_models(data)
 
 
-def test_the_models_are_compared(everything: tuple[int, dict[str, Any], str]) -> None:
-    _, data, _ = everything
+def check_models(data: dict[str, Any]) -> None:
+    """A side that places more moves less."""
     found = {(f["task"], f["who"]): f["median"] for f in part(data, "models")["figures"]}
     for name in ("detection_tail", "mask_rcnn_tail"):
         copies = [found[f"{name}: dtoh_copies", side] for side in ("op", "input", "input_place")]

@@ -65,6 +65,7 @@ def expected(x: np.ndarray, w: np.ndarray) -> list[np.ndarray]:
 @pytest.mark.parametrize("fuse", ["on", "off"])
 @pytest.mark.parametrize("n", ["?n", "5"])
 @pytest.mark.extensive(fuse=["on"], n=["?n"])
+@pytest.mark.spread("fuse", "n")
 def test_a_small_network(dtype: str, device: str, fuse: str, n: str) -> None:
     vm = relay.VirtualMachine(relay.compile(text(NORM, dtype, n=n), target=device, fuse=fuse))
     x, w = drawn(dtype, 5, 4), drawn(dtype, 3, 4)

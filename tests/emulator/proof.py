@@ -1,8 +1,8 @@
 """Every CUDA text that a test runs on the emulated GPU is compiled by NVRTC as well, for real architectures.
 
 In ``make test`` for one architecture (``architectures``) with few optimisations (``Quick``); the text is kept for ``rest``,
-which compiles it for the others (tests/ops/cuda/test_architectures.py).  Registered as a plugin by ``conftest``: the run ends
-with the number of texts.
+which compiles some of the texts for the others (tests/ops/cuda/test_architectures.py).  A further text of ``rest`` is compiled
+for one architecture, in turn.  Registered as a plugin by ``conftest``: the run ends with the number of texts.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import functools
 import hashlib
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -52,9 +52,9 @@ _proven: dict[str, int] = {}
 _why_not: list[str] = []
 
 
-def architectures() -> tuple[str, ...]:
-    """The architectures for which this run compiles a text: the newest in ``make test``, all otherwise."""
-    return ARCHITECTURES[-1:] if tiers.tier() == "test" else ARCHITECTURES
+def architectures(text: str) -> Sequence[str]:
+    """The architectures for which this run compiles a text: the newest in ``make test``, in ``rest`` one in turn, else all."""
+    return ARCHITECTURES[-1:] if tiers.tier() == "test" else tiers.some(ARCHITECTURES, text, len(ARCHITECTURES))
 
 
 @functools.cache
@@ -68,16 +68,16 @@ def missing() -> str | None:
 
 
 def prove(text: str) -> None:
-    """Compile a text with kernels (without the prelude) for ``architectures()``, once in a process.  Raises CudaCompileError."""
+    """Compile a text with kernels (without the prelude) for its ``architectures``, once in a process.  Raises CudaCompileError."""
     if real.gpu is not None or text in _proven or _why_not or "__global__" not in text:
         return  # a real GPU compiles for itself
     try:
-        for arch in architectures():
+        for arch in architectures(text):
             check_image(text, arch, QUICK if tiers.tier() else COMPILER)
     except nvrtc.NoNvrtc as error:
         _why_not.append(str(error))
         return
-    if len(architectures()) < len(ARCHITECTURES):
+    if tiers.tier() == "test":
         _keep(text)
     _proven[text] = text.count("__global__")
 
@@ -133,6 +133,5 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
         terminalreporter.write_line(f"CUDA texts were not compiled: {_why_not[0]}")
     elif _proven:
         kernels, texts = sum(_proven.values()), len(_proven)
-        terminalreporter.write_line(
-            f"{kernels} CUDA kernels in {texts} texts compiled with NVRTC for {' and '.join(architectures())}"
-        )
+        known = sorted({arch for text in _proven for arch in architectures(text)})
+        terminalreporter.write_line(f"{kernels} CUDA kernels in {texts} texts compiled with NVRTC for {' and '.join(known)}")

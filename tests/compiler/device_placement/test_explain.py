@@ -123,6 +123,7 @@ def test_what_is_listed_is_what_happens(
 @pytest.mark.parametrize("mode", ["input", "op"])
 @pytest.mark.parametrize("path", PROGRAMS, ids=lambda p: p.stem)
 @pytest.mark.extensive(mode=["input"], place=["on"])
+@pytest.mark.spread("mode", "place")
 def test_the_copies_of_every_example_are_listed(path: Path, mode: str, place: str) -> None:
     exe = compile(path, "sim", data_dependence=mode, place=place)
     args = make_inputs(function_of(exe, "main"), inputs_of(path))
@@ -373,6 +374,7 @@ def test_memory_as_data() -> None:
 
 
 @pytest.mark.extensive(target=("sim",))
+@pytest.mark.spread("target")
 @pytest.mark.parametrize("target", DEVICES)
 @pytest.mark.parametrize("path", PROGRAMS, ids=lambda p: p.stem)
 def test_every_storage_that_a_run_takes_is_listed_with_its_bytes(path: Path, target: str) -> None:

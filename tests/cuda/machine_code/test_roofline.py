@@ -79,10 +79,13 @@ ORACLES: dict[str, tuple[Any, list[tuple[int, ...]]]] = {
     "topk 10": (lambda x: _order(-x)[:10], [(9001,)]),
     "topk 300, rows of 8192": (lambda x: _order(-x)[:, :300], [(2, 2500)]),
 }
+#: The ends of names of families that are there with float32 as well: these are in the tier ``rest``.
+OTHER_DTYPES = tuple(f", {dtype}" for dtype in (*HALVES, "int64"))
 #: The relative and absolute tolerance of results by dtype.
 TOLERANCE = {"float32": (1e-4, 2e-4), "float16": (4e-3, 0.2), "bfloat16": (2e-2, 0.1), "int64": (0, 0)}
 
 
+@pytest.mark.extensive(name=[n for n in ORACLES if not n.endswith(OTHER_DTYPES)])
 @pytest.mark.parametrize("name", ORACLES)
 def test_executed_machine_code_computes_the_result(roofline: Any, name: str) -> None:
     (family,) = (f for f in roofline.FAMILIES if f.name == name)
@@ -111,6 +114,7 @@ FAST_HALVES = (
 FAST |= {f"{name}, {dtype}" for dtype in HALVES for name in FAST_HALVES}
 
 
+@pytest.mark.extensive(name=[n for n in FAST if not n.endswith(OTHER_DTYPES)])
 @pytest.mark.parametrize("name", sorted(FAST))
 def test_predicted_share_passes_and_loads(roofline: Any, name: str) -> None:
     from roofline.record import figures
@@ -136,6 +140,7 @@ ORDERED = {
 }
 
 
+@pytest.mark.extensive(name=["sort", "topk 10"])
 @pytest.mark.parametrize("name", ORDERED)
 def test_sorts_pass_over_memory_once_for_each_byte_of_a_key(roofline: Any, name: str) -> None:
     from roofline.record import figures

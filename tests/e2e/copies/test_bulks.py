@@ -54,6 +54,7 @@ def check_waits(exe: relay.Executable, args: list[Any]) -> int:
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("path", PROGRAMS, ids=lambda p: p.stem)
 @pytest.mark.extensive(mode=["input"], place=["on"], target=["sim"])
+@pytest.mark.spread("mode", "place", "target")
 def test_every_example_waits_only_where_it_reads(path: Path, target: str, mode: str, place: str) -> None:
     exe = relay.compile(path, target, data_dependence=mode, place=place)
     check_waits(exe, make_inputs(function_of(exe, "main"), inputs_of(path)))

@@ -112,6 +112,7 @@ COPIES = {
 @pytest.mark.parametrize("name", COPIES)
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.extensive(place=["on"])
+@pytest.mark.spread("target")
 def test_what_is_not_read_is_not_copied(target: str, name: str, place: str) -> None:
     params, body, copies = COPIES[name]
     text = f"{HEADER}def @main({params}) {{ {body} }}"
@@ -129,6 +130,7 @@ def test_what_is_not_read_is_not_copied(target: str, name: str, place: str) -> N
 EXAMPLES = {"detection_tail": 4, "exporter_shapes": 40}  # with two arguments and two constants
 
 
+@pytest.mark.spread("target")
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_copies_to_the_device_in_the_examples(target: str, name: str) -> None:

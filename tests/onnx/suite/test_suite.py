@@ -33,6 +33,7 @@ def mistakes(chosen: tuple[Case, ...], device: str) -> list[str]:
 
 
 @pytest.mark.extensive(part=(0,), device=("sim",))
+@pytest.mark.spread("device")
 @pytest.mark.parametrize("device", ["cpu", "sim"])
 @pytest.mark.parametrize("part", range(PARTS))
 def test_operators(part: int, device: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 from typing import Any
 
@@ -30,46 +31,41 @@ SIZES = st.one_of(st.integers(0, 20), st.sampled_from([ROWS - 1, ROWS, ROWS + 1,
 INNER = st.one_of(st.integers(0, 20), st.sampled_from([SHORT_INNER, SHORT_INNER + 1, 3 * SHORT_INNER - 1, 1030]))
 
 
-@pytest.fixture(scope="module")
-def products() -> dict[tuple[str, str], Any]:
-    """``dense_panels`` compiled for the registers of every machine."""
-    made = {}
+@functools.cache
+def product(machine: str, dtype: str) -> Any:
+    """``dense_panels`` compiled for the registers of a machine, which takes a second."""
     with pytest.MonkeyPatch.context() as patch:
-        for name, registers in MACHINES.items():
-            patch.setattr(product_tile, "_registers", lambda of=registers: of)
-            for dtype, width in WIDTHS.items():
-                made[name, dtype] = compiled(python_function(CALL.format(dtype=dtype, width=width), dense_panels=dense_panels))
-    return made
+        patch.setattr(product_tile, "_registers", lambda: MACHINES[machine])
+        return compiled(python_function(CALL.format(dtype=dtype, width=WIDTHS[dtype]), dense_panels=dense_panels))
 
 
 @pytest.mark.parametrize("machine", MACHINES)
 @given(SIZES, INNER, st.one_of(st.integers(1, 70), st.sampled_from([128, 200])), st.lists(st.floats(0, 1), max_size=4))
-def test_parts_of_the_blocks_are_parts_of_the_product(
-    products: dict[tuple[str, str], Any], machine: str, m: int, k: int, n: int, cuts: list[float]
-) -> None:
+def test_parts_of_the_blocks_are_parts_of_the_product(machine: str, m: int, k: int, n: int, cuts: list[float]) -> None:
     rng = np.random.default_rng(m * 7919 + k * 31 + n)
     a, weight = (rng.integers(-9, 9, shape).astype(np.float32) for shape in ((m, k), (n, k)))
     panels = in_panels(weight) if k else np.empty((-(-n // 16), 0, 16), np.float32)
     out, blocks = np.full((m, n), np.nan, np.float32), -(-m // ROWS) * -(-n // 64)
     bounds = [0, *sorted(round(cut * blocks) for cut in cuts), blocks]
     for low, high in reversed([*itertools.pairwise(bounds)]):  # no part needs the parts before it
-        products[machine, "float32"](a.ctypes.data, m, k, panels.ctypes.data, len(panels), out.ctypes.data, n, low, high)
+        product(machine, "float32")(a.ctypes.data, m, k, panels.ctypes.data, len(panels), out.ctypes.data, n, low, high)
     np.testing.assert_array_equal(out, a @ weight.T)  # integers: sums are exact
 
 
+@pytest.mark.spread("dtype")
 @pytest.mark.parametrize("dtype", WIDTHS)
 @pytest.mark.parametrize("machine", MACHINES)
-def test_blocks_have_the_bits_of_the_whole(products: dict[tuple[str, str], Any], machine: str, dtype: str) -> None:
+def test_blocks_have_the_bits_of_the_whole(machine: str, dtype: str) -> None:
     rng = np.random.default_rng(4)
     for m, k, n in ((2 * ROWS + 3, 3 * SHORT_INNER + 5, 150), (7, 1030, 70), (1, 300, 64), (6, 520, 130)):
         a, weight = (rng.standard_normal(shape).astype(dtype) for shape in ((m, k), (n, k)))
         panels, blocks = in_panels(weight), -(-m // ROWS) * -(-n // (4 * WIDTHS[dtype]))
         whole, parts, others = np.full((3, m, n), np.nan, dtype)
         places = (a.ctypes.data, m, k, panels.ctypes.data, len(panels))
-        products[machine, dtype](*places, whole.ctypes.data, n, 0, blocks)
+        product(machine, dtype)(*places, whole.ctypes.data, n, 0, blocks)
         np.testing.assert_allclose(whole, a @ weight.T, rtol=1e-4, atol=1e-3)
         for block in range(blocks):
-            products[machine, dtype](*places, parts.ctypes.data, n, block, block + 1)
-        products["sse", dtype](*places, others.ctypes.data, n, 0, blocks)  # one sum in order, whatever the registers
+            product(machine, dtype)(*places, parts.ctypes.data, n, block, block + 1)
+        product("sse", dtype)(*places, others.ctypes.data, n, 0, blocks)  # one sum in order, whatever the registers
         np.testing.assert_array_equal(whole, parts)
         np.testing.assert_array_equal(whole, others)

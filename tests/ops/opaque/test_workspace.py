@@ -25,6 +25,7 @@ from relayvm.ops.strategy.conditions import undecided
 from relayvm.ops.strategy.implementation import ALIGNMENT, HOST, Scratch
 from relayvm.shape_funcs.symbolic.dim import const, dim, sym
 
+from ... import tiers
 from ..every_op import all_recipes  # noqa: F401
 from ..every_op.drawing import CLASSES, Draw
 from ..every_op.program import same
@@ -94,9 +95,11 @@ def no_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memory, "alloc", lambda nbytes: 0)
 
 
-def calls(op: Op, sizes: Sequence[str]) -> Iterator[tuple[str, Call]]:
+def calls(op: Op, sizes: Sequence[str], part: int = 1) -> Iterator[tuple[str, Call]]:
+    """Calls with the first dtype and with halves; in a tier with one in ``part`` of these dtypes."""
     found = dtypes_of(op.name)
-    for dtype in dict.fromkeys((found[0], *(d for d in found if d in HALVES[:1]))):
+    dtypes = list(dict.fromkeys((found[0], *(d for d in found if d in HALVES[:1]))))
+    for dtype in tiers.some(dtypes, op.name, part):
         for size in sizes:
             made = recipe_of(op.name).make(Draw(dtype, size), op.name)
             if not isinstance(made.wanted, str):
@@ -121,7 +124,7 @@ def test_what_a_kernel_declares_is_enough(op: Op, static: bool) -> None:
 @pytest.mark.parametrize("op", OPERATORS, ids=lambda op: op.name)
 @pytest.mark.extensive
 def test_what_a_kernel_declares_is_enough_for_machine_code(op: Op) -> None:
-    for _, made in calls(op, ("large",)):
+    for _, made in calls(op, ("large",), part=2):
         for group in groups(op, made, False):
             ran = Ran(group, made.flat, jit=True)
             ran.agrees(made)

@@ -183,6 +183,7 @@ OPAQUE = [name for name, op in REGISTRY.items() if any(k.cuda for k in op.kernel
 
 
 @pytest.mark.extensive
+@pytest.mark.spread("arch")
 @pytest.mark.parametrize("arch", proof.ARCHITECTURES)
 @pytest.mark.parametrize("name", OPAQUE)
 def test_kernels_compile_for_gpus(name: str, arch: str) -> None:
