@@ -86,17 +86,11 @@ _function("asinh", "The inverse hyperbolic sine: `asinh([1]) = [0.8814]`.")
 _function("acosh", "The inverse hyperbolic cosine: `acosh([2]) = [1.317]`; NaN below 1.")
 _function("atanh", "The inverse hyperbolic tangent: `atanh([0.5]) = [0.5493]`; infinite at -1 and 1, NaN outside.")
 _function("erf", "The error function: `erf([0]) = [0]`.")
+_function("sigmoid", "`1 / (1 + exp(-x))`: `sigmoid([0]) = [0.5]`.")
 # Relay's approximations: here the exact functions
 _function("fast_exp", "As `exp`, exactly: `fast_exp([0, 1]) = [1, 2.71828]`.", scalar="exp")
 _function("fast_tanh", "As `tanh`, exactly: `fast_tanh([0]) = [0]`.", scalar="tanh")
 _function("fast_erf", "As `erf`, exactly: `fast_erf([0]) = [0]`.", scalar="erf")
-
-
-def _sigmoid(x: Scalar) -> Scalar:
-    return apply("divide", literal(1, x), literal(1, x) + apply("exp", apply("negative", x)))
-
-
-_unary("sigmoid", "`1 / (1 + exp(-x))`: `sigmoid([0]) = [0.5]`.", _sigmoid, FLOATS)
 
 # ---- rounding: the identity on integers --------------------------------------------------------------------------
 

@@ -154,6 +154,11 @@ SCALAR_FUNCTIONS: dict[str, ScalarFunction] = {
         wraps=True,
         cuda=Texts(real="fabs{f}({0})", signed="({0} >= 0 ? {0} : " + _NEGATED + ")"),
     ),
+    "sigmoid": ScalarFunction(
+        real="({t}(1.0) / ({t}(1.0) + math.exp(-{0})))",
+        single="sigmoid_float32({0})",
+        cuda=Texts(real="({t}(1) / ({t}(1) + exp{f}(-{0})))"),
+    ),
     "power": ScalarFunction(real="math.pow({0}, {1})", cuda=Texts(real="pow{f}({0}, {1})")),
     "maximum": _choice(">", "<="),
     "minimum": _choice("<", ">="),

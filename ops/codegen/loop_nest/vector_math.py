@@ -1,6 +1,6 @@
 """Functions of float32 as branch-free arithmetic, so that loops vectorise.
 
-The error of each is at most 2 units in the last place.  Coefficients: least squares on Chebyshev nodes, reweighted until the
+The error of each is at most 2 units in the last place, of ``sigmoid_float32`` 2.5.  Coefficients: least squares on Chebyshev nodes, reweighted until the
 largest relative error is minimal, in float64 (the errors are given beside them).
 """
 
@@ -62,6 +62,30 @@ def large_exp_float32_below(x: Element) -> Element:
     p = multiply_add(p, r, f32(1.0))
     # p * 2 ** (k + 64) is a normal number for every k, so its exponent is a sum
     return bits_float32(float32_bits(p) + (float32_bits(t) << 23))
+
+
+@generic
+def sigmoid_float32(x: Element) -> Element:
+    """``1 / (1 + e ** -x)``; subnormal results too."""
+    # e ** -x * 2 ** -64 is a normal number for every x of this range, and beyond it the result is the same
+    x = f32(40.0) if x > f32(40.0) else x
+    x = f32(-105.0) if x < f32(-105.0) else x
+    # as in ``large_exp_float32_below``, with the signs of -x, and the last bits of the sum are k - 64
+    shifter = f32(12582848.0)
+    t = multiply_add(x, f32(-1.44269504), shifter)
+    k = t - shifter
+    r = multiply_add(k, f32(0.693359375), x)
+    r = multiply_add(k, f32(-2.12194440e-4), r)
+    p = multiply_add(f32(0.00139517), r, f32(-0.0083696))
+    p = multiply_add(p, r, f32(0.04166619))
+    p = multiply_add(p, r, f32(-0.16666513))
+    p = multiply_add(p, r, f32(0.50000001))
+    p = multiply_add(p, r, f32(-1.0))
+    p = multiply_add(p, r, f32(1.0))
+    e = bits_float32(float32_bits(p) + (float32_bits(t) << 23))
+    small = f32(5.421010862427522e-20)
+    # r is NaN for a NaN, whose e is any number
+    return multiply_add(r, f32(0.0), small) / (small + e)
 
 
 @generic

@@ -146,7 +146,7 @@ _NUMBA_VARIABLES = (
 
 
 #: Files of the compiler, relative to the folder ``ops/native``, by pattern.
-_TOOLCHAIN = ("front_end/*.py", "jit/native_compiler.py", "jit/halves.py", "memory.py")
+_TOOLCHAIN = ("front_end/*.py", "jit/native_compiler.py", "jit/halves.py", "jit/vector_hints.py", "memory.py")
 
 
 def options(levels: Levels) -> str:

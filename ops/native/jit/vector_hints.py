@@ -24,6 +24,16 @@ def short_range(*bounds: int) -> range:
 
 
 @twin
+def interleaved_range(*bounds: int) -> range:
+    """As ``range``, for a loop with a long chain of operations for each element.
+
+    An iteration of the loop computes two vectors, whose operations alternate: the CPU looks for operations that are ready among
+    the next few dozen only, which are most of the chain of one vector.
+    """
+    return range(*bounds)
+
+
+@twin
 def multiply_add(a: Any, b: Any, c: Any) -> Any:
     """Compute ``a * b + c``, rounded once if the CPU can, else twice; all three of one dtype, a float."""
     return a * b + c
@@ -82,8 +92,12 @@ def _library(name: str, *flags: str) -> Callable[[Any, list[Any]], Any]:
 
 #: The properties of a loop, for LLVM: name, bits and value of each.
 LoopHints = tuple[tuple[str, int, int], ...]
-#: The properties of a loop over a ``short_range``.
-SHORT_LOOP: LoopHints = (("llvm.loop.interleave.count", 32, 1), ("llvm.loop.vectorize.predicate.enable", 1, 1))
+#: The properties of a loop by the function whose result the loop runs over.
+LOOP_HINTS: dict[Any, LoopHints] = {
+    range: (),
+    short_range: (("llvm.loop.interleave.count", 32, 1), ("llvm.loop.vectorize.predicate.enable", 1, 1)),
+    interleaved_range: (("llvm.loop.interleave.count", 32, 2),),
+}
 
 set_machine_form(multiply_add, _of_floats(_library("fmuladd")))
 set_machine_form(add_in_any_order, _of_floats(lambda builder, v: builder.fadd(*v, flags=("reassoc",))))

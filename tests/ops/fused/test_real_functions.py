@@ -1,4 +1,4 @@
-"""Functions of float32: at most 2 units in the last place off over all exponents, and special values."""
+"""Functions of float32: their errors in units in the last place over all exponents, and special values."""
 
 from __future__ import annotations
 
@@ -18,10 +18,13 @@ from relayvm.ops.native.memory import array_float32, native
 FUNCTIONS = {
     "exp_float32": np.exp,
     "exp_float32_below": np.exp,
+    "sigmoid_float32": special.expit,
     "log_float32": np.log,
     "tanh_float32": np.tanh,
     "erf_float32": special.erf,
 }
+#: The largest errors that are not 2: a sum follows the exponential, and a division the sum.
+LARGEST = {"sigmoid_float32": 2.5}
 TEXT = """
 def kernel(source, target, n):
     x, y = array_float32(source, n), array_float32(target, n)
@@ -68,10 +71,10 @@ def ulps(ours, exact):
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_machine_code_is_within_two_units(name):
+def test_machine_code_is_within_the_bound(name):
     x = sample(name, 8192)
     with np.errstate(all="ignore"):
-        assert ulps(machine_code(name)(x), FUNCTIONS[name](x.astype("float64"))).max() <= 2
+        assert ulps(machine_code(name)(x), FUNCTIONS[name](x.astype("float64"))).max() <= LARGEST.get(name, 2)
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
