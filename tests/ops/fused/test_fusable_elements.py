@@ -47,7 +47,9 @@ def same(ours: np.ndarray, theirs: np.ndarray, rtol: float = 0) -> None:
 
 
 def sigmoid(x):
-    return (1 / (1 + np.exp(-x))).astype(x.dtype)
+    """In float64 for float32: the exponential of 89 is infinite in float32."""
+    wide = x if x.dtype == np.float64 else x.astype(np.float64)
+    return (1 / (1 + np.exp(-wide))).astype(x.dtype)
 
 
 def rounded(x: np.ndarray) -> np.ndarray:
