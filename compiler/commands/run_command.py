@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from ..comparison.result_check import Tolerance
-from ..inputs.given_inputs import make_inputs
+from ..inputs.given_inputs import begin_inputs
 from ..load_program import function_of, open_program
 from .exit_codes import ExitCode
 from .expected import Expected
@@ -56,8 +56,6 @@ def run_command(
     **inputs: Any,
 ) -> int:
     """Run FILE once: results, counters, time.  Inputs that are not given are random, from the seed."""
-    from ...vm.api.machine import VirtualMachine
-    from ...vm.report.completion import finish
     from .summary import check_output, results, save
 
     if expected is None and (rtol or atol):
@@ -69,8 +67,12 @@ def run_command(
         if out is not None:
             check_output(out, function.result)
         check = None if expected is None else Expected(expected, function.result, Tolerance(rtol, atol))
-        arguments = make_inputs(function, wanted(**inputs))
+        waiting = begin_inputs(function, wanted(**inputs))
+        from ...vm.api.machine import VirtualMachine  # while threads draw the inputs
+        from ...vm.report.completion import finish
+
         machine = VirtualMachine(exe)
+        arguments = waiting()
     prepared = time.perf_counter()
     value = machine[entry](*arguments)
     finish(machine)

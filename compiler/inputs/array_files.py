@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import zipfile
-import zlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -56,6 +54,8 @@ def read_weights(path: Path) -> Mapping[str, np.ndarray]:
 
 
 def _load(option: str, path: str) -> Any:
+    import zipfile  # as numpy, for files only
+
     try:
         return np.load(Path(path), allow_pickle=False)
     except OSError as error:
@@ -77,6 +77,9 @@ def _key(option: str, path: str, key: str | None, keys: list[str]) -> str:
 
 
 def _member(option: str, path: str, key: str, loaded: Any) -> Any:
+    import zipfile
+    import zlib
+
     try:
         return loaded[key]
     except (ValueError, OSError, zipfile.BadZipFile, zlib.error) as error:

@@ -6,7 +6,7 @@ import contextlib
 import math
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from typing import Any
 
@@ -31,14 +31,15 @@ from ...vm.diagnostics import codes
 from ...vm.diagnostics.source import Diagnostic, InputError
 from .array_files import read_array
 from .random_inputs import Range, allocated, draw
+from .threaded_making import Making
 
 #: The forms of ``--input``, for messages.
 FORMS = "NAME=@file.npy, NAME=@file.npz:key, NAME=float32[2,3]=1.5 or, for a scalar, NAME=1.5"
 _FILLED = re.compile(r"([a-z]+\d*)(?:\[([^\]]*)\])?=(.*)", re.DOTALL)
 #: The source of a size that a given value has.
 _VALUE = "a value"
-#: The number of drawn elements from which threads draw: numpy takes some 10 ns an element, a pool of threads 6 ms to begin.
-_MANY_NUMBERS = 1 << 21
+#: The number of drawn elements from which threads draw: numpy takes some 10 ns an element.
+_MANY_NUMBERS = 1 << 18
 
 
 @frozen
@@ -150,9 +151,15 @@ def _is_finite_in(dtype: str, value: float) -> bool:
 
 
 def make_inputs(function: VMFunction, wanted: Wanted) -> tuple[Any, ...]:
-    """The arguments of ``function``, in order.
+    """The arguments of ``function``, in order.  Raises as ``begin_inputs`` and its result."""
+    return begin_inputs(function, wanted)()
 
-    Raises InputError: for a name that the function does not have, and for every size that is neither given nor implied.
+
+def begin_inputs(function: VMFunction, wanted: Wanted) -> Callable[[], tuple[Any, ...]]:
+    """Begin to make the arguments of ``function``; the result waits for them and returns them, in order.
+
+    Raises InputError: for a name that the function does not have, and for every size that is neither given nor implied.  The
+    result raises InputError for values that cannot be made.
     """
     leaves = [leaf for name, ty in function.params for leaf in _leaves(name, ty, function)]
     _check_names(function, leaves, wanted)
@@ -166,23 +173,25 @@ def make_inputs(function: VMFunction, wanted: Wanted) -> tuple[Any, ...]:
     missing = [d for name, ty in leaves if name not in wanted.values for d in sizes.missing(name, ty)]
     if missing:
         raise InputError(missing)
-    made = _made(leaves, wanted, sizes)
-    return tuple(_assembled(name, ty, made) for name, ty in function.params)
+    made = _begun(leaves, wanted, sizes)
+
+    def wait() -> tuple[Any, ...]:
+        tensors = dict(zip((name for name, _ in leaves), made(), strict=True))
+        return tuple(_assembled(name, ty, tensors) for name, ty in function.params)
+
+    return wait
 
 
-def _made(leaves: Sequence[tuple[str, TensorType]], wanted: Wanted, sizes: _Sizes) -> dict[str, Any]:
-    """The tensors by name.  Threads share much work, with the same result: each tensor has its own generator."""
+def _begun(leaves: Sequence[tuple[str, TensorType]], wanted: Wanted, sizes: _Sizes) -> Callable[[], list[Any]]:
+    """Begin to make the tensors.  Threads share much work, with the same result: each tensor has its own generator."""
 
     def make(leaf: tuple[str, TensorType]) -> Any:
         return _leaf(*leaf, wanted, sizes)
 
     drawn = sum(math.prod(sizes.shape(ty)) for name, ty in leaves if name not in wanted.values)
     if drawn < _MANY_NUMBERS:
-        return {name: make((name, ty)) for name, ty in leaves}
-    from concurrent.futures import ThreadPoolExecutor  # few commands need the import
-
-    with ThreadPoolExecutor(min(len(leaves), os.cpu_count() or 1)) as threads:
-        return dict(zip((name for name, _ in leaves), threads.map(make, leaves), strict=True))
+        return lambda: list(map(make, leaves))
+    return Making(make, leaves, os.cpu_count() or 1).values
 
 
 def _leaves(name: str, ty: Type, function: VMFunction) -> list[tuple[str, TensorType]]:

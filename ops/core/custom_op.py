@@ -15,17 +15,19 @@ import inspect
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...shape_funcs.symbolic.registry import SHAPE_FUNCS, ShapeFunc, ShapeFuncBody, are_replaced, replace_shape_func
 from ...shape_funcs.symbolic.registry import register_shape_func as declare_shape_func
 from ...shape_funcs.symbolic.registry import restore_shape_func as restore_shape_func
 from ..native.memory import generic
 from ..strategy.implementation import Kernel
-from .compute import Compute, Scalar, Value
 from .dtype_rules import like_inputs
 from .op import REGISTRY, DTypeRule, NoAttrs, Op, OpPattern
 from .tensor_types import DTYPES
+
+if TYPE_CHECKING:
+    from .compute import Compute, Scalar, Value
 
 _NAME = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
 #: Names of the operators declared by `register_op`.

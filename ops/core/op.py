@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...shape_funcs.frozen_dataclass import frozen
 from ...shape_funcs.late_registry import LateRegistry
 from ...shape_funcs.symbolic.registry import SHAPE_FUNCS, ShapeFunc
 from ..strategy.implementation import Kernel
-from .compute import Compute, Reduction
 from .effect import NO_EFFECT, Effect
 from .parameters import Parameters
 from .similar_names import question, similar
 from .tensor_types import Type
+
+if TYPE_CHECKING:  # a process that runs an executable computes no expression
+    from .compute import Compute, Reduction
 
 
 class OpPattern(enum.IntEnum):

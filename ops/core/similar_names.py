@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable
 
 
 def similar(name: str, names: Iterable[str], most: int = 1, cutoff: float = 0.6) -> list[str]:
     """The names most similar to ``name``, at most ``most`` of them; ``cutoff``: the least similarity, between 0 and 1."""
+    import difflib  # for messages only
+
     return difflib.get_close_matches(name, list(names), most, cutoff)
 
 

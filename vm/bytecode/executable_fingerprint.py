@@ -10,11 +10,8 @@ from dataclasses import replace
 from ...ops.native.cache import fingerprint
 from ...ops.native.cache.fingerprint import NONE
 from ...ops.native.cache.kernel_store import toolchain
-from ...ops.native.jit import nvrtc
 from ...ops.native.jit.native_compiler import OPTIMIZED, kernel_levels
 from ..api import thread_count
-from ..devices.cuda import device
-from ..devices.cuda.driver import NoCuda
 from ..runtime.state_layout import CUDA
 from .executable import DEVICES, ExecutableData, LateBound
 from .types_json import type_to_json
@@ -42,9 +39,13 @@ def code_fields(target: str) -> dict[str, str]:
 
 def _gpu_fields() -> dict[str, str]:
     """The first GPU, its driver and the CUDA C compiler."""
+    from ...ops.native.jit import nvrtc  # for programs of GPUs only
+    from ..devices.cuda import device
+    from ..devices.cuda.driver import NoCuda
+
     try:
         gpu = device.device(0)
-        found = {"card": gpu.name, "architecture": gpu.architecture, "driver": _driver_version()}
+        found = {"card": gpu.name, "architecture": gpu.architecture, "driver": _version_text(device.driver().get("cuDriverGetVersion"))}
     except NoCuda:
         found = dict.fromkeys(("card", "architecture", "driver"), NONE)
     try:
@@ -53,8 +54,8 @@ def _gpu_fields() -> dict[str, str]:
         return found | {"cuda": NONE}
 
 
-def _driver_version() -> str:
-    version = device.driver().get("cuDriverGetVersion") & 0xFFFFFFFF
+def _version_text(number: int) -> str:
+    version = number & 0xFFFFFFFF
     return f"{version // 1000}.{version % 1000 // 10}"
 
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from ...ops.strategy.implementation import HOST
-from .profile_data import CopyRow, ProfileData, Row
+
+if TYPE_CHECKING:
+    from .profile_data import CopyRow, ProfileData, Row
 
 _UNITS = ((1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "us"))
 _BYTES = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))

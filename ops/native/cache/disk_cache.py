@@ -12,7 +12,6 @@ import errno
 import functools
 import mmap
 import os
-import tempfile
 import time
 import warnings
 from collections.abc import Callable, Iterator
@@ -204,6 +203,8 @@ def write(entry: Entry) -> int:
 
 
 def _write_atomically(path: Path, blob: bytes) -> None:
+    import tempfile  # for writers only
+
     temporary_folder = _subfolder(_TEMPORARY)
     for needed in (path.parents[2], temporary_folder, path.parents[1], path.parent):
         make_folder(needed)

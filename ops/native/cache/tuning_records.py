@@ -11,7 +11,6 @@ import contextlib
 import errno
 import functools
 import os
-import tempfile
 import threading
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -149,6 +148,8 @@ def _shorten(where: Path) -> None:
 
     Well-formed lines of other versions are treated like all others.
     """
+    import tempfile  # for writers only
+
     kept: dict[str, bytes] = {}
     left = SHORTEN_BYTES // 2
     for line in reversed(list(checked_lines.unpack(where.read_bytes()))):

@@ -7,6 +7,7 @@ import os
 import random
 import signal
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -173,6 +174,6 @@ def dying(step: int) -> None:
 
     os.fdopen = lambda handle, mode: Slowly(handle)  # this process ends here
     os.mkdir, os.replace = before(os.mkdir), before(os.replace)
-    disk_cache.tempfile.mkstemp = before(disk_cache.tempfile.mkstemp)
+    tempfile.mkstemp = before(tempfile.mkstemp)
     disk_cache.write(whole(1))
     before(lambda: None)()
