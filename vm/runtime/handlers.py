@@ -5,7 +5,7 @@ from __future__ import annotations
 from ...ops.core.tensor_types import DTYPES, MAX_RANK
 from ...ops.native.jit.c_functions import call_4
 from ...ops.native.jit.inlining import keep_out_of_line
-from ...ops.native.memory import clock_ns, fill_bytes, load_i64, native, store_i64, tensor
+from ...ops.native.memory import clock_ns, load_i64, native, store_i64, tensor
 from ...ops.native.object_layout import TAG_ADT, TAG_CLOSURE, TAG_PENDING, TAG_STORAGE, TAG_TENSOR
 from ...ops.native.objects import adt_at, pending_at, storage_at
 from ...ops.native.status import INTERNAL, NOT_ON_HOST, OK, OUT_OF_MEMORY
@@ -19,7 +19,6 @@ from .heap import (
     n_bytes,
     new_record,
     new_storage,
-    release,
     retain,
     scalar,
     status_of_bytes,
@@ -266,20 +265,17 @@ def invoke_shape_func(state: int, pc: int, regs: int, func: int, args: int, n_ar
             return INTERNAL
         store_i64(s.argv + 8 * i, source)
     outs = s.argv + 8 * n_args
-    fill_bytes(outs, 0, 8 * n_dsts)
     start = clock_ns() if s.tracing != TRACE_OFF else 0
     program = s.shape_programs + 8 * SHAPE_PROGRAM_WORDS * func
     status = evaluate(state, load_i64(program), load_i64(program + 8), s.argv, outs)
     s.shape_func_calls += 1
     if s.tracing != TRACE_OFF:
         record_shape_func(state, pc, func, start, s.argv, n_args)
+    if status != OK:  # registers stay unchanged: an argument may be in one of them, and its value is in the error's text
+        return status
     for i in range(n_dsts):
-        made = load_i64(outs + 8 * i)
-        if status == OK:
-            set_register(state, regs + 8 * load_i64(dsts + 8 * i), made)
-        elif made != 0:  # registers stay unchanged: an argument may be in one of them, and its value is in the error's text
-            release(state, made)
-    return status
+        set_register(state, regs + 8 * load_i64(dsts + 8 * i), load_i64(outs + 8 * i))
+    return OK
 
 
 @handles(isa.LoadConsti)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from ...ops.core.tensor_types import DTYPES, ITEMSIZE
 from ...ops.native.jit.c_functions import call_6
 from ...ops.native.jit.inlining import keep_out_of_line
-from ...ops.native.memory import alloc, copy_bytes, fill_bytes, free, load_i64, native, store_i64, tensor
+from ...ops.native.memory import alloc, copy_bytes, fill_bytes, float_bits, free, load_i64, native, store_i64, tensor
 from ...ops.native.object_layout import (
     ADT,
     OBJECT_BYTES,
@@ -63,11 +63,14 @@ _FIELDS = ADT.fields["inline"][1]
 #: The binary logarithm of the size of each dtype's elements, 2 bits each: a shift is cheaper than a table.
 _ITEM_SHIFTS = sum((ITEMSIZE[name].bit_length() - 1) << 2 * k for k, name in enumerate(DTYPES))
 assert all(ITEMSIZE[name] in (1, 2, 4, 8) for name in DTYPES)
+#: A float64 shifted to the right by ``_CLASS_BITS`` has its exponent and the digits that are the number of the class within its
+#: power of two.  ``_FIRST_LARGE``: that word for ``1 << FIRST_POWER``; 1023 is the bias of the exponent.
+_CLASS_BITS = 52 - (CLASSES_PER_POWER.bit_length() - 1)
+_FIRST_LARGE = (1023 + FIRST_POWER) * CLASSES_PER_POWER
+assert CLASSES_PER_POWER.bit_count() == 1 and 64 * SMALL_CLASSES == 1 << FIRST_POWER
 _MAX_BYTES = 1 << 46
 #: The limit for a tensor without elements, with its empty axes counted as 1: loops over it then take seconds at most.
 _MAX_EMPTY = 1 << 36
-#: Sizes up to this have a product of 63 bits at most.
-_HALF = 1 << 31
 #: In ``writer`` of a storage: the launch that should have written it was dropped, because work before it failed.
 LOST = -1
 #: In ``size_class`` of a storage: a caller's array, donated for one run (see ``api.donation``).
@@ -185,12 +188,8 @@ def new_record(state: int, tag: int, number: int, n_fields: int) -> int:
 def size_class(nbytes: int) -> int:
     """The size class of ``nbytes``."""
     if nbytes <= 64 * SMALL_CLASSES:
-        return max(0, (nbytes + 63) // 64 - 1)
-    power = FIRST_POWER
-    while (2 << power) < nbytes:
-        power += 1
-    step = (1 << power) // CLASSES_PER_POWER
-    return SMALL_CLASSES + CLASSES_PER_POWER * (power - FIRST_POWER) + (nbytes - (1 << power) + step - 1) // step - 1
+        return max(nbytes - 1, 0) >> 6
+    return SMALL_CLASSES + (float_bits((nbytes - 1) * 1.0) >> _CLASS_BITS) - _FIRST_LARGE
 
 
 @native
@@ -286,7 +285,7 @@ def free_storage(state: int, at: int) -> None:
     """Return a storage to the pool; a donated one to its array."""
     s = state_at(state)
     o = storage_at(at)
-    if o.device != CPU or s.poison != 0:
+    if (o.device != CPU or s.poison != 0) and (o.device != CUDA or o.users != 0):
         end_use(state, at)
     if o.size_class == DONATED:
         free_object(state, at, LARGE)
@@ -376,18 +375,14 @@ def checked_bytes(shape: int, ndim: int, dtype: int) -> int:
 
     The other sizes of a tensor without elements count, too: loops iterate over them.
     """
-    size = total = itemsize(dtype)
+    total = itemsize(dtype)
+    size, signs = total * 1.0, 0  # in float64, which has no overflow and rounds no number up to a limit to another
     for i in range(ndim):
         d = load_i64(shape + 8 * i)
-        if d < 0:
-            return -1
-        factor = max(d, 1)
-        # in float64 only where an integer might wrap
-        if (size > _HALF or factor > _HALF) and size * 1.0 * factor > _MAX_BYTES:
-            return -1
-        size *= factor
+        signs |= d
+        size *= max(d, 1) * 1.0
         total *= d
-    return -1 if size > (_MAX_BYTES if total != 0 else _MAX_EMPTY) else total
+    return -1 if signs < 0 or size > (_MAX_BYTES if total != 0 else _MAX_EMPTY) * 1.0 else total
 
 
 @native

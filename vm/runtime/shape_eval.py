@@ -21,10 +21,11 @@ from ...ops.native.memory import (
     store_i64,
     tensor,
 )
+from ...ops.native.object_layout import TENSOR
 from ...ops.native.status import INTERNAL, NOT_ON_HOST, OK, OUT_OF_MEMORY, SHAPE_CHECK, SIZE_OVERFLOW
 from ...shape_funcs.symbolic.dim import NARROW, WIDE
 from ...shape_funcs.symbolic.program import OPCODES
-from .heap import n_elements, vector
+from .heap import n_elements, release, vector
 from .state_layout import state_at
 
 array_float16, array_bfloat16 = ARRAYS["array_float16"], ARRAYS["array_bfloat16"]
@@ -40,6 +41,8 @@ _CONST, _ADD, _MUL, _FLOORDIV, _MOD, _MIN, _MAX, _EQ, _LT, _WHERE, _ARANGE, _SCA
         "division",
     )
 )
+assert TENSOR.fields is not None
+_SHAPE = TENSOR.fields["shape"][1]
 _HALF = 1 << 31
 _LARGEST = (1 << 63) - 1
 
@@ -149,7 +152,7 @@ def load_slots(program: int, argv: int, slots: int) -> int:
         if load_i64(at + 8) == 0:
             if index >= tensor(t).ndim:
                 return INTERNAL
-            value = tensor(t).shape[index]
+            value = load_i64(t + _SHAPE + 8 * index)
         else:
             if tensor(t).device != 0:
                 return NOT_ON_HOST
@@ -162,6 +165,21 @@ def load_slots(program: int, argv: int, slots: int) -> int:
     if changes != 0:
         store_i64(slots - 8, 0)
     return OK
+
+
+@native
+def sizes_differ(program: int, argv: int, slots: int) -> bool:
+    """Whether a size that the program reads differs from its slot.
+
+    The program reads only sizes, of axes that the tensors have.
+    """
+    at = program + 32
+    changes = 0
+    for i in range(load_i64(program)):
+        t = load_i64(argv + 8 * load_i64(at))
+        changes |= load_i64(t + _SHAPE + 8 * load_i64(at + 16)) ^ load_i64(slots + 8 * i)
+        at += 24
+    return changes != 0
 
 
 @native
@@ -260,7 +278,7 @@ def fill_slots(state: int, program: int, slots: int, argv: int) -> int:
 def evaluate(state: int, program: int, slots: int, argv: int, outs: int) -> int:
     """Run the program on the tensors at ``argv``; its vectors, owned by the caller, go to ``outs``.  A status.
 
-    The number of a failed check goes to the state's ``detail``.
+    If it is not OK, there are no vectors.  The number of a failed check goes to the state's ``detail``.
     """
     status = fill_slots(state, program, slots, argv) + 0
     if status != OK:
@@ -272,11 +290,20 @@ def evaluate(state: int, program: int, slots: int, argv: int, outs: int) -> int:
         v = vector(state, ndim)
         store_i64(outs + 8 * k, v)
         if v == 0:
-            return OUT_OF_MEMORY
+            return without_vectors(state, outs, k, OUT_OF_MEMORY)
         for i in range(ndim):
             size = load_i64(slots + 8 * load_i64(at + 8 + 8 * i))
             if size < 0:
-                return SIZE_OVERFLOW
+                return without_vectors(state, outs, k + 1, SIZE_OVERFLOW)
             tensor(v).payload[i] = size
         at += 8 + 8 * ndim
     return OK
+
+
+@native
+def without_vectors(state: int, outs: int, n: int, status: int) -> int:
+    """Release the first ``n`` vectors at ``outs``; the status."""
+    keep_out_of_line()
+    for k in range(n):
+        release(state, load_i64(outs + 8 * k))
+    return status

@@ -39,10 +39,11 @@ from relayvm.shape_funcs.symbolic.program import SIZE, Load, assemble
 from relayvm.vm.devices.cuda import launch_table
 from relayvm.vm.devices.cuda.cublas_lt import ProductLibrary
 from relayvm.vm.devices.cuda.cudnn.library import ConvolutionLibrary
-from relayvm.vm.devices.cuda.cudnn.table import close_convolutions, launch_convolution
+from relayvm.vm.devices.cuda.cudnn.table import close_convolutions, has_plan
 from relayvm.vm.devices.cuda.driver import addresses
 from relayvm.vm.devices.cuda.gpu_layout import GPU, OUT_WORDS
-from relayvm.vm.devices.cuda.matrix_products import NO_ALGORITHM, clear_products, launch_product
+from relayvm.vm.devices.cuda.graphs import issue_entry
+from relayvm.vm.devices.cuda.matrix_products import clear_products, has_algorithm
 
 from ...emulator import emulator, proof
 from ...emulator.session import Session, call, word
@@ -243,11 +244,12 @@ class _Steps:
         block["driver"] = driver.ctypes.data
         entry = launch_table.convolution_entry(step, library.convolution(step))
         words = np.array([self.argument(a) for a in entry], np.int64)
-        status = launch_convolution(block.ctypes.data, words.ctypes.data)
-        assert status in (OK, NO_ALGORITHM), (int(block["error"][0]), emulator.text())
+        found = has_plan(block.ctypes.data, words.ctypes.data)
+        status = issue_entry(block.ctypes.data, words.ctypes.data) if found else OK
+        assert status == OK, (int(block["error"][0]), emulator.text())
         close_convolutions(block.ctypes.data)
         free(int(block["queue"][0]))
-        return status == OK
+        return found
 
     def product(self, step: MatrixProduct) -> bool:
         """Launch a product by the machine's own functions, interpreted; whether the library has an algorithm."""
@@ -257,11 +259,12 @@ class _Steps:
         alpha, beta = self.argument(step.alpha), self.argument(step.beta)
         entry = launch_table.product_entry(step, library.product(step, alpha, beta))
         words = np.array([self.argument(a) for a in entry], np.int64)
-        status = launch_product(block.ctypes.data, words.ctypes.data)
-        assert status in (OK, NO_ALGORITHM), (int(block["error"][0]), emulator.text())
+        found = has_algorithm(block.ctypes.data, words.ctypes.data)
+        status = issue_entry(block.ctypes.data, words.ctypes.data) if found else OK
+        assert status == OK, (int(block["error"][0]), emulator.text())
         clear_products(block.ctypes.data)
         free(int(block["queue"][0]))
-        return status == OK
+        return found
 
     def library(self, step: LibraryCall) -> None:
         function = getattr(emulator.library(), step.function)

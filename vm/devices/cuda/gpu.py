@@ -193,6 +193,7 @@ def close(state: int, gpu: int) -> int:
     if c.queue != 0:
         free(c.queue)
     c.queue = 0
+    c.n_queued = c.expected = 0
     close_ring(gpu)
     destroy_events(gpu)
     return OK

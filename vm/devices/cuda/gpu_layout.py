@@ -31,7 +31,6 @@ GPU = np.dtype(
         ("out", _WORD),  # results of driver calls; page-locked memory is not needed
         ("slots", _WORD),  # of the program of the current launch
         ("first_item", _WORD),  # of the turn of the current launch (see ``cuda_program.Turns``)
-        ("next_step", _WORD),  # of the current launch; 0: none
         ("workspaces", _WORD),  # addresses of the storages of one launch's workspaces
         ("error", _WORD),  # the first error that the driver reported; all later calls fail with it
         ("good_serial", _WORD),  # launches before this one have completed
@@ -49,7 +48,10 @@ GPU = np.dtype(
         ("queue_words", _WORD),
         ("queue_used", _WORD),
         ("n_queued", _WORD),
-        ("queued_ns", _WORD),  # time of the first of them
+        # while they equal the first entries of a captured region: the entry that is to come, and the end of the region; 0: the
+        # entries are in the queue
+        ("expected", _WORD),
+        ("expected_end", _WORD),
         ("is_issued", _WORD),  # whether the entries were launched at once, and are kept only to be recognised
         # graphs
         ("graphs", _WORD),  # GRAPHS_OFF, GRAPHS_ON or GRAPHS_AUTO

@@ -1,21 +1,24 @@
 """Launches of a GPU, as machine code: one by one, or a region of launches as a CUDA graph.
 
-A launch is encoded as a queue *entry*: function, grid and every argument word, addresses included.  With graphs off it goes to
-the driver at once.  With graphs on, entries are held back until the region ends (the host reads, copies, or returns to Python)
-and are then compared with earlier regions.  In mode ``auto``, entries are held back only if a region that is captured, or is to
-be decided, begins with the same entry; else they are launched at once, and their words are kept to recognise the region.  A
-region with the same words as an earlier one is captured, and later replayed by one call.  Equal words mean equal functions,
-shapes and memory, so a replay has the effect of the launches.  A graph needs no memory of its own: it is replayed only if its
-addresses are those just allocated.
+With graphs off an entry goes to the driver at once.  With graphs on, entries are held back until the region ends (the host reads,
+copies, or returns to Python) and are then compared with earlier regions.  In mode ``auto``, entries are held back only if a
+region that is captured, or is to be decided, begins with the same entry; else they are launched at once, and their words are kept
+to recognise the region.  A region with the same words as an earlier one is captured, and later replayed by one call.  Equal words
+mean equal functions, shapes and memory, so a replay has the effect of the launches.  A graph needs no memory of its own: it is
+replayed only if its addresses are those just allocated.
+
+If the region that followed the region before the last time is captured, entries are compared with it as they come: nothing is
+copied while they are equal.
 """
 
 from __future__ import annotations
 
-from ....ops.native.memory import alloc, clock_ns, copy_bytes, free, load_i64, native, store_i64
+from ....ops.native.jit.c_functions import by_name
+from ....ops.native.jit.inlining import keep_out_of_line
+from ....ops.native.memory import alloc, clock_ns, copy_bytes, free, load_i64, native
 from ....ops.native.status import OK, OUT_OF_MEMORY
 from ...runtime.growable import grow
 from ...runtime.state_layout import state_at
-from .cudnn.calls import call_convolution
 from .driver_calls import (
     CAPTURE_BEGIN,
     CAPTURE_END,
@@ -25,50 +28,37 @@ from .driver_calls import (
     GRAPH_EXEC_DESTROY,
     GRAPH_LAUNCH,
     GRAPH_MAKE,
-    LAUNCH_KERNEL,
     checked,
     drive_1,
     drive_2,
     drive_3,
-    drive_11,
 )
+from .entries import launch_entries, launch_entry
 from .events import acquire_timed_event, begin_timing, elapsed_ns, release_timed_event
 from .gpu_layout import (
     CAPTURED,
-    CONVOLUTION_ENTRY,
-    ENTRY_ARGS,
-    ENTRY_BLOCK,
-    ENTRY_FUNCTION,
-    ENTRY_GRID,
-    ENTRY_KIND,
-    ENTRY_N_ARGS,
-    ENTRY_SHARED,
     ENTRY_WORDS,
     GRAPH,
     GRAPHS_AUTO,
     GRAPHS_OFF,
-    LIBRARY_ENTRY,
     MAX_LAUNCH_WORDS,
     MAX_QUEUED,
     MAX_TRIALS,
     MET,
     NEVER,
-    PRODUCT_ENTRY,
     TRIAL,
     gpu_at,
     graph_at,
 )
-from .library_calls import call_library, call_product
 
 _ROW = GRAPH.itemsize
-#: CU_LAUNCH_PARAM_BUFFER_POINTER and CU_LAUNCH_PARAM_BUFFER_SIZE: arguments of cuLaunchKernel as a block of words.
-_BUFFER, _SIZE = 1, 2
 #: CU_STREAM_CAPTURE_MODE_THREAD_LOCAL: calls of other threads do not interfere with a capture.
 _THREAD_LOCAL = 1
 #: Upper bound of the time from a launch to the end of a small kernel on an idle GPU.
 _LATENCY_NS = 20_000
 _ODD = 0x9E3779B97F4A7C15 - (1 << 64)
 _LOW = 0xFFFFFFFF
+compare_bytes = by_name("memcmp", 3)
 
 
 # ---- entries ------------------------------------------------------------------------------------------------------------
@@ -89,50 +79,21 @@ def reserve_entry(gpu: int, words: int) -> int:
 
 
 @native
-def launch_entry(gpu: int, at: int) -> int:
-    """Launch one entry; a status."""
-    c = gpu_at(gpu)
-    n = load_i64(at + 8 * ENTRY_N_ARGS)
-    args = at + 8 * ENTRY_ARGS
-    function = load_i64(at + 8 * ENTRY_FUNCTION)
-    kind = load_i64(at + 8 * ENTRY_KIND)
-    if kind == PRODUCT_ENTRY:
-        return call_product(gpu, function, args)
-    if kind == CONVOLUTION_ENTRY:
-        return call_convolution(gpu, function, args)
-    if kind == LIBRARY_ENTRY:
-        return call_library(gpu, function, args, n)
-    extra = c.out + 8
-    store_i64(c.out, 8 * n)
-    store_i64(extra, _BUFFER)
-    store_i64(extra + 8, args)
-    store_i64(extra + 16, _SIZE)
-    store_i64(extra + 24, c.out)
-    store_i64(extra + 32, 0)
-    g, b = at + 8 * ENTRY_GRID, at + 8 * ENTRY_BLOCK
-    gx, gy, gz = load_i64(g), load_i64(g + 8), load_i64(g + 16)
-    bx, by, bz = load_i64(b), load_i64(b + 8), load_i64(b + 16)
-    shared = load_i64(at + 8 * ENTRY_SHARED)
-    return checked(gpu, drive_11(gpu, LAUNCH_KERNEL, function, gx, gy, gz, bx, by, bz, shared, c.compute, 0, extra))
-
-
-@native
-def launch_entries(gpu: int, at: int, end: int) -> int:
-    """Launch the entries from ``at`` to ``end``; a status."""
-    while at < end:
-        status = launch_entry(gpu, at) + 0
-        if status != 0:
-            return status
-        at += 8 * load_i64(at + 8 * ENTRY_WORDS)
-    return OK
-
-
-@native
 def issue_entry(gpu: int, entry: int) -> int:
-    """Launch an entry, or append a copy to the queue; a status."""
-    if gpu_at(gpu).graphs == GRAPHS_OFF:
+    """Launch an entry, or hold it back; a status."""
+    c = gpu_at(gpu)
+    if c.graphs == GRAPHS_OFF:
         return launch_entry(gpu, entry)
     words = load_i64(entry + 8 * ENTRY_WORDS)
+    if c.n_queued == 0:
+        begin_following(gpu)
+    expected: int = c.expected
+    if expected != 0:
+        if expected + 8 * words <= c.expected_end and are_equal(expected, entry, words):
+            c.expected = expected + 8 * words
+            c.n_queued += 1
+            return flush(gpu) if c.n_queued >= MAX_QUEUED else OK
+        stop_following(gpu)
     at = reserve_entry(gpu, words)
     if at == 0:
         return OUT_OF_MEMORY
@@ -146,12 +107,53 @@ def commit_entry(gpu: int, words: int) -> int:
     c = gpu_at(gpu)
     at = c.queue + 8 * c.queue_used
     if c.n_queued == 0:
-        c.queued_ns = clock_ns()
         c.is_issued = 1 if c.graphs == GRAPHS_AUTO and not is_awaited(gpu, hash_words(at, words)) else 0
     c.queue_used += words
     c.n_queued += 1
     status = launch_entry(gpu, at) + 0 if c.is_issued != 0 else OK
     return flush(gpu) if status == OK and c.n_queued >= MAX_QUEUED else status
+
+
+# ---- following a captured region --------------------------------------------------------------------------------------------
+
+
+@native
+def begin_following(gpu: int) -> None:
+    """Expect the entries of the region that followed the region before the last time, if it is captured."""
+    c = gpu_at(gpu)
+    row = graph_at(c.last_region).next if c.last_region != 0 else 0
+    if row != 0 and graph_at(row).state == CAPTURED and reserve_entry(gpu, graph_at(row).words) != 0:
+        c.expected = graph_at(row).entries
+        c.expected_end = c.expected + 8 * graph_at(row).words
+
+
+@native
+def stop_following(gpu: int) -> None:
+    """Put the entries that were as expected into the queue, which has room for them."""
+    keep_out_of_line()
+    c = gpu_at(gpu)
+    entries: int = graph_at(graph_at(c.last_region).next).entries
+    copy_bytes(c.queue, entries, c.expected - entries)
+    c.queue_used = (c.expected - entries) // 8
+    c.expected = 0
+
+
+@native
+def replay(gpu: int, row: int) -> int:
+    """Launch the graph of a region whose entries are held back; a status."""
+    state_at(gpu_at(gpu).state).replays += 1
+    return checked(gpu, drive_2(gpu, GRAPH_LAUNCH, graph_at(row).exec, gpu_at(gpu).compute))
+
+
+@native
+def meet(gpu: int, row: int) -> None:
+    """Note the use of a region, after the region before."""
+    c = gpu_at(gpu)
+    c.graph_clock += 1
+    graph_at(row).met = c.graph_clock
+    if c.last_region != 0:
+        graph_at(c.last_region).next = row
+    c.last_region = row
 
 
 # ---- regions --------------------------------------------------------------------------------------------------------------
@@ -197,52 +199,41 @@ def hash_words(at: int, words: int) -> int:
 @native
 def are_equal(a: int, b: int, words: int) -> bool:
     """Whether the words at two addresses are equal."""
-    i = 0
-    while i + 4 <= words:
-        difference = (load_i64(a + 8 * i) ^ load_i64(b + 8 * i)) | (load_i64(a + 8 * i + 8) ^ load_i64(b + 8 * i + 8))
-        difference |= load_i64(a + 8 * i + 16) ^ load_i64(b + 8 * i + 16)
-        if difference | (load_i64(a + 8 * i + 24) ^ load_i64(b + 8 * i + 24)) != 0:
-            return False
-        i += 4
-    while i < words and load_i64(a + 8 * i) == load_i64(b + 8 * i):
-        i += 1
-    return i == words
+    return compare_bytes(a, b, 8 * words) & _LOW == 0
 
 
 @native
 def flush(gpu: int) -> int:
     """End the region: replay it, capture it, or launch its entries; a status."""
     c = gpu_at(gpu)
-    words, n = c.queue_used, c.n_queued
-    if words == 0:
+    n = c.n_queued
+    if n == 0:
         return OK
-    c.queue_used = 0
     c.n_queued = 0
+    if c.expected != 0:
+        if c.expected == c.expected_end:
+            c.expected = 0
+            row = graph_at(c.last_region).next
+            meet(gpu, row)
+            return replay(gpu, row)
+        stop_following(gpu)
+    words = c.queue_used
+    c.queue_used = 0
     end = c.queue + 8 * words
     is_issued = c.is_issued
     c.is_issued = 0
     if n < 2:
         return OK if is_issued != 0 else launch_entries(gpu, c.queue, end)
-    row = known_region(gpu, words)
-    is_known = row != 0
-    if not is_known:
-        row = find_region(gpu, hash_words(c.queue, words), words)
+    row = find_region(gpu, hash_words(c.queue, words), words)
     g = graph_at(row)
-    c.graph_clock += 1
-    g.met = c.graph_clock
-    if c.last_region != 0:
-        graph_at(c.last_region).next = row
-    c.last_region = row
+    meet(gpu, row)
     if c.graphs == GRAPHS_AUTO and (g.state == MET or g.state == TRIAL):
         return try_region(gpu, row, words, is_issued)
     if is_issued != 0:
         return OK
-    if g.state == CAPTURED:
-        if is_known or are_equal(g.entries, c.queue, words):
-            state_at(c.state).replays += 1
-            return checked(gpu, drive_2(gpu, GRAPH_LAUNCH, g.exec, c.compute))
-        return launch_entries(gpu, c.queue, end)  # another region with the same hash
-    if g.state == NEVER:
+    if g.state == CAPTURED and are_equal(g.entries, c.queue, words):
+        return replay(gpu, row)
+    if g.state == NEVER or g.state == CAPTURED:  # captured: another region with the same hash
         return launch_entries(gpu, c.queue, end)
     if g.words == 0:
         g.words = words
@@ -269,19 +260,6 @@ def try_region(gpu: int, row: int, words: int, is_issued: int) -> int:
     elif is_issued == 0 and is_faster(gpu, row):
         return capture(gpu, row, words)
     return OK if is_issued != 0 else launch_entries(gpu, c.queue, end)
-
-
-@native
-def known_region(gpu: int, words: int) -> int:
-    """The row of the captured region with the queue's words that followed the region before the last time, without a hash; 0: it
-    is another region."""
-    c = gpu_at(gpu)
-    row = graph_at(c.last_region).next if c.last_region != 0 else 0
-    if row != 0:
-        g = graph_at(row)
-        if g.state == CAPTURED and g.words == words and are_equal(g.entries, c.queue, words):
-            return row
-    return 0
 
 
 @native
@@ -338,7 +316,7 @@ def free_region(gpu: int, row: int) -> None:
 
 @native
 def forget_regions(gpu: int) -> None:
-    """Forget all regions, and free their graphs."""
+    """Forget all regions, and free their graphs.  No entry is held back."""
     c = gpu_at(gpu)
     for i in range(c.n_graphs):
         free_region(gpu, c.graph_rows + _ROW * i)

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from ....ops.native.jit.inlining import keep_out_of_line
 from ....ops.native.memory import clock_ns, load_i64, native, store_i64, tensor
 from ....ops.native.objects import storage_at
 from ....ops.native.status import DEVICE_ERROR, OK, OUT_OF_MEMORY
 from ...runtime.event_trace import begin_kernel
-from ...runtime.heap import new_storage, release
-from ...runtime.shape_eval import load_slots, run_rows
+from ...runtime.heap import free_storage, new_storage
+from ...runtime.shape_eval import load_slots, run_rows, sizes_differ
 from ...runtime.state_layout import CUDA, PACKED_WORDS, TRACE_OFF, state_at
 from .cudnn.layout import CONVOLUTION_ROW_AT
-from .cudnn.table import launch_convolution
+from .cudnn.table import has_plan
 from .events import begin_timing, drop_timing, end_timing
 from .gpu_layout import (
     CONVOLUTION_ENTRY,
@@ -42,7 +43,7 @@ from .gpu_layout import (
     gpu_at,
 )
 from .graphs import issue_entry
-from .matrix_products import NO_ALGORITHM, launch_product
+from .matrix_products import has_algorithm
 
 #: Word in a row of the trace: the end of the enqueueing by the host.
 _ASKED_END = 8
@@ -52,54 +53,54 @@ _ASKED_END = 8
 
 
 @native
-def allocate_workspaces(gpu: int, step: int, plan: int) -> bool:
-    """Allocate the workspaces of a step that the steps of this launch before it have not used; False if there is no memory.
+def workspace(gpu: int, plan: int, number: int) -> int:
+    """The storage of a workspace, allocated at its first use in this launch; 0: it has no bytes; negative: there is no memory.
 
-    Steps that are replaced allocate nothing.  A workspace of no bytes is 0.
+    Steps that are replaced allocate nothing.
     """
     c = gpu_at(gpu)
-    at = step + 8 * (STEP_PATCHES + 2 * (load_i64(step + 8 * STEP_N_SIZES) + load_i64(step + 8 * STEP_N_DATA)))
-    for i in range(load_i64(step + 8 * STEP_N_SCRATCH)):
-        number = load_i64(at + 16 * i + 8)
-        nbytes = load_i64(c.slots + 8 * load_i64(plan + 8 * (PLAN_BODY + number)))
-        if nbytes > 0 and load_i64(c.workspaces + 8 * number) == 0:
-            storage = new_storage(c.state, nbytes, CUDA)
-            if storage == 0:
-                return False
-            store_i64(c.workspaces + 8 * number, storage)
-    return True
+    storage = load_i64(c.workspaces + 8 * number)
+    nbytes = load_i64(c.slots + 8 * load_i64(plan + 8 * (PLAN_BODY + number)))
+    if storage != 0 or nbytes <= 0:
+        return storage
+    storage = new_storage(c.state, nbytes, CUDA)
+    store_i64(c.workspaces + 8 * number, storage)
+    return storage if storage != 0 else -1
 
 
 @native
 def release_workspaces(state: int, gpu: int, n: int) -> None:
-    """Release workspaces: the next users of their memory come later on the stream."""
+    """Free the workspaces, which have no other owner: the next users of their memory come later on the stream."""
     for i in range(n):
         storage = load_i64(gpu_at(gpu).workspaces + 8 * i)
         if storage != 0:
-            release(state, storage)
+            free_storage(state, storage)
             store_i64(gpu_at(gpu).workspaces + 8 * i, 0)
 
 
 @native
-def store_addresses(gpu: int, step: int, argv: int, pc: int) -> int:
-    """Store the words of a step's entry that each launch decides; the address of the entry."""
-    entry = step + 8 * load_i64(step + 8 * STEP_ENTRY)
+def store_addresses(gpu: int, step: int, entry: int, plan: int, argv: int, pc: int) -> bool:
+    """Store the words of a step's entry that each launch decides; False if there is no memory for a workspace."""
+    c = gpu_at(gpu)
     at = step + 8 * (STEP_PATCHES + 2 * load_i64(step + 8 * STEP_N_SIZES))
     for _ in range(load_i64(step + 8 * STEP_N_DATA)):
         store_i64(entry + 8 * load_i64(at), tensor(load_i64(argv + 8 * load_i64(at + 8))).data)
         at += 16
     for _ in range(load_i64(step + 8 * STEP_N_SCRATCH)):
-        storage = load_i64(gpu_at(gpu).workspaces + 8 * load_i64(at + 8))
+        storage = workspace(gpu, plan, load_i64(at + 8))
+        if storage < 0:
+            return False
         store_i64(entry + 8 * load_i64(at), tensor(storage).data if storage != 0 else 0)
         at += 16
     for _ in range(load_i64(step + 8 * STEP_N_SITES)):
         store_i64(entry + 8 * load_i64(at), pc)
         at += 16
-    for _ in range(load_i64(step + 8 * STEP_N_ITEMS)):
-        word, nbytes = entry + 8 * load_i64(at), load_i64(gpu_at(gpu).slots + 8 * load_i64(at + 8))
-        store_i64(word, load_i64(word) + gpu_at(gpu).first_item * nbytes)
-        at += 16
-    return entry
+    if c.first_item != 0:
+        for _ in range(load_i64(step + 8 * STEP_N_ITEMS)):
+            word, nbytes = entry + 8 * load_i64(at), load_i64(c.slots + 8 * load_i64(at + 8))
+            store_i64(word, load_i64(word) + c.first_item * nbytes)
+            at += 16
+    return True
 
 
 # ---- steps -----------------------------------------------------------------------------------------------------------------
@@ -109,56 +110,53 @@ def store_addresses(gpu: int, step: int, argv: int, pc: int) -> int:
 def launch_steps(gpu: int, plan: int, argv: int, pc: int) -> int:
     """Launch the steps of a packed function that have work; a status."""
     c = gpu_at(gpu)
-    step = load_i64(plan + 8 * PLAN_FIRST)
+    c.first_item = 0
+    step, turns = load_i64(plan + 8 * PLAN_FIRST), 0  # ``turns``: their step while they are taken
     while step != 0:
         entry = step + 8 * load_i64(step + 8 * STEP_ENTRY)
         if load_i64(entry + 8 * ENTRY_KIND) == TURNS_ENTRY:
-            status = launch_turns(gpu, step, entry, plan, argv, pc) + 0
-            step = load_i64(step + 8 * STEP_AFTER)
-        else:
-            status = launch_step(gpu, step, plan, argv, pc) + 0
-            step = c.next_step
-        if status != 0:
-            return status
+            after = load_i64(step + 8 * STEP_AFTER)
+            turns, step = step, load_i64(step + 8 * STEP_NEXT)
+            if step == after:  # no step of theirs has work
+                turns = 0
+            continue
+        step = launch_step(gpu, step, entry, plan, argv, pc)
+        if step < 0:
+            return -step
+        if turns != 0 and step == load_i64(turns + 8 * STEP_AFTER):
+            if take_turn(gpu, turns):
+                step = load_i64(turns + 8 * STEP_NEXT)
+            else:
+                turns = 0
     return OK
 
 
 @native
-def launch_turns(gpu: int, turns: int, entry: int, plan: int, argv: int, pc: int) -> int:
-    """Launch the steps that turns repeat; a status."""
+def take_turn(gpu: int, turns: int) -> bool:
+    """Begin the next turn; False after the last."""
     c = gpu_at(gpu)
-    total, per, done = load_i64(entry + 8 * TURNS_ITEMS), load_i64(entry + 8 * TURNS_PER), 0
-    while done < total:
-        c.first_item = min(done, total - per)
-        step = load_i64(turns + 8 * STEP_NEXT)
-        while step != load_i64(turns + 8 * STEP_AFTER):
-            status = launch_step(gpu, step, plan, argv, pc) + 0
-            if status != 0:
-                return status
-            step = c.next_step
-        done += per
-    return OK
+    entry = turns + 8 * load_i64(turns + 8 * STEP_ENTRY)
+    total, per = load_i64(entry + 8 * TURNS_ITEMS), load_i64(entry + 8 * TURNS_PER)
+    done = c.first_item + per
+    if done >= total:
+        c.first_item = 0
+        return False
+    c.first_item = min(done, total - per)
+    return True
 
 
 @native
-def launch_step(gpu: int, step: int, plan: int, argv: int, pc: int) -> int:
-    """Launch one step, and store the step that follows; a status."""
-    c = gpu_at(gpu)
-    c.next_step = load_i64(step + 8 * STEP_NEXT)
-    if load_i64(step + 8 * STEP_N_SCRATCH) != 0 and not allocate_workspaces(gpu, step, plan):
-        return OUT_OF_MEMORY
-    entry = store_addresses(gpu, step, argv, pc)
-    kind = load_i64(entry + 8 * ENTRY_KIND)
-    if kind == PRODUCT_ENTRY:
-        status = launch_product(gpu, entry) + 0
-    elif kind == CONVOLUTION_ENTRY:
-        status = launch_convolution(gpu, entry) + 0
-    else:
-        return issue_entry(gpu, entry)
-    if status == NO_ALGORITHM:
-        return OK
-    c.next_step = load_i64(step + 8 * STEP_AFTER)
-    return status
+def launch_step(gpu: int, step: int, entry: int, plan: int, argv: int, pc: int) -> int:
+    """Launch one step; the step that follows (0: none), or a negated status."""
+    if not store_addresses(gpu, step, entry, plan, argv, pc):
+        return -OUT_OF_MEMORY
+    kind, following = load_i64(entry + 8 * ENTRY_KIND), STEP_NEXT
+    if kind == PRODUCT_ENTRY or kind == CONVOLUTION_ENTRY:
+        if not (has_algorithm(gpu, entry) if kind == PRODUCT_ENTRY else has_plan(gpu, entry)):
+            return load_i64(step + 8 * STEP_NEXT)
+        following = STEP_AFTER
+    status = issue_entry(gpu, entry) + 0
+    return -status if status != 0 else load_i64(step + 8 * following)
 
 
 @native
@@ -228,13 +226,19 @@ def evaluate_sizes(gpu: int, plan: int, argv: int) -> int:
     """Set the slots and steps of the launch, unless they are set for the sizes of these tensors; a status."""
     program, slots = load_i64(plan + 8 * PLAN_PROGRAM), load_i64(plan + 8 * PLAN_SLOTS)
     gpu_at(gpu).slots = slots
-    status = load_slots(program, argv, slots) + 0
-    if status != OK:
-        store_i64(slots - 8, 0)
-        return status
-    if load_i64(slots - 8) != 0:
+    if load_i64(slots - 8) != 0 and not sizes_differ(program, argv, slots):
         return OK
-    status = run_rows(program, slots) + 0
+    return evaluate_new_sizes(plan, program, argv, slots)
+
+
+@native
+def evaluate_new_sizes(plan: int, program: int, argv: int, slots: int) -> int:
+    """Set the slots and steps of the launch; a status."""
+    keep_out_of_line()
+    status = load_slots(program, argv, slots) + 0
+    store_i64(slots - 8, 0)
+    if status == OK:
+        status = run_rows(program, slots) + 0
     if status == OK:
         prepare_steps(plan)
         store_i64(slots - 8, 1)

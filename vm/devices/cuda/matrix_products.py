@@ -40,12 +40,10 @@ from .gpu_layout import (
     product_row_at,
     products_at,
 )
-from .graphs import flush, issue_entry
+from .graphs import flush
 from .library_calls import BIAS_POINTER
 from .size_table import row_of, store_key
 
-#: The answer of ``launch_product`` if the library has no algorithm; no status.
-NO_ALGORITHM = -1
 _ROW = PRODUCT_ROW.itemsize
 assert PRODUCT_ROW.fields is not None
 _ALGORITHM = PRODUCT_ROW.fields["algorithm"][1]
@@ -59,15 +57,15 @@ _LOW = 0xFFFFFFFF
 
 
 @native
-def launch_product(gpu: int, entry: int) -> int:
-    """Launch a product by its entry, with addresses and sizes; a status, or NO_ALGORITHM."""
+def has_algorithm(gpu: int, entry: int) -> bool:
+    """Whether the library has an algorithm for a product with these addresses and sizes, which is then in its entry."""
     alignment = alignment_of(entry)
     row = load_i64(entry + 8 * PRODUCT_ROW_AT)
     is_kept = row != 0 and load_i64(entry + 8 * PRODUCT_ALIGNMENT) == alignment
     if not is_kept or product_row_at(row).serial != load_i64(entry + 8 * ENTRY_GRID):
         row = find_row(gpu, entry, alignment)
         store_row(gpu, entry, alignment, row)
-    return issue_entry(gpu, entry) if product_row_at(row).is_usable != 0 else NO_ALGORITHM
+    return product_row_at(row).is_usable != 0
 
 
 @native

@@ -10,8 +10,7 @@ from .....ops.native.memory import load_i64, native, store_i64
 from ..device import FORKED
 from ..driver_calls import STREAM_WAIT, drive_1
 from ..gpu_layout import ENTRY_FUNCTION, ENTRY_GRID, gpu_at
-from ..graphs import flush, forget_regions, issue_entry
-from ..matrix_products import NO_ALGORITHM
+from ..graphs import flush, forget_regions
 from ..size_table import row_of, store_key
 from .layout import (
     CONVOLUTION_ALIGNMENT,
@@ -39,8 +38,8 @@ _MOST_ALIGNED = 16
 
 
 @native
-def launch_convolution(gpu: int, entry: int) -> int:
-    """Launch a convolution by its entry, with addresses and sizes; a status, or NO_ALGORITHM without a plan."""
+def has_plan(gpu: int, entry: int) -> bool:
+    """Whether the library has a plan for a convolution with these addresses and sizes, which is then in its entry."""
     bits = load_i64(entry + 8 * CONVOLUTION_DATA) | load_i64(entry + 8 * CONVOLUTION_WEIGHT)
     bits |= load_i64(entry + 8 * CONVOLUTION_OUT) | _MOST_ALIGNED
     alignment = bits & -bits
@@ -53,7 +52,7 @@ def launch_convolution(gpu: int, entry: int) -> int:
         store_i64(entry + 8 * ENTRY_GRID, plan_row_at(row).serial)  # a later plan may get the same address
         store_i64(entry + 8 * ENTRY_FUNCTION, convolutions_at(gpu_at(gpu).convolutions).execute)
         store_i64(entry + 8 * CONVOLUTION_PLAN, plan_row_at(row).plan)
-    return issue_entry(gpu, entry) if plan_row_at(row).plan != 0 else NO_ALGORITHM
+    return plan_row_at(row).plan != 0
 
 
 @native

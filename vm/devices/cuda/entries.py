@@ -1,0 +1,68 @@
+"""Launches of queue entries, as machine code.
+
+A launch is encoded as an *entry* (see ``gpu_layout``): function, grid and every argument word, addresses included.
+"""
+
+from __future__ import annotations
+
+from ....ops.native.memory import load_i64, native, store_i64
+from ....ops.native.status import OK
+from .cudnn.calls import call_convolution
+from .driver_calls import LAUNCH_KERNEL, checked, drive_11
+from .gpu_layout import (
+    CONVOLUTION_ENTRY,
+    ENTRY_ARGS,
+    ENTRY_BLOCK,
+    ENTRY_FUNCTION,
+    ENTRY_GRID,
+    ENTRY_KIND,
+    ENTRY_N_ARGS,
+    ENTRY_SHARED,
+    ENTRY_WORDS,
+    LIBRARY_ENTRY,
+    PRODUCT_ENTRY,
+    gpu_at,
+)
+from .library_calls import call_library, call_product
+
+#: CU_LAUNCH_PARAM_BUFFER_POINTER and CU_LAUNCH_PARAM_BUFFER_SIZE: arguments of cuLaunchKernel as a block of words.
+_BUFFER, _SIZE = 1, 2
+
+
+@native
+def launch_entry(gpu: int, at: int) -> int:
+    """Launch one entry; a status."""
+    c = gpu_at(gpu)
+    n = load_i64(at + 8 * ENTRY_N_ARGS)
+    args = at + 8 * ENTRY_ARGS
+    function = load_i64(at + 8 * ENTRY_FUNCTION)
+    kind = load_i64(at + 8 * ENTRY_KIND)
+    if kind == PRODUCT_ENTRY:
+        return call_product(gpu, function, args)
+    if kind == CONVOLUTION_ENTRY:
+        return call_convolution(gpu, function, args)
+    if kind == LIBRARY_ENTRY:
+        return call_library(gpu, function, args, n)
+    extra = c.out + 8
+    store_i64(c.out, 8 * n)
+    store_i64(extra, _BUFFER)
+    store_i64(extra + 8, args)
+    store_i64(extra + 16, _SIZE)
+    store_i64(extra + 24, c.out)
+    store_i64(extra + 32, 0)
+    g, b = at + 8 * ENTRY_GRID, at + 8 * ENTRY_BLOCK
+    gx, gy, gz = load_i64(g), load_i64(g + 8), load_i64(g + 16)
+    bx, by, bz = load_i64(b), load_i64(b + 8), load_i64(b + 16)
+    shared = load_i64(at + 8 * ENTRY_SHARED)
+    return checked(gpu, drive_11(gpu, LAUNCH_KERNEL, function, gx, gy, gz, bx, by, bz, shared, c.compute, 0, extra))
+
+
+@native
+def launch_entries(gpu: int, at: int, end: int) -> int:
+    """Launch the entries from ``at`` to ``end``; a status."""
+    while at < end:
+        status = launch_entry(gpu, at) + 0
+        if status != 0:
+            return status
+        at += 8 * load_i64(at + 8 * ENTRY_WORDS)
+    return OK
