@@ -174,12 +174,12 @@ def sizes_differ(program: int, argv: int, slots: int) -> bool:
     The program reads only sizes, of axes that the tensors have.
     """
     at = program + 32
-    changes = 0
     for i in range(load_i64(program)):
         t = load_i64(argv + 8 * load_i64(at))
-        changes |= load_i64(t + _SHAPE + 8 * load_i64(at + 16)) ^ load_i64(slots + 8 * i)
+        if load_i64(t + _SHAPE + 8 * load_i64(at + 16)) != load_i64(slots + 8 * i):
+            return True
         at += 24
-    return changes != 0
+    return False
 
 
 @native
