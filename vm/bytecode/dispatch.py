@@ -53,13 +53,11 @@ def handlers_in(modules: Iterable[ModuleType]) -> Handlers:
     return found
 
 
-def takes_long() -> str:
-    """The condition on ``op`` that the instruction may take long."""
-    return _is_one_of(cls for cls in INSTRUCTIONS.values() if cls.may_take_long())
+def branches(handlers: Handlers, before_long: str) -> str:
+    """The branches on ``op``, one for each handler and one for each jump without one.
 
-
-def branches(handlers: Handlers) -> str:
-    """The branches on ``op``, one for each handler and one for each jump without one."""
+    ``before_long``: text in front of the instructions that may take long.
+    """
     groups: dict[object, list[type[Instruction]]] = {}
     for cls in [*handlers, *(cls for cls in INSTRUCTIONS.values() if cls not in handlers)]:
         groups.setdefault(handlers.get(cls, cls), []).append(cls)
@@ -67,6 +65,8 @@ def branches(handlers: Handlers) -> str:
     for group in groups.values():
         names = ", ".join(cls.__name__ for cls in group)
         lines.append(f"{'elif' if lines else 'if'} {_is_one_of(group)}:  # {names}")
+        if any(cls.may_take_long() for cls in group):
+            lines += [f"    {line}" for line in before_long.splitlines()]
         lines += [f"    {line}" for line in _branch(group, handlers)]
     return "\n".join(lines)
 

@@ -14,7 +14,7 @@ from typing import Any
 from ...ops.native.generated_source import define
 from ...ops.native.memory import clock_ns, load_i64, native
 from ...ops.native.status import INTERNAL
-from ..bytecode.dispatch import branches, handlers_in, takes_long
+from ..bytecode.dispatch import branches, handlers_in
 from . import control_handlers, handlers, view_handlers
 from .state_layout import DONE, FAILED, HOST_CALL, OUT_OF_FUEL, state_at
 
@@ -35,6 +35,16 @@ def out_of_time(state: int) -> bool:
     return now > s.deadline_ns
 
 
+#: In front of each instruction that may take long.
+_BURN = f"""\
+fuel -= 1
+if fuel < 0:
+    fuel = {_FUEL}
+    if out_of_time(state):
+        n_instructions -= 1  # it runs when the loop resumes
+        reason = OUT_OF_FUEL
+        break
+"""
 #: Each instruction sets ``step``, the words to the next one, or a status that ends the run.
 TEXT = f'''\
 def run_loop(state):
@@ -48,15 +58,7 @@ def run_loop(state):
         at = code + 8 * pc
         op = load_i64(at)
         n_instructions += 1
-        if {takes_long()}:
-            fuel -= 1
-            if fuel < 0:
-                fuel = {_FUEL}
-                if out_of_time(state):
-                    n_instructions -= 1  # it runs when the loop resumes
-                    reason = OUT_OF_FUEL
-                    break
-{indent(branches(HANDLERS), " " * 8)}
+{indent(branches(HANDLERS, _BURN), " " * 8)}
         else:
             status = INTERNAL
         if status != 0:
