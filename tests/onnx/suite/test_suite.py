@@ -40,9 +40,12 @@ def test_operators(part: int, device: str) -> None:
     assert not mistakes(node_cases()[part::PARTS], device)
 
 
-@pytest.mark.optimized  # whole networks
 @pytest.mark.extensive
-@pytest.mark.parametrize("kind", [k for k in KINDS if k != "node"])
+@pytest.mark.parametrize(
+    # whole networks would compute for minutes
+    "kind",
+    [pytest.param(k, marks=[pytest.mark.optimized] if k == "light" else []) for k in KINDS if k != "node"],
+)
 def test_models(kind: str) -> None:
     assert not mistakes(cases(kind), "cpu")
 
