@@ -11,8 +11,11 @@ A time is that of one token: of half as many tokens as the context has, in whose
 of relayvm is the difference of two calls, one of which writes a single token.  All write the same most likely tokens, or there is
 no benchmark.
 
-rest   the time of a token without its attention, which is measured by itself at the same context with its bias; the goal is that
-       it is the same within a tenth at all contexts
+attention  the kernels whose work grows with the context, by a trace of the program: attention, its bias, the positions seen
+rest       the other kernels and all between them, by the same trace: of each the least mean over the tokens of a run, because the
+           speed of a computer changes by more than the goal between two runs.  The time that the recording takes is left out: by
+           how much a traced token exceeds an untraced one at the shortest context.  The goal is that the rest is the same within
+           a tenth at all contexts.
 The bytes allocated per token are those of all tensors; a cache is allocated only where it doubles.  The bytes appended are those
 that the profile counts for the rows of all caches, with their positions, and for the token.
 """
@@ -32,25 +35,31 @@ import platform
 import statistics
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import relayvm as relay
+from relayvm.vm.runtime.trace_events import KERNEL
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "examples"))
 
 from generation_peers import OnnxPeer, TorchPeer
-from text_generation import HERE, LAYERS, arguments, as_text, compiled, load
+from text_generation import arguments, as_text, compiled, load
 
-OURS, PROGRAM = "relayvm", HERE / "text_generation.relay"
+OURS = "relayvm"
+#: The kernels whose work grows with the context.
+ATTENTION = ("nn_attention", "fused_subtract_cast_less_greater_logical_or_multiply_where", "arange")
+#: The kernel that chooses a token, once in each step.
+CHOICE = "argmax"
+#: The tokens of a sample of traced runs.
+TRACED = 512
 PEERS = {"onnxruntime": OnnxPeer, "torch": TorchPeer}
 #: The goals: times faster than the better peer at the context, and the most that the rest may differ.
 GOAL, AT, FLAT = 2.0, 512, 0.1
-
-Write = Callable[[], Sequence[int]]
 
 
 def prompt_of(length: int) -> str:
@@ -78,44 +87,23 @@ class Ours:
         tokens = self.written(prompt, count + 1)
         return time.perf_counter() - between - (between - began), tokens
 
+    def traced(self, prompt: str, count: int) -> Counter[str]:
+        """Nanoseconds per token by kernel, by kind of other work, and ``between`` them, over ``count`` tokens of one run.
 
-#: The attention of a token in every layer, with the bias of the program's scores.
-ATTENTION = """
-def @attend(%starts: Tensor[(1), int64], %n: int64, %q: Tensor[(1, 1, 4, 32), float32], {caches}) {{
-  let %bias = @bias(%starts, arange(0i64, %n, 1i64, dtype="int64"), arange(%n - 1i64, %n, 1i64, dtype="int64"));
-  {sum}
-}}
-"""
-
-
-def attention_seconds(context: int, count: int) -> Callable[[], float]:
-    """A function that measures the attention of a token: of one query to ``context`` rows in every layer, ``count`` times."""
-    layers = [(f"%k{n}", f"%v{n}") for n in range(LAYERS)]
-    caches = ", ".join(f"{name}: Tensor[(?n, 1, 4, 32), float32]" for pair in layers for name in pair)
-    total = " + ".join(f"nn.attention(%q, {k}, {v}, %bias, scale=0.1767767)" for k, v in layers)
-    module = relay.parse(PROGRAM.read_text() + ATTENTION.format(caches=caches, sum=total))
-    module["main"] = module["attend"]
-    vm, rng = relay.VirtualMachine(relay.compile(module)), np.random.default_rng(0)
-
-    def random(*shape: int) -> np.ndarray:
-        lines = np.empty(int(np.prod(shape)) + 16, np.float32)  # on a cache line, as in the program
-        first = -lines.ctypes.data % 64 // 4
-        out = lines[first : first + int(np.prod(shape))].reshape(shape)
-        out[...] = rng.normal(size=shape)
-        return out
-
-    def inputs(n: int) -> list[np.ndarray]:
-        return [np.zeros(1, np.int64), np.array(n), random(1, 1, 4, 32), *(random(n, 1, 4, 32) for _ in range(2 * LAYERS))]
-
-    all_layers, none = inputs(context), inputs(0)
-
-    def timed(given: list[np.ndarray]) -> float:
-        began = time.perf_counter()
-        for _ in range(count):
-            vm.run(*given)
-        return time.perf_counter() - began
-
-    return lambda: (timed(all_layers) - timed(none)) / count
+        The first token, whose step has the whole prompt, is left out.
+        """
+        self.vm.start_trace()
+        self.written(prompt, count + 1)
+        names, events = [p.name for p in self.vm.exe.packed], self.vm.stop_trace()
+        ends = [e.end_ns for e in events if e.kind == KERNEL and names[e.subject] == CHOICE]
+        found = Counter[str]()
+        for e in events:
+            if ends[0] < e.end_ns <= ends[-1]:
+                found[names[e.subject] if e.kind == KERNEL else e.kind] += e.end_ns - e.start_ns
+        if len(ends) != count + 1 or not set(ATTENTION) <= set(found):
+            raise SystemExit("the program's kernels have other names: change ATTENTION and CHOICE")
+        found["between"] = ends[-1] - ends[0] - found.total()
+        return Counter({name: ns / count for name, ns in found.items()})  # type: ignore[misc]
 
 
 class Context:
@@ -124,8 +112,9 @@ class Context:
     def __init__(self, context: int, machines: dict[str, Any]) -> None:
         self.context, self.count, self.machines = context, context // 2, machines
         self.prompt = prompt_of(context - self.count // 2)
-        self.attention = attention_seconds(context, self.count)
-        self.samples: dict[str, list[float]] = {name: [] for name in machines} | {"attention": []}
+        self.samples: dict[str, list[float]] = {name: [] for name in machines}
+        self.traces: list[Counter[str]] = []
+        self.untraced: list[float] = []
         texts = {name: machine.seconds(self.prompt, self.count)[1] for name, machine in machines.items()}  # warm
         for name, tokens in texts.items():
             if tokens != texts[OURS]:
@@ -133,10 +122,18 @@ class Context:
 
     def sample(self, name: str) -> None:
         """Take a sample: microseconds per token."""
-        seconds = (
-            self.attention() if name == "attention" else self.machines[name].seconds(self.prompt, self.count)[0] / self.count
-        )
-        self.samples[name].append(seconds * 1e6)
+        seconds, _ = self.machines[name].seconds(self.prompt, self.count)
+        self.samples[name].append(seconds * 1e6 / self.count)
+
+    def trace(self) -> None:
+        """Trace some runs, and time as many untraced ones: ``TRACED`` tokens each, so that contexts have equal chances."""
+        ours, runs = self.machines[OURS], max(1, TRACED // self.count)
+        found, seconds = Counter[str](), 0.0
+        for _ in range(runs):
+            found.update(ours.traced(self.prompt, self.count))
+            seconds += ours.seconds(self.prompt, self.count)[0] / self.count
+        self.traces.append(Counter({name: ns / runs for name, ns in found.items()}))  # type: ignore[misc]
+        self.untraced.append(seconds / runs)
 
     def row(self) -> dict[str, Any]:
         """The figures."""
@@ -148,11 +145,13 @@ class Context:
             profile = ours.vm.profile(**arguments([self.prompt], limit, stop=-1), repeat=1, warmup=0)
             copied.append(sum(row.nbytes for row in profile.activities if row.name == "scatter_nd"))
         times = {name: (statistics.median(s), min(s), max(s)) for name, s in self.samples.items()}
-        rest = statistics.median(a - b for a, b in zip(self.samples[OURS], self.samples["attention"], strict=True))
+        least = {name: min(trace[name] for trace in self.traces) / 1e3 for name in set().union(*self.traces)}
         return {
             "context": self.context,
             "us": times,
-            "rest": rest,
+            "attention": sum(least[name] for name in ATTENTION),
+            "rest": sum(us for name, us in least.items() if name not in ATTENTION),
+            "recording": min(trace.total() for trace in self.traces) / 1e3 - min(self.untraced) * 1e6,
             "alloc": (allocated[1] - allocated[0]) // self.count,
             "copied": (copied[1] - copied[0]) // self.count,
         }
@@ -165,7 +164,9 @@ def measured(contexts: Sequence[int], machines: dict[str, Any], rounds: int) -> 
         for subject in subjects:
             for name in subject.samples:
                 subject.sample(name)
-    return [subject.row() for subject in subjects]
+            subject.trace()
+    rows = [subject.row() for subject in subjects]
+    return [row | {"rest": row["rest"] - rows[0]["recording"]} for row in rows]
 
 
 def main() -> int:
@@ -199,10 +200,11 @@ def show(rows: list[dict[str, Any]]) -> None:
         print(f"\ncontext {row['context']}")
         ours = row["us"][OURS][0]
         for name, (median, least, most) in row["us"].items():
-            times = "" if name in (OURS, "attention") else f"{median / ours:8.2f}x"
+            times = "" if name == OURS else f"{median / ours:8.2f}x"
             print(f"  {name:12}{median:10.1f} us  [{least:.1f} .. {most:.1f}]  {1e6 / median:8.0f}/s{times}")
         print(
-            f"  rest        {row['rest']:10.1f} us; bytes per token: {row['alloc']} allocated, {row['copied']} appended",
+            f"  attention   {row['attention']:10.1f} us; rest {row['rest']:.1f} us;"
+            f" bytes per token: {row['alloc']} allocated, {row['copied']} appended",
             flush=True,
         )
 
