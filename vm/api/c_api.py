@@ -19,6 +19,7 @@ from ...ops.core.tensor_types import DTYPES, ITEMSIZE, numpy_dtype
 from ...ops.native.cache import kernel_store
 from ...ops.native.cache.cache_key import CacheKey
 from ...ops.native.jit.c_functions import call_2, call_4, call_8
+from ...ops.native.jit.native_compiler import SHORT_LOOPS
 from ...ops.native.memory import (
     alloc,
     bits_float,
@@ -391,13 +392,18 @@ def _method_definition(name: str, address: int) -> _MethodDef:
 @functools.cache
 def machine_key() -> CacheKey:
     """The key of the machine's code in the kernel store."""
-    return kernel_store.object_key(requests.machine, _MACHINE_SIGNATURE)
+    return kernel_store.object_key(requests.machine, _MACHINE_SIGNATURE, SHORT_LOOPS)
+
+
+def machine_name() -> str:
+    """The name of the machine's function in the kernel store."""
+    return kernel_store.function_name(requests.machine, _MACHINE_SIGNATURE)
 
 
 @functools.cache
 def machine_address() -> int:
     """The address of ``requests.machine``, the only entry point of the machine."""
-    return kernel_store.address_of(requests.machine, _MACHINE_SIGNATURE, "the virtual machine")
+    return kernel_store.address_of(requests.machine, _MACHINE_SIGNATURE, "the virtual machine", SHORT_LOOPS)
 
 
 @functools.cache
@@ -420,7 +426,7 @@ def exporter() -> Callable[[Any, int, int], Any]:
 
 #: The functions of this file that machines load, with their signatures.
 FUNCTIONS: tuple[tuple[Callable[..., Any], str], ...] = (
-    (requests.machine, _MACHINE_SIGNATURE), (as_array, BUILTIN_SIGNATURE), (export, BUILTIN_SIGNATURE),
+    (as_array, BUILTIN_SIGNATURE), (export, BUILTIN_SIGNATURE),
     (delete_managed, FREE_SIGNATURE), (destroy_capsule, FREE_SIGNATURE),
 )  # fmt: skip
 

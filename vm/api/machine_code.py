@@ -26,7 +26,7 @@ def prepared(exe: ExecutableData) -> Prepared | None:
         return None
     functions = *guard.FUNCTIONS, *c_api.FUNCTIONS, *team.FUNCTIONS, *gemm.FUNCTIONS
     known = {kernel_store.function_name(f, signature): kernel_store.object_key(f, signature).id for f, signature in functions}
-    return Prepared(tuple(kernels), known)
+    return Prepared(tuple(kernels), known | {c_api.machine_name(): c_api.machine_key().id})
 
 
 def compile_ahead() -> None:

@@ -16,7 +16,16 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from ..jit.native_compiler import OPTIMIZED, Levels, ObjectCode, compile_object, fingerprint, options, toolchain_fields
+from ..jit.native_compiler import (
+    OPTIMIZED,
+    UNOPTIMIZED,
+    Levels,
+    ObjectCode,
+    compile_object,
+    fingerprint,
+    options,
+    toolchain_fields,
+)
 from ..linking import linker as loader
 from . import disk_cache
 from .cache_entry import Entry
@@ -153,7 +162,7 @@ def address_of_entry(key_id: str, name: str) -> int | None:
 
 def address_of(function: Callable[..., Any], signature: str, name: str | None = None, levels: Levels = OPTIMIZED) -> int:
     """The address of the machine code of a ``@native`` function, compiled unless the store has it."""
-    known = _known.get(function_name(function, signature)) if levels == OPTIMIZED else None
+    known = _known.get(function_name(function, signature)) if levels != UNOPTIMIZED else None
     address = None if known is None else address_of_entry(known, name or function.__name__)
     if address is not None:
         return address
