@@ -52,6 +52,9 @@ class Config:
         "input",
     )
     debug_sync: bool = _key(False, "synchronize after each launch, so that a device error names the instruction that caused it")
+    dependent_launch: bool = _key(
+        False, "let the GPU start a kernel before the kernel in front of it has ended; cuda only, from sm_90 on"
+    )
     fuse: bool = _key(True, "fuse operators into one kernel")
     graphs: str = _key(
         "auto",

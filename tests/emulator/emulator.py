@@ -46,6 +46,9 @@ _CHECKED_FLAGS = ("-DEMULATOR_CHECKED", "-fsanitize=thread", "--param=tsan-instr
 _LIBRARIES = ("-nodefaultlibs", "-lm", "-lc", "-lgcc")
 _DRIVER_FLAGS = ("-std=c++17", "-O2", "-fPIC", "-fvisibility=hidden", "-ffp-contract=off")
 
+#: How kernels wait for the kernels in front of them (``dependent_launch``): blocks::TURN_KERNELS.
+_WAITS = "#define AWAIT_KERNELS_BEFORE() emulator_hooks->turn(2)\n"
+
 #: Whether texts are compiled with checks by default (see ``compile``).
 CHECKED = os.environ.get("RELAYVM_EMULATOR_CHECKED") == "1"
 
@@ -142,7 +145,8 @@ def _image(text: str, arch: str, checked: bool) -> bytes:
         text = PRELUDE + text
     number = arch.rpartition("_")[2]
     entries = "\n".join(f"EMULATOR_KERNEL({name})" for name in kernels(text))
-    source = f'#define EMULATOR_ARCHITECTURE {number}\n#include "device.hpp"\n{text}\n{entries}\n'
+    waits = _WAITS if "AWAIT_KERNELS_BEFORE" in text else ""
+    source = f'#define EMULATOR_ARCHITECTURE {number}\n#include "device.hpp"\n{waits}{text}\n{entries}\n'
     flags = (
         *_TEXT_FLAGS,
         *_ROUGH_FLAGS,

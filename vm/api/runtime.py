@@ -81,7 +81,7 @@ def opened(exe: ExecutableData, ordinal: int) -> tuple[Session | None, Tables]:
     from ..devices.cuda.session import Session
 
     try:
-        session = Session(ordinal, exe.config.get("graphs", "auto"))
+        session = Session(ordinal, exe.config.get("graphs", "auto"), exe.config.get("dependent_launch") == "on")
         return session, Tables(exe, session, thread_count.num_threads())
     except (NoCuda, NoNvrtc, CudaError) as error:
         forked = isinstance(error, CudaError) and error.number == FORKED

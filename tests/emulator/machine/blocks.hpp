@@ -40,12 +40,15 @@ struct Launch {
   const uint64_t* words;
   EmulatorDim grid, block;
   unsigned shared_bytes;
+  bool early;  // it may start before the kernel in front of it has ended
 };
 
-enum Left : uint8_t { AT_END, WAITING, IN_TURN };  // Why a block no longer runs: for AT_END no thread can go on.
+// Why a block no longer runs: for AT_END no thread can go on; BEHIND waits for the kernel in front.
+enum Left : uint8_t { AT_END, WAITING, IN_TURN, BEHIND };
+constexpr int TURN_KERNELS = TURN_FENCE + 1;  // why a thread lets others run: it waits for the kernels in front (see emulator.py)
 
 struct Progress {  // of one block
-  unsigned started = 0, returned = 0, current = 0, at_barrier = 0, asleep = 0;
+  unsigned started = 0, returned = 0, current = 0, at_barrier = 0, asleep = 0, waited = 0;
   int barrier_operation = 0;
   uint32_t epoch = 0;  // the number of the last barrier: see checks.hpp
   std::vector<uint32_t> warp_epochs;
@@ -62,6 +65,7 @@ struct Running : Progress {
   uint64_t step = 1, offset = 0;  // the order in which threads are started
   uint64_t chance = 0;            // decides where blocks take turns; 0: only where they wait
   Left left = AT_END;
+  bool is_behind = false;  // the kernel in front has not run
   std::vector<Fiber*> all, idle;
   void* outside = nullptr;
   Fault fault;
@@ -141,6 +145,11 @@ inline bool by_chance() {  // xorshift
 }
 
 inline void turn_hook(int why) {
+  if (why == TURN_KERNELS) {
+    ++running.waited;
+    if (running.is_behind) leave_block(BEHIND);
+    return;
+  }
   if (why == TURN_FENCE) {
     if (by_chance()) leave_block(IN_TURN);
     return;

@@ -30,7 +30,7 @@ using streams::Stream;
 namespace {
 
 struct Graph {
-  std::vector<streams::Action> actions;
+  std::vector<streams::Captured> actions;
 };
 
 constexpr uint64_t FIRST_CONTEXT = 0x1000;

@@ -39,14 +39,24 @@ void run_kernel(const Function& function, blocks::Launch launch, const std::vect
   ++state().counts["kernels"];
   char* dynamic = driver().hooks.dynamic_shared;
   checks::Range fixed = modules::static_shared(*function.module);
-  if (launch.module->checked) {
+  auto watch = [&] {
+    if (!launch.module->checked) return;
     auto start = uint64_t(dynamic);
     auto others = function.module->segments;
     others.push_back({uint64_t(&driver().hooks), uint64_t(&driver().hooks + 1)});
     checks::watch({start, start + launch.shared_bytes}, {start, start + MOST_SHARED}, fixed, others);
+  };
+  std::function<void()> before;
+  if (streams::before) {
+    before = [&watch, first = std::move(streams::before)] {
+      first();
+      watch();
+    };
+    streams::before = nullptr;
   }
+  watch();
   Shared shared{dynamic, launch.shared_bytes, fixed};
-  blocks::Fault fault = blocks::Grid<Shared>(launch, setting("schedule"), setting("resident"), shared).run();
+  blocks::Fault fault = blocks::Grid<Shared>(launch, setting("schedule"), setting("resident"), shared, before).run();
   if (fault.code) poison(fault.code, fault.text);
   memory::check_zones(function.name);
 }
@@ -143,23 +153,61 @@ int check_launch(const Function& function, const blocks::Launch& launch) {
 
 }  // namespace
 
-API int cuLaunchKernel(void* handle, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x, unsigned block_y,
-                       unsigned block_z, unsigned shared_bytes, void* stream_handle, void** params, void** extra) {
-  ENTER("cuLaunchKernel", CONTEXT);
+namespace {
+
+// CUlaunchConfig, and a CUlaunchAttribute
+struct Attribute {
+  int id, padding;
+  int value[16];
+};
+struct Config {
+  unsigned grid_x, grid_y, grid_z, block_x, block_y, block_z, shared_bytes;
+  void* stream;
+  const Attribute* attributes;
+  unsigned n_attributes;
+};
+constexpr int PROGRAMMATIC_SERIALIZATION = 6;
+
+int launch_kernel(void* handle, const Config& config, bool early, void** params, void** extra) {
   FIND(Function, function, functions, handle, "function");
-  FIND(Stream, stream, streams, stream_handle, "stream");
-  blocks::Launch launch = {nullptr, nullptr, nullptr, nullptr, {grid_x, grid_y, grid_z}, {block_x, block_y, block_z}, shared_bytes};
+  FIND(Stream, stream, streams, config.stream, "stream");
+  blocks::Launch launch = {nullptr, nullptr, nullptr, nullptr, {config.grid_x, config.grid_y, config.grid_z},
+                           {config.block_x, config.block_y, config.block_z}, config.shared_bytes, early};
   if (int error = check_launch(*function, launch)) return error;
   std::vector<uint64_t> words;
   if (int error = parameters(*function, params, extra, words)) return error;
   if (stream->capture && gpu::is_due("fail_captured_launch"))
     return streams::refuse_in_capture(*stream, "a launch that was to fail");
+  if (stream->capture && early && setting("driver_version") < 12030)
+    return streams::refuse_in_capture(*stream, "an early launch by an old driver");
   int planned = int(setting("launch_error"));
   state().settings["launch_error"] = 0;
-  return streams::enqueue(*stream, [=] {
+  auto act = [=] {
     if (planned) poison(planned, function->name + ": this launch was to fail");
     else run_kernel(*function, launch, words);
-  });
+  };
+  return streams::enqueue(*stream, {act, nullptr, nullptr, early ? streams::EARLY_KERNEL : streams::KERNEL});
+}
+
+}  // namespace
+
+API int cuLaunchKernelEx(const Config* config, void* handle, void** params, void** extra) {
+  ENTER("cuLaunchKernelEx", CONTEXT);
+  bool early = false;
+  for (unsigned i = 0; i < config->n_attributes; ++i) {
+    const Attribute& attribute = config->attributes[i];
+    if (attribute.id != PROGRAMMATIC_SERIALIZATION) return failed(INVALID_VALUE, "an unknown attribute of a launch");
+    early = attribute.value[0];
+  }
+  if (early && setting("compute_capability") < 90) return failed(INVALID_VALUE, "the device starts no kernel early");
+  return launch_kernel(handle, *config, early, params, extra);
+}
+
+API int cuLaunchKernel(void* handle, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x, unsigned block_y,
+                       unsigned block_z, unsigned shared_bytes, void* stream_handle, void** params, void** extra) {
+  ENTER("cuLaunchKernel", CONTEXT);
+  Config config = {grid_x, grid_y, grid_z, block_x, block_y, block_z, shared_bytes, stream_handle, nullptr, 0};
+  return launch_kernel(handle, config, false, params, extra);
 }
 
 // ---- graphs ----
@@ -170,6 +218,7 @@ API int cuStreamBeginCapture_v2(void* handle, int mode) {
   if (mode < 0 || mode > 2) return failed(INVALID_VALUE, "there is no such capture mode");
   if (stream->capture) return failed(INVALID_VALUE, "the stream is captured already");
   if (gpu::is_due("fail_capture")) return failed(INVALID_VALUE, "this capture was to fail");
+  stream->last = streams::OTHER;
   stream->capture = std::make_shared<streams::Capture>();
   stream->capture->origin = stream->handle;
   stream->capture->mode = mode;
@@ -180,6 +229,7 @@ API int cuStreamEndCapture(void* handle, void** out) {
   ENTER("cuStreamEndCapture", CONTEXT);
   FIND(Stream, stream, streams, handle, "stream");
   auto capture = stream->capture;
+  stream->last = streams::OTHER;
   *out = nullptr;
   if (!capture || capture->origin != stream->handle) return failed(INVALID_VALUE, "no capture began on this stream");
   for (auto& [other_handle, other] : driver().streams)
@@ -204,8 +254,12 @@ API int cuGraphLaunch(void* handle, void* stream_handle) {
   FIND(Graph, graph, graph_execs, handle, "executable graph");
   FIND(Stream, stream, streams, stream_handle, "stream");
   return streams::enqueue(*stream, [graph] {
-    for (auto& act : graph->actions)
-      if (!state().poison) act();
+    auto& all = graph->actions;
+    for (size_t i = 0; i < all.size() && !state().poison; ++i) {
+      bool is_pair = i + 1 < all.size() && streams::starts_early(all[i].kind, all[i + 1].kind);
+      if (is_pair) streams::run_kernels(all[i].act, all[i + 1].act), ++i;
+      else all[i].act();
+    }
   });
 }
 

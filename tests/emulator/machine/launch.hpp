@@ -1,8 +1,11 @@
 // Runs all blocks of a launch, and turns faults of the host's processor into faults of the kernel.
 #pragma once
 #include <csignal>
+#include <functional>
+#include <optional>
 
 #include "blocks.hpp"
+#include "gpu.hpp"
 
 namespace blocks {
 
@@ -117,14 +120,16 @@ constexpr int MOST_TURNS = 10000;  // that end with a wait, one after another, b
 template <class Shared>
 class Grid {
  public:
-  Grid(const Launch& launch, int64_t schedule, int64_t resident, Shared& shared)
-      : launch_(launch), resident_(size_t(resident)), shared_(shared),
+  // `before` runs the kernel in front, if it has not run.
+  Grid(const Launch& launch, int64_t schedule, int64_t resident, Shared& shared, std::function<void()> before)
+      : launch_(launch), schedule_(schedule), resident_(size_t(resident)), shared_(shared), before_(std::move(before)),
         n_(uint64_t(launch.grid.x) * launch.grid.y * launch.grid.z), order_(n_, schedule) {
     start(launch, schedule);
+    running.is_behind = bool(before_);
   }
 
   Fault run() {
-    Guard guard;
+    std::optional<Guard> guard(std::in_place);
     while (!running.fault.code && (next_ < n_ || !away_.empty())) {
       if (starts()) {
         index_ = uint64_t((unsigned __int128)next_++ * order_.step % n_ + order_.offset) % n_;
@@ -136,6 +141,15 @@ class Grid {
       const EmulatorDim& grid = launch_.grid;
       *launch_.module->block_index = {unsigned(index_ % grid.x), unsigned(index_ / grid.x % grid.y), unsigned(index_ / grid.x / grid.y)};
       enter();
+      if (running.left == BEHIND && !running.fault.code) {
+        go_away();
+        guard.reset();
+        run_before();
+        guard.emplace();
+        continue;
+      }
+      if (running.left == AT_END && launch_.early && !running.fault.code && running.waited != running.n)
+        running.fault = {719, hasty()};
       waits_ = running.left == WAITING ? waits_ + 1 : 0;
       if (running.left != AT_END && !running.fault.code) go_away();
       if (waits_ > MOST_TURNS) running.fault = {719, endless()};
@@ -168,14 +182,30 @@ class Grid {
     away_.erase(away_.begin() + long(which));
   }
 
+  void run_before() {
+    auto before = std::move(before_);
+    before_ = nullptr;
+    before();
+    start(launch_, schedule_);
+    running.is_behind = false;
+    if (gpu::state().poison) running.fault = {gpu::state().poison, gpu::state().text};
+  }
+
+  std::string hasty() const {
+    return std::string(launch_.name) + ": started early, and " + std::to_string(running.n - running.waited) + " of " +
+           std::to_string(running.n) + " threads of a block end without waiting for the kernels in front";
+  }
+
   std::string endless() const {
     return std::string(launch_.name) + ": " + std::to_string(away_.size()) + " blocks wait for others without end; " +
            std::to_string(n_ - next_) + " of " + std::to_string(n_) + " have not started, and start when one of these ends";
   }
 
   const Launch& launch_;
+  int64_t schedule_;
   size_t resident_;
   Shared& shared_;
+  std::function<void()> before_;
   uint64_t n_;
   Order order_;
   uint64_t next_ = 0, index_ = 0;

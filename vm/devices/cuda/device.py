@@ -141,7 +141,8 @@ def count() -> int:
 
 
 class Device:
-    """A GPU: ``ordinal``, ``name``, ``architecture`` (``sm_90``), ``total_bytes``, and its primary ``context``."""
+    """A GPU: ``ordinal``, ``name``, ``compute_capability`` (90), ``architecture`` (``sm_90``), ``total_bytes``, and its primary
+    ``context``."""
 
     def __init__(self, ordinal: int) -> None:
         self.driver, self.ordinal = driver(), ordinal
@@ -153,7 +154,8 @@ class Device:
         chars = ctypes.create_string_buffer(256)
         self.driver.call("cuDeviceGetName", ctypes.addressof(chars), 256, self._device)
         self.name = chars.value.decode()
-        self.architecture = f"sm_{self.attribute(_MAJOR)}{self.attribute(_MINOR)}"
+        self.compute_capability = 10 * self.attribute(_MAJOR) + self.attribute(_MINOR)
+        self.architecture = f"sm_{self.compute_capability}"
         self.total_bytes = self.driver.get("cuDeviceTotalMem", self._device)
         self.most_shared_bytes = self.attribute(_MOST_SHARED)
         if not self.attribute(_POOLS):

@@ -25,7 +25,7 @@ STREAM_WAIT, STREAM_WAIT_EVENT = map(_place, ("cuStreamSynchronize", "cuStreamWa
 CAPTURE_BEGIN, CAPTURE_END = map(_place, ("cuStreamBeginCapture", "cuStreamEndCapture"))
 GRAPH_MAKE, GRAPH_LAUNCH = map(_place, ("cuGraphInstantiateWithFlags", "cuGraphLaunch"))
 GRAPH_EXEC_DESTROY, GRAPH_DESTROY = map(_place, ("cuGraphExecDestroy", "cuGraphDestroy"))
-LAUNCH_KERNEL = _place("cuLaunchKernel")
+LAUNCH_KERNEL, LAUNCH_KERNEL_EX = map(_place, ("cuLaunchKernel", "cuLaunchKernelEx"))
 
 _LOW = 0xFFFFFFFF
 #: The driver's error number for "no memory", the only error after which the GPU stays usable.

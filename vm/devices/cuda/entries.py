@@ -1,6 +1,10 @@
 """Launches of queue entries, as machine code.
 
 A launch is encoded as an *entry* (see ``gpu_layout``): function, grid and every argument word, addresses included.
+
+If the machine has a ``launch_config``, all its kernels wait for the kernels before them (``ops.codegen.cuda.dependent_launch``),
+and a kernel directly behind another kernel is launched so that the GPU may start it early.  Everything else that works on the
+stream (libraries, copies, events, graphs, memory, other programs between two runs) sets ``starts_early`` to 0.
 """
 
 from __future__ import annotations
@@ -8,7 +12,7 @@ from __future__ import annotations
 from ....ops.native.memory import load_i64, native, store_i64
 from ....ops.native.status import OK
 from .cudnn.calls import call_convolution
-from .driver_calls import LAUNCH_KERNEL, checked, drive_11
+from .driver_calls import LAUNCH_KERNEL, LAUNCH_KERNEL_EX, checked, drive_4, drive_11
 from .gpu_layout import (
     CONVOLUTION_ENTRY,
     ENTRY_ARGS,
@@ -19,9 +23,10 @@ from .gpu_layout import (
     ENTRY_N_ARGS,
     ENTRY_SHARED,
     ENTRY_WORDS,
-    LIBRARY_ENTRY,
+    KERNEL_ENTRY,
     PRODUCT_ENTRY,
     gpu_at,
+    launch_config_at,
 )
 from .library_calls import call_library, call_product
 
@@ -37,12 +42,20 @@ def launch_entry(gpu: int, at: int) -> int:
     args = at + 8 * ENTRY_ARGS
     function = load_i64(at + 8 * ENTRY_FUNCTION)
     kind = load_i64(at + 8 * ENTRY_KIND)
+    if kind == KERNEL_ENTRY:
+        return launch_kernel(gpu, function, at, args, n)
+    c.starts_early = 0
     if kind == PRODUCT_ENTRY:
         return call_product(gpu, function, args)
     if kind == CONVOLUTION_ENTRY:
         return call_convolution(gpu, function, args)
-    if kind == LIBRARY_ENTRY:
-        return call_library(gpu, function, args, n)
+    return call_library(gpu, function, args, n)
+
+
+@native
+def launch_kernel(gpu: int, function: int, at: int, args: int, n: int) -> int:
+    """Launch the kernel of an entry with ``n`` words of arguments; a status."""
+    c = gpu_at(gpu)
     extra = c.out + 8
     store_i64(c.out, 8 * n)
     store_i64(extra, _BUFFER)
@@ -54,6 +67,15 @@ def launch_entry(gpu: int, at: int) -> int:
     gx, gy, gz = load_i64(g), load_i64(g + 8), load_i64(g + 16)
     bx, by, bz = load_i64(b), load_i64(b + 8), load_i64(b + 16)
     shared = load_i64(at + 8 * ENTRY_SHARED)
+    if c.starts_early != 0:
+        config = launch_config_at(c.launch_config)
+        config.sizes[0] = gx | gy << 32
+        config.sizes[1] = gz | bx << 32
+        config.sizes[2] = by | bz << 32
+        config.shared_bytes = shared
+        return checked(gpu, drive_4(gpu, LAUNCH_KERNEL_EX, c.launch_config, function, 0, extra))
+    if c.launch_config != 0:
+        c.starts_early = 1  # the next kernel
     return checked(gpu, drive_11(gpu, LAUNCH_KERNEL, function, gx, gy, gz, bx, by, bz, shared, c.compute, 0, extra))
 
 

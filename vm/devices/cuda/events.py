@@ -93,6 +93,7 @@ def begin_timing(gpu: int, stream: int) -> int:
     """Record an event on the stream before the timed work; 0: the work is not timed."""
     event = acquire_timed_event(gpu)
     if event != 0:
+        gpu_at(gpu).starts_early = 0
         checked(gpu, drive_2(gpu, EVENT_RECORD, event, stream))
     return event
 
@@ -124,6 +125,7 @@ def end_timing(gpu: int, stream: int, start: int, row: int) -> int:
     store_i64(at + 8, event)
     store_i64(at + 16, row)
     c.timed_used += 3
+    c.starts_early = 0
     return checked(gpu, drive_2(gpu, EVENT_RECORD, event, stream))
 
 

@@ -216,6 +216,7 @@ def gpu(state: int, request: int, a: int, b: int, c: int, d: int) -> int:
     own = state_at(state).gpu_record
     if request == GPU_LAUNCH:
         return launch(state, own, a, b, c >> 32, c & 0xFFFFFFFF, d)
+    gpu_at(own).starts_early = 0  # other work on the stream, or the begin of a run, which follows such work
     if request == GPU_ENTER:
         return enter(own) + 0
     if request == GPU_LEAVE:

@@ -32,6 +32,9 @@ GPU = np.dtype(
         ("slots", _WORD),  # of the program of the current launch
         ("first_item", _WORD),  # of the turn of the current launch (see ``cuda_program.Turns``)
         ("workspaces", _WORD),  # addresses of the storages of one launch's workspaces
+        ("launch_config", _WORD),  # the record LAUNCH_CONFIG; 0: no kernel may start before the kernel in front of it has ended
+        ("starts_early", _WORD),  # whether the next kernel may: the last work on the stream is a kernel of this machine
+        ("captures_early", _WORD),  # whether a graph may have such kernels
         ("error", _WORD),  # the first error that the driver reported; all later calls fail with it
         ("good_serial", _WORD),  # launches before this one have completed
         ("serial", _WORD),  # number of the last launch
@@ -187,6 +190,23 @@ PRODUCT_ROW = np.dtype(
 product_row_at: Callable[[int], Record] = record(PRODUCT_ROW)
 #: Rows of the table, a power of two; half of them are used before the table is emptied.
 PRODUCT_ROWS = 1024
+
+#: CUlaunchConfig, and its only attribute, a CUlaunchAttribute.  Two numbers of 32 bits are a word: grid and block, then the bytes
+#: of shared memory.
+LAUNCH_CONFIG = np.dtype(
+    [
+        ("sizes", _WORD, (3,)),
+        ("shared_bytes", _WORD),
+        ("stream", _WORD),
+        ("attributes", _WORD),
+        ("n_attributes", _WORD),
+        ("attribute", _WORD),
+        ("is_allowed", _WORD, (8,)),
+    ]
+)
+launch_config_at: Callable[[int], Record] = record(LAUNCH_CONFIG)
+#: CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION.
+PROGRAMMATIC_SERIALIZATION = 6
 
 #: Most words of arguments of one launch.
 MAX_LAUNCH_WORDS = 4000

@@ -142,6 +142,7 @@ def stop_following(gpu: int) -> None:
 def replay(gpu: int, row: int) -> int:
     """Launch the graph of a region whose entries are held back; a status."""
     state_at(gpu_at(gpu).state).replays += 1
+    gpu_at(gpu).starts_early = 0
     return checked(gpu, drive_2(gpu, GRAPH_LAUNCH, graph_at(row).exec, gpu_at(gpu).compute))
 
 
@@ -335,6 +336,7 @@ def launch_first(gpu: int, row: int, end: int) -> int:
     g.start_event = begin_timing(gpu, c.compute)
     status = launch_entries(gpu, c.queue, end) + 0
     g.end_event = acquire_timed_event(gpu)
+    c.starts_early = 0
     if status == 0 and g.end_event != 0:
         status = checked(gpu, drive_2(gpu, EVENT_RECORD, g.end_event, c.compute))
     g.host_ns = clock_ns() - start
@@ -374,10 +376,14 @@ def capture(gpu: int, row: int, words: int) -> int:
     if entries == 0:
         return OUT_OF_MEMORY
     copy_bytes(entries, c.queue, 8 * words)
-    made = 0
+    made, config = 0, c.launch_config
+    c.starts_early = 0
     if drive_2(gpu, CAPTURE_BEGIN, c.compute, _THREAD_LOCAL) == 0:
         before = c.error
+        c.launch_config = config if c.captures_early != 0 else 0
         status = launch_entries(gpu, entries, entries + 8 * words) + 0
+        c.launch_config = config
+        c.starts_early = 0
         ended = drive_2(gpu, CAPTURE_END, c.compute, c.out)
         graph = load_i64(c.out) if ended == 0 else 0
         c.error = before  # launches that failed under capture have not run

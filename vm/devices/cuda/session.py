@@ -15,6 +15,7 @@ import numpy as np
 
 from ....ops.codegen.cuda import cuda_source
 from ....ops.codegen.cuda.cuda_program import Convolution, CudaSource, Launch, MatrixProduct
+from ....ops.codegen.cuda.dependent_launch import FIRST_ARCHITECTURE, waiting
 from ....ops.core.group import Group
 from ....ops.native.cache import kernel_store
 from ....ops.native.jit import nvrtc
@@ -28,7 +29,7 @@ from .cudnn.library import ConvolutionLibrary, report_missing
 from .device import FORKED, FORKED_HELP, FORKED_TEXT, CudaError, Device, device, library_function
 from .driver import NoCuda
 from .gpu import gpu
-from .gpu_layout import GPU, GRAPH, GRAPHS, OUT_WORDS
+from .gpu_layout import GPU, GRAPH, GRAPHS, LAUNCH_CONFIG, OUT_WORDS, PROGRAMMATIC_SERIALIZATION
 from .interop import StreamInterop
 from .launch_table import Plan, Symbols, plan
 from .provider import Borrowed
@@ -45,6 +46,8 @@ _KEEP_ALL = (1 << 63) - 1
 _WORKSPACE_BYTES = 32 << 20
 #: CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION: partial sums are not rounded to a 16-bit result before they are added.
 _FULL_SUMS = 16
+#: Words of a CUlaunchAttribute, and the first driver whose graphs can have kernels that start early.
+_ATTRIBUTE_WORDS, _EARLY_IN_GRAPHS = 9, 12030
 
 
 #: Every session of this process, for reports of memory use.
@@ -73,8 +76,13 @@ class Session:
     ``record``: the GPU record that machine code works with.
     """
 
-    def __init__(self, ordinal: int, graphs: str = "auto") -> None:
+    def __init__(self, ordinal: int, graphs: str = "auto", dependent_launch: bool = False) -> None:
         self.device: Device = device(ordinal)
+        if dependent_launch and self.device.compute_capability < FIRST_ARCHITECTURE:
+            raise NoCuda(
+                f"dependent_launch=on needs a GPU of sm_{FIRST_ARCHITECTURE} or newer: {self.device.name} is "
+                f"{self.device.architecture}"
+            )
         self._provider, self._driver = providers.provider, self.device.driver
         self._handles: dict[str, int] = {}
         self._workspace = 0
@@ -91,8 +99,11 @@ class Session:
         self._rows = np.zeros(_GRAPH_LIMIT, GRAPH)
         self._scratch = np.zeros(1, np.int64)
         self.interop = StreamInterop(self.device, self.record)
+        self._config = np.zeros(1, LAUNCH_CONFIG)
         with self.device.as_current():
             self._open(graphs)
+        if dependent_launch:
+            self._start_early()
 
     def _open(self, graphs: str) -> None:
         record, driver = self.record, self._driver
@@ -107,6 +118,15 @@ class Session:
         record["fault"] = driver.get("cuMemHostAlloc", 8, _PORTABLE | _MAPPED)
         self._on_close("cuMemFreeHost", int(record["fault"]))
         ctypes.memset(int(record["fault"]), 0, 8)
+
+    def _start_early(self) -> None:
+        """Let the GPU start a kernel before the kernel in front of it has ended (see ``ops.codegen.cuda.dependent_launch``)."""
+        config, word = self._config[0], np.dtype(np.int64).itemsize
+        config["stream"], config["n_attributes"] = self.record["compute"], 1
+        config["attribute"], config["is_allowed"][0] = PROGRAMMATIC_SERIALIZATION, 1
+        config["attributes"] = self._config.ctypes.data + LAUNCH_CONFIG.itemsize - _ATTRIBUTE_WORDS * word
+        self.record["launch_config"] = self._config.ctypes.data
+        self.record["captures_early"] = self._driver.get("cuDriverGetVersion") >= _EARLY_IN_GRAPHS
 
     def _on_close(self, function: str, argument: int) -> None:
         """Call a function of the driver when the session closes."""
@@ -149,7 +169,7 @@ class Session:
         Raises VMError if an implementation is forced whose library is missing.
         """
         with self.device.as_current():
-            sources = [(p.group, self._possible(cuda_source(p.group), p)) for p in packed]
+            sources = [(p.group, self._waiting(self._possible(cuda_source(p.group), p))) for p in packed]
         nvrtc.compile_all(
             [(s.text, self.device.architecture) for _, s in sources if s.text], [g.name for g, s in sources if s.text]
         )
@@ -158,6 +178,10 @@ class Session:
         self._scratch = np.zeros(max([p.n_scratch for p in self._plans] + [1]), np.int64)
         self.record["workspaces"] = self._scratch.ctypes.data
         return found
+
+    def _waiting(self, source: CudaSource) -> CudaSource:
+        """The source, whose kernels wait for the kernels before them if they may start early."""
+        return replace(source, text=waiting(source.text)) if int(self.record["launch_config"]) else source
 
     def _plan(self, group: Group, source: CudaSource) -> int:
         launches = [s for s in source.steps if isinstance(s, Launch)]
