@@ -24,7 +24,8 @@ from typing import Any
 from ....shape_funcs.symbolic.dim import Dim, const, sym
 from ...core.group import Group
 from ...core.op import OpPattern
-from ...core.tensor_types import Tensor
+from ...core.tensor_types import ITEMSIZE, Tensor
+from ...native.jit.product_tile import PANEL_BYTES
 from ...native.memory import native
 from ...strategy.choice import candidates, choose
 from ...strategy.implementation import HOST
@@ -34,13 +35,18 @@ from ..loop_nest.inlining import TooComplex, nest_of
 from ..loop_nest.linear_index import Lowered, over_runs
 from ..loop_nest.statements import Writer
 
-#: The name of the generated function.
-FINISH = "finish"
+#: The names of the generated functions.
+FINISH, FETCH = "finish", "fetch_operands"
 
 
 @native
 def keep(argv: int, at: int, rows: int, count: int) -> None:
     """Leave a part of the result as it is: the epilogue of a kernel whose group has no further operators."""
+
+
+@native
+def fetch_nothing(argv: int, at: int, rows: int, count: int) -> None:
+    """The function FETCH of an epilogue without operands that are as large as the result."""
 
 
 @per_group
@@ -91,6 +97,19 @@ def elementwise(group: Group) -> Group:
 @per_group
 def text(group: Group) -> tuple[str, tuple[Callable[..., Any], ...]]:
     """The function FINISH of ``group``, and the functions that it calls.  Raises ValueError for a group that does not fit."""
+    return _finish_of(group).text()
+
+
+@per_group
+def fetching_text(group: Group) -> str:
+    """The function FETCH of ``group``; "" if all operands of the epilogue are smaller than the result.  Raises as ``text``.
+
+    FETCH asks for the elements that a later call of FINISH with the same arguments reads, in memory far apart.
+    """
+    return _finish_of(group).fetching_text()
+
+
+def _finish_of(group: Group) -> _Finish:
     if not fits(group):
         raise ValueError(f"{group.name}: no kernel applies its operators together")
     opened = _opened(group)
@@ -99,7 +118,7 @@ def text(group: Group) -> tuple[str, tuple[Callable[..., Any], ...]]:
         opened = elementwise(group)
         lowered = _lowered(group, opened)
     assert lowered is not None
-    return _Finish(opened, lowered).text()
+    return _Finish(opened, lowered)
 
 
 def _refs(args: Any, first: int) -> list[int]:
@@ -153,7 +172,7 @@ class _Finish:
     def __init__(self, group: Group, lowered: Lowered) -> None:
         from .fused_kernel import Kernel
 
-        self.lowered, self.result = lowered, len(group.params) - 1
+        self.group, self.lowered, self.result = group, lowered, len(group.params) - 1
         # the result of the elementwise group, which follows its parameters, is its last parameter
         self.kernel = Kernel(group, {len(group.params): self.result})
         self.kernel.prefer(self.result)
@@ -175,8 +194,24 @@ class _Finish:
         row += [f"for i{lead} in range(begin, begin + count):", *indented([*inner, stored])]
         lines = [*kernel.prologue, *before, *start, *(["i0 = lead"] if lead else []), "for _ in range(rows):", *indented(row)]
         lines += indented(_next_row(sizes[:-1]))
-        made = "\n".join(["@generic", f"def {FINISH}(argv, at, rows, count):", *indented(lines)]) + "\n"
+        made = _function(FINISH, lines)
         return made, bodies_of(made)
+
+    def fetching_text(self) -> str:
+        read = {cell.what for cell in self.lowered.table if cell.kind == "load"} - {self.result}
+        whole = [place for place in sorted(read) if self.group.params[place].shape == self.group.params[self.result].shape]
+        if not whole:
+            return ""
+        run, inner = self.kernel.size(self.lowered.extents[-1]), list[str]()
+        for place in whole:
+            line = PANEL_BYTES // ITEMSIZE[self.group.params[place].dtype]
+            fetched = f"fetch_early({self.kernel.array(place)}, at + row * {run} + i)"
+            inner += [f"for i in range(0, count, {line}):", *indented([fetched])]
+        return _function(FETCH, [*self.kernel.prologue, "for row in range(rows):", *indented(inner)])
+
+
+def _function(name: str, lines: list[str]) -> str:
+    return "\n".join(["@generic", f"def {name}(argv, at, rows, count):", *indented(lines)]) + "\n"
 
 
 def _next_row(sizes: list[str]) -> list[str]:

@@ -26,6 +26,7 @@ from ...core.group import Group
 from ...core.op import Op
 from ...core.tensor_types import ITEMSIZE, computed_in, is_float
 from ...core.tensor_types import Tensor as GroupTensor
+from ...native.jit.prefetch import fetch_early
 from ...native.object_layout import TENSOR
 from ...native.status import OUT_OF_MEMORY
 from ...native.threads.work_partition import end_of, first_of, grain_of, is_first, threads_wanted
@@ -181,10 +182,16 @@ class _Wrapper:
         self.arguments += ["low", "high"] if self.kernel.blocks else []
         self._scratch()
         library = self._library(dtypes)
+        taken = body.__code__.co_varnames[: body.__code__.co_argcount]
         if self.kernel.finishes:
             bodies = (*bodies, *(() if finish else (epilogue.keep,)))
-            self.arguments += [epilogue.FINISH if finish else epilogue.keep.__name__, "argv"]
-        taken = body.__code__.co_varnames[: body.__code__.co_argcount]
+            self.arguments.append(epilogue.FINISH if finish else epilogue.keep.__name__)
+            if epilogue.FETCH in taken:
+                fetching = epilogue.fetching_text(self.group) if finish else ""
+                finish += fetching
+                bodies = (*bodies, fetch_early if fetching else epilogue.fetch_nothing)
+                self.arguments.append(epilogue.FETCH if fetching else epilogue.fetch_nothing.__name__)
+            self.arguments.append("argv")
         constants = [f"{name}={value!r}" for name, value in self.kernel.attrs(self.attrs).items() if name in taken]
         call = f"{body.__name__}({', '.join(self.arguments + constants)})"
         if self.buffers:

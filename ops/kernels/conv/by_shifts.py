@@ -21,7 +21,7 @@ from ...native.jit.product_tile import GROUP_PANELS, PANEL_BYTES, TILE_ROWS
 from ...native.memory import Array, Axes, generic
 from ..spatial.cpu import BATCH, CHANNEL, COLUMN, DEPTH, ROW
 from .by_plane import fill_plane, padded_sizes, tap_start
-from .tiles import FINISHED_ROWS, ROWS, fetch_rows
+from .tiles import FINISHED_ROWS, ROWS
 
 #: Elements of the padded rows of a band, unless those of one row of the result are more.  A band stays in the second cache.
 BAND = 2**14
@@ -106,7 +106,6 @@ def multiply_band(
             finish(argv, here, count, rows * columns)
         else:
             for y in range(rows):
-                fetch_rows(out, here + y * columns, count, positions, columns)
                 multiply_shifts(weight, o, count, terms, room, y * pitch, numbers, out, here + y * columns, positions, columns)
                 finish(argv, here + y * columns, count, columns)
 

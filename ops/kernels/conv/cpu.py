@@ -269,7 +269,8 @@ def planes(
 @generic
 def tiles(
     data: Array, data_dims: Axes, weight: Array, weight_dims: Axes, out: Array, out_dims: Axes, low: int, high: int,
-    panels: Array, places: Array, finish: Callable[..., None], argv: int, stride: Axes, before: Axes, dilation: Axes,
+    panels: Array, places: Array, finish: Callable[..., None], fetch_operands: Callable[..., None], argv: int, stride: Axes,
+    before: Axes, dilation: Axes,
 ) -> int:  # fmt: skip
     """Convolution by tiles of matrix products: the blocks ``low`` to ``high`` (see ``convolve_tiles``)."""
     sizes, out_sizes, kernel = sizes_of(data_dims, False), sizes_of(out_dims, False), kernel_sizes(weight_dims, OUT_IN_SPACE)
@@ -277,8 +278,8 @@ def tiles(
         steps, out_steps = strides_of(sizes, False), strides_of(out_sizes, False)
         groups = group_count(sizes, kernel)
         convolve_tiles(
-            data, weight, out, panels, places, finish, argv, low, high, sizes, steps, out_sizes, out_steps, kernel, groups,
-            stride, before, dilation,
+            data, weight, out, panels, places, finish, fetch_operands, argv, low, high, sizes, steps, out_sizes, out_steps,
+            kernel, groups, stride, before, dilation,
         )  # fmt: skip
     return OK
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ...native.jit.convolution.panel_row import reads_rows_apart, store_alternate, store_gathered, store_run, store_two_runs
-from ...native.jit.prefetch import fetch, fetch_early, fetch_to_write
+from ...native.jit.prefetch import fetch, fetch_early
 from ...native.jit.product_tile import GROUP_PANELS, PANEL_BYTES, TILE_ROWS, copy_line, multiply_panels
 from ...native.jit.row_products import multiply_by_rows
 from ...native.memory import Array, Axes, generic
@@ -178,14 +178,6 @@ def copy_columns(panels: Array, data: Array, at: int, channels: int, channel: in
 
 
 @generic
-def fetch_rows(out: Array, to: int, rows: int, positions: int, count: int) -> None:
-    """Ask for the results of a tile, which will be written."""
-    for i in range(rows):
-        for j in range(0, count, PANEL_BYTES // out.itemsize):
-            fetch_to_write(out, to + i * positions + j)
-
-
-@generic
 def fetch_columns(data: Array, at: int, low: int, high: int, channel: int, count: int) -> None:
     """Ask for ``count`` elements of the channels ``low`` to ``high`` (exclusive); the first channel's begin at ``at``."""
     for i in range(low, high):
@@ -212,13 +204,14 @@ def copy_rows(weight: Array, first: int, step: int, rows: int, inner: int, room:
 def multiply_rows(
     weight: Array, top: int, bottom: int, at: int, terms: int, columns: Array, first: int, panel: int, row: int, out: Array,
     to: int, positions: int, inner: int, count: int, add: int, ahead: int, room: Array, data: Array, later: Axes,
-    is_last: bool, finish: Callable[..., None], argv: int,
+    is_last: bool,
+    finish: Callable[..., None], fetch_operands: Callable[..., None], argv: int,
 ) -> None:  # fmt: skip
     """Multiply the output channels ``top`` to ``bottom`` (exclusive) by columns: those of panels, or of the data.
 
     A few columns behind whole panels are copied to the end of ``room`` as rows.  If these are the last terms of the sums, finish
-    the results of a few tiles at a time, which are in the first cache.  Meanwhile fetch the weights and the results of the next
-    tile, and the columns ``ahead`` elements on, unless that is 0: a processor fetches no rows on its own that are far apart.
+    the results of a few tiles at a time, which are in the first cache.  Meanwhile fetch the weights of the next tile, the
+    operands of ``finish``, and the columns ``ahead`` elements on, unless that is 0: a processor fetches no rows on its own that are far apart.
     ``later``: the first element of columns of ``data`` that will be packed, their channels, the elements from a channel to the
     next, and their number.
 
@@ -238,11 +231,9 @@ def multiply_rows(
         o = top + tile * (bottom - top) // tiles
         rows = top + (tile + 1) * (bottom - top) // tiles - o
         following = rows if o + rows < bottom else top - o
-        if tile == 0:
-            fetch_rows(out, to + o * positions, rows, positions, count)
+        if is_last:
+            fetch_operands(argv, to + o * positions, rows, count)
         fetch_columns(data, later[0], tile * later[1] // tiles, (tile + 1) * later[1] // tiles, later[2], later[3])
-        if o + rows < bottom:
-            fetch_rows(out, to + (o + rows) * positions, min(TILE_ROWS, bottom - o - rows), positions, count)
         if is_copied:
             copy_rows(weight, o * terms + at, terms, rows, inner, room, copied, pitch, following * terms)
             multiply_panels(
@@ -267,9 +258,9 @@ def multiply_rows(
 
 @generic
 def convolve_tiles(
-    data: Array, weight: Array, out: Array, panels: Array, places: Array, finish: Callable[..., None], argv: int, low: int,
-    high: int, sizes: Axes, steps: Axes, out_sizes: Axes, out_steps: Axes, kernel: Axes, groups: int, stride: Axes, before: Axes,
-    dilation: Axes,
+    data: Array, weight: Array, out: Array, panels: Array, places: Array, finish: Callable[..., None],
+    fetch_operands: Callable[..., None], argv: int, low: int, high: int, sizes: Axes, steps: Axes, out_sizes: Axes,
+    out_steps: Axes, kernel: Axes, groups: int, stride: Axes, before: Axes, dilation: Axes,
 ) -> None:  # fmt: skip
     """Compute the blocks ``low`` to ``high`` (exclusive) of the result: some output channels at some positions.
 
@@ -303,7 +294,7 @@ def convolve_tiles(
                 multiply_rows(
                     weight, top, bottom, i * taps, terms, data, at + begin, width, positions, out,
                     b * out_steps[BATCH] + begin, positions, inner, count, i, ahead, panels, data, (0, 0, 0, 0),
-                    part + 1 == parts, finish, argv,
+                    part + 1 == parts, finish, fetch_operands, argv,
                 )  # fmt: skip
                 continue
             if is_matrix:
@@ -322,6 +313,6 @@ def convolve_tiles(
                 later = (following, kernel[1] // parts, steps[CHANNEL], min(columns, positions - begin - count))
             multiply_rows(
                 weight, top, bottom, i * taps, terms, panels, 0, inner * width, width, out, b * out_steps[BATCH] + begin,
-                positions, inner, count, i, 0, panels, data, later, part + 1 == parts, finish, argv,
+                positions, inner, count, i, 0, panels, data, later, part + 1 == parts, finish, fetch_operands, argv,
             )  # fmt: skip
         number += end_band - band

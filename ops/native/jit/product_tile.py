@@ -267,6 +267,7 @@ class TileFunction:
         firsts = [self.word(j * self.tile.lanes) for j in range(self.tile.vectors)]
         masks = [self._mask(b, b.sub(columns, first)) if self.tile.is_part else None for first in firsts]
         rows_of_out = [b.gep(out, [b.mul(out_row, self.word(i))]) for i in range(self.rows)]
+        self._fetch_results(b, rows_of_out)
         rows_of_a = [b.gep(a, [b.mul(a_row, self.word(i))]) for i in range(self.rows)]
         across = [self._in_panels(b, panels, panel_step, j) for j in range(self.tile.vectors)]
         places = [(row, j, masks[j]) for row in rows_of_out for j in range(self.tile.vectors)]
@@ -281,6 +282,20 @@ class TileFunction:
         for total, (row, j, mask) in zip(totals, places, strict=True):
             self._store(b, total, row, j, mask)
         b.ret_void()
+
+    def _fetch_results(self, builder: Any, rows_of_out: list[Any]) -> None:
+        """Ask for the lines of the results, which arrive while the sums are computed.
+
+        A line that begins in one tile and ends in the next is asked for with the next: by its last element.
+        """
+        from llvmlite import ir
+
+        byte, flag = ir.IntType(8).as_pointer(), ir.IntType(32)
+        fetch = self.declared("llvm.prefetch.p0", function_type(ir.VoidType(), [byte, flag, flag, flag]))
+        for row in rows_of_out:
+            for end in range(min(self.panel, self.tile.width), self.tile.width + 1, self.panel):
+                place = builder.bitcast(builder.gep(row, [self.word(end - 1)]), byte)
+                builder.call(fetch, [place, flag(1), flag(3), flag(1)])  # a write, into the first cache, of data
 
     def _former(self, builder: Any, add: Any, places: list[Any]) -> list[Any]:
         """The vectors at ``places``, or zeros if there is nothing to add."""
