@@ -125,11 +125,12 @@ def convolve_winograd(
             channels = min(FINISHED_ROWS, bottom - o)
             for n in range(PRODUCTS):
                 for top in range(0, channels, TILE_ROWS):
+                    here = n * count_filters + (o + top) * inputs
                     following = TILE_ROWS * inputs if top + TILE_ROWS < channels else count_filters - top * inputs
                     multiply_panels(
-                        filters, n * count_filters + (o + top) * inputs, inputs, panels, n * inputs * STRETCH, inputs * width,
+                        filters, here, inputs, panels, n * inputs * STRETCH, inputs * width,
                         width, sums, (n * FINISHED_ROWS + top) * STRETCH, STRETCH, min(TILE_ROWS, channels - top), inputs, count,
-                        0, 0, GROUP_PANELS, 0, following,
+                        0, 0, GROUP_PANELS, 0, filters, here + following, inputs,
                     )  # fmt: skip
             finish_tiles(
                 sums, results, out, b * out_steps[BATCH] + o * out_steps[CHANNEL], channels, row, rows, pitch, start, count,

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ...native.jit.convolution.panel_row import reads_rows_apart, store_alternate, store_gathered, store_run, store_two_runs
-from ...native.jit.prefetch import fetch, fetch_early
+from ...native.jit.prefetch import fetch_early
 from ...native.jit.product_tile import GROUP_PANELS, PANEL_BYTES, TILE_ROWS, copy_line, multiply_panels
 from ...native.jit.row_products import multiply_by_rows
 from ...native.memory import Array, Axes, generic
@@ -186,14 +186,13 @@ def fetch_columns(data: Array, at: int, low: int, high: int, channel: int, count
 
 
 @generic
-def copy_rows(weight: Array, first: int, step: int, rows: int, inner: int, room: Array, to: int, pitch: int, ahead: int) -> None:
-    """Copy ``inner`` elements of rows ``step`` elements apart to rows ``pitch`` elements apart; fetch those ``ahead``."""
+def copy_rows(weight: Array, first: int, step: int, rows: int, inner: int, room: Array, to: int, pitch: int) -> None:
+    """Copy ``inner`` elements of rows ``step`` elements apart to rows ``pitch`` elements apart."""
     width = PANEL_BYTES // room.itemsize
     whole = inner // width * width
     for _ in range(rows):
         for k in range(0, whole, width):
             copy_line(weight, first + k, room, to + k)
-            fetch(weight, first + ahead + k)
         for k in range(whole, inner):
             room[to + k] = weight[first + k]
         first += step
@@ -235,15 +234,15 @@ def multiply_rows(
             fetch_operands(argv, to + o * positions, rows, count)
         fetch_columns(data, later[0], tile * later[1] // tiles, (tile + 1) * later[1] // tiles, later[2], later[3])
         if is_copied:
-            copy_rows(weight, o * terms + at, terms, rows, inner, room, copied, pitch, following * terms)
+            copy_rows(weight, o * terms + at, terms, rows, inner, room, copied, pitch)
             multiply_panels(
                 room, copied, pitch, columns, first, panel, row, out, to + o * positions, positions, rows, inner, whole, add, 0,
-                GROUP_PANELS, 0, 0,
+                GROUP_PANELS, 0, weight, (o + following) * terms + at, terms,
             )  # fmt: skip
         else:
             multiply_panels(
                 weight, o * terms + at, terms, columns, first, panel, row, out, to + o * positions, positions, rows, inner, whole,
-                add, ahead, tile if ahead > 0 else GROUP_PANELS, tile + 1, following * terms,
+                add, ahead, tile if ahead > 0 else GROUP_PANELS, tile + 1, weight, (o + following) * terms + at, terms,
             )  # fmt: skip
         if apart > 0:
             multiply_by_rows(

@@ -58,7 +58,8 @@ def multiply_bands(a: Array, panels: Array, out: Array, low: int, high: int) -> 
                 end_ahead = (tile + 1) * GROUP_PANELS // sharers if tile < sharers else GROUP_PANELS
                 multiply_panels(
                     a, top * k + first, k, panels, panel, k * width, width, out, top * n + column, n, rows, inner,
-                    min(group, n - column), first, ahead, of_ahead, end_ahead, 0,
+                    min(group, n - column), first, ahead, of_ahead, end_ahead, a, 0,
+                    0,
                 )  # fmt: skip
 
 

@@ -47,7 +47,7 @@ def multiply_band(
         rows = (tile + 1) * m // tiles - top
         multiply_panels(
             a, a_at + top * a_row, a_row, panels, panel_at, step, PANEL_BYTES // out.itemsize, out, out_at + top * out_row,
-            out_row, rows, inner, columns, add, 0, GROUP_PANELS, GROUP_PANELS, 0,
+            out_row, rows, inner, columns, add, 0, GROUP_PANELS, GROUP_PANELS, a, 0, 0,
         )  # fmt: skip
 
 

@@ -40,7 +40,7 @@ def multiply_paced(
     """
     multiply_panels(
         a, a_at, a_row, panels, panel_at, panel_step, panel_width(out.itemsize), out, out_at, out_row, rows, inner, columns, add,
-        0, GROUP_PANELS, GROUP_PANELS, 0,
+        0, GROUP_PANELS, GROUP_PANELS, a, 0, 0,
     )  # fmt: skip
 
 
@@ -58,7 +58,7 @@ def _machine(
         return b.gep(array.parts[0], [word(at)])
 
     words = [word(a_row), word(panel_step), number(panel_width(itemsize)), word(out_row), word(inner), word(columns), word(add)]
-    words += [word(ahead), number(0), number(0), word(pace)]
+    words += [word(ahead), number(0), number(0), word(pace), number(0)]
     call = TileCall(b, out.parts[0].type.pointee, (pointer(a, a_at), pointer(panels, panel_at), pointer(out, out_at)), words)
     call.function_kind = _PacedFunction
     call.emit(word(rows), itemsize)

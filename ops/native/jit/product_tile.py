@@ -87,13 +87,14 @@ def register_tile(itemsize: int, rows: int) -> RegisterTile:
 @twin
 def multiply_panels(
     a: Any, a_at: int, a_row: int, panels: Any, panel_at: int, panel_step: int, panel_row: int, out: Any, out_at: int,
-    out_row: int, rows: int, inner: int, columns: int, add: int, ahead: int, first: int, end: int, a_ahead: int,
+    out_row: int, rows: int, inner: int, columns: int, add: int, ahead: int, first: int, end: int, later: Any, later_at: int,
+    later_row: int,
 ) -> None:  # fmt: skip
     """Compute ``out[i, j] = sum of a[i, k] * panels[j / width, k, j % width]``; add it to ``out[i, j]`` if ``add`` is not 0.
 
     Meanwhile fetch the elements ``ahead`` of those of the panels ``first`` to ``end`` (exclusive) of the group, and the rows of
-    ``a`` that begin ``a_ahead`` elements on, if there are FETCH_ROWS rows.  A number of 0 fetches nothing new: for rows that are
-    in a cache.
+    ``later`` that begin at element ``later_at`` and are ``later_row`` elements apart, if there are FETCH_ROWS rows.  An ``ahead``
+    or a ``later_row`` of 0 fetches nothing new: for rows that are in a cache.
 
     ``i`` below ``rows``, at most TILE_ROWS; ``j`` below ``columns``; ``k`` below ``inner``, in order.  The rows of ``a`` are
     ``a_row`` elements apart, those of ``out`` ``out_row`` elements, panels ``panel_step`` elements, rows of a panel
@@ -134,11 +135,11 @@ def _copy_line(emitter: Any, source: Any, at: Any, target: Any, to: Any) -> None
 def _machine(
     emitter: Any, a: Any, a_at: Any, a_row: Any, panels: Any, panel_at: Any, panel_step: Any, panel_row: Any, out: Any,
     out_at: Any, out_row: Any, rows: Any, inner: Any, columns: Any, add: Any, ahead: Any, first: Any, end: Any,
-    a_ahead: Any,
+    later: Any, later_at: Any, later_row: Any,
 ) -> None:  # fmt: skip
     from ...core.tensor_types import ITEMSIZE
 
-    assert a.type.dtype == panels.type.dtype == out.type.dtype, (a, panels, out)
+    assert a.type.dtype == panels.type.dtype == out.type.dtype == later.type.dtype, (a, panels, out, later)
     b, word, itemsize = emitter.builder, emitter.word, ITEMSIZE[out.type.dtype]
 
     def pointer(array: Any, at: Any) -> Any:
@@ -146,7 +147,9 @@ def _machine(
 
     pointers = pointer(a, a_at), pointer(panels, panel_at), pointer(out, out_at)
     words = [word(a_row), word(panel_step), word(panel_row), word(out_row), word(inner), word(columns), word(add)]
-    words += [word(ahead), word(first), word(end), word(a_ahead)]
+    number = word(rows).type
+    apart = b.sub(b.ptrtoint(pointer(later, later_at), number), b.ptrtoint(pointers[0], number))
+    words += [word(ahead), word(first), word(end), b.sdiv(apart, number(itemsize), flags=["exact"]), word(later_row)]
     TileCall(b, out.parts[0].type.pointee, pointers, words).emit(word(rows), itemsize)
 
 
@@ -198,13 +201,13 @@ class TileCall:
     def _tile(self, rows: int, tile: RegisterTile, column: Any, left: Any) -> Any:
         """Call the function of a tile that begins at ``column``; return the column after the tile."""
         b, word = self.builder, self.words[0].type
-        a_row, panel_step, panel_row, out_row, inner, _, add, ahead, first, end, a_ahead = self.words
+        a_row, panel_step, panel_row, out_row, inner, _, add, ahead, first, end, *later = self.words
         function = self.function_kind(b.module, self.element, tile, rows)
         panel = b.udiv(column, word(function.panel))
         at = b.add(b.mul(panel_step, panel), b.urem(column, word(function.panel)))
         a, panels, out = self.pointers
         places = [a, a_row, b.gep(panels, [at]), panel_step, panel_row, b.gep(out, [column]), out_row]
-        fetched = [ahead, b.sub(first, panel), b.sub(end, panel), a_ahead]
+        fetched = [ahead, b.sub(first, panel), b.sub(end, panel), *later]
         b.call(function.function(), [*places, inner, left, add, *fetched])
         return b.add(column, word(tile.width))
 
@@ -245,7 +248,7 @@ class TileFunction:
         if self.name in self.module.globals:
             return self.module.globals[self.name]
         pointer, word = self.element.as_pointer(), self.word
-        kind = ir.FunctionType(ir.VoidType(), [pointer, word, pointer, word, word, pointer, *[word] * 8])
+        kind = ir.FunctionType(ir.VoidType(), [pointer, word, pointer, word, word, pointer, *[word] * 9])
         function = ir.Function(self.module, kind, self.name)
         function.linkage = "internal"
         function.attributes.add("noinline")
@@ -274,7 +277,7 @@ class TileFunction:
         state = [self.word(0), *self._former(b, add, places)]
         run = functools.partial(self._run, b, (rows_of_a, list(zip(across, masks, strict=True)), panel_row, inner))
         if self.fetches and self.rows >= FETCH_ROWS:
-            fetch = self.fetch_kind(self, a, a_row, across[:: self.panel // self.tile.lanes], panel_row, *fetched)
+            fetch = self.fetch_kind(self, a, across[:: self.panel // self.tile.lanes], panel_row, *fetched)
             state = self._choice(b, fetch.is_wanted(b), lambda: run(state, self.steps, fetch), lambda: run(state, self.steps))
         else:
             state = run(state, self.steps)

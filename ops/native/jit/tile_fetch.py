@@ -23,21 +23,22 @@ def function_type(result: Any, arguments: list[Any]) -> Any:
 class Fetch:
     """Generator of what a tile fetches: lines of the panels ahead, and of the rows of the next tile.
 
-    ``panels``: pointers to the first row of each panel of the tile.
+    ``panels``: pointers to the first row of each panel of the tile; ``a_ahead``: the elements from ``a`` to the rows of the next
+    tile, which are ``later_row`` elements apart.
     """
 
     def __init__(
-        self, function: Any, a: Any, a_row: Any, panels: list[Any], panel_row: Any, ahead: Any, first: Any, end: Any,
-        a_ahead: Any,
+        self, function: Any, a: Any, panels: list[Any], panel_row: Any, ahead: Any, first: Any, end: Any, a_ahead: Any,
+        later_row: Any,
     ) -> None:  # fmt: skip
         self.function, self.word = function, function.word
-        self.a, self.a_row, self.panel_row, self.a_ahead = a, a_row, panel_row, a_ahead
+        self.a, self.panel_row, self.a_ahead, self.later_row = a, panel_row, a_ahead, later_row
         self.panels, self.ahead, self.first, self.end = panels, ahead, first, end
         self.chosen: list[Any] = []
 
     def is_wanted(self, builder: Any) -> Any:
         """Whether there is something to fetch; emits the pointers: a panel that fetches nothing has its own elements."""
-        wanted = builder.icmp_signed("!=", self.a_ahead, self.word(0))
+        wanted = builder.icmp_signed("!=", self.later_row, self.word(0))
         for panel, pointer in enumerate(self.panels):
             number = self.word(panel)
             is_ahead = builder.and_(builder.icmp_signed("<=", self.first, number), builder.icmp_signed("<", number, self.end))
@@ -57,9 +58,9 @@ class Fetch:
         together = max(1, _TURNS * steps // self.function.panel)
         along = builder.and_(k, self.word(_TURNS * steps // together - 1))
         turn = builder.udiv(along, self.word(steps // together))
-        first = builder.add(self.a_ahead, builder.add(builder.xor(k, along), builder.mul(turn, self.a_row)))
+        first = builder.add(self.a_ahead, builder.add(builder.xor(k, along), builder.mul(turn, self.later_row)))
         for n in range(together):
-            self._line(builder, builder.gep(self.a, [builder.add(first, builder.mul(self.a_row, self.word(n)))]))
+            self._line(builder, builder.gep(self.a, [builder.add(first, builder.mul(self.later_row, self.word(n)))]))
 
     def _line(self, builder: Any, pointer: Any) -> None:
         from llvmlite import ir

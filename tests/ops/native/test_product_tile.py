@@ -24,12 +24,12 @@ PROCESSORS = {"avx": "haswell", "avx512": "skylake-avx512"}
 CALL = """
 def f(
     a, n_a, a_at, a_row, panels, n_panels, panel_at, panel_step, panel_row, out, n_out, out_at, out_row, rows, inner, columns,
-    add, ahead, first, end, a_ahead,
+    add, ahead, first, end, later_at, later_row,
 ):
     x, y, z = array_{dtype}(a, n_a), array_{dtype}(panels, n_panels), array_{dtype}(out, n_out)
     multiply_panels(
         x, a_at, a_row, y, panel_at, panel_step, panel_row, z, out_at, out_row, rows, inner, columns, add, ahead, first, end,
-        a_ahead,
+        x, later_at, later_row,
     )
     return 0
 """
@@ -84,6 +84,7 @@ def test_a_tile_is_a_product(monkeypatch: pytest.MonkeyPatch, machine: str, dtyp
                         1,
                         3,
                         7,
+                        inner + 2,
                     )
                     multiply(a, inner + 2 + 1, inner + 2, *given)
                     np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-5)
@@ -99,7 +100,7 @@ def test_a_matrix_by_rows_is_multiplied_in_place(monkeypatch: pytest.MonkeyPatch
         multiply = machine_code(monkeypatch, machine, "float32")
         for columns in (64, 50, 33, 17, 3):
             found = np.zeros((5, columns), "float32")
-            multiply(a, 0, 7, b, 90 - columns, 16, 90, found, 0, columns, 5, 7, columns, 0, 0, 4, 4, 0)
+            multiply(a, 0, 7, b, 90 - columns, 16, 90, found, 0, columns, 5, 7, columns, 0, 0, 4, 4, 0, 0)
             np.testing.assert_array_equal(found, a @ b[:, 90 - columns :])
 
 
@@ -156,6 +157,6 @@ def test_the_plain_form_is_the_same_product(monkeypatch: pytest.MonkeyPatch) -> 
     rng, multiply = np.random.default_rng(1), machine_code(monkeypatch, "avx", "float32")
     a, panel = rng.integers(-9, 9, (3, 4)).astype("float32"), rng.integers(-9, 9, (4, 64)).astype("float32")
     found, plain = np.ones((2, 3, 50), "float32")
-    multiply(a, 0, 4, panel, 0, 4 * 16, 16, found, 0, 50, 3, 4, 50, 1, 64, 0, 4, 9)
-    multiply_panels(a, 0, 4, panel, 0, 4 * 16, 16, plain, 0, 50, 3, 4, 50, 1, 64, 0, 4, 9)
+    multiply(a, 0, 4, panel, 0, 4 * 16, 16, found, 0, 50, 3, 4, 50, 1, 64, 0, 4, 9, 4)
+    multiply_panels(a, 0, 4, panel, 0, 4 * 16, 16, plain, 0, 50, 3, 4, 50, 1, 64, 0, 4, a, 9, 4)
     np.testing.assert_array_equal(found, plain)

@@ -42,7 +42,7 @@ def _machine(
 
     number = word(rows).type
     table = builder.ptrtoint(pointer(offsets, first), number)
-    words = [word(a_row), number(PANEL_BYTES // itemsize), table, word(out_row), word(inner), word(columns), *[number(0)] * 5]
+    words = [word(a_row), number(PANEL_BYTES // itemsize), table, word(out_row), word(inner), word(columns), *[number(0)] * 6]
     call = TileCall(builder, out.parts[0].type.pointee, (pointer(a, a_at), pointer(b, b_at), pointer(out, out_at)), words)
     call.function_kind = _ShiftedFunction
     call.emit(word(rows), itemsize)
