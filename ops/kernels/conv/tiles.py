@@ -12,6 +12,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
+
+from ...native.jit.convolution.packing_tile import PACKING_ROWS, multiply_and_pack
 from ...native.jit.convolution.panel_row import reads_rows_apart, store_alternate, store_gathered, store_run, store_two_runs
 from ...native.jit.prefetch import fetch_early
 from ...native.jit.product_tile import GROUP_PANELS, PANEL_BYTES, TILE_ROWS, copy_line, multiply_panels
@@ -178,6 +181,32 @@ def copy_columns(panels: Array, data: Array, at: int, channels: int, channel: in
 
 
 @generic
+def columns_apart(count: int, inner: int, width: int) -> int:
+    """The number of columns behind whole panels that are multiplied apart."""
+    return count % width if count % width <= APART and inner >= LEAST_INNER else 0
+
+
+@generic
+def packs_by_products(rows: int, count: int, inner: int, width: int) -> bool:
+    """Whether the first tile of ``rows`` output channels packs the panels."""
+    tiles = (rows + TILE_ROWS - 1) // TILE_ROWS
+    return rows // tiles >= PACKING_ROWS and (count - columns_apart(count, inner, width)) % width == 0
+
+
+@generic
+def multiply_and_pack_columns(
+    a: Array, a_at: int, a_row: int, data: Array, at: int, channel: int, panels: Array, out: Array, to: int, positions: int,
+    rows: int, inner: int, count: int, add: int, weight: Array, later: int, terms: int,
+) -> None:  # fmt: skip
+    """Multiply ``rows`` rows by ``count`` columns of the data, whole panels, and pack these."""
+    for j in range(0, count, PANEL_BYTES // out.itemsize):
+        multiply_and_pack(
+            a, a_at, a_row, data, at + j, channel, panels, j * inner, out, to + j, positions, rows, inner, add, weight, later,
+            terms,
+        )  # fmt: skip
+
+
+@generic
 def fetch_columns(data: Array, at: int, low: int, high: int, channel: int, count: int) -> None:
     """Ask for ``count`` elements of the channels ``low`` to ``high`` (exclusive); the first channel's begin at ``at``."""
     for i in range(low, high):
@@ -202,30 +231,35 @@ def copy_rows(weight: Array, first: int, step: int, rows: int, inner: int, room:
 @generic
 def multiply_rows(
     weight: Array, top: int, bottom: int, at: int, terms: int, columns: Array, first: int, panel: int, row: int, out: Array,
-    to: int, positions: int, inner: int, count: int, add: int, ahead: int, room: Array, data: Array, later: Axes,
-    is_last: bool,
-    finish: Callable[..., None], fetch_operands: Callable[..., None], argv: int,
+    to: int, positions: int, inner: int, count: int, add: int, ahead: int, room: Array, data: Array, unpacked: Axes, later: Axes,
+    is_last: bool, finish: Callable[..., None], fetch_operands: Callable[..., None], argv: int,
 ) -> None:  # fmt: skip
     """Multiply the output channels ``top`` to ``bottom`` (exclusive) by columns: those of panels, or of the data.
 
     A few columns behind whole panels are copied to the end of ``room`` as rows.  If these are the last terms of the sums, finish
     the results of a few tiles at a time, which are in the first cache.  Meanwhile fetch the weights of the next tile, the
-    operands of ``finish``, and the columns ``ahead`` elements on, unless that is 0: a processor fetches no rows on its own that are far apart.
-    ``later``: the first element of columns of ``data`` that will be packed, their channels, the elements from a channel to the
-    next, and their number.
+    operands of ``finish``, and the columns ``ahead`` elements on, unless that is 0: a processor fetches no rows on its own that
+    are far apart.
+
+    ``unpacked``: the first element of columns of ``data`` that the first tile packs, and the elements from a channel to the next;
+    0 and 0 if ``columns`` are complete.  ``later``: the first element of columns of ``data`` that will be packed, their channels,
+    the elements from a channel to the next, and their number.
 
     ``panel``, ``row``: the elements from a panel to the next, and from a row of a panel to the next.
     """
     tiles, begin = (bottom - top + TILE_ROWS - 1) // TILE_ROWS, top
     width = PANEL_BYTES // out.itemsize
-    apart = count % width if count % width <= APART and inner >= LEAST_INNER else 0
+    apart = columns_apart(count, inner, width)
     whole, turned = count - apart, room.size - APART * inner
     # rows of the weight that are whole pages apart are in the same sets of the first cache, and push each other out
     is_copied, pitch = terms * out.itemsize % PAGE_BYTES == 0 and not reads_rows_apart(), inner + width
     copied = turned - TILE_ROWS * pitch
     for j in range(apart):
         for k in range(inner):
-            room[turned + j * inner + k] = columns[first + whole // width * panel + k * row + j]
+            if unpacked[1] > 0:
+                room[np.uint64(turned + j * inner + k)] = data[np.uint64(unpacked[0] + whole + k * unpacked[1] + j)]
+            else:
+                room[np.uint64(turned + j * inner + k)] = columns[np.uint64(first + whole // width * panel + k * row + j)]
     for tile in range(tiles):
         o = top + tile * (bottom - top) // tiles
         rows = top + (tile + 1) * (bottom - top) // tiles - o
@@ -235,6 +269,18 @@ def multiply_rows(
         fetch_columns(data, later[0], tile * later[1] // tiles, (tile + 1) * later[1] // tiles, later[2], later[3])
         if is_copied:
             copy_rows(weight, o * terms + at, terms, rows, inner, room, copied, pitch)
+        if tile == 0 and unpacked[1] > 0:
+            if is_copied:
+                multiply_and_pack_columns(
+                    room, copied, pitch, data, unpacked[0], unpacked[1], room, out, to + o * positions, positions, rows, inner,
+                    whole, add, weight, (o + following) * terms + at, terms,
+                )  # fmt: skip
+            else:
+                multiply_and_pack_columns(
+                    weight, o * terms + at, terms, data, unpacked[0], unpacked[1], room, out, to + o * positions, positions, rows,
+                    inner, whole, add, weight, (o + following) * terms + at, terms,
+                )  # fmt: skip
+        elif is_copied:
             multiply_panels(
                 room, copied, pitch, columns, first, panel, row, out, to + o * positions, positions, rows, inner, whole, add, 0,
                 GROUP_PANELS, 0, weight, (o + following) * terms + at, terms,
@@ -292,11 +338,14 @@ def convolve_tiles(
                 ahead = columns if begin + count < positions else 0
                 multiply_rows(
                     weight, top, bottom, i * taps, terms, data, at + begin, width, positions, out,
-                    b * out_steps[BATCH] + begin, positions, inner, count, i, ahead, panels, data, (0, 0, 0, 0),
+                    b * out_steps[BATCH] + begin, positions, inner, count, i, ahead, panels, data, (0, 0), (0, 0, 0, 0),
                     part + 1 == parts, finish, fetch_operands, argv,
                 )  # fmt: skip
                 continue
-            if is_matrix:
+            unpacked = (0, 0)
+            if is_matrix and packs_by_products(bottom - top, count, inner, width):
+                unpacked = (at + begin, steps[CHANNEL])
+            elif is_matrix:
                 copy_columns(panels, data, at + begin, channels, steps[CHANNEL], count)
             for j in range(0, 0 if is_matrix else count, width):
                 place_taps(
@@ -312,6 +361,6 @@ def convolve_tiles(
                 later = (following, kernel[1] // parts, steps[CHANNEL], min(columns, positions - begin - count))
             multiply_rows(
                 weight, top, bottom, i * taps, terms, panels, 0, inner * width, width, out, b * out_steps[BATCH] + begin,
-                positions, inner, count, i, 0, panels, data, later, part + 1 == parts, finish, fetch_operands, argv,
+                positions, inner, count, i, 0, panels, data, unpacked, later, part + 1 == parts, finish, fetch_operands, argv,
             )  # fmt: skip
         number += end_band - band
