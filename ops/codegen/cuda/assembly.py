@@ -151,8 +151,13 @@ class Assembly:
         self.launch(name, not_(condition))
         self.allowed = all_(self.allowed, condition)
 
-    def launch(self, name: str, grid: Extent, arguments: Mapping[str, Argument | Dim] | None = None) -> None:
-        """Add a launch of a declared kernel; ``arguments`` override the declared arguments by name."""
+    def launch(
+        self, name: str, grid: Extent, arguments: Mapping[str, Argument | Dim] | None = None, shared_bytes: Extent = 0
+    ) -> None:
+        """Add a launch of a declared kernel; ``arguments`` override the declared arguments by name.
+
+        ``shared_bytes``: of dynamic shared memory.
+        """
         _, parameters, threads = self.kernels[name]
         given = dict(arguments or {})
         passed = [given.pop(p.name, p.argument) for p in parameters]
@@ -161,7 +166,7 @@ class Assembly:
         if const(grid) == 0:
             return
         args = tuple(Size(a) if isinstance(a, Dim) else a for a in passed)
-        self.steps.append(Launch(name, (grid, 1, 1), (threads, 1, 1), args))
+        self.steps.append(Launch(name, (grid, 1, 1), (threads, 1, 1), args, shared_bytes))
 
     def source(self) -> CudaSource:
         """The assembled source, without kernels that are never launched."""

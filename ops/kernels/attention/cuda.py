@@ -1,89 +1,100 @@
-"""Attention on CUDA: a block per query and head; scores in a workspace, sums added as trees.
+"""Attention on CUDA: by tiles of queries and keys, or by lanes that share the elements of a key; the choice is by sizes.
 
-Threads share the keys of a query for the scores, then the elements of a head for the weighted sum.
+Queries of one head are ``heads`` rows apart.  ``nn.attention`` has positions first: its batches are heads, and its batch is 1.
 """
 
 from __future__ import annotations
 
-import math
-from string import Template
+from dataclasses import dataclass
 
-from ....shape_funcs.symbolic.dim import Dim, product
-from ...codegen.cuda.assembly import Assembly, Parameter, blocks, literal, reads, size, writes
-from ...codegen.cuda.casts import NUMBER, converted
+from ....shape_funcs.symbolic.dim import Dim, const, dim, lt, not_, where
+from ...codegen.cuda.assembly import DIVISOR, Assembly, Parameter, blocks, divisor, literal, reads, size, writes
 from ...codegen.cuda.cuda_program import CudaSource, OpaqueCall
 from ...core.tensor_types import ITEMSIZE, computed_in
-from ..matmul.dot_product import PLUS_PRODUCT
+from . import prefill_cuda
+from .parts_cuda import Parts, add_join, add_sums, parts_of, workspace
 
-_THREADS = 128
-
-_ATTENTION = Template("""
-  struct Largest { DEVICE $number operator()($number a, $number b) const { return b > a || b != b ? b : a; } };
-  for (int64 row = blockIdx.x; row < m * pairs; row += gridDim.x) {
-    int64 pair = $pair, query_at = row * d;
-    $number* weights = scores + row * n;
-    $number top = $lowest, total = 0;
-    for (int64 j = threadIdx.x; j < n; j += blockDim.x) {
-      $number sum = 0;
-      for (int64 k = 0; k < d; ++k) sum = plus_product(sum, number(query[query_at + k]), number(key[$key]));
-      weights[j] = $scale * sum$bias;
-      top = Largest()(top, weights[j]);
-    }
-    top = block_reduce(top, Largest());
-    for (int64 j = threadIdx.x; j < n; j += blockDim.x) {
-      weights[j] = exp(weights[j] - top);
-      total += weights[j];
-    }
-    total = block_reduce(total, Add());
-    __syncthreads();
-    for (int64 k = threadIdx.x; k < e; k += blockDim.x) {
-      $number sum = 0;
-      for (int64 j = 0; j < n; ++j) sum = plus_product(sum, weights[j], number(value[$value]));
-      $number result = n == 0 ? $number(0) : top - top == 0 ? sum / total : top - top;
-      out[row * e + k] = $result;
-    }
-    __syncthreads();
-  }
-""")
+#: The blocks that are wanted: a GPU of 132 multiprocessors has five tiles on each.
+TILES_WANTED = 660
 
 
 def attention(call: OpaqueCall) -> CudaSource:
     """The weighted sum of values for every query and head."""
-    m, batch, heads, _ = call.inputs[0].shape
-    places = {"pair": "row % pairs", "key": "(j * pairs + pair) * d + k", "value": "(j * pairs + pair) * e + k"}
-    bias = " + number(bias[(pair * m + row / pairs) * n + j])"
-    return _attention(call, {**places, "bias": bias}, m, batch * heads, call.inputs[1].shape[0])
+    m, batch, heads, d = call.inputs[0].shape
+    n, e = call.inputs[1].shape[0], call.inputs[2].shape[3]
+    return _Attention(Assembly(), call, dim(1), m, batch * heads, n, d, e, has_bias=True).source()
 
 
 def batch_attention(call: OpaqueCall) -> CudaSource:
     """The weighted sum of values for every query and head, batch first."""
-    batch, m, heads, _ = call.inputs[0].shape
-    # the number of a key in the batch 0, plus those of the batches before
-    places = {"pair": "row / (m * heads) * n * heads + row % heads", "key": "(j * heads + pair) * d + k", "bias": ""}
-    places["value"] = "(j * heads + pair) * e + k"
-    return _attention(call, places, m, batch * heads, call.inputs[1].shape[1], size("heads", heads))
+    batch, m, heads, d = call.inputs[0].shape
+    n, e = call.inputs[1].shape[1], call.inputs[2].shape[3]
+    return _Attention(Assembly(), call, batch, m, heads, n, d, e, has_bias=False).source()
 
 
-def _attention(call: OpaqueCall, places: dict[str, str], m: Dim, pairs: Dim, n: Dim, *more: Parameter) -> CudaSource:
-    """Attention of ``m`` queries to ``n`` keys for each of ``pairs``.
+@dataclass
+class _Attention:
+    assembly: Assembly
+    call: OpaqueCall
+    batch: Dim
+    m: Dim
+    heads: Dim
+    n: Dim
+    d: Dim
+    e: Dim
+    has_bias: bool
 
-    ``places``: expressions of places in the tensors, which may use the sizes ``more``.
-    """
-    (query, _, value, *_), (out,) = call.inputs, call.results
-    number = computed_in(query.dtype)
-    assembly = Assembly()
-    assembly.text(NUMBER, PLUS_PRODUCT)
-    scores = Parameter(f"{number}*", "scores", assembly.scratch(product((m, pairs, n)) * ITEMSIZE[number]))
-    names = ("query", "key", "value", "bias")
-    tensors = (*(reads(name, tensor) for name, tensor in zip(names, call.inputs, strict=False)), writes("out", out))
-    sizes = (size("m", m), size("pairs", pairs), size("n", n), size("d", query.shape[-1]), size("e", value.shape[-1]), *more)
-    body = _ATTENTION.substitute(
-        number=number,
-        lowest=literal(number, -math.inf),
-        scale=literal(number, call.attrs.scale),
-        result=converted("result", number, out.dtype),
-        **places,
-    )
-    assembly.kernel("attention", _THREADS, (*tensors, scores, *sizes), body)
-    assembly.launch("attention", blocks(m * pairs))
-    return assembly.source()
+    def source(self) -> CudaSource:
+        """The program of the call."""
+        add_sums(self.assembly, self.call.results[0])
+        self.assembly.text(DIVISOR)
+        self._tiles(dim(1))
+        return self.assembly.source()
+
+    @property
+    def number(self) -> str:
+        """The dtype that is computed in."""
+        return computed_in(self.call.inputs[0].dtype)
+
+    @property
+    def rows(self) -> Dim:
+        """Queries of all heads."""
+        return self.batch * self.m * self.heads
+
+    def _parameters(self) -> tuple[Parameter, ...]:
+        names = ("query", "key", "value", "bias")
+        tensors = (reads(name, tensor) for name, tensor in zip(names, self.call.inputs, strict=False))
+        sizes = (size(name, getattr(self, name)) for name in ("m", "heads", "n", "d", "e"))
+        return (*tensors, writes("out", self.call.results[0]), *sizes, size("all_rows", self.rows))
+
+    def _tiles(self, wanted: Dim) -> None:
+        """Add the kernel of tiles, run if ``wanted``."""
+        tile, dtype = prefill_cuda.tile_of(self.number, self.d, self.e), self.call.inputs[0].dtype
+        pairs = self.batch * self.heads
+        bands, slabs = (self.m + (tile.rows - 1)) // tile.rows, (self.e + (tile.columns - 1)) // tile.columns
+        parts = parts_of(self.n, pairs * bands * slabs, TILES_WANTED, 2 * tile.keys, tile.keys)
+        rooms = workspace(self.assembly, where(wanted, self.rows, 0), self.e, parts.count, self.call.results[0])
+        units = pairs * parts.count * slabs * bands
+        texts = {
+            "dtype": dtype,
+            "out": self.call.results[0].dtype,
+            "unit": 16 // ITEMSIZE[dtype],
+            "scale": literal(self.number, self.call.attrs.scale),
+            "whole": str(tile.whole).lower(),
+            "depths": "1" if tile.whole else "d",
+            "bias": prefill_cuda.BIAS if self.has_bias else "",
+        }
+        shape = {"threads": prefill_cuda.THREADS, "rows": tile.rows, "keys": tile.keys, "depth": tile.depth}
+        shape |= {"columns": tile.columns, "slice": prefill_cuda.SLICE, "line": tile.row}
+        self.assembly.text(prefill_cuda.TEXT.substitute(shape, dtype=dtype))
+        sizes = (*(size(k, v) for k, v in (("units", units), ("bands", bands), ("slabs", slabs), ("parts", parts.count))),
+                 size("part_keys", parts.keys))  # fmt: skip
+        divisors = (divisor("by_bands", bands, units), divisor("by_slabs", slabs, units), divisor("by_parts", parts.count, units),
+                    divisor("by_heads", self.heads, units))  # fmt: skip
+        self.assembly.kernel(
+            "attention_tiles", prefill_cuda.THREADS, (*self._parameters(), *rooms, *sizes, *divisors),
+            prefill_cuda.BODY.substitute(texts), tile.resident,
+        )  # fmt: skip
+        self.assembly.launch("attention_tiles", where(wanted, blocks(units), 0), shared_bytes=tile.shared_bytes)
+        joined = where(wanted, self.rows, 0)
+        add_join(self.assembly, joined, self.e, self.n, parts.count, (writes("out", self.call.results[0]), *rooms), self.call.results[0])

@@ -66,16 +66,17 @@ def group_of(
     attrs: Any,
     inputs: Sequence[Any],
     *,
-    static: bool = False,
+    static: bool | tuple[int, ...] = False,
     literals: Sequence[int] = (),
     implementation: str = "",
 ) -> Group:
     """One call of an operator; dims are unknown unless ``static``; the inputs at ``literals`` are constants of the group.
 
-    ``implementation``: the default one if empty."""
+    ``static``: all dims are known, or the dims of these axes.  ``implementation``: the default one if empty."""
 
     def tensor(array: np.ndarray, k: int) -> Tensor:
-        return Tensor(array.dtype.name, tuple(dim(n) if static else sym(f"d{k}_{i}") for i, n in enumerate(array.shape)))
+        known = range(array.ndim) if static is True else static or ()
+        return Tensor(array.dtype.name, tuple(dim(n) if i in known else sym(f"d{k}_{i}") for i, n in enumerate(array.shape)))
 
     given = [k for k in range(len(inputs)) if k not in literals]
     place = {k: n for n, k in enumerate([*given, *literals])}
@@ -91,7 +92,7 @@ def source_of(
     name: str,
     inputs: Sequence[Any],
     *,
-    static: bool = False,
+    static: bool | tuple[int, ...] = False,
     literals: Sequence[int] = (),
     implementation: str = "",
     **attributes: Any,
@@ -105,7 +106,7 @@ def run(
     name: str,
     inputs: Sequence[Any],
     *,
-    static: bool = False,
+    static: bool | tuple[int, ...] = False,
     literals: Sequence[int] = (),
     schedule: int = 0,
     resident: int = 3,
