@@ -200,9 +200,7 @@ class Block:
         place, kind = where[threads], step.name
         if kind in ("LDS", "STS", "ATOMS"):
             place &= 0xFFFFFF
-            for warp in np.unique(threads // 32):
-                words = np.unique(place[threads // 32 == warp] // 4)
-                self.lines[0] += max(1, int(np.bincount(words % 32).max()) * max(1, step.nbytes // 4))
+            self.lines[0] += _wavefronts(threads, place, step.nbytes)
             return [(threads, place)]
         found = []
         number_of = place >> _BUFFER
@@ -321,6 +319,15 @@ class Block:
             if operation is None:
                 raise Unknown(f"{step.opcode} {', '.join(step.operands)}")
             operation(self, step, mask)
+
+
+def _wavefronts(threads: Words, place: Words, nbytes: int) -> int:
+    """The wavefronts of an access to shared memory: lanes with 128 bytes at a time, as often as a bank has different words."""
+    words = place[:, None] // 4 + np.arange(max(1, nbytes // 4))
+    at_once = threads // (128 // max(4, nbytes))
+    keys = np.unique(at_once[:, None] << 32 | words)
+    _, turn = np.unique(keys >> 32, return_inverse=True)
+    return int(np.bincount(turn * 32 + (keys & 31), minlength=32 * (turn[-1] + 1)).reshape(-1, 32).max(1).sum())
 
 
 def number(text: str) -> float:

@@ -24,7 +24,7 @@ from relayvm.shape_funcs.symbolic.program import SIZE, assemble
 
 from .block import Block
 from .decoded import Step, kernels
-from .model import Bounds, bounds
+from .model import COPY_RATE, PRODUCT_RATE, Bounds, bounds
 
 _MATRIX, _VECTOR = "Tensor[(?n, ?m), float32]", "Tensor[(?m), float32]"
 _HEADER = '#[version = "0.0.5"]\n'
@@ -55,7 +55,7 @@ _LAYER_NORM = f"def @main(%x: {_MATRIX}, %w: {_VECTOR}) {{ nn.layer_norm(%x, %w,
 class Family:
     """A program, the shapes of its arguments, and the fewest bytes it must read and write.
 
-    ``has_zeros``: half of the elements of the arguments are 0.  ``dtype``: of the arguments.  ``writes_positions``: the result is
+    ``products``: the float32 multiplications with an addition that it must make.  ``has_zeros``: half of the elements of the arguments are 0.  ``dtype``: of the arguments.  ``writes_positions``: the result is
     of int32.
     """
 
@@ -66,10 +66,16 @@ class Family:
     has_zeros: bool = False
     dtype: str = "float32"
     writes_positions: bool = False
+    products: int = 0
 
     @property
     def nbytes(self) -> int:
         return sum(ITEMSIZE[self.dtype] * math.prod(s) for s in self.shapes) + self.result_bytes
+
+    @property
+    def seconds(self) -> float:
+        """The least time, at the rate of copies or of products."""
+        return max(self.nbytes / COPY_RATE, self.products / PRODUCT_RATE)
 
     def of(self, dtype: str) -> Family:
         """The same program for arguments and a result of another dtype."""
@@ -130,7 +136,24 @@ _ORDERED = (
 )
 #: The families that sort or select, and the dtypes for which sorts are predicted, too.
 ORDERED = (*_ORDERED, *(f.of(dtype) for dtype in ("bfloat16", "int64") for f in _ORDERED[:2]))
-FAMILIES = (*_FLOATS, *(f.of(dtype) for dtype in HALVES for f in _FLOATS if f.name in HALVED), *ORDERED)
+
+
+def _attention(name: str, batch: int, queries: int, keys: int) -> Family:
+    """Attention by heads of 64 elements: 12 heads for each of the batch."""
+    kinds = {"q": "m", "k": "n", "v": "n"}
+    params = ", ".join(f"%{name}: Tensor[(?b, ?{size}, 12, {_HEAD}), float32]" for name, size in kinds.items())
+    text = f"def @main({params}) {{ nn.batch_attention(%q, %k, %v, scale=0.125) }}"
+    shapes = tuple((batch, size, 12, _HEAD) for size in (queries, keys, keys))
+    return Family(name, text, shapes, 4 * math.prod(shapes[0]), products=2 * math.prod(shapes[0]) * keys)
+
+
+_HEAD = 64
+ATTENTION = (
+    _attention("attention, 512 queries and keys", 8, 512, 512),
+    _attention("attention, 4096 queries and keys", 1, 4096, 4096),
+    _attention("attention, 1 query, 4096 keys", 8, 1, 4096),
+)
+FAMILIES = (*_FLOATS, *(f.of(dtype) for dtype in HALVES for f in _FLOATS if f.name in HALVED), *ORDERED, *ATTENTION)
 
 
 @dataclass(frozen=True)
@@ -253,6 +276,7 @@ def _group(group: Group, arrays: Sequence[np.ndarray], whole: bool) -> tuple[lis
         middle = sorted({(grid[0] * k // SAMPLES, grid[1] // 2) for k in range(SAMPLES)})
         places = [(n % grid[0], n // grid[0]) for n in range(count)] if whole else middle
         blocks = [run(launch, place, grid, words) for place in places]
-        ran.append(Ran(codes[launch.entry], count, bounds(codes[launch.entry], blocks, count)))
+        dynamic = value(launch.shared_bytes)
+        ran.append(Ran(codes[launch.entry], count, bounds(codes[launch.entry], blocks, count, dynamic)))
     kinds = [numpy_dtype(values[r].dtype) for r in group.results]
     return ran, [r.view(k).reshape(s) for r, k, s in zip(results, kinds, shapes, strict=True)]

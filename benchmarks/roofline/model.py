@@ -29,6 +29,8 @@ from .decoded import Step
 SMS, CLOCK, PEAK = 132, 1.755e9, 3.35e12
 #: Bytes read and written per second by a copy; bytes per second of the L2 cache.
 COPY_RATE, L2_RATE = 0.9 * PEAK, 5.5e12
+#: Multiplications with an addition of float32 numbers per second.
+PRODUCT_RATE = SMS * CLOCK * 128
 #: Bytes in flight on a multiprocessor at the full rate; cycles that a load of new data takes then.
 IN_FLIGHT = 40_000
 LOAD_CYCLES = round(IN_FLIGHT * SMS / PEAK * CLOCK)
@@ -78,10 +80,13 @@ def pipe(step: Step) -> str:
     return "integer"
 
 
-def bounds(code: MachineCode, ran: Sequence[Block], blocks: int) -> Bounds:
-    """The bounds of a launch of ``blocks`` blocks, of which ``ran`` are executed."""
+def bounds(code: MachineCode, ran: Sequence[Block], blocks: int, dynamic_bytes: int = 0) -> Bounds:
+    """The bounds of a launch of ``blocks`` blocks, of which ``ran`` are executed.
+
+    ``dynamic_bytes``: of dynamic shared memory.
+    """
     each, threads = blocks / len(ran), ran[0].threads
-    occupancy = code.occupancy(threads, LIMITS["sm_90"])
+    occupancy = code.occupancy(threads, LIMITS["sm_90"], dynamic_bytes)
     together = max(1, min(round(occupancy * LIMITS["sm_90"].warps * 32 / threads), -(-blocks // SMS)))
     of_pipe, loaded, once = Counter[str](), Counter[int](), Counter[tuple[str, int]]()
     sectors, banks, chain = Counter[tuple[str, int]](), 0, 0.0

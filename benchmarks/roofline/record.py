@@ -6,7 +6,7 @@ from collections import Counter
 from typing import Any
 
 from .families import ELEMENTS, Family, launches
-from .model import COPY_RATE, IN_FLIGHT
+from .model import IN_FLIGHT
 
 
 def figures(family: Family) -> dict[str, Any]:
@@ -22,7 +22,7 @@ def figures(family: Family) -> dict[str, Any]:
     b = longest.bounds
     limits = {"memory": b.memory, "issue": b.issue, "latency": b.latency}
     return {
-        "share": round(100 * family.nbytes / COPY_RATE / seconds, 1),
+        "share": round(100 * family.seconds / seconds, 1),
         "bound": max(limits, key=limits.__getitem__),
         "kernels": len(ran),
         "registers": longest.code.registers,

@@ -103,14 +103,14 @@ class MachineCode:
         """The number of inner loops without an access to memory, a barrier, or an exchange between threads."""
         return sum(named(loop, _WORK) == 0 for loop in self.inner_loops())
 
-    def occupancy(self, threads: int, limits: Limits) -> float:
+    def occupancy(self, threads: int, limits: Limits, dynamic_bytes: int = 0) -> float:
         """The share of the threads of a multiprocessor that blocks of so many threads fill.
 
-        Registers are given to warps in units of 256 (CUDA C++ Programming Guide, technical specifications).
+        ``dynamic_bytes``: of dynamic shared memory, for each block.  Registers are given to warps in units of 256 (CUDA C++ Programming Guide, technical specifications).
         """
         warps = -(-threads // 32)
         of_warp = -(-self.registers * 32 // 256) * 256
-        shared = self.shared_bytes + limits.reserved_bytes
+        shared = self.shared_bytes + dynamic_bytes + limits.reserved_bytes
         blocks = min(limits.blocks, limits.warps // warps, limits.registers // (of_warp * warps), limits.shared_bytes // shared)
         return blocks * warps / limits.warps
 

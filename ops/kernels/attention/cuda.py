@@ -80,12 +80,11 @@ class _Attention:
             "out": self.call.results[0].dtype,
             "unit": 16 // ITEMSIZE[dtype],
             "scale": literal(self.number, self.call.attrs.scale),
-            "whole": str(tile.whole).lower(),
-            "depths": "1" if tile.whole else "d",
             "bias": prefill_cuda.BIAS if self.has_bias else "",
         }
         shape = {"threads": prefill_cuda.THREADS, "rows": tile.rows, "keys": tile.keys, "depth": tile.depth}
-        shape |= {"columns": tile.columns, "slice": prefill_cuda.SLICE, "line": tile.row}
+        shape |= {"columns": tile.columns, "slice": tile.part, "line": tile.row}
+        shape |= {"whole": str(tile.whole).lower(), "in_flight": tile.in_flight}
         self.assembly.text(prefill_cuda.TEXT.substitute(shape, dtype=dtype))
         sizes = (*(size(k, v) for k, v in (("units", units), ("bands", bands), ("slabs", slabs), ("parts", parts.count))),
                  size("part_keys", parts.keys))  # fmt: skip
@@ -93,7 +92,7 @@ class _Attention:
                     divisor("by_heads", self.heads, units))  # fmt: skip
         self.assembly.kernel(
             "attention_tiles", prefill_cuda.THREADS, (*self._parameters(), *rooms, *sizes, *divisors),
-            prefill_cuda.BODY.substitute(texts), tile.resident,
+            prefill_cuda.BODY.substitute(texts), prefill_cuda.RESIDENT,
         )  # fmt: skip
         self.assembly.launch("attention_tiles", where(wanted, blocks(units), 0), shared_bytes=tile.shared_bytes)
         joined = where(wanted, self.rows, 0)

@@ -16,8 +16,8 @@ from ...core.tensor_types import ITEMSIZE
 
 #: Threads of a block: two warps; each has half of the queries.
 THREADS = 64
-#: Keys whose weights a warp has in shared memory at a time.
-SLICE = 16
+#: The blocks that must fit a multiprocessor: two warps for each of its four schedulers, with up to 255 registers.
+RESIDENT = 4
 #: Elements of a key that are in shared memory at a time where the size of a head is not known, or is large.
 DEPTH = 64
 #: The largest size of a head whose queries stay in shared memory.
@@ -28,7 +28,8 @@ MOST_DEPTH = 128
 class Tile:
     """``rows`` queries and ``keys`` keys of ``depth`` elements, and ``columns`` elements of values.
 
-    ``whole``: the tile has all elements of a query.  ``resident``: the blocks that fit a multiprocessor.
+    ``whole``: the tile has all elements of a query.  ``part``: the keys whose weights a warp has in shared memory at a time.
+    ``in_flight``: loads of a thread from memory at a time.
     """
 
     rows: int
@@ -36,7 +37,8 @@ class Tile:
     depth: int
     columns: int
     whole: bool
-    resident: int
+    part: int
+    in_flight: int
     itemsize: int
 
     @property
@@ -53,7 +55,7 @@ class Tile:
     def shared_bytes(self) -> int:
         """Bytes of shared memory: queries, keys or values, weights."""
         keys = self.keys * max(self.row, self.columns)
-        parts = self.rows * self.row + keys + self.rows * (SLICE + 8)
+        parts = self.rows * self.row + keys + self.rows * (self.part + 8)
         return max(parts, self.rows * self.columns) * self.itemsize
 
 
@@ -64,16 +66,19 @@ def tile_of(number: str, d: Dim, e: Dim) -> Tile:
     deep = max(-(-(depth or 0) // 8), 1) * 8 if whole else DEPTH
     if number == "float64":
         columns = 64 if known is None else min(max(-(-known // 16), 1) * 16, 64)
-        return Tile(32, 32, deep, columns, whole, 4, ITEMSIZE[number])
+        return Tile(32, 32, deep, columns, whole, 32, 8, ITEMSIZE[number])
     columns = 64 if known is None or known > 128 else max(-(-known // 32), 1) * 32
-    is_small = columns <= 64
-    return Tile(64, 64 if is_small else 32, deep, columns, whole, 4, ITEMSIZE[number])
+    if columns <= 64:
+        return Tile(64, 64, deep, columns, whole, 64, 16, ITEMSIZE[number])
+    return Tile(64, 32, deep, columns, whole, 16, 8, ITEMSIZE[number])
 
 
 #: Device code, of a namespace of its own.
 TEXT = Template("""
 namespace tiles {
 const int THREADS = $threads, ROWS = $rows, KEYS = $keys, DEPTH = $depth, COLUMNS = $columns, SLICE = $slice;
+const bool WHOLE = $whole;
+const int IN_FLIGHT = $in_flight;
 const int W = 16 / int(sizeof(Number));  // elements of an access to shared memory
 const int LINE = $line, SHARES = SLICE + 8;  // distances of rows in shared memory
 const int OF_ROW = ROWS / 8, OF_KEY = KEYS / 8, OF_COLUMN = COLUMNS / (8 * W);  // of a thread
@@ -85,47 +90,70 @@ DEVICE void keep(Number* to, const Part& part) {
   *reinterpret_cast<uint4*>(to) = access;
 }
 
-// COUNT rows of WIDTH elements into shared memory, with zeros behind the first `count` rows and `width` elements.
-template <int COUNT, int WIDTH, int DISTANCE> DEVICE void stage(
-    Number* room, const $dtype* data, int64 step, int count, int width, bool is_wide) {
-  const int UNIT = 16 / int(sizeof($dtype)), ACROSS = WIDTH / UNIT, ALL = COUNT * ACROSS;
-  const int TURNS = (ALL + THREADS - 1) / THREADS, AT_ONCE = TURNS < 8 ? TURNS : 8;
-  if (is_wide) {
-    auto row = [](int turn) { return (turn * THREADS + int(threadIdx.x)) / ACROSS; };
-    auto place = [](int turn) { return (turn * THREADS + int(threadIdx.x)) % ACROSS * UNIT; };
-    const $dtype* from = data + row(0) * step + place(0);
-#pragma unroll 1
-    for (int first = 0; first < TURNS; first += AT_ONCE) {
-      Pack<$dtype> packs[AT_ONCE];
+// COUNT rows of WIDTH elements on their way to shared memory, DISTANCE apart there, with zeros behind the first `count` rows and
+// the first `width` elements.  A thread has at most MOST loads in flight.
+template <int COUNT, int WIDTH, int DISTANCE, int MOST> struct Rows {
+  static const int UNIT = 16 / int(sizeof($dtype)), ACROSS = WIDTH / UNIT, ALL = COUNT * ACROSS;
+  static const int TURNS = (ALL + THREADS - 1) / THREADS, AT_ONCE = TURNS < MOST ? TURNS : MOST;
+  static const bool IS_EVEN = THREADS % ACROSS == 0;  // a thread loads the same elements of each row
+  Pack<$dtype> packs[AT_ONCE];
+  const $dtype* data;
+  int64 step;
+  int count, width;
+
+  DEVICE static int row(int turn) { return (turn * THREADS + int(threadIdx.x)) / ACROSS; }
+  DEVICE static int place(int turn) { return (turn * THREADS + int(threadIdx.x)) % ACROSS * UNIT; }
+
+  // Behind the last row and element others are loaded, which exist, so that no branch is between loads.
+  DEVICE const $dtype* at(int turn) const {
+    return data + (row(turn) < count ? row(turn) : count - 1) * step + (place(turn) < width ? place(turn) : 0);
+  }
+  DEVICE void load(int first) {
+    const $dtype* from = at(first);
+    const int64 jump = THREADS / ACROSS * step;
 #pragma unroll
-      for (int k = 0; k < AT_ONCE; ++k) {
-        packs[k] = Pack<$dtype>{};
-        const int turn = first + k;
-        if (THREADS % ACROSS != 0) from = data + row(turn) * step + place(turn);
-        if (row(turn) < count && place(turn) < width) packs[k] = load_pack<$dtype>(from);
-        if (THREADS % ACROSS == 0) from += THREADS / ACROSS * step;
-      }
-#pragma unroll
-      for (int k = 0; k < AT_ONCE; ++k) {
-        const int turn = first + k;
-        if (ALL % (THREADS * AT_ONCE) != 0 && row(turn) >= COUNT) break;
-#pragma unroll
-        for (int p = 0; p < UNIT; p += W) {
-          Part part;
-#pragma unroll
-          for (int i = 0; i < W; ++i) part.at[i] = number(packs[k].at[p + i]);
-          keep(room + row(turn) * DISTANCE + place(turn) + p, part);
-        }
-      }
-    }
-  } else {
-#pragma unroll 4
-    for (int unit = threadIdx.x; unit < COUNT * WIDTH; unit += THREADS) {
-      const int row = unit / WIDTH, at = unit % WIDTH;
-      room[row * DISTANCE + at] = row < count && at < width ? number(data[row * step + at]) : Number(0);
+    for (int k = 0; k < AT_ONCE; ++k) {
+      packs[k] = load_pack<$dtype>(from);
+      if (IS_EVEN) from += row(first + k + 1) < count ? jump : 0;
+      else from = at(first + k + 1);
     }
   }
-}
+  template <bool IS_FULL> DEVICE void store(Number* room, int first) const {
+#pragma unroll
+    for (int k = 0; k < AT_ONCE; ++k) {
+      const int turn = first + k;
+      if (ALL % (THREADS * AT_ONCE) != 0 && row(turn) >= COUNT) break;
+      const bool is_there = IS_FULL || (row(turn) < count && place(turn) < width);
+#pragma unroll
+      for (int p = 0; p < UNIT; p += W) {
+        Part part;
+#pragma unroll
+        for (int i = 0; i < W; ++i) part.at[i] = is_there ? number(packs[k].at[p + i]) : Number(0);
+        keep(room + row(turn) * DISTANCE + place(turn) + p, part);
+      }
+    }
+  }
+  DEVICE void put(Number* room, const $dtype* from, int64 rows_apart, int rows, int columns, bool are_wide) {
+    data = from;
+    step = rows_apart;
+    count = rows;
+    width = columns;
+    if (are_wide && rows > 0 && columns > 0) {
+#pragma unroll 1
+      for (int first = 0; first < TURNS; first += AT_ONCE) {
+        load(first);
+        if (count == COUNT && width == WIDTH) store<true>(room, first);
+        else store<false>(room, first);
+      }
+    } else {
+#pragma unroll 4
+      for (int unit = threadIdx.x; unit < COUNT * WIDTH; unit += THREADS) {
+        const int row = unit / WIDTH, at = unit % WIDTH;
+        room[row * DISTANCE + at] = row < count && at < width ? number(data[row * step + at]) : Number(0);
+      }
+    }
+  }
+};
 
 struct Thread {
   Number scores[OF_ROW][OF_KEY];
@@ -205,35 +233,34 @@ struct Thread {
       }
     }
   }
-  // Add the values of a tile, scaled by their weights, which lanes of a warp exchange.
-  DEVICE void add(Number* room, const Number* values) {
-    Number* shares = room + warp * (ROWS / 2) * SHARES;
+  // The weights of SLICE keys for the lanes of the warp.
+  DEVICE void exchange(Number* shares, int from) const {
+    Number* of_warp = shares + warp * (ROWS / 2) * SHARES;
+    __syncwarp();
 #pragma unroll
-    for (int from = 0; from < KEYS; from += SLICE) {
-      __syncwarp();
+    for (int i = 0; i < OF_ROW; ++i) {
 #pragma unroll
-      for (int i = 0; i < OF_ROW; ++i) {
-#pragma unroll
-        for (int j = 0; j < SLICE / 8; ++j) shares[(row + 4 * i) * SHARES + column + 8 * j] = scores[i][from / 8 + j];
-      }
-      __syncwarp();
+      for (int j = 0; j < SLICE / 8; ++j) of_warp[(row + 4 * i) * SHARES + column + 8 * j] = scores[i][from / 8 + j];
+    }
+    __syncwarp();
+  }
+  // Add the values of SLICE keys, scaled by their weights.
+  DEVICE void add(const Number* shares, const Number* values) {
+    const Number* of_warp = shares + warp * (ROWS / 2) * SHARES;
 #pragma unroll 1
-      for (int k = 0; k < SLICE; k += W) {
-        Part share[OF_ROW];
+    for (int k = 0; k < SLICE; k += W) {
+      Part share[OF_ROW];
 #pragma unroll
-        for (int i = 0; i < OF_ROW; ++i) share[i] = load_pack<Number>(shares + (row + 4 * i) * SHARES + k);
+      for (int i = 0; i < OF_ROW; ++i) share[i] = load_pack<Number>(of_warp + (row + 4 * i) * SHARES + k);
 #pragma unroll
-        for (int w = 0; w < W; ++w) {
+      for (int w = 0; w < W; ++w) {
 #pragma unroll
-          for (int g = 0; g < OF_COLUMN; ++g) {
-            const Part value = load_pack<Number>(values + (from + k + w) * COLUMNS + (g * 8 + column) * W);
+        for (int g = 0; g < OF_COLUMN; ++g) {
+          const Part value = load_pack<Number>(values + (k + w) * COLUMNS + (g * 8 + column) * W);
 #pragma unroll
-            for (int i = 0; i < OF_ROW; ++i) {
+          for (int i = 0; i < OF_ROW; ++i) {
 #pragma unroll
-              for (int x = 0; x < W; ++x) {
-                sums[i][g].at[x] = plus_product(sums[i][g].at[x], share[i].at[w], value.at[x]);
-              }
-            }
+            for (int x = 0; x < W; ++x) sums[i][g].at[x] = plus_product(sums[i][g].at[x], share[i].at[w], value.at[x]);
           }
         }
       }
@@ -316,30 +343,35 @@ BODY = Template("""
     const int rows = m - first < tiles::ROWS ? int(m - first) : tiles::ROWS;
     const int columns = e - slab < tiles::COLUMNS ? int(e - slab) : tiles::COLUMNS;
     tiles::Thread thread;
+    tiles::Rows<tiles::ROWS, tiles::DEPTH, tiles::LINE, tiles::IN_FLIGHT> query_rows;
+    tiles::Rows<tiles::KEYS, tiles::DEPTH, tiles::LINE, tiles::IN_FLIGHT> key_rows;
+    tiles::Rows<tiles::KEYS, tiles::COLUMNS, tiles::COLUMNS, tiles::IN_FLIGHT> value_rows;
     __syncthreads();
-    if ($whole) tiles::stage<tiles::ROWS, tiles::DEPTH, tiles::LINE>(queries, query_here, heads * d, rows, int(d), wide_keys);
+    if (tiles::WHOLE) query_rows.put(queries, query_here, heads * d, rows, int(d), wide_keys);
     for (int64 j = begin; j < end; j += tiles::KEYS) {
       const int count = end - j < tiles::KEYS ? int(end - j) : tiles::KEYS;
-      thread.clear();
-      for (int64 p = 0; p < $depths; p += tiles::DEPTH) {
+      for (int64 p = 0; p < (tiles::WHOLE ? 1 : d); p += tiles::DEPTH) {
         const int depth = d - p < tiles::DEPTH ? int(d - p) : tiles::DEPTH;
-        if (p > 0 || j > begin) __syncthreads();
-        if (!$whole) {
-          tiles::stage<tiles::ROWS, tiles::DEPTH, tiles::LINE>(queries, query_here + p, heads * d, rows, depth, wide_keys);
-        }
-        tiles::stage<tiles::KEYS, tiles::DEPTH, tiles::LINE>(keys, key_here + j * heads * d + p, heads * d, count, depth, wide_keys);
         __syncthreads();
+        if (!tiles::WHOLE) query_rows.put(queries, query_here + p, heads * d, rows, depth, wide_keys);
+        key_rows.put(keys, key_here + j * heads * d + p, heads * d, count, depth, wide_keys);
+        __syncthreads();
+        if (tiles::WHOLE || p == 0) thread.clear();
         thread.multiply(queries, keys);
       }
-      __syncthreads();
-      tiles::stage<tiles::KEYS, tiles::COLUMNS, tiles::COLUMNS>(
-          keys, value_here + j * heads * e, heads * e, count, columns, wide_values);
       auto bias_of = [&](tiles::Thread& of) {
 $bias
       };
       thread.weigh($scale, bias_of, count);
+      if (tiles::SLICE == tiles::KEYS) thread.exchange(shares, 0);
       __syncthreads();
-      thread.add(shares, keys);
+      value_rows.put(keys, value_here + j * heads * e, heads * e, count, columns, wide_values);
+      __syncthreads();
+#pragma unroll
+      for (int from = 0; from < tiles::KEYS; from += tiles::SLICE) {
+        if (tiles::SLICE < tiles::KEYS) thread.exchange(shares, from);
+        thread.add(shares, keys + from * tiles::COLUMNS);
+      }
     }
     thread.finish();
     __syncthreads();
