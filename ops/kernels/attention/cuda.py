@@ -5,17 +5,22 @@ Queries of one head are ``heads`` rows apart.  ``nn.attention`` has positions fi
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
-from ....shape_funcs.symbolic.dim import Dim, const, dim, lt, not_, where
+from ....shape_funcs.symbolic.dim import Dim, dim, lt, not_, where
 from ...codegen.cuda.assembly import DIVISOR, Assembly, Parameter, blocks, divisor, literal, reads, size, writes
 from ...codegen.cuda.cuda_program import CudaSource, OpaqueCall
 from ...core.tensor_types import ITEMSIZE, computed_in
-from . import prefill_cuda
+from . import decode_cuda, prefill_cuda
+from .decode_cuda import Lanes
 from .parts_cuda import Parts, add_join, add_sums, parts_of, workspace
+from .prefill_cuda import Tile
 
-#: The blocks that are wanted: a GPU of 132 multiprocessors has five tiles on each.
-TILES_WANTED = 660
+#: The blocks that are wanted: four on each multiprocessor of a GPU with 132.
+TILES_WANTED = LANES_WANTED = 528
+#: The least number of keys of a part for lanes, and the number of which a part has a multiple.
+LEAST_KEYS, KEYS_UNIT = 64, 32
 
 
 def attention(call: OpaqueCall) -> CudaSource:
@@ -43,12 +48,26 @@ class _Attention:
     d: Dim
     e: Dim
     has_bias: bool
+    parts: Parts = field(init=False)
+    rooms: tuple[Parameter, ...] = ()
 
     def source(self) -> CudaSource:
         """The program of the call."""
         add_sums(self.assembly, self.call.results[0])
         self.assembly.text(DIVISOR)
-        self._tiles(dim(1))
+        lanes = decode_cuda.lanes_of(self.call.inputs[0].dtype, self.d, self.e)
+        are_few = dim(0) if lanes is None else lt(self.m, decode_cuda.LEAST_QUERIES)
+        tile = prefill_cuda.tile_of(self.number, self.d, self.e)
+        bands, slabs = (self.m + (tile.rows - 1)) // tile.rows, (self.e + (tile.columns - 1)) // tile.columns
+        work = self.batch * self.heads * where(are_few, self.m, bands * slabs)
+        least, unit = (where(are_few, a, b) for a, b in ((LEAST_KEYS, 2 * tile.keys), (KEYS_UNIT, tile.keys)))
+        self.parts = parts_of(self.n, work, where(are_few, LANES_WANTED, TILES_WANTED), least, unit)
+        self.rooms = workspace(self.assembly, self.rows, self.e, self.parts.count, self.call.results[0])
+        if lanes is not None:
+            self._lanes(lanes, are_few, work * self.parts.count)
+        self._tiles(tile, not_(are_few), bands, slabs)
+        out = self.call.results[0]
+        add_join(self.assembly, self.rows, self.e, self.n, self.parts.count, (writes("out", out), *self.rooms), out)
         return self.assembly.source()
 
     @property
@@ -67,33 +86,40 @@ class _Attention:
         sizes = (size(name, getattr(self, name)) for name in ("m", "heads", "n", "d", "e"))
         return (*tensors, writes("out", self.call.results[0]), *sizes, size("all_rows", self.rows))
 
-    def _tiles(self, wanted: Dim) -> None:
+    def _texts(self, bias: str) -> dict[str, str]:
+        """The texts that both kernels need."""
+        dtypes = {"dtype": self.call.inputs[0].dtype, "out": self.call.results[0].dtype}
+        scale = literal(self.number, self.call.attrs.scale)
+        return {**dtypes, "scale": scale, "bias": bias if self.has_bias else ""}
+
+    def _lanes(self, lanes: Lanes, wanted: Dim, units: Dim) -> None:
+        """Add the kernel of lanes, run if ``wanted``."""
+        texts = self._texts(decode_cuda.BIAS)
+        shape = {"threads": decode_cuda.THREADS, "lanes": lanes.lanes, "keys": lanes.keys}
+        shape |= {"key_packs": lanes.key_packs, "value_packs": lanes.value_packs}
+        self.assembly.text(decode_cuda.TEXT.substitute(shape, dtype=texts["dtype"]))
+        divisors = (divisor("by_queries", self.m, units), divisor("by_parts", self.parts.count, units))
+        parameters = (*self._parameters(), *self.rooms, *self._split(units), *divisors, divisor("by_heads", self.heads, units))
+        body = decode_cuda.BODY.substitute(texts, load="FULL" if lanes.fills else "WIDE")
+        self.assembly.kernel("attention_lanes", decode_cuda.THREADS, parameters, body, decode_cuda.RESIDENT)
+        self.assembly.launch("attention_lanes", where(wanted, blocks(units), 0))
+
+    def _tiles(self, tile: Tile, wanted: Dim, bands: Dim, slabs: Dim) -> None:
         """Add the kernel of tiles, run if ``wanted``."""
-        tile, dtype = prefill_cuda.tile_of(self.number, self.d, self.e), self.call.inputs[0].dtype
-        pairs = self.batch * self.heads
-        bands, slabs = (self.m + (tile.rows - 1)) // tile.rows, (self.e + (tile.columns - 1)) // tile.columns
-        parts = parts_of(self.n, pairs * bands * slabs, TILES_WANTED, 2 * tile.keys, tile.keys)
-        rooms = workspace(self.assembly, where(wanted, self.rows, 0), self.e, parts.count, self.call.results[0])
-        units = pairs * parts.count * slabs * bands
-        texts = {
-            "dtype": dtype,
-            "out": self.call.results[0].dtype,
-            "unit": 16 // ITEMSIZE[dtype],
-            "scale": literal(self.number, self.call.attrs.scale),
-            "bias": prefill_cuda.BIAS if self.has_bias else "",
-        }
-        shape = {"threads": prefill_cuda.THREADS, "rows": tile.rows, "keys": tile.keys, "depth": tile.depth}
+        texts = self._texts(prefill_cuda.BIAS)
+        shape: dict[str, Any] = {"threads": prefill_cuda.THREADS, "rows": tile.rows, "keys": tile.keys, "depth": tile.depth}
         shape |= {"columns": tile.columns, "slice": tile.part, "line": tile.row}
         shape |= {"whole": str(tile.whole).lower(), "in_flight": tile.in_flight}
-        self.assembly.text(prefill_cuda.TEXT.substitute(shape, dtype=dtype))
-        sizes = (*(size(k, v) for k, v in (("units", units), ("bands", bands), ("slabs", slabs), ("parts", parts.count))),
-                 size("part_keys", parts.keys))  # fmt: skip
-        divisors = (divisor("by_bands", bands, units), divisor("by_slabs", slabs, units), divisor("by_parts", parts.count, units),
-                    divisor("by_heads", self.heads, units))  # fmt: skip
-        self.assembly.kernel(
-            "attention_tiles", prefill_cuda.THREADS, (*self._parameters(), *rooms, *sizes, *divisors),
-            prefill_cuda.BODY.substitute(texts), prefill_cuda.RESIDENT,
-        )  # fmt: skip
+        self.assembly.text(prefill_cuda.TEXT.substitute(shape, dtype=texts["dtype"]))
+        units = self.batch * self.heads * self.parts.count * slabs * bands
+        divisors = (divisor("by_bands", bands, units), divisor("by_slabs", slabs, units))
+        divisors += divisor("by_parts", self.parts.count, units), divisor("by_heads", self.heads, units)
+        more = (*self._split(units), size("bands", bands), size("slabs", slabs), *divisors)
+        body = prefill_cuda.BODY.substitute(texts, unit=16 // ITEMSIZE[texts["dtype"]])
+        parameters = (*self._parameters(), *self.rooms, *more)
+        self.assembly.kernel("attention_tiles", prefill_cuda.THREADS, parameters, body, prefill_cuda.RESIDENT)
         self.assembly.launch("attention_tiles", where(wanted, blocks(units), 0), shared_bytes=tile.shared_bytes)
-        joined = where(wanted, self.rows, 0)
-        add_join(self.assembly, joined, self.e, self.n, parts.count, (writes("out", self.call.results[0]), *rooms), self.call.results[0])
+
+    def _split(self, units: Dim) -> tuple[Parameter, ...]:
+        """The sizes of the parts of the keys, and the number of units of work."""
+        return size("units", units), size("parts", self.parts.count), size("part_keys", self.parts.keys)

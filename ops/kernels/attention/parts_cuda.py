@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 
 from ....shape_funcs.frozen_dataclass import frozen
-from ....shape_funcs.symbolic.dim import Dim, dim, lt, max_, min_, where
+from ....shape_funcs.symbolic.dim import Dim, lt, max_, min_, where
 from ...codegen.cuda.assembly import Assembly, Parameter, blocks, divisor, literal, size
 from ...codegen.cuda.casts import NUMBER, converted
 from ...codegen.cuda.cuda_program import Operand
@@ -75,12 +75,12 @@ class Parts:
     count: Dim
 
 
-def parts_of(n: Dim, work: Dim, blocks_wanted: int, least: int, unit: int) -> Parts:
+def parts_of(n: Dim, work: Dim, blocks_wanted: Dim, least: Dim, unit: Dim) -> Parts:
     """Parts of ``n`` keys for ``work`` units of work, so that about ``blocks_wanted`` blocks run.
 
     A part has at least ``least`` keys, and a multiple of ``unit``.  The result depends on sizes only.
     """
-    wanted = max_(min_(dim(blocks_wanted) // max_(work, 1), n // least), 1)
+    wanted = max_(min_(blocks_wanted // max_(work, 1), n // least), 1)
     keys = max_((n + (wanted * unit - 1)) // (wanted * unit), 1) * unit
     return Parts(keys, max_((n + (keys - 1)) // keys, 1))
 
