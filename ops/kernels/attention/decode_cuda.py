@@ -79,19 +79,19 @@ struct Thread {
   Pack<$dtype> query[OF_KEY];
   Number top, total, sum[OF_VALUE][UNIT];
 
-  // Add COUNT keys of this thread; bias(score, k) is the score of the key k of them.
-  template <int COUNT, Load LOAD, class Bias> DEVICE void add(Number scale, Bias bias) {
+  // Add COUNT keys of this thread, if they are there; bias(score, k) is the score of the key k of them.
+  template <int COUNT, Load LOAD, class Bias> DEVICE void add(Number scale, Bias bias, bool is_there) {
     Pack<$dtype> keys[COUNT][OF_KEY], values[COUNT][OF_VALUE];
     Number scores[COUNT], high = top;
 #pragma unroll
     for (int k = 0; k < COUNT; ++k, key += key_step) {
 #pragma unroll
-      for (int p = 0; p < OF_KEY; ++p) keys[k][p] = pack_of<LOAD>(key, p, d, wide_keys);
+      for (int p = 0; p < OF_KEY; ++p) keys[k][p] = pack_of<LOAD>(key, p, is_there ? d : 0, wide_keys);
     }
 #pragma unroll
     for (int k = 0; k < COUNT; ++k, value += value_step) {
 #pragma unroll
-      for (int p = 0; p < OF_VALUE; ++p) values[k][p] = pack_of<LOAD>(value, p, e, wide_values);
+      for (int p = 0; p < OF_VALUE; ++p) values[k][p] = pack_of<LOAD>(value, p, is_there ? e : 0, wide_values);
     }
 #pragma unroll
     for (int k = 0; k < COUNT; ++k) {
@@ -102,16 +102,14 @@ struct Thread {
       }
       scores[k] = score;
     }
-    // lanes of a group take part together, and a group may have one key more than another
-    const uint32 lanes = LANES == 32 ? 0xffffffffu : ((1u << (LANES & 31)) - 1) << (int(threadIdx.x) & 31 & -LANES);
 #pragma unroll
     for (int distance = 1; distance < LANES; distance *= 2) {
 #pragma unroll
-      for (int k = 0; k < COUNT; ++k) scores[k] += __shfl_xor_sync(lanes, scores[k], distance);
+      for (int k = 0; k < COUNT; ++k) scores[k] += shuffle_xor(scores[k], distance);
     }
 #pragma unroll
     for (int k = 0; k < COUNT; ++k) {
-      scores[k] = bias(scale * scores[k], k);
+      scores[k] = is_there ? bias(scale * scores[k], k) : lowest();
       high = larger(high, scores[k]);
     }
     const Number factor = weight(top, high);
@@ -160,12 +158,14 @@ BODY = Template("""
     thread.key = key + ((batch * n + j) * heads + head) * d;
     thread.value = value + ((batch * n + j) * heads + head) * e;
     auto bias_of = [&](Number score, int k) { return score$bias; };
+    const int of_warp = group % (32 / LANES);  // the lanes of a warp stay together
     if (thread.wide_keys && thread.wide_values) {
+      const int last = (KEYS - 1) * GROUPS + 32 / LANES - 1 - of_warp;
 #pragma unroll 1
-      for (; j + (KEYS - 1) * GROUPS < end; j += KEYS * GROUPS) thread.add<KEYS, $load>($scale, bias_of);
+      for (; j + last < end; j += KEYS * GROUPS) thread.add<KEYS, $load>($scale, bias_of, true);
     }
 #pragma unroll 1
-    for (; j < end; j += GROUPS) thread.add<1, ANY>($scale, bias_of);
+    for (; j - of_warp < end; j += GROUPS) thread.add<1, ANY>($scale, bias_of, j < end);
     __syncthreads();
     if (lane == 0) {
       top_of[group] = thread.top;
