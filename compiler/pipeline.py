@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from ..ops.kernels.attention import cuda as attention_cuda
 from ..ops.strategy.choice import Preferred
 from ..ops.strategy.implementation import HOST
 from ..vm.bytecode.executable import DEVICES
@@ -86,6 +87,9 @@ def passes(config: Config, context: PassContext, preferred: Preferred | None = N
     def refuse_copies(mod: IRModule) -> IRModule:
         return mod if limit is None else strict_copies(mod, limit)
 
+    def fuse_heads(mod: IRModule) -> IRModule:
+        return fuse_attention(mod, dict(config.forced), attention_cuda.pays if target == DEVICES[CUDA] else None)
+
     def plan(mod: IRModule) -> IRModule:
         return plan_memory(mod, context, blind=config.plan == "blind")
 
@@ -106,8 +110,7 @@ def passes(config: Config, context: PassContext, preferred: Preferred | None = N
         (config.opt_level >= 3, "fold_scale_axis", fold_scale_axis),
         (optimise, "eliminate_common_subexpr", eliminate_common_subexpr),
         (basic, "eliminate_dead_code", remove_dead),
-        # on GPUs cuBLAS is faster
-        (optimise and target != DEVICES[CUDA], "fuse_attention", lambda mod: fuse_attention(mod, dict(config.forced))),
+        (optimise, "fuse_attention", fuse_heads),
         # on GPUs cuBLAS reads weights as they are
         (optimise and target != DEVICES[CUDA], "pack_weights", pack),
         # after dead code elimination: uses by dead code would keep fields alive

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -29,13 +30,13 @@ class Step:
     reads: tuple[str, ...]
     writes: tuple[str, ...]
 
-    @property
+    @functools.cached_property
     def name(self) -> str:
         """The opcode without modifiers; an operation on uniform registers has the name of the same on others."""
         name = self.opcode.partition(".")[0]
         return name[1:] if name[0] == "U" and name != "UNDEF" else name
 
-    @property
+    @functools.cached_property
     def modifiers(self) -> list[str]:
         """The modifiers of the opcode."""
         return self.opcode.split(".")[1:]

@@ -51,11 +51,15 @@ _CHANNELS = _unary("nn.softmax(%x, axis=1)", "Tensor[(?, ?, ?, ?), float32]")
 _LAYER_NORM = f"def @main(%x: {_MATRIX}, %w: {_VECTOR}) {{ nn.layer_norm(%x, %w, %w) }}"
 
 
+SAMPLES = 4
+
+
 @dataclass(frozen=True)
 class Family:
     """A program, the shapes of its arguments, and the fewest bytes it must read and write.
 
-    ``products``: the float32 multiplications with an addition that it must make.  ``has_zeros``: half of the elements of the arguments are 0.  ``dtype``: of the arguments.  ``writes_positions``: the result is
+    ``products``: the float32 multiplications with an addition that it must make.  ``samples``: blocks of a launch that are
+    executed, at equal distances.  ``has_zeros``: half of the elements of the arguments are 0.  ``dtype``: of the arguments.  ``writes_positions``: the result is
     of int32.
     """
 
@@ -67,6 +71,7 @@ class Family:
     dtype: str = "float32"
     writes_positions: bool = False
     products: int = 0
+    samples: int = SAMPLES
 
     @property
     def nbytes(self) -> int:
@@ -94,8 +99,6 @@ def _normed(rows: int, columns: int) -> Family:
     return Family(f"layernorm(gelu(x + b) + r), {columns}", NORMED, shapes, 4 * rows * columns)
 
 
-#: Blocks of a launch that are executed, at equal distances.
-SAMPLES = 4
 #: The parameter of a kernel for elements that an earlier launch has stored: here in no order.
 MOVED = "const Moved* from_moved"
 #: Elements of the largest tensor of each program.
@@ -144,7 +147,7 @@ def _attention(name: str, batch: int, queries: int, keys: int) -> Family:
     params = ", ".join(f"%{name}: Tensor[(?b, ?{size}, 12, {_HEAD}), float32]" for name, size in kinds.items())
     text = f"def @main({params}) {{ nn.batch_attention(%q, %k, %v, scale=0.125) }}"
     shapes = tuple((batch, size, 12, _HEAD) for size in (queries, keys, keys))
-    return Family(name, text, shapes, 4 * math.prod(shapes[0]), products=2 * math.prod(shapes[0]) * keys)
+    return Family(name, text, shapes, 4 * math.prod(shapes[0]), products=2 * math.prod(shapes[0]) * keys, samples=1)
 
 
 _HEAD = 64
@@ -191,7 +194,7 @@ def launches(
     for packed in exe.packed:
         # the blocks that did not run left no values: half of the elements are chosen
         arrays = [a if whole or a.dtype != bool else _drawn(a.shape) > 0 for a in arrays]
-        ran, arrays = _group(packed.group, arrays, whole)
+        ran, arrays = _group(packed.group, arrays, whole, family.samples)
         found += ran
     return found, arrays
 
@@ -226,7 +229,7 @@ def _post(text: str, launch: Launch, part: int, memory: list[np.ndarray], first_
             posted[:1], posted[1:] = part, look_back.SUM_UP_TO << look_back.STATE_SHIFT
 
 
-def _group(group: Group, arrays: Sequence[np.ndarray], whole: bool) -> tuple[list[Ran], list[np.ndarray]]:
+def _group(group: Group, arrays: Sequence[np.ndarray], whole: bool, samples: int) -> tuple[list[Ran], list[np.ndarray]]:
     source, values = cuda_source(group), group.values()
     arrays = _in_order(group, arrays)
     shapes = [tuple(s) for s in shape_program(group).program.run(list(arrays))]
@@ -273,7 +276,7 @@ def _group(group: Group, arrays: Sequence[np.ndarray], whole: bool) -> tuple[lis
         if min(grid) == 0:
             continue
         count, words = math.prod(grid), [word(a) for a in launch.args]
-        middle = sorted({(grid[0] * k // SAMPLES, grid[1] // 2) for k in range(SAMPLES)})
+        middle = sorted({(grid[0] * k // samples, grid[1] // 2) for k in range(samples)})
         places = [(n % grid[0], n // grid[0]) for n in range(count)] if whole else middle
         blocks = [run(launch, place, grid, words) for place in places]
         dynamic = value(launch.shared_bytes)

@@ -10,7 +10,8 @@
     let %out = nn.batch_attention(%queries, %keys, %values, scale=0.125);
 
 There may be reshapes between the calls, no scale, and the keys by rows.  Values between the calls have no other use.  All sizes
-are equal by their types, so that no check of a run is lost.  float32 and float64; the result differs by rounding.
+are equal by their types, so that no check of a run is lost.  float32 and float64; the result differs by rounding.  On GPUs the calls
+where the kernel is faster than the library's products: ``pays`` in ``ops/kernels/attention/cuda.py``.
 
 Requires: typed A-normal form.
 Ensures: the same.  Calls without a use are left to ``eliminate_dead_code``.
@@ -19,7 +20,7 @@ Ensures: the same.  Calls without a use are left to ``eliminate_dead_code``.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 
 from ...ops.core.op import Op, get
 from ...ops.core.tensor_types import TensorType
@@ -35,21 +36,27 @@ _REPLACED = ("nn.batch_matmul", "nn.softmax", "transpose", "multiply", "reshape"
 #: Axes of heads between batch and positions, and of keys whose last axis is that of positions.
 _BY_HEADS, _TURNED = [0, 2, 1, 3], [0, 2, 3, 1]
 _Shape = tuple[Dim, ...]
+Pays = Callable[[str, Dim, Dim], bool]
 
 
 @declare_pass("FuseAttention", "infer_type")
-def fuse_attention(mod: IRModule, forced: Collection[str] = ()) -> IRModule:
-    """The module with calls of ``nn.batch_attention``.  ``forced``: names of operators that stay as they are."""
+def fuse_attention(mod: IRModule, forced: Collection[str] = (), pays: Pays | None = None) -> IRModule:
+    """The module with calls of ``nn.batch_attention``.
+
+    ``forced``: names of operators that stay as they are.  ``pays``: whether one call is faster, by the dtype and the sizes of
+    heads of keys and values; None where every one is.
+    """
     if set(forced) & set(_REPLACED):
         return mod
-    functions = {n: f if f.is_primitive else replace(f, body=_Fuser(f.body).chain(f.body)) for n, f in mod.functions.items()}
+    functions = {n: f if f.is_primitive else replace(f, body=_Fuser(f.body, pays).chain(f.body)) for n, f in mod.functions.items()}
     return replace(mod, functions=functions)
 
 
 class _Fuser:
     """The rewriter of one function."""
 
-    def __init__(self, body: Expr) -> None:
+    def __init__(self, body: Expr, pays: Pays | None) -> None:
+        self.pays = pays
         self.count = Counter(uses(body))
         self.values: dict[Expr, Call] = {}
 
@@ -91,6 +98,8 @@ class _Fuser:
         key = self._by_heads(at.args[1], _BY_HEADS if at.attrs.transpose_b else _TURNED)
         value = self._by_heads(found.args[1], _BY_HEADS)
         if query is None or key is None or value is None or not _agree(last, (at, shares, found.args[0]), query, key, value):
+            return None
+        if self.pays is not None and not self.pays(_type(query).dtype, _shape(query)[3], _shape(value)[3]):
             return None
         return replace(last, op=get("nn.batch_attention"), args=(query, key, value), attrs=AttentionAttrs(scale))
 

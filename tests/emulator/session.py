@@ -139,7 +139,7 @@ class Session:
         extra = (ctypes.c_void_p * 5)(1, ctypes.addressof(buffer), 2, ctypes.addressof(size), None)
         (gx, gy, gz), (bx, by, bz) = ((*sizes, 1, 1)[:3] for sizes in (grid, block))
         handle = word(self.function(image, entry))
-        if real.gpu is not None and shared_bytes > _SHARED_UNASKED:
+        if shared_bytes > _SHARED_UNASKED:
             call("cuFuncSetAttribute", handle, _DYNAMIC_SHARED, shared_bytes)
         call("cuLaunchKernel", handle, gx, gy, gz, bx, by, bz, shared_bytes, word(stream or self.stream), None, extra)
 

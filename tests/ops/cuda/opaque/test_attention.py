@@ -54,3 +54,63 @@ def check(dtype: str, b: int, m: int, n: int, h: int, d: int, e: int, *, scale: 
 @pytest.mark.parametrize("m", SIZES)
 def test_all_numbers_of_queries_and_keys(m: int, n: int) -> None:
     check("float32", 1, m, n, 2, 8, 8)
+
+
+#: Heads of each kernel: lanes and tiles, several packs of a lane, tiles of 96 and 128 columns, several slabs.
+HEADS = ((8, 8), (7, 5), (64, 64), (80, 33), (20, 100), (1, 130), (0, 4))
+
+
+@pytest.mark.extensive(dtype=("float32", "bfloat16"))
+@pytest.mark.parametrize("heads", HEADS, ids=str)
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_all_dtypes_and_heads(dtype: str, heads: tuple[int, int]) -> None:
+    for m, n in ((1, 70), (3, 9), (5, 65), (33, 33)):
+        check(dtype, 2, m, n, 2, *heads)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "float64"])
+def test_heads_of_unknown_size(dtype: str) -> None:
+    for m, n, d, e in ((1, 5, 8, 8), (3, 70, 130, 70), (65, 33, 7, 9), (2, 0, 3, 4), (0, 2, 3, 4)):
+        check(dtype, 1, m, n, 2, d, e, static=False)
+
+
+@pytest.mark.parametrize(("m", "n"), [(1, 700), (2, 300), (40, 700)])
+def test_keys_in_parts(m: int, n: int) -> None:
+    """One pair has several parts of the keys, which a second kernel joins."""
+    check("float32", 1, m, n, 1, 16, 16)
+
+
+@pytest.mark.parametrize("m", [2, 6])
+def test_special_scores(m: int) -> None:
+    """Infinities and NaN among the scores, in different parts of the keys, and the numbers nearest to them."""
+    n, inf, nan = 400, np.inf, np.nan
+    query, key, value = drawn(3, "float32", (m, 1, 1, 8), (n, 1, 1, 8), (n, 1, 1, 8))
+    bias = np.zeros((1, 1, m, n), np.float32)
+    cases = {
+        "keys that do not count": ([-inf], [range(300)], False),
+        "no key counts": ([-inf], [range(n)], True),
+        "an infinity in the last part": ([inf], [[399]], True),
+        "NaN in the first part": ([nan], [[0]], True),
+        "NaN, and nothing else counts": ([-inf, nan], [range(n), [7]], True),
+        "large": ([-3e38, 3e38], [range(0, n, 2), [5]], False),
+    }
+    for name, (marks, places, is_nan) in cases.items():
+        bias[:] = 0
+        for mark, place in zip(marks, places, strict=True):
+            bias[0, 0, 1, list(place)] = mark
+        (result,), _, _ = run("nn.attention", [query, key, value, bias], static=(3,), scale=0.3)
+        turned = [a.swapaxes(0, 1) for a in (query, key, value)]
+        wanted = attended(*turned, 0.3, bias.astype(float)).swapaxes(0, 1)
+        assert np.isnan(result[1]).all() == is_nan, name
+        assert not np.isnan(np.delete(result, 1, 0)).any(), name
+        np.testing.assert_allclose(result, wanted, rtol=2e-5, atol=2e-5, err_msg=name)
+
+
+@pytest.mark.parametrize("m", [1, 9])
+def test_values_behind_the_last_key_do_not_count(m: int) -> None:
+    """A weight of 0 is not multiplied by the elements behind a row, nor by those of another part."""
+    query, key, value = drawn(4, "float32", (1, m, 2, 8), (1, 37, 2, 8), (1, 37, 2, 8))
+    value[:, :, 1] = np.inf
+    (result,), _, _ = run("nn.batch_attention", [query, key, value], static=(3,), scale=0.3)
+    np.testing.assert_allclose(result[:, :, 0], attended(query, key, value, 0.3)[:, :, 0], rtol=2e-5, atol=2e-5)
+    assert (result[:, :, 1] == np.inf).all()
