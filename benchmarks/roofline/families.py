@@ -51,6 +51,7 @@ _CHANNELS = _unary("nn.softmax(%x, axis=1)", "Tensor[(?, ?, ?, ?), float32]")
 _LAYER_NORM = f"def @main(%x: {_MATRIX}, %w: {_VECTOR}) {{ nn.layer_norm(%x, %w, %w) }}"
 
 
+#: Blocks of a launch that are executed.
 SAMPLES = 4
 
 
@@ -59,7 +60,8 @@ class Family:
     """A program, the shapes of its arguments, and the fewest bytes it must read and write.
 
     ``products``: the float32 multiplications with an addition that it must make.  ``samples``: blocks of a launch that are
-    executed, at equal distances.  ``has_zeros``: half of the elements of the arguments are 0.  ``dtype``: of the arguments.  ``writes_positions``: the result is
+    executed, at equal distances.  ``elements``: for which bytes and instructions are stated, of attention the scores.
+    ``has_zeros``: half of the elements of the arguments are 0.  ``dtype``: of the arguments.  ``writes_positions``: the result is
     of int32.
     """
 
@@ -72,6 +74,7 @@ class Family:
     writes_positions: bool = False
     products: int = 0
     samples: int = SAMPLES
+    elements: int = 1 << 24
 
     @property
     def nbytes(self) -> int:
@@ -102,7 +105,7 @@ def _normed(rows: int, columns: int) -> Family:
 #: The parameter of a kernel for elements that an earlier launch has stored: here in no order.
 MOVED = "const Moved* from_moved"
 #: Elements of the largest tensor of each program.
-ELEMENTS = _N = 1 << 24
+_N = 1 << 24
 _ROWS = 1 << 11
 _FLOATS = (
     _normed(_N >> 10, 1024), _normed(_ROWS, 8192),
@@ -144,10 +147,11 @@ ORDERED = (*_ORDERED, *(f.of(dtype) for dtype in ("bfloat16", "int64") for f in 
 def _attention(name: str, batch: int, queries: int, keys: int) -> Family:
     """Attention by heads of 64 elements: 12 heads for each of the batch."""
     kinds = {"q": "m", "k": "n", "v": "n"}
-    params = ", ".join(f"%{name}: Tensor[(?b, ?{size}, 12, {_HEAD}), float32]" for name, size in kinds.items())
+    params = ", ".join(f"%{name}: Tensor[(?b, ?{size}, ?h, {_HEAD}), float32]" for name, size in kinds.items())
     text = f"def @main({params}) {{ nn.batch_attention(%q, %k, %v, scale=0.125) }}"
     shapes = tuple((batch, size, 12, _HEAD) for size in (queries, keys, keys))
-    return Family(name, text, shapes, 4 * math.prod(shapes[0]), products=2 * math.prod(shapes[0]) * keys, samples=1)
+    scores = batch * 12 * queries * keys
+    return Family(name, text, shapes, 4 * math.prod(shapes[0]), products=2 * _HEAD * scores, samples=1, elements=scores)
 
 
 _HEAD = 64

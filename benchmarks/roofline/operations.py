@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import operator
 from collections.abc import Callable
 from typing import Any
@@ -36,6 +37,7 @@ def _named(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
     return keep
 
 
+@functools.cache
 def _is_flag(text: str) -> bool:
     return text.lstrip("!")[:2] in ("PT", "UP") or (text.lstrip("!")[:1] == "P" and text.lstrip("!")[1:].isdigit())
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-from .families import ELEMENTS, Family, launches
+from .families import Family, launches
 from .model import IN_FLIGHT
 
 
@@ -14,7 +14,7 @@ def figures(family: Family) -> dict[str, Any]:
     ran, _ = launches(family)
     seconds = sum(r.bounds.seconds for r in ran)
     longest = max(ran, key=lambda r: r.bounds.seconds)
-    elements = ELEMENTS
+    elements = family.elements
     instructions, loaded = Counter[str](), Counter[int]()
     for r in ran:
         instructions += r.bounds.instructions

@@ -86,6 +86,27 @@ def test_no_spills_no_wide_divisions_and_no_idle_loops(family: str, dtype: str) 
         assert {k.kernel: k.idle_loops for k in found if k.idle_loops} == {}
 
 
+#: Attention by heads of some sizes; of these, those that are multiples of a pack load packs only.
+ATTENTION = """
+#[version = "0.0.5"]
+def @main(%q: Tensor[(?b, ?m, ?h, {d}), {dtype}], %k: Tensor[(?b, ?n, ?h, {d}), {dtype}], %v: Tensor[(?b, ?n, ?h, {e}), {dtype}]) {{
+  nn.batch_attention(%q, %k, %v, scale=0.125)
+}}
+"""
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "bfloat16"])
+@pytest.mark.parametrize(("d", "e"), [(64, 64), (32, 32), (80, 80), (128, 128), (7, 33), ("?", "?")])
+@pytest.mark.extensive(dtype=("float32",))
+def test_attention_spills_no_register_and_loads_packs(d: int | str, e: int | str, dtype: str) -> None:
+    found = {k.kernel: k for k in kernels_of(ATTENTION.format(d=d, e=e, dtype=dtype))}
+    assert set(found) == {"attention_tiles", "join_parts"} | ({"attention_lanes"} if d != "?" else set())
+    assert {name: k.spills for name, k in found.items() if k.spills} == {}
+    assert {name: k.wide_divisions for name, k in found.items() if k.wide_divisions} == {}
+    for name, kernel in found.items():
+        assert name == "join_parts" or any(i.name == "LDG" and i.bits == 128 for loop in kernel.inner_loops() for i in loop)
+
+
 @pytest.mark.parametrize(
     "program",
     ["nn.conv2d(%p, %p)", "nn.conv2d(%p, %p, groups=8)", "nn.dense(%x, %x)", "nn.conv2d_transpose(%p, %p)"],

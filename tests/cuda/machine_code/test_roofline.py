@@ -54,6 +54,11 @@ def _order(x: np.ndarray) -> np.ndarray:
     return np.argsort(x, kind="stable")
 
 
+def _attention(q: np.ndarray, k: np.ndarray, v: np.ndarray) -> np.ndarray:
+    scores = 0.125 * np.einsum("bmhd,bnhd->bhmn", q, k)
+    return np.einsum("bhmn,bnhe->bmhe", _softmax(scores.reshape(-1, scores.shape[-1])).reshape(scores.shape), v)
+
+
 #: By family: numpy's function, and shapes of arguments.
 ORACLES: dict[str, tuple[Any, list[tuple[int, ...]]]] = {
     "layernorm(gelu(x + b) + r), 1024": (_normed, [(3, 260), (260,), (3, 260), (260,), (260,)]),
@@ -78,6 +83,8 @@ ORACLES: dict[str, tuple[Any, list[tuple[int, ...]]]] = {
     "sort, bfloat16": (np.sort, [(7000,)]),
     "topk 10": (lambda x: _order(-x)[:10], [(9001,)]),
     "topk 300, rows of 8192": (lambda x: _order(-x)[:, :300], [(2, 2500)]),
+    "attention, 512 queries and keys": (_attention, [(1, 66, 1, 64), (1, 70, 1, 64), (1, 70, 1, 64)]),
+    "attention, 1 query, 4096 keys": (_attention, [(1, 1, 2, 64), (1, 300, 2, 64), (1, 300, 2, 64)]),
 }
 #: The ends of names of families that are there with float32 as well: these are in the tier ``rest``.
 OTHER_DTYPES = tuple(f", {dtype}" for dtype in (*HALVES, "int64"))
@@ -151,6 +158,20 @@ def test_sorts_pass_over_memory_once_for_each_byte_of_a_key(roofline: Any, name:
     assert not name.startswith("topk 10") or found["wide_loads"] > 0.99, "the loads that ran are of 16 bytes"
 
 
+#: The least share in percent of the time at the rate of products, or of copies, by family of attention.
+ATTENTION = {"attention, 512 queries and keys": 75, "attention, 1 query, 4096 keys": 90}
+
+
+@pytest.mark.parametrize("name", ATTENTION)
+def test_attention_is_near_the_rate_of_products_or_copies(roofline: Any, name: str) -> None:
+    from roofline.record import figures
+
+    (family,) = (f for f in roofline.FAMILIES if f.name == name)
+    found = figures(family)
+    assert found["share"] >= ATTENTION[name] and found["spills"] == 0 and found["divisions"] == 0
+    assert found["wide_loads"] > 0.99, "the loads that ran are of 16 bytes"
+
+
 def test_a_division_in_an_inner_loop_is_found(roofline: Any) -> None:
     """The count of the test above, for a kernel that divides in its loop and a kernel that divides before it."""
     from roofline import block, model
@@ -174,3 +195,4 @@ def test_the_page_is_that_of_the_record(roofline: Any) -> None:
     assert (ROOT / "docs" / "gpu-roofline.md").read_text() == page(record)
     assert {f.name for f in roofline.FAMILIES} == set(record["after"]) == set(record["before"])
     assert {n for n in FAST if record["after"][n]["share"] < SHARE} == set()
+    assert {f.name for f in roofline.ATTENTION if record["after"][f.name]["share"] < 75} == set()

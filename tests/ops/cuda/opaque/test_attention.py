@@ -8,9 +8,12 @@ import numpy as np
 import pytest
 
 from relayvm.ops.core.dtype_rules import FLOATS
+from relayvm.ops.core.op import get
 from relayvm.ops.core.tensor_types import numpy_dtype
 
 from ....emulator import emulator
+from ....emulator.session import Session
+from .. import groups_on_gpu, on_gpu
 from ..on_gpu import run
 
 if reason := emulator.available():
@@ -50,6 +53,7 @@ def check(dtype: str, b: int, m: int, n: int, h: int, d: int, e: int, *, scale: 
     np.testing.assert_allclose(result.astype(float), wanted, **near)
 
 
+@pytest.mark.extensive(m=(0, 1, 3, 33, 65), n=(0, 1, 33, 129))
 @pytest.mark.parametrize("n", SIZES)
 @pytest.mark.parametrize("m", SIZES)
 def test_all_numbers_of_queries_and_keys(m: int, n: int) -> None:
@@ -114,3 +118,42 @@ def test_values_behind_the_last_key_do_not_count(m: int) -> None:
     (result,), _, _ = run("nn.batch_attention", [query, key, value], static=(3,), scale=0.3)
     np.testing.assert_allclose(result[:, :, 0], attended(query, key, value, 0.3)[:, :, 0], rtol=2e-5, atol=2e-5)
     assert (result[:, :, 1] == np.inf).all()
+
+
+@pytest.mark.parametrize("op", ["nn.attention", "nn.batch_attention"])
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+@pytest.mark.parametrize("m", [2, 5])
+def test_tensors_that_are_not_aligned(m: int, dtype: str, op: str) -> None:
+    query, key, value, bias = drawn(5, dtype, (2, m, 2, 16), (2, 70, 2, 16), (2, 70, 2, 32), (2, 2, m, 70))
+    has_bias = op == "nn.attention"
+    arrays = [*(a.swapaxes(0, 1) for a in (query, key, value)), bias] if has_bias else [query, key, value]
+    found = groups_on_gpu.call(op, arrays, get(op).attrs(scale=0.3), static=True, aligned=False).astype(float)
+    wanted = attended(query, key, value, 0.3, bias.astype(float) if has_bias else 0)
+    near: dict[str, Any] = {"rtol": TOLERANCE[dtype], "atol": TOLERANCE[dtype]}
+    np.testing.assert_allclose(found.swapaxes(0, 1) if has_bias else found, wanted, **near)
+
+
+@pytest.mark.parametrize(("m", "n"), [(2, 700), (70, 300)])
+def test_results_are_the_same_bits_for_any_grid(m: int, n: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    arrays, launched = drawn(6, "float32", (1, m, 2, 16), (1, n, 2, 16), (1, n, 2, 16)), Session.launch
+    case, used = {"most": 1 << 30}, dict[str, int]()
+
+    def launch(self: Session, image: bytes, entry: str, grid: Any, *args: Any, **kwargs: Any) -> None:
+        used[entry] = max(used.get(entry, 0), grid[0])
+        launched(self, image, entry, (min(case["most"], grid[0]), *grid[1:]), *args, **kwargs)
+
+    def evaluated(schedule: int) -> bytes:
+        return run("nn.batch_attention", arrays, static=(3,), scale=0.3, schedule=schedule).outputs[0].tobytes()
+
+    wanted = evaluated(0)
+    monkeypatch.setattr(Session, "launch", launch)
+    for case["most"], schedule in ((1, 0), (3, 0), (1 << 30, 1), (1 << 30, 2), (4, 5)):
+        assert evaluated(schedule) == wanted, (case, schedule)
+    assert set(used) == {"attention_lanes" if m < 4 else "attention_tiles", "join_parts"} and max(used.values()) > 4
+
+
+@pytest.mark.parametrize("m", [3, 5])
+def test_no_access_is_outside_of_a_tensor_and_no_threads_race(m: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(on_gpu._Steps.run, "__defaults__", (True,))
+    for n, d, e in ((37, 8, 8), (300, 7, 9)):
+        check("float32", 1, m, n, 2, d, e, scale=0.7)
