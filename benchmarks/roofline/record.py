@@ -50,9 +50,11 @@ by instruction, and computes the time of an H100 (132 multiprocessors, 3.35 TB/s
 The time is the largest of three bounds: bytes of memory; instructions by pipe; the latency of one warp's instructions with the
 blocks that are resident together. A load takes the time that {need} KB in flight per multiprocessor need at the full rate.
 `benchmarks/roofline/model.py` has the formulae and their sources. Arguments have 2^24 elements, float32 unless the program's name
-states another dtype. The real figures will be lower: the model has no contention between the bounds. Nor has it a cost of
-waiting: a block of a scan (cumsum, argwhere) or of a sort finds the sums of the blocks before it, which on a GPU may not have
-posted them yet.
+states another dtype. The share of attention is that of the least time: at the copy rate, or at the rate of float32 products
+(29.7 * 10^12 each second). Attention has 12 heads of 64 elements, and a batch of 8, or of 1 for 4096 queries. Bytes and
+instructions are those of a score; sectors that several blocks read are counted for each. The real figures will be lower: the
+model has no contention between the bounds. Nor has it a cost of waiting: a block of a scan (cumsum, argwhere) or of a sort finds
+the sums of the blocks before it, which on a GPU may not have posted them yet.
 
 The column *commit* has the commit of the figures *before*.
 """

@@ -106,7 +106,8 @@ class MachineCode:
     def occupancy(self, threads: int, limits: Limits, dynamic_bytes: int = 0) -> float:
         """The share of the threads of a multiprocessor that blocks of so many threads fill.
 
-        ``dynamic_bytes``: of dynamic shared memory, for each block.  Registers are given to warps in units of 256 (CUDA C++ Programming Guide, technical specifications).
+        ``dynamic_bytes``: of dynamic shared memory, for each block.  Registers are given to warps in units of 256 (CUDA C++
+        Programming Guide, technical specifications).
         """
         warps = -(-threads // 32)
         of_warp = -(-self.registers * 32 // 256) * 256

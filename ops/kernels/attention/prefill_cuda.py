@@ -69,7 +69,7 @@ def tile_of(number: str, d: Dim, e: Dim) -> Tile:
         return Tile(32, 32, deep, columns, whole, 32, 8, ITEMSIZE[number])
     columns = 64 if known is None or known > 128 else max(-(-known // 32), 1) * 32
     if columns <= 64:
-        return Tile(64, 64, deep, columns, whole, 64, 16, ITEMSIZE[number])
+        return Tile(64, 64, deep, columns, whole, 64, 16 if whole and deep <= 64 else 8, ITEMSIZE[number])
     return Tile(64, 32, deep, columns, whole, 16, 8, ITEMSIZE[number])
 
 
