@@ -1,4 +1,4 @@
-"""Matrix products and convolutions against torch, which calls the same libraries."""
+"""Matrix products and convolutions against torch, which calls the same libraries; attention against products and a softmax."""
 
 from __future__ import annotations
 
@@ -19,10 +19,13 @@ LEVEL = Goal(at_least=0.97)
 _TOLERANCE = {"float32": 1e-3, "bfloat16": 5e-2}
 #: Convolutions of ResNet-50: channels in and out, size of the picture, of the window, stride.
 CONVOLUTIONS = ((3, 64, 224, 7, 2), (64, 64, 56, 3, 1), (128, 128, 28, 3, 1), (256, 1024, 14, 1, 1), (512, 512, 7, 3, 1))
+#: Attention by heads: queries and keys, 12 heads of 64 elements.
+ATTENTION = ((512, 512), (1, 4096))
+PARTS = "products and softmax"
 
 
 def measure(record: Recorder, scale: Scale) -> None:
-    """TFLOP/s of matrix products in two dtypes, and of convolutions, which have no goal."""
+    """TFLOP/s of matrix products in two dtypes, and of convolutions and attention, which have no goal."""
     for dtype in ("bfloat16", "float32"):
         name = f"matrix product {scale.product}^3 {dtype}"
         with record.task(name, f"{OURS} / torch", "times", LEVEL):
@@ -31,6 +34,10 @@ def measure(record: Recorder, scale: Scale) -> None:
     for shape in CONVOLUTIONS:
         with record.task(f"convolution {_words(shape)}", OURS, "TFLOP/s"):
             _convolution(record, scale, shape)
+        gc.collect()
+    for queries, keys in ATTENTION:
+        with record.task(f"attention {queries} x {keys} float32", OURS, "TFLOP/s"):
+            _attention(record, scale, queries, keys)
         gc.collect()
 
 
@@ -79,6 +86,30 @@ def _convolution(record: Recorder, scale: Scale, shape: tuple[int, int, int, int
     placed_rows = (size + 2 * padding - window) // stride + 1
     operations = 2 * images * channels_out * placed_rows**2 * channels_in * window**2
     _compare(record, name, contest(contestants, scale.rounds), operations, None)
+
+
+def _attention(record: Recorder, scale: Scale, queries: int, keys: int) -> None:
+    batch, heads, size, name = scale.images, 12, 64, f"attention {queries} x {keys} float32"
+    queries, keys = (n if batch > 1 else min(n, 8) for n in (queries, keys))
+    arrays = [_numbers((batch, n, heads, size), "float32", seed) for seed, n in enumerate((queries, keys, keys))]
+    params = ", ".join(f"%{name}: Tensor[(?b, ?{n}, ?h, {size}), float32]" for name, n in zip("qkv", "mnn", strict=True))
+    ready = placed(f"def @main({params}) {{ nn.batch_attention(%q, %k, %v, scale=0.125) }}", arrays)
+    by_heads = [np.ascontiguousarray(a.swapaxes(1, 2)).reshape(batch * heads, -1, size) for a in arrays]
+    params = ", ".join(f"%{name}: Tensor[(?p, ?{n}, {size}), float32]" for name, n in zip("qkv", "mnn", strict=True))
+    parts = placed(
+        f"""def @main({params}) {{
+        nn.batch_matmul(nn.softmax(nn.batch_matmul(%q, %k) * 0.125f), %v, transpose_b=False)
+    }}""",
+        by_heads,
+    )
+    want = parts.vm.run(*by_heads).numpy().reshape(batch, heads, queries, size).swapaxes(1, 2)
+    check(ready.vm, arrays, want, 1e-3, atol=1e-4)
+    contestants: dict[str, Contestant] = {OURS: ready.contestant(), PARTS: parts.contestant()}
+    with record.task(name, "torch", "TFLOP/s"):
+        attend = rivals.torch().nn.functional.scaled_dot_product_attention
+        held = [rivals.tensor(a.reshape(batch, heads, -1, size)) for a in by_heads]
+        contestants["torch"] = rivals.torch_contestant(attend, *held)
+    _compare(record, name, contest(contestants, scale.rounds), 4 * batch * heads * queries * keys * size, None)
 
 
 def _compare(record: Recorder, name: str, found: dict[str, Samples], operations: int, goal: Goal | None) -> None:
