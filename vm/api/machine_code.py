@@ -14,6 +14,10 @@ from ..runtime.kernels.prepared import Prepared
 from . import c_api, guard, thread_count
 
 
+#: The small functions, in the order in which a process obtains them.
+_BUILT_IN = (*team.FUNCTIONS, *guard.FUNCTIONS, *c_api.FUNCTIONS)
+
+
 def prepared(exe: ExecutableData) -> Prepared | None:
     """The rows and entries of an executable's kernels, and the entries of the machine's functions: what the cache keeps of them.
 
@@ -24,7 +28,7 @@ def prepared(exe: ExecutableData) -> Prepared | None:
     kernels = prepared_kernels(exe.packed)
     if kernels is None:
         return None
-    functions = *guard.FUNCTIONS, *c_api.FUNCTIONS, *team.FUNCTIONS, *gemm.FUNCTIONS
+    functions = *_BUILT_IN, *gemm.FUNCTIONS
     known = {kernel_store.function_name(f, signature): kernel_store.object_key(f, signature).id for f, signature in functions}
     return Prepared(tuple(kernels), known | {c_api.machine_name(): c_api.machine_key().id})
 
@@ -32,13 +36,15 @@ def prepared(exe: ExecutableData) -> Prepared | None:
 def compile_ahead() -> None:
     """Let a companion compile the machine, if the store lacks it, while this process compiles a program.
 
+    The small functions follow from the last on: this process obtains them after the kernels, from the first on.
     With one thread nothing is started.
     """
     if c_api.machine_address.cache_info().currsize:
         return
     with contextlib.suppress(ConfigError):  # a number of threads that is none: VirtualMachine reports it
         if thread_count.num_threads() > 1 and not kernel_store.is_stored(c_api.machine_key()):
-            side_compilation.start_ahead([(c_api.machine_address, ())])
+            then = [(kernel_store.address_of, function) for function in reversed(_BUILT_IN)]
+            side_compilation.start_ahead([(c_api.machine_address, ())], then)
 
 
 def obtain() -> None:

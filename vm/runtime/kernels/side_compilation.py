@@ -32,8 +32,10 @@ _ahead: list[Companion] = []
 _using = threading.RLock()
 
 
-def start_ahead(jobs: Sequence[Job]) -> None:
+def start_ahead(jobs: Sequence[Job], then: Sequence[Job] = ()) -> None:
     """Start a companion that does ``jobs`` while this process compiles a program, unless there is one.
+
+    ``then``: jobs that it does next, for which ``wait_ahead`` does not wait.
 
     Nothing is started where kernels are not optimized: most programs there compile faster than a process starts.
     """
@@ -44,12 +46,13 @@ def start_ahead(jobs: Sequence[Job]) -> None:
             return
         companion = Companion()
         companion.tell(jobs)
+        companion.tell(then)
         _ahead.append(companion)
         atexit.register(_end_ahead)
 
 
 def wait_ahead() -> None:
-    """Wait for the jobs of the companion that was started ahead, and end it."""
+    """Wait for the first jobs of the companion that was started ahead, and end it."""
     with _using:
         for companion in _ahead:
             companion.wait()
