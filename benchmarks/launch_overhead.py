@@ -105,6 +105,7 @@ _BY_PRODUCTS = {"impl.nn.conv2d": "convolution"}
 #: Contestants: an operator on ``%y``, the shape of ``%y``, the shape of a second argument ``%w``, configuration.
 _CASES: dict[str, tuple[str, tuple[int, ...], tuple[int, ...], dict[str, str]]] = {
     "elementwise": ("nn.relu(%y)", (8,), (), {}),
+    "elementwise, dependent_launch=on": ("nn.relu(%y)", (8,), (), {"dependent_launch": "on"}),
     "product by cuBLASLt": ("nn.dense(%y, %w)", (8, 8), (8, 8), {}),
     "product by cuBLAS": ("nn.dense(%y, %w)", (8, 8), (8, 8), {"impl.nn.dense": "gemm"}),
     "convolution 1x1 by a product": ("nn.conv2d(%y, %w)", (1, 8, 4, 4), (8, 8, 1, 1), _BY_PRODUCTS),

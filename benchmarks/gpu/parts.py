@@ -40,6 +40,7 @@ PARTS = (
     Part("doctor", "What is there, and what the GPU does at best.", "doctor", 30, 20),
     Part("warm", "The machine and the kernels of two whole programs are compiled, for every part behind this.", "warm", 90, 60),
     Part("launches", "What the host spends on a launch.", "launches", 60, 30),
+    Part("early", "Kernels that start before the kernel in front has ended.", "early_kernels", 20, 10),
     Part("bandwidth", "Operators that move memory, against the copy rate of the GPU.", "bandwidth", 110, 50),
     Part("products", "Matrix products and convolutions against torch.", "products", 45, 25),
     Part("models", "Two whole programs, by what the host has to read.", "models", 60, 30),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from relayvm.ops.codegen.cuda import dependent_launch
+from relayvm.ops.codegen import dependent_launch
 from relayvm.vm.devices.cuda import session
 from relayvm.vm.diagnostics.source import ConfigError, VMError
 

@@ -51,7 +51,7 @@ def measure(record: Recorder, scale: Scale) -> None:
 
 def _ours(scale: Scale, x: np.ndarray, contestants: dict[str, Contestant]) -> relay.VirtualMachine:
     """Two contestants; the machine of the one that replays."""
-    want = _on_host(scale.chain, x)
+    want = on_host(scale.chain, x)
     for graphs in ("off", "on"):
         ready = placed(program(scale.chain), [x], fuse="off", graphs=graphs)
         vm = ready.vm
@@ -78,7 +78,8 @@ def program(count: int) -> str:
     return "def @main(%x: Tensor[(?), float32]) {\n" + "\n".join(lines) + f"\n  {last}\n}}"
 
 
-def _on_host(count: int, x: np.ndarray) -> np.ndarray:
+def on_host(count: int, x: np.ndarray) -> np.ndarray:
+    """The result of ``program(count)``."""
     for i in range(count):
         _, function, _, operand = STEPS[i % len(STEPS)]
         x = function(x, np.float32(operand))
@@ -86,7 +87,7 @@ def _on_host(count: int, x: np.ndarray) -> np.ndarray:
 
 
 def _agreed(got: np.ndarray, count: int, x: np.ndarray) -> None:
-    np.testing.assert_allclose(got, _on_host(count, x), rtol=1e-5)
+    np.testing.assert_allclose(got, on_host(count, x), rtol=1e-5)
 
 
 def _chain_of(functions: list[tuple[Any, Any]]) -> Any:

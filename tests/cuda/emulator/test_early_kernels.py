@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from relayvm.ops.codegen.cuda.dependent_launch import waiting
+from relayvm.ops.codegen.dependent_launch import waiting
 
 from ...emulator import emulator
 from ...emulator.session import CudaError, Session, call, refused, word

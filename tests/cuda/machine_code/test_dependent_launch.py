@@ -9,8 +9,8 @@ import pytest
 
 import relayvm as relay
 from relayvm.ops.codegen.cuda import cuda_source
-from relayvm.ops.codegen.cuda.dependent_launch import waiting
 from relayvm.ops.codegen.cuda.machine_code import MachineCode, machine_code
+from relayvm.ops.codegen.dependent_launch import waiting
 from relayvm.ops.native.jit import disassembler, nvrtc
 
 from ...emulator import proof
@@ -41,7 +41,7 @@ def _module(family: str) -> str:
 
 
 def faults(kernel: MachineCode) -> list[str]:
-    """What a kernel does that no kernel that starts early may do."""
+    """The breaches of the rules of kernels that start early."""
     names = [i.name for i in kernel.instructions]
     if names.count(_WAIT) != 1:
         return [f"waits {names.count(_WAIT)} times"]

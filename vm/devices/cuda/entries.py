@@ -2,7 +2,7 @@
 
 A launch is encoded as an *entry* (see ``gpu_layout``): function, grid and every argument word, addresses included.
 
-If the machine has a ``launch_config``, all its kernels wait for the kernels before them (``ops.codegen.cuda.dependent_launch``),
+If the machine has a ``launch_config``, all its kernels wait for the kernels before them (``ops.codegen.dependent_launch``),
 and a kernel directly behind another kernel is launched so that the GPU may start it early.  Everything else that works on the
 stream (libraries, copies, events, graphs, memory, other programs between two runs) sets ``starts_early`` to 0.
 """

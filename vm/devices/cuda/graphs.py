@@ -139,14 +139,6 @@ def stop_following(gpu: int) -> None:
 
 
 @native
-def replay(gpu: int, row: int) -> int:
-    """Launch the graph of a region whose entries are held back; a status."""
-    state_at(gpu_at(gpu).state).replays += 1
-    gpu_at(gpu).starts_early = 0
-    return checked(gpu, drive_2(gpu, GRAPH_LAUNCH, graph_at(row).exec, gpu_at(gpu).compute))
-
-
-@native
 def meet(gpu: int, row: int) -> None:
     """Note the use of a region, after the region before."""
     c = gpu_at(gpu)
@@ -155,6 +147,15 @@ def meet(gpu: int, row: int) -> None:
     if c.last_region != 0:
         graph_at(c.last_region).next = row
     c.last_region = row
+
+
+@native
+def replay(gpu: int, row: int) -> int:
+    """Launch the graph of a region whose entries are held back; a status."""
+    meet(gpu, row)
+    state_at(gpu_at(gpu).state).replays += 1
+    gpu_at(gpu).starts_early = 0
+    return checked(gpu, drive_2(gpu, GRAPH_LAUNCH, graph_at(row).exec, gpu_at(gpu).compute))
 
 
 # ---- regions --------------------------------------------------------------------------------------------------------------
@@ -211,12 +212,10 @@ def flush(gpu: int) -> int:
     if n == 0:
         return OK
     c.n_queued = 0
+    if c.expected != 0 and c.expected == c.expected_end:
+        c.expected = 0
+        return replay(gpu, graph_at(c.last_region).next)
     if c.expected != 0:
-        if c.expected == c.expected_end:
-            c.expected = 0
-            row = graph_at(c.last_region).next
-            meet(gpu, row)
-            return replay(gpu, row)
         stop_following(gpu)
     words = c.queue_used
     c.queue_used = 0
@@ -227,13 +226,13 @@ def flush(gpu: int) -> int:
         return OK if is_issued != 0 else launch_entries(gpu, c.queue, end)
     row = find_region(gpu, hash_words(c.queue, words), words)
     g = graph_at(row)
+    if g.state == CAPTURED and is_issued == 0 and are_equal(g.entries, c.queue, words):
+        return replay(gpu, row)
     meet(gpu, row)
     if c.graphs == GRAPHS_AUTO and (g.state == MET or g.state == TRIAL):
         return try_region(gpu, row, words, is_issued)
     if is_issued != 0:
         return OK
-    if g.state == CAPTURED and are_equal(g.entries, c.queue, words):
-        return replay(gpu, row)
     if g.state == NEVER or g.state == CAPTURED:  # captured: another region with the same hash
         return launch_entries(gpu, c.queue, end)
     if g.words == 0:

@@ -15,7 +15,7 @@ import numpy as np
 
 from ....ops.codegen.cuda import cuda_source
 from ....ops.codegen.cuda.cuda_program import Convolution, CudaSource, Launch, MatrixProduct
-from ....ops.codegen.cuda.dependent_launch import FIRST_ARCHITECTURE, waiting
+from ....ops.codegen.dependent_launch import FIRST_ARCHITECTURE, waiting
 from ....ops.core.group import Group
 from ....ops.native.cache import kernel_store
 from ....ops.native.jit import nvrtc
@@ -120,7 +120,7 @@ class Session:
         ctypes.memset(int(record["fault"]), 0, 8)
 
     def _start_early(self) -> None:
-        """Let the GPU start a kernel before the kernel in front of it has ended (see ``ops.codegen.cuda.dependent_launch``)."""
+        """Let the GPU start a kernel before the kernel in front of it has ended (see ``ops.codegen.dependent_launch``)."""
         config, word = self._config[0], np.dtype(np.int64).itemsize
         config["stream"], config["n_attributes"] = self.record["compute"], 1
         config["attribute"], config["is_allowed"][0] = PROGRAMMATIC_SERIALIZATION, 1
