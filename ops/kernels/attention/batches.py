@@ -6,6 +6,7 @@ in the compute dtype; the sums of runs of exponentials are added in float64.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -14,6 +15,7 @@ import numpy as np
 from ...codegen.loop_nest.reduction import RUN
 from ...codegen.loop_nest.vector_math import exp_float32_below
 from ...native.jit.product_tile import GROUP_PANELS, PANEL_BYTES
+from ...native.jit.row_powers import largest_product, powers_of_two
 from ...native.jit.templates import instantiate
 from ...native.jit.vector_hints import add_in_any_order, larger, multiply_add
 from ...native.memory import Array, Axes, Element, generic
@@ -21,9 +23,10 @@ from ...native.status import OK
 from ..matmul.tiles import multiply_band, pack_columns
 from ..softmax.cpu import exp_float64
 
-#: The parameters of the bodies: ``e ** x`` for x <= 0, and the compute dtype.
+#: The parameters of the bodies: ``e ** x`` for x <= 0, the compute dtype, and ``weigh`` for its scores.
 exponential: Any = None
 number: Any = None
+weighed: Any = None
 #: Numbers that fill a vector are so far below the largest score: the sum, at least 1, absorbs their exponentials, which are not
 #: subnormal.
 BELOW = 80.0
@@ -64,6 +67,18 @@ def weigh(
 
 
 @generic
+def weigh_vectors(
+    scores: Array, at: int, n: int, row: int, factor: Element, exponential: Callable[..., Any], number: Callable[..., Any]
+) -> Element:
+    """``weigh`` of float32 in whole vectors: ``e ** x`` is ``2 ** (x * log2(e))``."""
+    of_two = number(np.float64(factor) * math.log2(math.e))
+    top, total = largest_product(scores, at, n, of_two), 0.0
+    for start in range(0, n, RUN):
+        total += np.float64(powers_of_two(scores, at + start, min(RUN, n - start), of_two, top))
+    return number(1.0 / total) if top - top == number(0) else number(np.nan if n > 0 else 0.0)
+
+
+@generic
 def multiply_all(
     a: Array, a_at: int, a_row: int, panels: Array, out: Array, out_at: int, out_row: int, m: int, inner: int, n: int, width: int
 ) -> None:
@@ -95,7 +110,7 @@ def attention_tiles(
         first = (batch * m + begin) * heads + head
         multiply_all(query, first * d, heads * d, keys, scores, 0, row, end - begin, d, n, width)
         for i in range(end - begin):
-            shares[i] = weigh(scores, i * row, n, row, factor, exponential, number)
+            shares[i] = weighed(scores, i * row, n, row, factor, exponential, number)
         multiply_all(scores, 0, row, values, out, first * e, heads * e, end - begin, n, e, width)
         for i in range(end - begin):
             for c in range(e):
@@ -116,7 +131,7 @@ def attention_rows(query: Array, key: Array, value: Array, out: Array, scores: A
                     for p in range(d):
                         total = add_in_any_order(total, number(query[b, i, h, np.uint64(p)]) * number(key[b, j, h, np.uint64(p)]))
                     scores[j] = total
-                share = weigh(scores, 0, n, n, number(scale), exponential, number)
+                share = weighed(scores, 0, n, n, number(scale), exponential, number)
                 for c in range(e):
                     sums[c] = number(0)
                 for j in range(n):
@@ -127,12 +142,15 @@ def attention_rows(query: Array, key: Array, value: Array, out: Array, scores: A
     return OK
 
 
-def _bodies(body: Any, name: str) -> dict[str, Any]:
+def _bodies(body: Any, name: str, **of_float32: Any) -> dict[str, Any]:
     """By the dtype of the queries; "" stands for storage-only dtypes and float32."""
     return {
-        "float64": instantiate(body, f"{name}_float64", exponential=exp_float64, number=np.float64),
-        "": instantiate(body, f"{name}_float32", exponential=exp_float32_below, number=np.float32),
+        "float64": instantiate(body, f"{name}_float64", exponential=exp_float64, number=np.float64, weighed=weigh),
+        "": instantiate(
+            body, f"{name}_float32", **{"exponential": exp_float32_below, "number": np.float32, "weighed": weigh, **of_float32}
+        ),
     }
 
 
-TILES, ROWS = _bodies(attention_tiles, "batch_attention_tiles"), _bodies(attention_rows, "batch_attention_rows")
+TILES = _bodies(attention_tiles, "batch_attention_tiles", weighed=weigh_vectors)
+ROWS = _bodies(attention_rows, "batch_attention_rows")

@@ -7,7 +7,7 @@ import pytest
 
 from relayvm.ops.native.jit.convolution.data_taps import COLUMN_WORDS, HEIGHTS, MOST_STEP, ZERO_BYTES, add_data_taps
 
-from .front_end.machine_code import compiled, python_function
+from ..front_end.machine_code import compiled, python_function
 
 CALL = """
 def f(

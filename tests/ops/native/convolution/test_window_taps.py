@@ -8,7 +8,7 @@ import pytest
 from relayvm.ops.native.jit.convolution.data_taps import MOST_STEP, ZERO_BYTES
 from relayvm.ops.native.jit.convolution.window_taps import WINDOW, add_windows
 
-from .front_end.machine_code import compiled, python_function
+from ..front_end.machine_code import compiled, python_function
 
 CALL = """
 def f(data, n, at, height, width, step, first_row, first_column, zeros, weight, w_at, w_step, out, m, to, rows, columns, ahead):

@@ -7,7 +7,7 @@ import pytest
 
 from relayvm.ops.native.jit.convolution.plane_taps import HEIGHTS, add_taps, read_ahead
 
-from .front_end.machine_code import compiled, python_function
+from ..front_end.machine_code import compiled, python_function
 
 CALL = """
 def f(plane, n, at, row_step, taps, first, weight, w_at, w_step, w_row, out, m, to, out_row, rows, columns, add):
