@@ -34,8 +34,6 @@ from .tiling import TileText, order_for_tiles, transposed_loads, word_of
 #: The functions that generated texts may call, by name.
 _MODULES = (vector_hints, vector_math, work_partition, block_transpose)
 BODIES = {name: f for module in _MODULES for name, f in vars(module).items() if hasattr(f, "__native__")}
-#: The functions of long chains of operations.
-_CHAINS = {name for name, f in vars(vector_math).items() if getattr(f, "__module__", None) == vector_math.__name__}
 _CALLS = re.compile(r"\b[a-z]\w*(?=\()")
 
 
@@ -56,11 +54,6 @@ def source(group: Group) -> KernelSource:
 def bodies_of(text: str) -> tuple[Callable[..., Any], ...]:
     """The functions that a generated text calls."""
     return tuple(BODIES[name] for name in sorted(set(_CALLS.findall(text)) & set(BODIES)))
-
-
-def _ranges_for(body: Sequence[str]) -> str:
-    """The function over whose result an innermost loop with this body runs."""
-    return "interleaved_range" if any(_CHAINS.intersection(_CALLS.findall(line)) for line in body) else "range"
 
 
 def _text(group: Group, places: Mapping[int, int]) -> str:
@@ -164,9 +157,7 @@ class Kernel(Sizes):
         # the innermost of several loops is never partitioned, so it compiles as in a sequential kernel
         n = min(len(extents) - 1, LEVELS) if len(extents) > 1 else len(extents)
         partition = Partition(extents[:n], grain=GRAIN if len(extents) == 1 else 1)
-        stored = [f"{target} = {element}"]
-        ranges = _ranges_for([*writer.regions[-1], *stored])
-        lines = loops(self.context, writer.regions, partition, extents[n:], stored, ranges)
+        lines = loops(self.context, writer.regions, partition, extents[n:], [f"{target} = {element}"])
         return unless_empty(extents, lines) if writer.hoisted else lines
 
     def _split_loops(self, ref: int, parts: Sequence[Segment]) -> list[str] | None:
@@ -189,8 +180,7 @@ class Kernel(Sizes):
             start, stop = self.size(segment.start), self.size(segment.stop)
             if self.context.partitioned and not around:
                 start, stop = f"max({start}, low0)", f"min({stop}, high0)"
-            body = [*writer.regions[-1], stored]
-            lines = [f"for i{len(around)} in {_ranges_for(body)}({start}, {stop}):", *indented(body)]
+            lines = [f"for i{len(around)} in range({start}, {stop}):", *indented([*writer.regions[-1], stored])]
             conditions = " and ".join(text if value else f"not {text}" for text, value in guards)
             inside += [f"if {conditions}:", *indented(lines)] if conditions else lines
         if self.context.partitioned and not around:

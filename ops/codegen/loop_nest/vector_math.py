@@ -1,19 +1,22 @@
 """Functions of float32 as branch-free arithmetic, so that loops vectorise.
 
-The error of each is at most 2 units in the last place, of ``sigmoid_float32`` 2.5.  Coefficients: least squares on Chebyshev nodes, reweighted until the
-largest relative error is minimal, in float64 (the errors are given beside them).
+The error of each is at most 2 units in the last place, of ``sigmoid_float32`` 2.5.  Coefficients: least squares on Chebyshev
+nodes, reweighted until the largest relative error is minimal, in float64 (the errors are given beside them).
 """
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
-from ...native.jit.vector_hints import multiply_add
+from ...native.jit.vector_hints import interleaved, multiply_add
 from ...native.memory import Element, bits_float32, float32_bits, generic
 
 f32 = np.float32
 
 
+@interleaved
 @generic
 def exp_float32(x: Element) -> Element:
     """``e ** x``; subnormal results too."""
@@ -64,6 +67,8 @@ def large_exp_float32_below(x: Element) -> Element:
     return bits_float32(float32_bits(p) + (float32_bits(t) << 23))
 
 
+@interleaved
+@interleaved
 @generic
 def sigmoid_float32(x: Element) -> Element:
     """``1 / (1 + e ** -x)``; subnormal results too."""
@@ -115,6 +120,7 @@ def log_float32(x: Element) -> Element:
     return y if x >= f32(0.0) else f32(np.nan)
 
 
+@interleaved
 @generic
 def tanh_float32(x: Element) -> Element:
     """The hyperbolic tangent."""
@@ -131,23 +137,25 @@ def tanh_float32(x: Element) -> Element:
     return near if t < f32(0.625) else far
 
 
+@interleaved
 @generic
 def erf_float32(x: Element) -> Element:
-    """The error function."""
-    # below 1.2 the polynomial is within 2e-8 of erf(x) / x - 1; above, p ** 8 within 2e-8 of 1 - erf(x); from 3.925 on it is 0
+    """The error function: both of its formulas, in fewer dependent operations than a choice among their coefficients."""
+    # below 1.2 the polynomial p is within 2e-8 of erf(x) / x - 1
+    w = x * x
+    s = w * w
+    p = multiply_add(f32(6.52738963e-05), s, multiply_add(f32(-0.000756218971), w, f32(0.00513127353)))
+    p = multiply_add(p, s, multiply_add(f32(-0.0268201716), w, f32(0.112826854)))
+    p = multiply_add(p, s, multiply_add(f32(-0.376125365), w, f32(0.128379151)))
+    # above, q ** 8 is within 2e-8 of 1 - erf(x); from 3.925 on it is 0
     t = abs(x)
-    near = t < f32(1.2)
     t = f32(3.925) if t > f32(3.925) else t
-    w = x * x if near else t
-    p = f32(6.52738963e-05) if near else f32(0.000168749364)
-    p = multiply_add(p, w, f32(-0.000756218971) if near else f32(-0.00267686509))
-    p = multiply_add(p, w, f32(0.00513127353) if near else f32(0.0138525665))
-    p = multiply_add(p, w, f32(-0.0268201716) if near else f32(-0.013541393))
-    p = multiply_add(p, w, f32(0.112826854) if near else f32(-0.0586276278))
-    p = multiply_add(p, w, f32(-0.376125365) if near else f32(-0.146952853))
-    p = multiply_add(p, w, f32(0.128379151) if near else f32(1.00135863))
-    q = p * p
+    s = t * t
+    q = multiply_add(f32(0.000168749364), s, multiply_add(f32(-0.00267686509), t, f32(0.0138525665)))
+    q = multiply_add(q, s, multiply_add(f32(-0.013541393), t, f32(-0.0586276278)))
+    q = multiply_add(q, t, f32(-0.146952853))
+    q = multiply_add(q, t, f32(1.00135863))
     q = q * q
-    far = f32(1.0) - q * q
-    far = -far if x < f32(0.0) else far
-    return multiply_add(p, x, x) if near else far
+    q = q * q
+    far = math.copysign(multiply_add(-q, q, f32(1.0)), x)
+    return multiply_add(p, x, x) if t < f32(1.2) else far

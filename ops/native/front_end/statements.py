@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from llvmlite import ir
@@ -285,6 +285,8 @@ class Statements(Expressions):
         if isinstance(node.iter, ast.Call) and isinstance(node.iter.func, ast.Name):
             hints = self._loop_hints(node.iter.func.id)
             if hints is not None:
+                if not hints and any(getattr(self.names.get(name), "__interleaved__", False) for name in _called(node.body)):
+                    hints = vector_hints.INTERLEAVED_LOOP
                 self._for_range(node, node.target.id, [self.value(a) for a in node.iter.args], hints)
                 return
         each = self.value(node.iter)
@@ -296,8 +298,9 @@ class Statements(Expressions):
 
     def _loop_hints(self, called: str) -> vector_hints.LoopHints | None:
         """The properties of a loop over the result of this function; None if it is no range."""
-        function = range if called == "range" else self.names.get(called)
-        return vector_hints.LOOP_HINTS.get(function) if callable(function) else None
+        if called == "range":
+            return ()
+        return vector_hints.SHORT_LOOP if self.names.get(called) is vector_hints.short_range else None
 
     def _for_range(self, node: ast.For, name: str, bounds: list[Value], hints: vector_hints.LoopHints) -> None:
         """A loop over a range: a counter of its own, which the body cannot change."""
@@ -332,6 +335,14 @@ class Statements(Expressions):
         if hints:
             back.set_metadata("llvm.loop", _loop_metadata(b.module, hints))
         self._end_loop(loop, end, made)
+
+
+def _called(body: list[ast.stmt]) -> Iterator[str]:
+    """The names of the functions that statements call outside loops."""
+    for statement in body:
+        if not isinstance(statement, (ast.For, ast.While)):
+            calls = (n.func for n in ast.walk(statement) if isinstance(n, ast.Call))
+            yield from (called.id for called in calls if isinstance(called, ast.Name))
 
 
 def _loop_metadata(module: ir.Module, hints: vector_hints.LoopHints) -> Any:

@@ -82,7 +82,7 @@ def fingerprint(function: Callable[..., Any]) -> str:
         if id(f) in seen:
             continue
         seen.add(id(f))
-        digest.update(repr(f.__defaults__).encode())
+        digest.update(repr((f.__defaults__, getattr(f, "__interleaved__", False))).encode())
         for part in _code_parts(f.__code__, f.__doc__):
             digest.update(repr(part).encode())
         for name in sorted(set(_globals_used(f.__code__))):

@@ -20,11 +20,11 @@ def multiply_and_pack(
     a: Any, a_at: int, a_row: int, data: Any, at: int, data_row: int, panels: Any, panel_at: int, out: Any, out_at: int,
     out_row: int, rows: int, inner: int, add: int, later: Any, later_at: int, later_row: int,
 ) -> None:  # fmt: skip
-    """Compute ``out[i, j] = sum of a[i, k] * data[k, j]``, added to ``out[i, j]`` if ``add`` is not 0, for the columns of a panel.
+    """Compute ``out[i, j] = sum of a[i, k] * data[k, j]``, added to ``out[i, j]`` if ``add`` is not 0, for a panel's columns.
 
     Store ``data[k, j]`` in the panel.  ``i`` below ``rows``, PACKING_ROWS to TILE_ROWS; ``k`` below ``inner``, in order: the bits
-    of ``multiply_panels``.  Rows are ``a_row``, ``data_row`` and ``out_row`` elements apart.  Meanwhile fetch rows of ``later`` as
-    ``multiply_panels``.  Contiguous arrays of one dtype, float32 or float64; ``*at``: their first elements.
+    of ``multiply_panels``.  Rows are ``a_row``, ``data_row`` and ``out_row`` elements apart.  Meanwhile fetch rows of ``later``
+    as ``multiply_panels``.  Contiguous arrays of one dtype, float32 or float64; ``*at``: their first elements.
     """
     width = panel_width(out.itemsize)
     a, data, panels, out = a.reshape(-1), data.reshape(-1), panels.reshape(-1), out.reshape(-1)
