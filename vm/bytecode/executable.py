@@ -110,7 +110,7 @@ class ExecutableData:
     ``reasons``: the reasons for the DeviceCopy and CopyBegin instructions.
     ``adts``: the type definitions of the functions' types.  ``host_fields``: per instance of an ADT (``instance_name``) and
     constructor the numbers of the tensors in the fields (``own_tensors``) that are on the host.  ``constants`` alone changes, by
-    ``late_bound``.
+    ``late_bound``, and its memory by the first machine (``huge_pages``).
     """
 
     functions: tuple[VMFunction, ...]

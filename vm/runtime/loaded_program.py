@@ -16,8 +16,9 @@ from ..bytecode.executable import DEVICES, ExecutableData, LateBound
 from ..bytecode.signature import named_dims
 from ..bytecode.sync_reason import SYNC_REASONS, number_of
 from ..bytecode.trusted import skips_checks
+from .huge_pages import in_huge_pages
 from .kernels.prepared import KernelRow, prepared_for
-from .state_layout import ARGV_WORDS, CUDA, FUNCTION_WORDS, N_DEVICES, PACKED_WORDS, SHAPE_PROGRAM_WORDS
+from .state_layout import ARGV_WORDS, CPU, CUDA, FUNCTION_WORDS, N_DEVICES, PACKED_WORDS, SHAPE_PROGRAM_WORDS
 
 if TYPE_CHECKING:
     from ...ops.analysis.preconditions import Demands
@@ -148,6 +149,9 @@ class Tables:
         self.constants = np.zeros((max(1, len(exe.constants)), N_DEVICES), np.int64)
         self._held = [np.asarray(c, order="C") for c in exe.constants if not isinstance(c, LateBound)]
         assert len(self._held) == len(exe.constants), "late-bound constants are bound before"
+        if exe.target == DEVICES[CPU]:
+            self._held = in_huge_pages(self._held)
+            object.__setattr__(exe, "constants", tuple(self._held))  # the next machine has the same memory
         for i, c in enumerate(self._held):
             o = objects[i]
             o["refcount"], o["tag"], o["data"], o["ndim"] = _FOREVER, TAG_TENSOR, c.ctypes.data, c.ndim

@@ -1,0 +1,54 @@
+"""Constants in huge pages: the same elements in other memory, once for each executable."""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import relayvm as relay
+from relayvm.ops.native.memory import HUGE_PAGE_BYTES
+from relayvm.vm.runtime.huge_pages import MOST_BYTES, in_huge_pages
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux has huge pages on request")
+SHAPES = st.lists(st.lists(st.integers(0, 5), max_size=3), max_size=5)
+
+
+@given(SHAPES, st.sampled_from(["float32", "int64", "bool", "float64"]))
+def test_copies_are_equal_and_cannot_be_written(shapes: list[list[int]], dtype: str) -> None:
+    large = np.arange(HUGE_PAGE_BYTES, dtype=np.uint8)
+    arrays = [np.asarray(np.random.default_rng(0).integers(0, 2, shape).astype(dtype)) for shape in shapes] + [large]
+    made = in_huge_pages(arrays)
+    for mine, theirs in zip(made, arrays, strict=True):
+        np.testing.assert_array_equal(mine, theirs, strict=True)
+        assert mine.flags.c_contiguous and not mine.flags.writeable and mine.ctypes.data % 64 == 0
+        assert not np.shares_memory(mine, theirs)
+    assert made[0].ctypes.data % HUGE_PAGE_BYTES == 0
+    assert [a is b for a, b in zip(in_huge_pages(made), made, strict=True)] == [True] * len(made)
+
+
+def test_few_and_many_bytes_stay_where_they_are() -> None:
+    few, many = np.zeros(HUGE_PAGE_BYTES - 64, np.uint8), np.broadcast_to(np.uint8(0), MOST_BYTES + 1)
+    for array in (few, many):
+        (same,) = in_huge_pages([array])
+        assert same is array
+    assert in_huge_pages([]) == []
+
+
+def test_machines_of_one_executable_share_its_constants() -> None:
+    weight = np.random.default_rng(0).standard_normal((1024, 520)).astype(np.float32)
+    x = relay.var("x", shape=(3, 520), dtype="float32")
+    exe = relay.compile(relay.IRModule.from_expr(relay.Function([x], relay.nn.dense(x, relay.const(weight)))), target="cpu")
+    before = [c.copy() for c in exe.constants]
+    first = relay.VirtualMachine(exe)
+    places = [c.ctypes.data for c in exe.constants]
+    second = relay.VirtualMachine(exe)
+    assert [c.ctypes.data for c in exe.constants] == places and places[0] % HUGE_PAGE_BYTES == 0
+    for mine, theirs in zip(exe.constants, before, strict=True):
+        np.testing.assert_array_equal(mine, theirs)
+    data = np.random.default_rng(1).standard_normal((3, 520)).astype(np.float32)
+    np.testing.assert_allclose(first.run(data).numpy(), data @ weight.T, rtol=1e-4, atol=1e-4)
+    np.testing.assert_array_equal(first.run(data).numpy(), second.run(data).numpy())

@@ -1,0 +1,58 @@
+"""Constants in huge pages: weights of some megabytes take thousands of pages of 4 KiB, more than a CPU keeps the addresses of.
+
+A product that reads such weights once a run then waits for the address of each page.  The operating system decides whether it
+gives huge pages (Linux: ``/sys/kernel/mm/transparent_hugepage/enabled``); without them all stays correct.
+"""
+
+from __future__ import annotations
+
+import mmap
+from collections.abc import Sequence
+
+import numpy as np
+
+from ...ops.native.memory import HAS_HUGE_PAGES, HUGE_PAGE_BYTES, MADV_HUGEPAGE
+
+#: The most bytes of constants that are moved: 100 MB take some 40 ms, and processes share the pages of a file.
+MOST_BYTES = 256 << 20
+#: Constants begin at a cache line, as they do in a file.
+_LINE = 64
+
+
+class _Pages(mmap.mmap):
+    """Private memory that asks for huge pages."""
+
+
+def in_huge_pages(arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """The arrays, copied into huge pages; the same arrays where the system has none, or their bytes are too few or too many.
+
+    The copies are contiguous and cannot be written.  Arrays that are in huge pages stay there.
+    """
+    places, size = [], 0
+    for array in arrays:
+        places.append(size)
+        size += (array.nbytes + _LINE - 1) // _LINE * _LINE
+    if not HAS_HUGE_PAGES or not HUGE_PAGE_BYTES <= size <= MOST_BYTES or any(map(_is_huge, arrays)):
+        return list(arrays)
+    memory = _pages(size)
+    views = [memory[at : at + a.nbytes].view(a.dtype).reshape(a.shape) for at, a in zip(places, arrays, strict=True)]
+    for view, array in zip(views, arrays, strict=True):
+        view[...] = array
+        view.flags.writeable = False
+    return views
+
+
+def _pages(size: int) -> np.ndarray:
+    """``size`` bytes from the beginning of a huge page on."""
+    pages = _Pages(-1, size + HUGE_PAGE_BYTES, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    pages.madvise(MADV_HUGEPAGE)
+    whole = np.frombuffer(pages, np.uint8)
+    first = -whole.ctypes.data % HUGE_PAGE_BYTES
+    return whole[first : first + size]
+
+
+def _is_huge(array: np.ndarray) -> bool:
+    owner: object = array
+    while isinstance(owner, np.ndarray):
+        owner = owner.base
+    return isinstance(owner.obj if isinstance(owner, memoryview) else owner, _Pages)
