@@ -13,7 +13,6 @@ from ..runtime.kernels import side_compilation
 from ..runtime.kernels.prepared import Prepared
 from . import c_api, guard, thread_count
 
-
 #: The small functions, in the order in which a process obtains them.
 _BUILT_IN = (*team.FUNCTIONS, *guard.FUNCTIONS, *c_api.FUNCTIONS)
 

@@ -45,7 +45,11 @@ def _gpu_fields() -> dict[str, str]:
 
     try:
         gpu = device.device(0)
-        found = {"card": gpu.name, "architecture": gpu.architecture, "driver": _version_text(device.driver().get("cuDriverGetVersion"))}
+        found = {
+            "card": gpu.name,
+            "architecture": gpu.architecture,
+            "driver": _version_text(device.driver().get("cuDriverGetVersion")),
+        }
     except NoCuda:
         found = dict.fromkeys(("card", "architecture", "driver"), NONE)
     try:

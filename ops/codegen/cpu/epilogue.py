@@ -198,7 +198,7 @@ class _Finish:
         return made, bodies_of(made)
 
     def fetching_text(self) -> str:
-        read = {cell.what for cell in self.lowered.table if cell.kind == "load"} - {self.result}
+        read = {cell.what for cell in self.lowered.table.table if cell.kind == "load"} - {self.result}
         whole = [place for place in sorted(read) if self.group.params[place].shape == self.group.params[self.result].shape]
         if not whole:
             return ""

@@ -8,7 +8,7 @@ and any timing.
 
 from __future__ import annotations
 
-from ....shape_funcs.symbolic.dim import Dim, where
+from ....shape_funcs.symbolic.dim import Dim, dim, where
 from .assembly import Assembly, Parameter, blocks, size
 
 #: The states of a part, in the two top bits of its word.
@@ -129,13 +129,13 @@ _CLEAR = f"""
 """
 
 
-def add_look_back(assembly: Assembly, name: str, parts: Dim, used: Dim, sum_bytes: int) -> tuple[Parameter, Parameter]:
+def add_look_back(assembly: Assembly, name: str, parts: Dim, used: Dim, sum_bytes: Dim | int) -> tuple[Parameter, Parameter]:
     """The parameters ``posted`` and ``all_parts``, cleared by a launch of the kernel ``name`` where ``used``.
 
     ``sum_bytes``: the workspace of a sum beside its word, 0 for sums in words.
     """
     assembly.text(_TEXT)
-    room = assembly.scratch(where(used, (parts + 1) * 8 + parts * (2 * sum_bytes), 0))
+    room = assembly.scratch(where(used, (parts + 1) * 8 + parts * (dim(sum_bytes) * 2), 0))
     posted, words = Parameter(*POSTED, room), size("words", parts + 1)
     assembly.kernel(name, _CLEARING_THREADS, (posted, words), _CLEAR)
     assembly.launch(name, where(used, blocks(parts + 1, _CLEARING_THREADS), 0))

@@ -128,8 +128,8 @@ class _Attention:
         shape |= {"whole": str(tile.whole).lower(), "in_flight": tile.in_flight}
         self.assembly.text(prefill_cuda.TEXT.substitute(shape, dtype=texts["dtype"]))
         units = self.batch * self.heads * self.parts.count * slabs * bands
-        divisors = (divisor("by_bands", bands, units), divisor("by_slabs", slabs, units))
-        divisors += divisor("by_parts", self.parts.count, units), divisor("by_heads", self.heads, units)
+        counts = {"by_bands": bands, "by_slabs": slabs, "by_parts": self.parts.count, "by_heads": self.heads}
+        divisors = tuple(divisor(name, count, units) for name, count in counts.items())
         more = (*self._split(units), size("bands", bands), size("slabs", slabs), *divisors)
         body = prefill_cuda.BODY.substitute(texts, unit=16 // ITEMSIZE[texts["dtype"]])
         parameters = (*self._parameters(), *self.rooms, *more)

@@ -45,9 +45,9 @@ def lanes_of(dtype: str, d: Dim, e: Dim) -> Lanes | None:
         return None
     wanted = max(-(-max(depth, columns, 1) // unit), 4)
     lanes = min(1 << (wanted - 1).bit_length(), 32)
-    packs = [max(-(-x // (unit * lanes)), 1) for x in (depth, columns)]
-    fills = all(x == unit * lanes * p for x, p in zip((depth, columns), packs, strict=True))
-    return Lanes(lanes, *packs, AT_ONCE // max(packs), fills) if max(packs) <= MOST_PACKS else None
+    of_key, of_value = (max(-(-x // (unit * lanes)), 1) for x in (depth, columns))
+    most, fills = max(of_key, of_value), (depth, columns) == (unit * lanes * of_key, unit * lanes * of_value)
+    return Lanes(lanes, of_key, of_value, AT_ONCE // most, fills) if most <= MOST_PACKS else None
 
 
 #: Device code, of a namespace of its own.
