@@ -117,7 +117,7 @@ class _Attention:
         divisors = (divisor("by_queries", self.m, units), divisor("by_parts", self.parts.count, units))
         parameters = (*self._parameters(), *self.rooms, *self._split(units), *divisors, divisor("by_heads", self.heads, units))
         body = decode_cuda.BODY.substitute(texts, load="FULL" if lanes.fills else "WIDE")
-        self.assembly.kernel("attention_lanes", decode_cuda.THREADS, parameters, body, decode_cuda.RESIDENT)
+        self.assembly.kernel("attention_lanes", decode_cuda.THREADS, parameters, body, decode_cuda.RESIDENT[self.number])
         self.assembly.launch("attention_lanes", where(wanted, blocks(units), 0))
 
     def _tiles(self, tile: Tile, wanted: Dim, bands: Dim, slabs: Dim) -> None:

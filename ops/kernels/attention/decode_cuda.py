@@ -14,8 +14,8 @@ from ...core.tensor_types import ITEMSIZE
 
 #: Threads of a block.
 THREADS = 128
-#: The blocks that must fit a multiprocessor.
-RESIDENT = 4
+#: The blocks that must fit a multiprocessor, by the dtype that is computed in: a float64 fills two registers.
+RESIDENT = {"float32": 4, "float64": 3}
 #: Queries from which tiles pay: each query here reads the keys again.
 LEAST_QUERIES = 4
 #: Packs of 16 bytes of a key, and of a value, that a thread loads at once.
@@ -46,7 +46,8 @@ def lanes_of(dtype: str, d: Dim, e: Dim) -> Lanes | None:
     wanted = max(-(-max(depth, columns, 1) // unit), 4)
     lanes = min(1 << (wanted - 1).bit_length(), 32)
     of_key, of_value = (max(-(-x // (unit * lanes)), 1) for x in (depth, columns))
-    most, fills = max(of_key, of_value), (depth, columns) == (unit * lanes * of_key, unit * lanes * of_value)
+    most = max(of_key, of_value)
+    fills = depth == unit * lanes * of_key and columns == unit * lanes * of_value
     return Lanes(lanes, of_key, of_value, AT_ONCE // most, fills) if most <= MOST_PACKS else None
 
 
