@@ -45,8 +45,8 @@ def start_ahead(jobs: Sequence[Job], then: Sequence[Job] = ()) -> None:
         if _ahead:
             return
         companion = Companion()
-        companion.tell(jobs)
-        companion.tell(then)
+        for each in (jobs, *([then] if then else [])):
+            companion.tell(each)
         _ahead.append(companion)
         atexit.register(_end_ahead)
 
