@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 
 import relayvm as relay
-from relayvm.ops.codegen.cuda import cuda_source, look_back
+from relayvm.ops.codegen.cuda import cuda_source
 from relayvm.ops.codegen.cuda.cuda_program import Data, Launch, Scratch, Size, Word
+from relayvm.ops.codegen.cuda.device_code import look_back
 from relayvm.ops.codegen.cuda.machine_code import MachineCode, machine_code
 from relayvm.ops.core.group import Group
 from relayvm.ops.core.tensor_types import HALVES, ITEMSIZE, numpy_dtype

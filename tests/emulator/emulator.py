@@ -25,7 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from relayvm.ops.codegen.cuda.prelude import PRELUDE
+from relayvm.ops.codegen.cuda.device_code.prelude import PRELUDE
 
 from . import real
 

@@ -9,7 +9,7 @@ from ..loop_nest.expression import Cell, Cells
 from ..loop_nest.expression_text import Language, Side, indented
 from ..loop_nest.scalar_functions import SCALAR_FUNCTIONS
 from .assembly import literal
-from .casts import WHOLE
+from .device_code.casts import WHOLE
 
 #: A vectorised load: ``what`` is the parameter; arguments: the offset of the first element, the distance between elements.
 PACK = "pack"

@@ -9,8 +9,8 @@ from typing import Any
 from ....shape_funcs.symbolic.dim import product
 from ...core.op import get
 from .assembly import Assembly, Parameter, blocks, literal, reads, size, writes
-from .casts import NUMBER
 from .cuda_program import CudaSource, Fault, OpaqueCall, Site
+from .device_code.casts import NUMBER
 
 _THREADS = 256
 _LOOP = """

@@ -12,8 +12,8 @@ from typing import Any
 
 from ....shape_funcs.symbolic.dim import Dim, product
 from ...codegen.cuda.assembly import Assembly, Parameter, blocks, element, literal, reads, size, writes
-from ...codegen.cuda.casts import NUMBER, converted
 from ...codegen.cuda.cuda_program import CudaSource, Data, OpaqueCall, Operand
+from ...codegen.cuda.device_code.casts import NUMBER, converted
 from ...core.tensor_types import ITEMSIZE, computed_in
 from ..sort.merge_cuda import add_sort
 from ..sort.order_cuda import Order

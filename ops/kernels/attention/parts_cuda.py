@@ -11,8 +11,8 @@ import math
 from ....shape_funcs.frozen_dataclass import frozen
 from ....shape_funcs.symbolic.dim import Dim, lt, max_, min_, where
 from ...codegen.cuda.assembly import Assembly, Parameter, blocks, divisor, literal, size
-from ...codegen.cuda.casts import NUMBER, converted
 from ...codegen.cuda.cuda_program import Operand
+from ...codegen.cuda.device_code.casts import NUMBER, converted
 from ...core.tensor_types import ITEMSIZE, computed_in
 from ..matmul.dot_product import PLUS_PRODUCT
 

@@ -19,8 +19,8 @@ from typing import Any
 
 from ....shape_funcs.symbolic.dim import Dim, all_, const, dim, eq, le, lt, max_, min_, not_, product, where
 from ...codegen.cuda.assembly import Assembly, Parameter, blocks, reads, size, writes
-from ...codegen.cuda.casts import NUMBER, converted
 from ...codegen.cuda.cuda_program import Argument, Convolution, CudaSource, Data, OpaqueCall, Operand, Turns
+from ...codegen.cuda.device_code.casts import NUMBER, converted
 from ...core.tensor_types import ITEMSIZE, computed_in
 from ..matmul.cublas_lt import matrix_product
 from ..matmul.dot_product import PLUS_PRODUCT

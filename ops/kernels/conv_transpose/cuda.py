@@ -11,8 +11,8 @@ from typing import Any
 
 from ....shape_funcs.symbolic.dim import dim, product
 from ...codegen.cuda.assembly import Assembly, blocks, reads, size, writes
-from ...codegen.cuda.casts import NUMBER, converted
 from ...codegen.cuda.cuda_program import CudaSource, OpaqueCall
+from ...codegen.cuda.device_code.casts import NUMBER, converted
 from ...core.tensor_types import computed_in
 from ..matmul.dot_product import PLUS_PRODUCT
 from ..spatial.cuda import PLACE, flag, plane_sizes

@@ -8,8 +8,8 @@ from typing import Any
 
 from ....shape_funcs.symbolic.dim import product
 from ...codegen.cuda.assembly import Assembly, blocks, literal, reads, size, writes
-from ...codegen.cuda.casts import NUMBER, converted
 from ...codegen.cuda.cuda_program import CudaSource, OpaqueCall
+from ...codegen.cuda.device_code.casts import NUMBER, converted
 from ..spatial.cuda import PLACE, flag, plane_sizes
 
 _THREADS = 256

@@ -8,8 +8,8 @@ from typing import Any
 
 from ....shape_funcs.symbolic.dim import Dim, dim, max_, product
 from ...codegen.cuda.assembly import Assembly, Parameter, blocks, literal, reads, size, writes
-from ...codegen.cuda.casts import NUMBER, converted
 from ...codegen.cuda.cuda_program import CudaSource, OpaqueCall
+from ...codegen.cuda.device_code.casts import NUMBER, converted
 
 _THREADS = 256
 

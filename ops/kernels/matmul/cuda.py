@@ -12,13 +12,13 @@ from typing import Any
 
 from ....shape_funcs.symbolic.dim import Dim, Shape, dim, eq, not_, product, where
 from ...codegen.cuda.assembly import Assembly, Parameter, blocks, reads, size, writes
-from ...codegen.cuda.casts import NUMBER, converted
 from ...codegen.cuda.cuda_program import (
     CudaSource,
     Data,
     OpaqueCall,
     Operand,
 )
+from ...codegen.cuda.device_code.casts import NUMBER, converted
 from ...core.tensor_types import ITEMSIZE, computed_in, is_float
 from .cublas_lt import SUPPORTED, matrix_product
 from .dot_product import PLUS_PRODUCT

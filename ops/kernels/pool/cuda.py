@@ -12,8 +12,8 @@ from typing import Any
 
 from ....shape_funcs.symbolic.dim import any_, eq, lt, product
 from ...codegen.cuda.assembly import Assembly, blocks, literal, reads, writes
-from ...codegen.cuda.casts import NUMBER, converted
 from ...codegen.cuda.cuda_program import CudaSource, OpaqueCall
+from ...codegen.cuda.device_code.casts import NUMBER, converted
 from ...core.tensor_types import HALVES, computed_in, int_range, is_float
 from ...native.status import EMPTY_REDUCTION
 from ..spatial.cuda import PLACE, flag, plane_sizes

@@ -11,8 +11,8 @@ from typing import Any
 
 from ....shape_funcs.symbolic.dim import product
 from ...codegen.cuda.assembly import Assembly, Parameter, blocks, literal, reads, size, writes
-from ...codegen.cuda.casts import NUMBER, converted
 from ...codegen.cuda.cuda_program import CudaSource, Fault, OpaqueCall, Site
+from ...codegen.cuda.device_code.casts import NUMBER, converted
 from ...native.status import BAD_VALUE, INDEX_OUT_OF_RANGE
 from ..spatial.cuda import PLACE, flag, plane_sizes, sizes_of
 from .cpu import FARTHEST

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from ....shape_funcs.symbolic.dim import all_, eq, lt, not_, where
 from ...codegen.cuda.assembly import blocks, divisor, size
-from ...codegen.cuda.column_tile import COLUMN_TILE, power_of_two, rows_of_tile, tile_bits
-from ...codegen.cuda.look_back import STATE_SHIFT, SUM, SUM_UP_TO, WINDOW, add_look_back
+from ...codegen.cuda.device_code.column_tile import COLUMN_TILE, power_of_two, rows_of_tile, tile_bits
+from ...codegen.cuda.device_code.look_back import STATE_SHIFT, SUM, SUM_UP_TO, WINDOW, add_look_back
 from ...core.tensor_types import ITEMSIZE
 from .scan_cuda import THREADS, Scan
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ....shape_funcs.symbolic.dim import all_, eq, lt, where
 from ...codegen.cuda.assembly import blocks, divisor
-from ...codegen.cuda.look_back import add_look_back
+from ...codegen.cuda.device_code.look_back import add_look_back
 from ...core.tensor_types import ITEMSIZE
 from .scan_cuda import THREADS, Scan
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from ....shape_funcs.symbolic.dim import Dim
 from ...codegen.cuda.assembly import DIVISOR, Assembly, Parameter, element, reads, size, writes
-from ...codegen.cuda.casts import NUMBER, converted
 from ...codegen.cuda.cuda_program import Operand
+from ...codegen.cuda.device_code.casts import NUMBER, converted
 from ...codegen.cuda.vector_access import ACCESS
 from ...core.tensor_types import ITEMSIZE, computed_in
 

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from ....shape_funcs.frozen_dataclass import frozen
 from ....shape_funcs.symbolic.dim import Dim, const, dim, product
 from ...codegen.cuda.assembly import Assembly, Parameter, Parameters, blocks, element, reads, size, writes
-from ...codegen.cuda.casts import NUMBER, converted
 from ...codegen.cuda.cuda_program import CudaSource, Fault, OpaqueCall, Operand, Site
+from ...codegen.cuda.device_code.casts import NUMBER, converted
 from ...codegen.loop_nest.scalar_functions import SCALAR_FUNCTIONS
 from ...core.tensor_types import computed_in, is_float
 from ...native.status import BAD_VALUE, INDEX_OUT_OF_RANGE

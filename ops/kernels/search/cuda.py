@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from ....shape_funcs.symbolic.dim import dim, product
 from ...codegen.cuda.assembly import DIVISOR, Assembly, Parameter, blocks, divisor, element, reads, size, writes
-from ...codegen.cuda.casts import NUMBER, converted
 from ...codegen.cuda.cuda_program import CudaSource, Data, OpaqueCall, Operand
 from ...codegen.cuda.cuda_text import FUNCTIONS
+from ...codegen.cuda.device_code.casts import NUMBER, converted
 from ...codegen.cuda.vector_access import ACCESS
 from ...core.tensor_types import ITEMSIZE, computed_in, is_float
 from ..compaction.cuda import Compaction, Packs, add_compaction

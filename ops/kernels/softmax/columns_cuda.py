@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from ....shape_funcs.symbolic.dim import Dim, all_, eq, le, not_, where
 from ...codegen.cuda.assembly import Assembly, Parameter, blocks, divisor, size
-from ...codegen.cuda.column_tile import COLUMN_TILE, power_of_two, rows_of_tile, tile_bits
+from ...codegen.cuda.device_code.column_tile import COLUMN_TILE, power_of_two, rows_of_tile, tile_bits
 from ...codegen.cuda.vector_access import ACCESS
 from ...core.tensor_types import ITEMSIZE
 

@@ -13,8 +13,8 @@ from string import Template
 
 from ....shape_funcs.symbolic.dim import all_, const, eq, le, lt, not_, where
 from ...codegen.cuda.assembly import DIVISOR, Assembly, around, blocks, literal, reads, size, writes
-from ...codegen.cuda.casts import NUMBER, converted
 from ...codegen.cuda.cuda_program import CudaSource, OpaqueCall
+from ...codegen.cuda.device_code.casts import NUMBER, converted
 from ...core.tensor_types import ITEMSIZE, computed_in
 from .columns_cuda import add_columns
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ...codegen.cuda.assembly import Assembly, around, divisor, reads, size, writes
-from ...codegen.cuda.casts import converted
 from ...codegen.cuda.cuda_program import CudaSource, OpaqueCall, Operand
+from ...codegen.cuda.device_code.casts import converted
 from .merge_cuda import add_sort
 from .order_cuda import Elements, Order
 

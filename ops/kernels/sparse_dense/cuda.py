@@ -6,8 +6,8 @@ from string import Template
 
 from ....shape_funcs.symbolic.dim import dim, max_, product
 from ...codegen.cuda.assembly import Assembly, Parameter, blocks, element, reads, size, writes
-from ...codegen.cuda.casts import NUMBER, converted
 from ...codegen.cuda.cuda_program import CudaSource, Fault, OpaqueCall, Site
+from ...codegen.cuda.device_code.casts import NUMBER, converted
 from ...native.status import INDEX_OUT_OF_RANGE
 from ..spatial.cuda import flag
 

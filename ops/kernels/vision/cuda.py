@@ -6,8 +6,8 @@ from string import Template
 
 from ....shape_funcs.symbolic.dim import all_, eq, le, lt, product
 from ...codegen.cuda.assembly import Assembly, blocks, element, reads, size, writes
-from ...codegen.cuda.casts import NUMBER, converted
 from ...codegen.cuda.cuda_program import CudaSource, OpaqueCall
+from ...codegen.cuda.device_code.casts import NUMBER, converted
 from ...native.status import BAD_VALUE
 from ..compaction.cuda import Compaction, add_compaction
 

@@ -12,8 +12,8 @@ from string import Template
 
 from ....shape_funcs.symbolic.dim import Dim, all_, eq, le, lt, min_, not_, product, where
 from ...codegen.cuda.assembly import Assembly, Parameter, blocks, element, reads, size, writes
-from ...codegen.cuda.casts import NUMBER, converted
 from ...codegen.cuda.cuda_program import CudaSource, OpaqueCall
+from ...codegen.cuda.device_code.casts import NUMBER, converted
 from ...core.tensor_types import ITEMSIZE, computed_in
 from ...native.status import BAD_VALUE
 from ..sort.merge_cuda import add_sort

@@ -129,7 +129,7 @@ def cubin(text: str, arch: str, name: str = "CUDA kernels", by: CudaCompiler | N
 
     ``by``: another compiler than ``compiler``.  Raises NoNvrtc without a compiler, CudaCompileError for a wrong text.
     """
-    from ...codegen.cuda.prelude import PRELUDE
+    from ...codegen.cuda.device_code.prelude import PRELUDE
 
     by = by or compiler
     fields = {

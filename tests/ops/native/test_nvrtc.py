@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from relayvm.ops.codegen.cuda import prelude
+from relayvm.ops.codegen.cuda.device_code import prelude
 from relayvm.ops.native.cache import disk_cache, kernel_store
 from relayvm.ops.native.cache.cache_key import CacheKey, differences
 from relayvm.ops.native.jit import nvrtc

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...core.tensor_types import HALVES, is_float, is_integer
+from ....core.tensor_types import HALVES, is_float, is_integer
 
 #: From a float to 64-bit integers.
 WHOLE = r"""

@@ -8,8 +8,8 @@ and any timing.
 
 from __future__ import annotations
 
-from ....shape_funcs.symbolic.dim import Dim, dim, where
-from .assembly import Assembly, Parameter, blocks, size
+from .....shape_funcs.symbolic.dim import Dim, dim, where
+from ..assembly import Assembly, Parameter, blocks, size
 
 #: The states of a part, in the two top bits of its word.
 SUM, SUM_UP_TO = 1, 2

@@ -6,7 +6,7 @@ So all threads have rows, and a warp accesses whole sectors of memory.
 
 from __future__ import annotations
 
-from ....shape_funcs.symbolic.dim import Dim, dim, eq, le, min_, where
+from .....shape_funcs.symbolic.dim import Dim, dim, eq, le, min_, where
 
 #: The bits of the number of threads of a warp.
 WARP_BITS = 5

@@ -1,0 +1,1 @@
+"""Device functions that the texts of kernels share: the prelude, conversions, looking back, tiles of columns."""
