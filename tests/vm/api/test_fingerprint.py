@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import relayvm as relay
-from relayvm.vm.bytecode import executable_fingerprint
 from relayvm.vm.bytecode.executable_fingerprint import NONE, code_fields, machine_fields, program_hash
+from relayvm.vm.devices.cuda import device
 from relayvm.vm.devices.cuda.driver import NoCuda
 
 TEXT = '#[version = "0.0.5"]\ndef @main(%x: Tensor[(?n, 4), float32], %w: Tensor[(3, 4), float32]) { nn.dense(%x, %w) }'
@@ -33,7 +33,7 @@ def test_a_gpu_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
     def none(ordinal: int = 0) -> None:
         raise NoCuda("there is no GPU")
 
-    monkeypatch.setattr(executable_fingerprint.device, "device", none)
+    monkeypatch.setattr(device, "device", none)
     found = machine_fields("cuda")
     assert list(found) == ["device", "card", "architecture", "driver", "cuda"]
     assert [found[name] for name in ("card", "architecture", "driver")] == [NONE] * 3
