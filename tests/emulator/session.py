@@ -123,6 +123,11 @@ class Session:
             self._functions[image, entry] = made("cuModuleGetFunction", word(module), entry.encode())
         return self._functions[image, entry]
 
+    def allow_shared(self, image: bytes, entry: str, nbytes: int) -> None:
+        """Let launches of a kernel have so much dynamic shared memory; any kernel may have 48 KiB."""
+        if nbytes > _SHARED_UNASKED:
+            call("cuFuncSetAttribute", word(self.function(image, entry)), _DYNAMIC_SHARED, nbytes)
+
     def launch(
         self,
         image: bytes,
@@ -139,8 +144,8 @@ class Session:
         extra = (ctypes.c_void_p * 5)(1, ctypes.addressof(buffer), 2, ctypes.addressof(size), None)
         (gx, gy, gz), (bx, by, bz) = ((*sizes, 1, 1)[:3] for sizes in (grid, block))
         handle = word(self.function(image, entry))
-        if shared_bytes > _SHARED_UNASKED:
-            call("cuFuncSetAttribute", handle, _DYNAMIC_SHARED, shared_bytes)
+        if real.gpu is not None:
+            self.allow_shared(image, entry, shared_bytes)
         call("cuLaunchKernel", handle, gx, gy, gz, bx, by, bz, shared_bytes, word(stream or self.stream), None, extra)
 
     def wait(self, stream: int | None = None) -> None:

@@ -221,7 +221,9 @@ class _Steps:
                 assert min(grid) >= 0
                 if min(grid) > 0:
                     args = [self.argument(a) for a in step.args]
-                    self.gpu.launch(image, step.entry, grid, step.block, args, self.value(step.shared_bytes))
+                    shared_bytes = self.value(step.shared_bytes)
+                    self.gpu.allow_shared(image, step.entry, shared_bytes)
+                    self.gpu.launch(image, step.entry, grid, step.block, args, shared_bytes)
             elif self.value(step.unless) != 0:
                 self.library(step)
 
