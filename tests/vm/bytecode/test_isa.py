@@ -132,7 +132,8 @@ def test_operands_are_decoded_from_their_words() -> None:
         given.update(locals())
         return 1
 
-    text = dispatch.branches({isa.InvokeTaking: handler, **{c: h for c, h in loop.HANDLERS.items() if c is not isa.InvokeTaking}})
+    others = {c: h for c, h in loop.HANDLERS.items() if c is not isa.InvokeTaking}
+    text = dispatch.branches({isa.InvokeTaking: handler, **others}, before_long="")
     first = text[: text.index("elif")]
     exec(f"while True:\n{indent(first, '    ')}", {
         "op": words[0], "at": 0, "pc": 100, "regs": 1000, "load_i64": lambda at: words[at // 8], "handler": handler,
