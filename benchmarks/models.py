@@ -280,6 +280,8 @@ def record(rows: list[dict[str, object]], machine: dict[str, object]) -> None:
 def main() -> None:
     """Measure the groups."""
     machine = machine_state()
+    if GIVEN.record:
+        Path(GIVEN.record).mkdir(parents=True, exist_ok=True)
     rows: dict[str, list[Row]] = {}
     peak = GIVEN.threads * peak_gflops()
     if not GIVEN.json:
