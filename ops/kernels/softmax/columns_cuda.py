@@ -15,8 +15,8 @@ from ...core.tensor_types import ITEMSIZE
 
 #: Threads of a block, and rows of a thread whose loads are in flight together.
 THREADS, ROWS = 256, 8
-#: The blocks on a multiprocessor for which kernels are compiled.
-RESIDENT = 3
+#: The blocks on a multiprocessor for which kernels are compiled, by the bytes of an element; a pack of halves has more.
+RESIDENT = {2: 2, 4: 3, 8: 1}
 #: The bits of the fewest packs in a row of a tile, if the tensor has so many: 64 bytes, two sectors of memory.
 NARROW = 2
 
@@ -140,5 +140,5 @@ def add_columns(assembly: Assembly, tensors: Sequence[Parameter], outer: Dim, le
     parameters = (*tensors, *(size(name, value) for name, value in sizes.items()), divisor("by_stripes", stripes, tiles))
     is_held = le(length, rows)
     for name, body, used in (("held_columns", _HELD_COLUMNS, is_held), ("long_columns", _LONG_COLUMNS, not_(is_held))):
-        assembly.kernel(name, THREADS, parameters, body.format(**texts), RESIDENT if ITEMSIZE[dtype] <= 4 else 1)
+        assembly.kernel(name, THREADS, parameters, body.format(**texts), RESIDENT[ITEMSIZE[dtype]])
         assembly.launch(name, where(all_(used, not_(eq(inner, 1))), blocks(tiles), 0))
