@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import ctypes
+
+import numba
 import numpy as np
 
+from relayvm.vm.devices.cuda.driver import DRIVER, addresses
 from relayvm.vm.devices.cuda.session import Session
 
 from .contest import Contestant
@@ -63,3 +67,24 @@ class Gpu:
 
         self.device.make_current()
         return Contestant(launch, self.wait)
+
+    def chains(self, count: int) -> Contestant:
+        """``count`` launches of that kernel from machine code, one after the other: the least that a host can spend on them."""
+        function = self.device.functions(_EMPTY, {"empty": False})["empty"]
+        words, size = np.zeros(1, np.int64), np.array([8], np.int64)
+        extra = np.array([1, words.ctypes.data, 2, size.ctypes.data, 0], np.int64)
+        declared = DRIVER["cuLaunchKernel"]
+        address = addresses(self._driver.library)[declared.index]
+        launch = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * declared.n_args)(address)
+        stream = self._stream
+
+        @numba.njit
+        def many(count: int, extra: int) -> None:
+            for _ in range(count):
+                launch(function, 1, 1, 1, 32, 1, 1, 0, stream, 0, extra)
+
+        def run(kept: tuple[np.ndarray, ...] = (words, size, extra)) -> None:
+            many(count, kept[2].ctypes.data)
+
+        self.device.make_current()
+        return Contestant(run, self.wait)

@@ -191,10 +191,7 @@ def launches(
 ) -> tuple[list[Ran], list[np.ndarray]]:
     """The launches of a family's program, and its result: from some blocks of each launch, or the ``whole`` grid."""
     exe = relay.compile(relay.parse(_HEADER + family.text), target="cuda")
-    if arrays is None:
-        drawn = [_of_dtype(_drawn(s), family.dtype) for s in family.shapes]
-        arrays = [np.maximum(a, 0) for a in drawn] if family.has_zeros else drawn
-    arrays = list(arrays)
+    arrays = list(arguments(family, family.shapes) if arrays is None else arrays)
     found = list[Ran]()
     for packed in exe.packed:
         # the blocks that did not run left no values: half of the elements are chosen
@@ -202,6 +199,12 @@ def launches(
         ran, arrays = _group(packed.group, arrays, whole, family.samples)
         found += ran
     return found, arrays
+
+
+def arguments(family: Family, shapes: Sequence[tuple[int, ...]]) -> list[np.ndarray]:
+    """Arguments of a family's program, of these shapes."""
+    drawn = [_of_dtype(_drawn(s), family.dtype) for s in shapes]
+    return [np.maximum(a, 0) for a in drawn] if family.has_zeros else drawn
 
 
 def _drawn(shape: tuple[int, ...]) -> np.ndarray:

@@ -12,8 +12,10 @@ from pathlib import Path
 from .source import SourceText, Span
 
 #: Folders of the library, besides the files of its root; every other caller is user code: programs, examples, tests.
-_ROOT = Path(__file__).resolve().parents[2]
-_OURS = tuple(f"{_ROOT / layer}{os.sep}" for layer in ("serving", "compiler", "vm", "ops", "shape_funcs"))
+#: The root as it was imported, and as the links on its way resolve.
+_ROOTS = {str(Path(__file__).parents[2]), str(Path(__file__).resolve().parents[2])}
+_LAYERS = ("serving", "compiler", "vm", "ops", "shape_funcs")
+_OURS = tuple(os.path.join(root, layer, "") for root in _ROOTS for layer in _LAYERS)
 
 
 class PythonSource(SourceText):
@@ -40,7 +42,7 @@ class Brief:
 
 @functools.cache
 def _ours(filename: str) -> bool:
-    return filename.startswith(_OURS) or os.path.dirname(filename) == str(_ROOT)
+    return filename.startswith(_OURS) or os.path.dirname(filename) in _ROOTS
 
 
 def here() -> Span | None:

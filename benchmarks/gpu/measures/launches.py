@@ -12,6 +12,7 @@ from .. import rivals
 from ..contest import Contestant, contest, ratio
 from ..figures import Goal, NotRun, Recorder
 from ..machines import OURS, check, placed
+from ..plain import Gpu
 from ..scale import Scale
 
 SIZE = 16
@@ -20,6 +21,8 @@ STEPS = (("add", np.add, "Add", 0.25), ("multiply", np.multiply, "Mul", 0.8), ("
 ONE_BY_ONE, REPLAYED = Goal(at_most=2500), Goal(at_most=1000)
 AHEAD = Goal(at_least=3)
 _UNIT = "ns per launch"
+#: The bound: launches of an empty kernel in a loop of machine code.
+DRIVER = "driver, empty kernels"
 
 
 def measure(record: Recorder, scale: Scale) -> None:
@@ -33,7 +36,12 @@ def measure(record: Recorder, scale: Scale) -> None:
         with record.task("tiny operators", who, _UNIT):
             contestants[who] = make(scale.chain, x)
     before = replaying.counters["replays"]
-    found = contest(contestants, scale.rounds, calls=scale.burst)
+    gpu = Gpu(0)
+    try:
+        contestants[DRIVER] = gpu.chains(scale.chain)
+        found = contest(contestants, scale.rounds, calls=scale.burst)
+    finally:
+        gpu.close()
     replayed = replaying.counters["replays"] - before
     goals = {f"{OURS}, graphs=off": ONE_BY_ONE, f"{OURS}, graphs=on": REPLAYED}
     for who, samples in found.items():
@@ -44,6 +52,8 @@ def measure(record: Recorder, scale: Scale) -> None:
         record.missing("tiny operators: host", "torch eager / relayvm", "times", "there is no torch", AHEAD)
     else:
         record.figure("tiny operators: host", "torch eager / relayvm", "times", ratio(torch.host_ns, ours.host_ns), AHEAD)
+    one_by_one = f"{OURS}, graphs=off / {DRIVER}"
+    record.figure("tiny operators: host", one_by_one, "times", ratio(ours.host_ns, found[DRIVER].host_ns))
     record.facts(launches_in_a_call=scale.chain, calls_in_a_burst=scale.burst, replays=replayed)
     if replayed < scale.rounds * scale.burst:
         raise RuntimeError(f"with graphs=on only {replayed} of {scale.rounds * scale.burst} calls were replayed")

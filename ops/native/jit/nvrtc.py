@@ -18,8 +18,9 @@ from ..cache import kernel_store
 from ..cache.cache_key import CacheKey, text_hash
 
 #: No fused multiply-add of separate sums and products: a GPU then rounds as the CPU does.  Denormals are kept and division and
-#: square root are exact, which are NVRTC's defaults.
-OPTIONS = ("--std=c++17", "--fmad=false")
+#: square root are exact, which are NVRTC's defaults.  All functions are device functions: NVRTC 13.0 takes generic lambdas of
+#: kernels for functions of the host otherwise, and refuses them; 13.5 does not.
+OPTIONS = ("--std=c++17", "--fmad=false", "--device-as-default-execution-space")
 
 #: Lines of source before and after the first bad line in the text of an error.
 _CONTEXT_LINES = 4

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import runpy
+import subprocess
+import sys
 import textwrap
 from pathlib import Path
 
@@ -52,6 +54,19 @@ def test_a_type_error_shows_the_line(tmp_path: Path, monkeypatch: pytest.MonkeyP
           |
         4 | w = relay.var(
           | ^^^^^^^^^^^^^^""")
+
+
+def test_a_package_behind_a_link_is_no_user_code(tmp_path: Path) -> None:
+    (tmp_path / "packages").mkdir()
+    (tmp_path / "packages" / "relayvm").symlink_to(Path(relay.__file__).parent)
+    (tmp_path / "model.py").write_text("import relayvm as relay\n\nrelay.var('x', 'a shape')\n")
+    # first on the path; without the site packages' finders, which know the package by its real folder
+    start = "import sys; sys.meta_path = [f for f in sys.meta_path if 'editable' not in str(f).lower()]; "
+    start += "import runpy; runpy.run_path('model.py')"
+    environment = os.environ | {"PYTHONPATH": str(tmp_path / "packages")}
+    done = subprocess.run([sys.executable, "-c", start], cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert "packages/relayvm" in done.stderr, "the package was imported by its link"
+    assert "--> model.py:3:1" in done.stderr, done.stderr
 
 
 def built() -> relay.Function:

@@ -44,6 +44,9 @@ _KEEP_ALL = (1 << 63) - 1
 #: Workspace for cuBLAS, cuBLASLt and cuDNN, which work on one stream, in bytes, so that cuBLAS allocates nothing itself (the size
 #: that its guide recommends for the newest GPUs).
 _WORKSPACE_BYTES = 32 << 20
+#: The share of the GPU's memory that cuDNN's workspace may take where that is more: Winograd's algorithm stores transformed tiles
+#: there (58 MB for 32 images of 128 x 28 x 28 float32).
+_CONVOLUTIONS_SHARE = 256
 #: CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION: partial sums are not rounded to a 16-bit result before they are added.
 _FULL_SUMS = 16
 #: Words of a CUlaunchAttribute, and the first driver whose graphs can have kernels that start early.
@@ -218,10 +221,15 @@ class Session:
     def _new_workspace(self) -> int:
         """The workspace of all libraries, made once: they work on one stream, so one call uses it after another."""
         if not self._workspace:
-            stream, pool = int(self.record["compute"]), int(self.record["pool"])
-            self._workspace = self._driver.get("cuMemAllocFromPoolAsync", _WORKSPACE_BYTES, pool, stream)
-            self._finalizers.append(functools.partial(self._driver.call, "cuMemFreeAsync", self._workspace, stream))
+            self._workspace = self._allocated(_WORKSPACE_BYTES)
         return self._workspace
+
+    def _allocated(self, nbytes: int) -> int:
+        """Memory of the GPU until the session is closed."""
+        stream, pool = int(self.record["compute"]), int(self.record["pool"])
+        address = self._driver.get("cuMemAllocFromPoolAsync", nbytes, pool, stream)
+        self._finalizers.append(functools.partial(self._driver.call, "cuMemFreeAsync", address, stream))
+        return address
 
     def _product(self, step: MatrixProduct, alpha: int, beta: int) -> int:
         """The record of a product by cuBLASLt.  Raises NoCuda."""
@@ -250,8 +258,9 @@ class Session:
         """cuDNN on this session's stream, opened once.  Raises NoCuda."""
         if self._convolutions is None:
             find, stream = functools.partial(library_function, "cudnn"), int(self.record["compute"])
-            nbytes, on_close = _WORKSPACE_BYTES, self._finalizers.append
-            self._convolutions = ConvolutionLibrary(find, stream, self._new_workspace(), nbytes, on_close)
+            nbytes, on_close = max(_WORKSPACE_BYTES, self.device.total_bytes // _CONVOLUTIONS_SHARE), self._finalizers.append
+            workspace = self._new_workspace() if nbytes == _WORKSPACE_BYTES else self._allocated(nbytes)
+            self._convolutions = ConvolutionLibrary(find, stream, workspace, nbytes, on_close)
             self.record["convolutions"] = self._convolutions.address
         return self._convolutions
 

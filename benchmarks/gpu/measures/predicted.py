@@ -1,0 +1,101 @@
+"""The programs of ``docs/gpu-roofline.md``: measured shares of the copy rate beside the predicted shares."""
+
+from __future__ import annotations
+
+import gc
+import json
+import math
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+import relayvm as relay
+from relayvm.vm.report.completion import finish
+
+from ..contest import Contestant, contest, ratio
+from ..figures import Recorder
+from ..machines import OURS, ROOT, Placed, placed
+from ..plain import Gpu
+from ..scale import TINY, Scale
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+from roofline.families import FAMILIES, Family, arguments  # noqa: E402
+from roofline.model import COPY_RATE  # noqa: E402
+
+_PREDICTED = ROOT / "benchmarks" / "results" / "gpu-roofline.json"
+_UNIT = "% of the least time"
+#: Bounded, for there are some fifty programs.
+_ROUNDS, _BURST_NS = 7, 4e6
+#: The arrays that are timed are so many times as long as those of the prediction: far beyond the L2, and the host is ahead.
+_TIMES = 4
+#: Of results, against the same program on the host: float32 and the dtypes of 2 bytes.
+_TOLERANCE = {"float32": 2e-4, "float16": 4e-3, "bfloat16": 4e-2}
+
+
+def measure(record: Recorder, scale: Scale, seconds: float) -> None:
+    """Time of each program against that of a copy of as many bytes; results against those of the same program on the host.
+
+    Raises nothing: a program whose result is wrong is a failed task.
+    """
+    del seconds
+    families = FAMILIES[::8] if scale is TINY else FAMILIES
+    predicted = json.loads(_PREDICTED.read_text(encoding="utf-8"))["after"]
+    for family in families:
+        with record.task(family.name, unit=_UNIT):
+            _measure(record, scale, family, predicted.get(family.name, {}).get("share"))
+        gc.collect()
+
+
+def _measure(record: Recorder, scale: Scale, family: Family, predicted: float | None) -> None:
+    arrays = arguments(family, [_tiny(family, s) for s in family.shapes] if scale is TINY else family.shapes)
+    ready = placed(family.text, arrays)
+    _check(ready, family, arrays)
+    times = 1 if scale is TINY or family.products else _TIMES
+    if times > 1:
+        largest = max(family.shapes, key=math.prod)
+        ready = placed(family.text, arguments(family, [(times * s[0], *s[1:]) if s == largest else s for s in family.shapes]))
+    gpu = Gpu(times * family.nbytes // 2 if scale is not TINY else 1 << 12)
+    try:
+        found = contest({"copy": gpu.copies(), OURS: _contestant(ready)}, min(scale.rounds, _ROUNDS), burst_ns=_BURST_NS)
+    finally:
+        gpu.close()
+    if predicted is not None:
+        record.figure(family.name, "predicted", _UNIT, predicted)
+    # products: at the rate of the model; bytes: at the rate of the copy in the same round
+    least = found["copy"].whole_ns
+    by_products = 1e9 * family.seconds
+    if by_products > 1e9 * family.nbytes / COPY_RATE:
+        least = (by_products,) * len(least)
+    record.figure(family.name, OURS, _UNIT, ratio(tuple(100 * t for t in least), found[OURS].whole_ns))
+    record.figure(family.name, OURS, "µs", found[OURS].whole.per(1000))
+    record.figure(family.name, f"{OURS}: host", "µs", found[OURS].host.per(1000))
+    record.figure(family.name, "copy", "µs", found["copy"].whole.per(1000))
+
+
+def _contestant(ready: Placed) -> Contestant:
+    """Calls of ``main``: with the wait for the size of a result where a result's shape depends on data."""
+    vm, held = ready.vm, ready.arguments
+    return Contestant(lambda: vm.run(*held), lambda: finish(vm))
+
+
+def _check(ready: Placed, family: Family, arrays: Sequence[np.ndarray]) -> None:
+    got = ready.vm.run(*ready.arguments).numpy()
+    text = '#[version = "0.0.5"]\n' + family.text
+    want = relay.VirtualMachine(relay.compile(relay.parse(text), target="cpu")).run(*arrays).numpy()
+    if got.dtype.kind in "iub":
+        np.testing.assert_array_equal(got, want)
+        return
+    got, want = got.astype(np.float64), want.astype(np.float64)
+    tolerance = _TOLERANCE.get(family.dtype, 0)
+    # a running sum cancels: its error is that of its largest value
+    np.testing.assert_allclose(got, want, rtol=tolerance, atol=tolerance * max(1.0, float(np.abs(want).max(initial=0)) / 4))
+
+
+def _tiny(family: Family, shape: tuple[int, ...]) -> tuple[int, ...]:
+    if len(shape) == 1:
+        return shape if len(family.shapes) > 1 else (min(shape[0], 4096),)
+    most = (8, 64) if family.products else (8, shape[1])
+    return tuple(min(n, m) for n, m in zip(shape, (*most, *shape[2:]), strict=True))
