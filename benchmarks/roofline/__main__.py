@@ -46,7 +46,7 @@ def main() -> None:
     else:
         return
     RECORD.write_text(json.dumps(record, indent=1) + "\n")
-    PAGE.write_text(page(record))
+    PAGE.write_text(page(record, RECORD.parent))
 
 
 def commit() -> str:

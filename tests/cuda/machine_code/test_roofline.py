@@ -211,7 +211,7 @@ def test_the_page_is_that_of_the_record(roofline: Any) -> None:
     from roofline.record import page
 
     record = json.loads((ROOT / "benchmarks" / "results" / "gpu-roofline.json").read_text())
-    assert (ROOT / "docs" / "gpu-roofline.md").read_text() == page(record)
+    assert (ROOT / "docs" / "gpu-roofline.md").read_text() == page(record, ROOT / "benchmarks" / "results")
     assert {f.name for f in roofline.FAMILIES} == set(record["after"]) == set(record["before"])
     assert {n for n in FAST if record["after"][n]["share"] < SHARE} == set()
     assert {f.name for f in roofline.ATTENTION if record["after"][f.name]["share"] < 75} == set()
