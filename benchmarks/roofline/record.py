@@ -64,8 +64,8 @@ the sums of the blocks before it, which on a GPU may not have posted them yet.
 
 The column *commit* has the commit of the figures *before*.
 """
-_COLUMNS = ("program", "commit", "share before", "share after", "measured", "bound", "bytes that must move", "that move", "passes",
-            "registers", "occupancy", "KB in flight", "16-byte loads",
+_COLUMNS = ("program", "commit", "share before", "share after", "measured", "bound",
+            "bytes that must move", "that move", "passes", "registers", "occupancy", "KB in flight", "16-byte loads",
             "fp32", "integer", "fp64", "special", "LSU", "all")  # fmt: skip
 
 
@@ -98,10 +98,6 @@ def page(record: dict[str, Any], folder: Path) -> str:
             "| " + " | ".join([name, *before, f"**{now['share']:.0f} %**", _measured(found, name), *_cells(old, now)]) + " |"
         )
     return "\n".join(lines) + "\n"
-
-
-def _measured(found: dict[str, float], name: str) -> str:
-    return f"**{found[name]:.0f} %**" if name in found else ""
 
 
 def _cells(old: dict[str, Any] | None, now: dict[str, Any]) -> list[str]:

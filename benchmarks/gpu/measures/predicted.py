@@ -21,7 +21,6 @@ from ..machines import OURS, ROOT, Placed, placed
 from ..plain import Gpu
 from ..scale import TINY, Scale
 
-
 _PREDICTED = ROOT / "benchmarks" / "results" / "gpu-roofline.json"
 #: Bounded, for there are some fifty programs.
 _ROUNDS, _BURST_NS = 7, 4e6
