@@ -94,9 +94,8 @@ def page(record: dict[str, Any], folder: Path) -> str:
     for name, now in record["after"].items():
         old = record["before"].get(name)
         before = (f"`{old['commit']}`", f"{old['share']:.0f} %") if old else ("", "")
-        lines.append(
-            "| " + " | ".join([name, *before, f"**{now['share']:.0f} %**", _measured(found, name), *_cells(old, now)]) + " |"
-        )
+        shares = f"**{now['share']:.0f} %**", f"**{found[name]:.0f} %**" if name in found else ""
+        lines.append("| " + " | ".join([name, *before, *shares, *_cells(old, now)]) + " |")
     return "\n".join(lines) + "\n"
 
 
