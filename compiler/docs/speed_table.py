@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from .generated_part import ROOT, with_part
+from .gpu_table import gpu_markdown
 
 #: The form of records' names, which begin with the date.
 RECORDS = "????-??-??-models-cpu.json"
@@ -15,11 +16,12 @@ SHOWN = ("onnxruntime", "torch", "numba")
 
 
 def readme_markdown() -> str:
-    """README.md with the tables of the newest records: one of each kind of vector instructions."""
+    """README.md with the tables of the newest records: one of each kind of vector instructions, and that of a GPU."""
     newest: dict[str, Path] = {}
     for path in sorted((ROOT / "benchmarks" / "results").glob(RECORDS)):
         newest[json.loads(path.read_text(encoding="utf-8"))["machine"]["vectors"]] = path
-    return with_part("README.md", "speed", "\n".join(map(speed_markdown, newest.values())))
+    page = with_part("README.md", "speed", "\n".join(map(speed_markdown, newest.values())))
+    return with_part("README.md", "gpu", gpu_markdown(), page)
 
 
 def speed_markdown(path: Path) -> str:
