@@ -38,7 +38,7 @@ def gpu_markdown() -> str:
     page = path.with_suffix(".md").name
     lines += [
         "",
-        f"Medians of {record['date'][:10]}, CUDA {record['cuda']}: bytes that must be read and written, or operations, per second.",
+        f"Medians of {record['date'][:10]}, CUDA {record['cuda']}: bytes that must be moved, or operations, per second.",
         f"Of {len(goals)} goals {goals.count('held')} are held. All figures, with goals: [{page}](benchmarks/results/{page}).",
         "",
     ]
