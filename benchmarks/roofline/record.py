@@ -7,8 +7,8 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from .families import Family, launches
-from .model import IN_FLIGHT
+from .families import FAMILIES, Family, launches
+from .model import IN_FLIGHT, PRODUCT_RATE
 
 #: The name of our side in records of GPUs, and the unit of measured shares.
 OURS, UNIT = "relayvm", "% of the least time"
@@ -70,19 +70,26 @@ _COLUMNS = ("program", "commit", "share before", "share after", "measured", "bou
 
 
 def measured(folder: Path) -> tuple[str, dict[str, float]]:
-    """The name of the newest record of a GPU in a folder, and its medians of the part ``predicted`` by program.
+    """The newest record of a GPU in a folder, by name, and the measured shares of its part ``predicted`` by program, in percent.
 
-    Without such a record, words that say so and no figures.
+    Without such a record, words that say so and no shares.
     """
     for path in sorted(folder.glob("*.json"), reverse=True):
         record = json.loads(path.read_text(encoding="utf-8"))
         if not isinstance(record, dict) or record.get("emulated", True) or record.get("tiny", True):
             continue
         rows = [f for part in record["parts"] if part["name"] == "predicted" for f in part["figures"]]
-        found = {f["task"]: f["median"] for f in rows if f["who"] == OURS and f["unit"] == UNIT and f["median"] is not None}
+        times = {(f["task"], f["who"]): f["median"] for f in rows if f["unit"] == "µs" and f["median"] is not None}
+        found = {f.name: _share(f, times) for f in FAMILIES if (f.name, OURS) in times}
         if found:
             return f"`benchmarks/results/{path.name}`", found
     return "no record: no GPU has run these programs", {}
+
+
+def _share(family: Family, microseconds: dict[tuple[str, str], float]) -> float:
+    """Of the time: that of a copy of as many bytes in the same round, or that of the products."""
+    least = max(microseconds[family.name, "copy"], 1e6 * family.products / PRODUCT_RATE)
+    return 100 * least / microseconds[family.name, OURS]
 
 
 def page(record: dict[str, Any], folder: Path) -> str:
