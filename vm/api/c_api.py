@@ -1,9 +1,8 @@
 """The C-API fast path between Python and the machine: built-in functions with native bodies.
 
-A call takes about 0.1 µs; a ctypes call takes about 1 µs.  Numpy arrays and numbers are read through their C structure.  All
-other arguments (other array types, strided arrays, wrong shapes) take the general path in ``arguments``, which also makes the
-errors.
-This module converts arguments and results; ``guard`` runs the functions.
+A call takes about 0.1 µs; a ctypes call takes about 1 µs.  ``fast_path`` makes the machine's objects from the arguments of a call;
+``guard`` runs the functions.
+This module declares the functions of Python, reads numpy's arrays, and makes arrays and DLPack capsules over results.
 """
 
 from __future__ import annotations
@@ -18,15 +17,11 @@ import numpy as np
 from ...ops.core.tensor_types import DTYPES, ITEMSIZE, numpy_dtype
 from ...ops.native.cache import kernel_store
 from ...ops.native.cache.cache_key import CacheKey
-from ...ops.native.jit.c_functions import call_2, call_4, call_8
+from ...ops.native.jit.c_functions import call_2, call_8
 from ...ops.native.jit.native_compiler import SHORT_LOOPS
 from ...ops.native.memory import (
     alloc,
-    bits_float,
-    float32_bits,
-    float_bits,
     free,
-    load_i32,
     load_i64,
     native,
     set_machine_form,
@@ -36,24 +31,7 @@ from ...ops.native.memory import (
     tensor,
     twin,
 )
-from ...ops.native.object_layout import TAG_TENSOR
-from ..bytecode.signature import (
-    DESCR,
-    DEVICE,
-    DTYPE,
-    FLOAT,
-    INT,
-    NUMBER_OFFSET,
-    NUMPY_NUMBER,
-    PARAMETER_WORDS,
-    RANK,
-    ROOM,
-    SIZES,
-)
 from ..runtime import requests
-from ..runtime.objects.chunks import LARGE, new_object
-from ..runtime.requests import RELEASE, TO_DEVICE
-from ..runtime.state_layout import state_at
 
 # ---- functions of the Python C API, by symbol --------------------------------------------------------------------------
 
@@ -99,130 +77,6 @@ _MACHINE_WITH_LOCK = ctypes.PYFUNCTYPE(_word, _word, _word, _word, _word)
 # Byte offsets in PyArrayObject (public since numpy 1.0; checked at start by ``arrays_are_readable``).
 _TYPE, _DATA, _NDIM, _DIMS, _DESCR, _FLAGS = 8, 16, 24, 32, 56, 64
 _CONTIGUOUS_ALIGNED = 0x0001 | 0x0100
-_FLOAT32, _FLOAT64, _INT32 = (DTYPES.index(d) for d in ("float32", "float64", "int32"))
-_LARGEST_FLOAT32 = float(np.finfo(np.float32).max)
-#: The int after the largest int32, and the largest below which float32 holds every int.
-_END_OF_INT32, _EXACT_IN_FLOAT32 = 2**31, 2**24
-
-
-@native
-def wrap_array(state: int, array: int, parameter: int) -> int:
-    """A host tensor that borrows the memory of a numpy array; 0 if the array does not fit the parameter."""
-    if load_i64(array + _DESCR) != load_i64(parameter + 8 * DESCR):
-        return 0
-    ndim = load_i32(array + _NDIM) + 0
-    if ndim != load_i64(parameter + 8 * RANK) or (load_i32(array + _FLAGS) & _CONTIGUOUS_ALIGNED) != _CONTIGUOUS_ALIGNED:
-        return 0
-    s = state_at(state)
-    dims = load_i64(array + _DIMS)
-    for i in range(ndim):
-        size, wanted = load_i64(dims + 8 * i), load_i64(parameter + 8 * (SIZES + i))
-        if wanted >= 0:
-            if size != wanted:
-                return 0
-        elif wanted < -1:
-            slot = s.slots + 8 * (-2 - wanted)
-            if load_i64(slot) < 0:
-                store_i64(slot, size)
-            elif load_i64(slot) != size:
-                return 0
-    at = new_object(state, TAG_TENSOR, LARGE)
-    if at == 0:
-        return 0
-    t = tensor(at)
-    t.data = load_i64(array + _DATA)
-    t.ndim = ndim
-    t.dtype = load_i64(parameter + 8 * DTYPE)
-    t.device = 0
-    for i in range(ndim):
-        t.shape[i] = load_i64(dims + 8 * i)
-    return at
-
-
-@native
-def wrap_number(state: int, number: int, parameter: int) -> int:
-    """A host tensor over the memory of a number, or over the room of the parameter with the number in it; 0 if the number does
-    not fit the parameter, or its conversion is left to ``signature.as_array``."""
-    kind, data = load_i64(number + _TYPE), 0
-    if kind == load_i64(parameter + 8 * NUMPY_NUMBER):
-        data = number + NUMBER_OFFSET
-    elif kind == load_i64(parameter + 8 * FLOAT):
-        data = float_element(number, parameter)
-    elif kind == load_i64(parameter + 8 * INT):
-        data = int_element(number, parameter)
-    at = new_object(state, TAG_TENSOR, LARGE) if data != 0 else 0
-    if at == 0:
-        return 0
-    t = tensor(at)
-    t.data = data
-    t.ndim = 0
-    t.dtype = load_i64(parameter + 8 * DTYPE)
-    t.device = 0
-    return at
-
-
-@native
-def float_element(number: int, parameter: int) -> int:
-    """The address of a Python float as an element of the parameter's dtype; 0 for one that float32 cannot hold."""
-    if load_i64(parameter + 8 * DTYPE) == _FLOAT64:
-        return number + NUMBER_OFFSET
-    value = bits_float(load_i64(number + NUMBER_OFFSET))
-    if abs(value) > _LARGEST_FLOAT32:
-        return 0
-    store_i64(parameter + 8 * ROOM, float32_bits(np.float32(value)))
-    return parameter + 8 * ROOM
-
-
-@native
-def int_element(number: int, parameter: int) -> int:
-    """The address of a Python int as an element of the parameter's dtype; 0 for one that might change its value."""
-    room, dtype = parameter + 8 * ROOM, load_i64(parameter + 8 * DTYPE)
-    value = py_long_as_and_overflow(number, room)
-    overflow = load_i32(room)
-    if overflow != 0 or (dtype == _INT32 and not -_END_OF_INT32 <= value < _END_OF_INT32):
-        return 0
-    if dtype == _FLOAT32 or dtype == _FLOAT64:
-        if not -_EXACT_IN_FLOAT32 <= value <= _EXACT_IN_FLOAT32:
-            return 0
-        store_i64(room, float_bits(np.float64(value)) if dtype == _FLOAT64 else float32_bits(np.float32(value)))
-    else:
-        store_i64(room, value)  # of an int32, the low half
-    return room
-
-
-@native
-def wrap_arguments(state: int, machine: int, args: int, n: int, parameters: int, array_type: int, n_named: int) -> bool:
-    """Store ``n`` arguments in the state's ``argv``; False, with no object kept, if an argument does not fit its parameter."""
-    s = state_at(state)
-    for i in range(n_named):
-        store_i64(s.slots + 8 * i, -1)
-    for i in range(n):
-        value, parameter = load_i64(args + 8 * i), parameters + 8 * PARAMETER_WORDS * i
-        is_array = load_i64(value + _TYPE) == array_type
-        at = wrap_array(state, value, parameter) if is_array else wrap_number(state, value, parameter)
-        if at == 0:
-            release_arguments(state, machine, i)
-            return False
-        store_i64(s.argv + 8 * i, at)
-    # only now: the general path, which takes over if an array does not fit, copies all arguments itself
-    for i in range(n):
-        device = load_i64(parameters + 8 * (PARAMETER_WORDS * i + DEVICE))
-        if device != 0:
-            at = load_i64(s.argv + 8 * i)
-            there = call_4(machine, state, TO_DEVICE, at, device)
-            if there == 0:
-                release_arguments(state, machine, n)
-                return False
-            call_4(machine, state, RELEASE, at, 0)
-            store_i64(s.argv + 8 * i, there)
-    return True
-
-
-@native
-def release_arguments(state: int, machine: int, n: int) -> None:
-    """Release the first ``n`` arguments in the state's ``argv``."""
-    for i in range(n):
-        call_4(machine, state, RELEASE, load_i64(state_at(state).argv + 8 * i), 0)
 
 
 def _shape_offset() -> int:
@@ -232,7 +86,7 @@ def _shape_offset() -> int:
     return TENSOR.fields["shape"][1]
 
 
-_SHAPE_OFFSET = _shape_offset()
+SHAPE_OFFSET = _shape_offset()
 
 
 # ---- numpy arrays over results ---------------------------------------------------------------------------------------------
@@ -262,7 +116,7 @@ def as_array(self: int, args: int, n: int) -> int:
     py_incref(descr)  # the call below steals this reference
     kind = load_i64(handle + 8 * _NEW_TYPE)
     new = load_i64(handle + 8 * _NEW_FROM_DESCR)
-    array = call_8(new, kind, descr, t.ndim, at + _SHAPE_OFFSET, 0, t.data, _WRITEABLE_CARRAY, 0)
+    array = call_8(new, kind, descr, t.ndim, at + SHAPE_OFFSET, 0, t.data, _WRITEABLE_CARRAY, 0)
     if array != 0:
         py_incref(owner)
         call_2(load_i64(handle + 8 * _SET_BASE), array, owner)
@@ -322,7 +176,7 @@ def export(self: int, args: int, n: int) -> int:
     store_u8(dl + 21, 8 * _ITEMSIZES[t.dtype])
     store_u8(dl + 22, 1)
     store_u8(dl + 23, 0)
-    store_i64(dl + 24, at + _SHAPE_OFFSET)
+    store_i64(dl + 24, at + SHAPE_OFFSET)
     store_i64(dl + 32, 0)
     store_i64(dl + 40, 0)
     py_incref(owner)

@@ -37,8 +37,9 @@ from .c_api import (
     py_incref,
     py_long_as,
     py_long_from,
-    wrap_arguments,
 )
+from .fast_path import handles
+from .fast_path.call_arguments import wrap_arguments
 from .tensor import Tensor
 
 if TYPE_CHECKING:
@@ -53,48 +54,25 @@ generic_alloc = c_function("PyType_GenericAlloc", True, 2)
 capsule_set_context = c_function("PyCapsule_SetContext", True, 2)
 
 
-#: Words of a machine's handle: its state and its entry point; borrowed references to the machine, its ``_serve``, None, the
-#: handle itself, and the type Tensor.
-(_STATE, _MACHINE, _VM, _SERVE, _NONE, _SELF, _TENSOR) = range(7)
-_MACHINE_WORDS = 7
-#: Words of a function's handle: address of the machine's handle; number of the function; parameter table (see ``signature``)
-#: and number of parameters; the type ndarray; number of named dims; rank and dtype of the result, -1 if it is no tensor.
-(_OF, _FUNCTION, _PARAMETERS, _N_PARAMETERS, _ARRAY_TYPE, _N_NAMED, _RANK, _DTYPE) = range(8)
-_ENTRY_WORDS = 8
-
-
-def _slot(name: str) -> int:
-    """The byte offset of a slot in objects of type Tensor."""
-    probe, mark = object.__new__(Tensor), object()
-    setattr(probe, name, mark)
-    words = [o for o in range(0, Tensor.__basicsize__, 8) if c_api.word_of(probe, o) == id(mark)]
-    delattr(probe, name)
-    assert len(words) == 1, f"no place of {name} in a Tensor"
-    return words[0]
-
-
-_ADDRESS_SLOT, _VM_SLOT, _HANDLE_SLOT = _slot("_address"), _slot("_vm"), _slot("_handle")
-
-
 # ---- results ------------------------------------------------------------------------------------------------------------
 
 
 @native
 def new_tensor(handle: int, at: int) -> int:
     """A new Tensor that owns the object ``at``; 0 with an exception set, and the ownership unchanged, on failure."""
-    made = generic_alloc(load_i64(handle + 8 * _TENSOR), 0)
+    made = generic_alloc(load_i64(handle + 8 * handles.TENSOR), 0)
     if made == 0:
         return 0
     number = py_long_from(at)
     if number == 0:
         py_decref(made)
         return 0
-    vm, itself = load_i64(handle + 8 * _VM), load_i64(handle + 8 * _SELF)
+    vm, itself = load_i64(handle + 8 * handles.VM), load_i64(handle + 8 * handles.SELF)
     py_incref(vm)
     py_incref(itself)
-    store_i64(made + _ADDRESS_SLOT, number)
-    store_i64(made + _VM_SLOT, vm)
-    store_i64(made + _HANDLE_SLOT, itself)
+    store_i64(made + handles.ADDRESS_SLOT, number)
+    store_i64(made + handles.VM_SLOT, vm)
+    store_i64(made + handles.HANDLE_SLOT, itself)
     return made
 
 
@@ -124,13 +102,13 @@ def give_up(state: int, machine: int, at: int) -> None:
 @native
 def finalize(self: int, args: int, n: int) -> int:
     """``Tensor.__del__``; a partly initialised Tensor and a second call are allowed."""
-    handle, number = load_i64(self + _HANDLE_SLOT), load_i64(self + _ADDRESS_SLOT)
+    handle, number = load_i64(self + handles.HANDLE_SLOT), load_i64(self + handles.ADDRESS_SLOT)
     if handle != 0 and number != 0:
-        store_i64(self + _ADDRESS_SLOT, 0)
+        store_i64(self + handles.ADDRESS_SLOT, 0)
         at = py_long_as(number)
         py_decref(number)
         handle = load_i64(handle + _DATA)
-        give_up(load_i64(handle + 8 * _STATE), load_i64(handle + 8 * _MACHINE), at)
+        give_up(load_i64(handle + 8 * handles.STATE), load_i64(handle + 8 * handles.MACHINE), at)
     return py_long_from(0)
 
 
@@ -160,7 +138,7 @@ def serve(handle: int, why: int) -> int:
     number = py_long_from(why)
     if number == 0:
         return 0
-    answer = call_one_arg(load_i64(handle + 8 * _SERVE), number)
+    answer = call_one_arg(load_i64(handle + 8 * handles.SERVE), number)
     py_decref(number)
     return answer
 
@@ -168,7 +146,7 @@ def serve(handle: int, why: int) -> int:
 @native
 def run_to_end(handle: int) -> int:
     """Run the opened function to its end; 0 with an exception set on failure."""
-    state, machine = load_i64(handle + 8 * _STATE), load_i64(handle + 8 * _MACHINE)
+    state, machine = load_i64(handle + 8 * handles.STATE), load_i64(handle + 8 * handles.MACHINE)
     while True:
         thread = save_thread()
         reason = call_4(machine, state, RUN, 0, 0)
@@ -185,13 +163,15 @@ def run_to_end(handle: int) -> int:
 @native
 def result_of(entry: int, handle: int) -> int:
     """The result of a finished run as a Python object; 0 with an exception set on failure."""
-    state, machine = load_i64(handle + 8 * _STATE), load_i64(handle + 8 * _MACHINE)
+    state, machine = load_i64(handle + 8 * handles.STATE), load_i64(handle + 8 * handles.MACHINE)
     s = state_at(state)
     if s.result == 0:
         return serve(handle, NO_RESULT)
     t = tensor(s.result)
-    if t.tag != TAG_TENSOR or t.ndim != load_i64(entry + 8 * _RANK) or t.dtype != load_i64(entry + 8 * _DTYPE):
-        return serve(handle, -1 - load_i64(entry + 8 * _FUNCTION))  # a tuple, or a result that differs from its declared type
+    if t.tag != TAG_TENSOR or t.ndim != load_i64(entry + 8 * handles.RANK) or t.dtype != load_i64(entry + 8 * handles.DTYPE):
+        return serve(
+            handle, -1 - load_i64(entry + 8 * handles.FUNCTION)
+        )  # a tuple, or a result that differs from its declared type
     if t.storage == 0 or storage_at(t.storage).size_class == DONATED:
         s.result = call_4(machine, state, OWN, s.result, 0)
         if s.result == 0:
@@ -205,8 +185,8 @@ def result_of(entry: int, handle: int) -> int:
 @native
 def run_function(entry: int, handle: int, n: int) -> int:
     """Run a function with the ``n`` arguments in ``argv`` in a locked machine, then unlock the machine."""
-    state, machine = load_i64(handle + 8 * _STATE), load_i64(handle + 8 * _MACHINE)
-    call_4(machine, state, OPEN, load_i64(entry + 8 * _FUNCTION), n)
+    state, machine = load_i64(handle + 8 * handles.STATE), load_i64(handle + 8 * handles.MACHINE)
+    call_4(machine, state, OPEN, load_i64(entry + 8 * handles.FUNCTION), n)
     made = run_to_end(handle)
     if made != 0:
         made = result_of(entry, handle)
@@ -219,21 +199,20 @@ def run_function(entry: int, handle: int, n: int) -> int:
 
 @native
 def enter(self: int, args: int, n: int) -> int:
-    """``enter(*arrays)``: run a function on the fast path; None, without a run, if the arguments need ``begin``."""
+    """``enter(*arguments)``: run a function on the fast path; None, without a run, if the arguments need ``begin``."""
     entry = load_i64(self + _DATA)
-    handle = load_i64(entry + 8 * _OF)
-    state, machine = load_i64(handle + 8 * _STATE), load_i64(handle + 8 * _MACHINE)
+    handle = load_i64(entry + 8 * handles.OF)
+    state, machine = load_i64(handle + 8 * handles.STATE), load_i64(handle + 8 * handles.MACHINE)
     s = state_at(state)
     if s.busy != FREE:
         return serve(handle, BUSY)
-    if n == load_i64(entry + 8 * _N_PARAMETERS):
+    if n == load_i64(entry + 8 * handles.N_PARAMETERS):
         take(state)
         s.status = 0
-        parameters, array_type = load_i64(entry + 8 * _PARAMETERS), load_i64(entry + 8 * _ARRAY_TYPE)
-        if wrap_arguments(state, machine, args, n, parameters, array_type, load_i64(entry + 8 * _N_NAMED)):
+        if wrap_arguments(entry, handle, args, n):
             return run_function(entry, handle, n)
         leave(state, machine)
-    none = load_i64(handle + 8 * _NONE)
+    none = load_i64(handle + 8 * handles.NONE)
     py_incref(none)
     return none
 
@@ -242,15 +221,15 @@ def enter(self: int, args: int, n: int) -> int:
 def begin(self: int, args: int, n: int) -> int:
     """``begin(rows, prepared)``: run a function on arguments described by rows (see ``argument_rows``)."""
     entry = load_i64(self + _DATA)
-    handle = load_i64(entry + 8 * _OF)
-    state, machine = load_i64(handle + 8 * _STATE), load_i64(handle + 8 * _MACHINE)
+    handle = load_i64(entry + 8 * handles.OF)
+    state, machine = load_i64(handle + 8 * handles.STATE), load_i64(handle + 8 * handles.MACHINE)
     s = state_at(state)
     if s.busy != FREE:
         return serve(handle, BUSY)
     take(state)
     made = 1
     if s.gpu != 0:  # arguments may be memory of another library
-        made = call_one_arg(load_i64(handle + 8 * _SERVE), load_i64(args + 8))
+        made = call_one_arg(load_i64(handle + 8 * handles.SERVE), load_i64(args + 8))
     if made != 0:
         if s.gpu != 0:
             py_decref(made)
@@ -268,12 +247,12 @@ def begin(self: int, args: int, n: int) -> int:
 def alone(self: int, args: int, n: int) -> int:
     """``alone(function)``: the result of ``function()``, called with the machine locked."""
     handle = load_i64(self + _DATA)
-    state = load_i64(handle + 8 * _STATE)
+    state = load_i64(handle + 8 * handles.STATE)
     if state_at(state).busy == RUNNING:
         return serve(handle, BUSY)
     take(state)
     answer = call_no_args(load_i64(args))
-    leave(state, load_i64(handle + 8 * _MACHINE))
+    leave(state, load_i64(handle + 8 * handles.MACHINE))
     return answer
 
 
@@ -284,13 +263,13 @@ def obtain(self: int, args: int, n: int) -> int:
     With OWN the caller keeps its reference to ``a``.
     """
     handle = load_i64(self + _DATA)
-    state, machine = load_i64(handle + 8 * _STATE), load_i64(handle + 8 * _MACHINE)
+    state, machine = load_i64(handle + 8 * handles.STATE), load_i64(handle + 8 * handles.MACHINE)
     request, a, b = py_long_as(load_i64(args)), py_long_as(load_i64(args + 8)), py_long_as(load_i64(args + 16))
     if request == OWN:
         call_4(machine, state, RETAIN, a, 0)
     at = call_4(machine, state, request, a, b)
     if at == 0:
-        none = load_i64(handle + 8 * _NONE)
+        none = load_i64(handle + 8 * handles.NONE)
         py_incref(none)
         return none
     made = new_tensor(handle, at)
@@ -362,14 +341,14 @@ class Guard:
 
     def __init__(self, machine: Any, state: int, serve: Callable[[Any], Any]) -> None:
         _finish_tensors()
-        self.handle = np.zeros(_MACHINE_WORDS, np.int64)
+        self.handle = np.zeros(handles.MACHINE_WORDS, np.int64)
         self.handle[:] = state, c_api.machine_address(), id(machine), id(serve), id(None), id(self.handle), id(Tensor)
         self.alone = c_api.builtin(alone, self.handle)
         self.obtain = c_api.builtin(obtain, self.handle)
 
     def entry(self, number: int, function: VMFunction, table: np.ndarray | None) -> tuple[Any, Any, Any]:
         """The objects to keep alive, ``enter`` (None without a parameter ``table``) and ``begin`` of a function."""
-        words, ty = np.zeros(_ENTRY_WORDS, np.int64), function.result
+        words, ty = np.zeros(handles.ENTRY_WORDS, np.int64), function.result
         rank, dtype = (ty.rank, DTYPES.index(ty.dtype)) if isinstance(ty, TensorType) else (-1, -1)
         at = table.ctypes.data if table is not None else 0
         n, n_named = len(function.params), len(named_dims(function))

@@ -1,0 +1,28 @@
+"""Words that the built-in functions of a machine read: its handle, the handle of each function, the slots of a Tensor."""
+
+from __future__ import annotations
+
+from .. import c_api
+from ..tensor import Tensor
+
+#: Words of a machine's handle: its state and its entry point; borrowed references to the machine, its ``_serve``, None, the
+#: handle itself, and the type Tensor.
+(STATE, MACHINE, VM, SERVE, NONE, SELF, TENSOR) = range(7)
+MACHINE_WORDS = 7
+#: Words of a function's handle: address of the machine's handle; number of the function; parameter table (see ``signature``)
+#: and number of parameters; the type ndarray; number of named dims; rank and dtype of the result, -1 if it is no tensor.
+(OF, FUNCTION, PARAMETERS, N_PARAMETERS, ARRAY_TYPE, N_NAMED, RANK, DTYPE) = range(8)
+ENTRY_WORDS = 8
+
+
+def _slot(name: str) -> int:
+    """The byte offset of a slot in objects of type Tensor."""
+    probe, mark = object.__new__(Tensor), object()
+    setattr(probe, name, mark)
+    words = [o for o in range(0, Tensor.__basicsize__, 8) if c_api.word_of(probe, o) == id(mark)]
+    delattr(probe, name)
+    assert len(words) == 1, f"no place of {name} in a Tensor"
+    return words[0]
+
+
+ADDRESS_SLOT, VM_SLOT, HANDLE_SLOT = _slot("_address"), _slot("_vm"), _slot("_handle")
