@@ -3,7 +3,7 @@
 200 operators, not fused, each with its allocation; launched one by one, and compared and replayed as a graph.  Besides
 elementwise operators, products through the table of cuBLASLt and through cuBLAS, and convolutions by such products and through
 the table of cuDNN.  In the cases of new sizes each launch has other sizes than the launch before, so its programs over sizes run.
-All take turns.
+Then calls of one operator, whose arguments are on the GPU or numpy arrays.  All take turns.
 Needs g++, no GPU.  The driver's own time comes on top: `make gpu` measures both together.
 
     python benchmarks/launch_overhead.py [--rounds N]
@@ -26,6 +26,9 @@ from relayvm.vm.devices.cuda import provider
 from relayvm.vm.devices.cuda.driver import DRIVER
 
 _OPERATORS, _RUNS = 200, 50
+#: Calls of one operator: numbers of arguments, kinds of arguments.
+_ARGUMENTS = 1, 2, 5
+_PLACED, _ARRAYS = "tensors on the GPU", "numpy arrays"
 #: The functions that must have an effect.  The other functions return 0 and store a handle at their first argument.
 _BODIES = {
     "cuDriverGetVersion": "*(int32_t*)a0 = 13000;",
@@ -143,20 +146,48 @@ class _Contestant:
         return (time.perf_counter_ns() - start) / _RUNS / _OPERATORS
 
 
+class _Call:
+    """A machine with one fused operator; its arguments are results of the machine, or numpy arrays."""
+
+    def __init__(self, count: int, kind: str) -> None:
+        params = ", ".join(f"%x{i}: Tensor[(?n), float32]" for i in range(count))
+        put = "def @put(%x: Tensor[(?), float32]) { nn.relu(%x) }"
+        text = f'#[version = "0.0.5"]\n{put}\ndef @main({params}) {{ {" + ".join(f"nn.relu(%x{i})" for i in range(count))} }}'
+        self.vm = relay.VirtualMachine(relay.compile(text, target="cuda"))
+        array = np.ones(16, np.float32)
+        self.arguments = [self.vm["put"](array) if kind == _PLACED else array for _ in range(count)]
+        before = self.vm.counters
+        for _ in range(3):
+            self.vm.run(*self.arguments)
+        assert self.vm.counters["launches"] - before["launches"] == 3
+        assert kind != _PLACED or self.vm.counters["htod_copies"] == before["htod_copies"]
+
+    def nanoseconds(self) -> float:
+        """The time per call of some calls."""
+        start = time.perf_counter_ns()
+        for _ in range(_RUNS):
+            self.vm.run(*self.arguments)
+        return (time.perf_counter_ns() - start) / _RUNS
+
+
 @click.command()
 @click.option("--rounds", default=15, show_default=True)
 def main(rounds: int) -> None:
-    """Print nanoseconds per operator, median with min and max."""
+    """Print nanoseconds per operator and per call, median with min and max."""
     with tempfile.TemporaryDirectory() as folder:
         provider.provider, nvrtc.compiler = _Idle(Path(folder)), _NoCompiler()
         ways = {"off": "launched one by one", "on": "replayed as a graph"}
-        contestants = {(case, graphs): _Contestant(case, graphs) for graphs in ways for case in _CASES}
-        taken: dict[tuple[str, str], list[float]] = {key: [] for key in contestants}
+        contestants: dict[str, _Contestant | _Call] = {
+            f"{case}, {way}: # ns per operator": _Contestant(case, graphs) for graphs, way in ways.items() for case in _CASES
+        }
+        for kind in (_PLACED, _ARRAYS):
+            contestants |= {f"call, {kind}: {n}: # ns": _Call(n, kind) for n in _ARGUMENTS}
+        taken: dict[str, list[float]] = {key: [] for key in contestants}
         for number in range(rounds):
             for key in list(contestants)[:: 1 if number % 2 else -1]:
                 taken[key].append(contestants[key].nanoseconds())
-        for (case, graphs), times in taken.items():
-            print(f"{case}, {ways[graphs]}: {np.median(times):.1f} [{min(times):.1f}..{max(times):.1f}] ns per operator")
+        for key, times in taken.items():
+            print(key.replace("#", f"{np.median(times):.1f} [{min(times):.1f}..{max(times):.1f}]"))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The host's time per launch: a program of tiny operators, not fused."""
+"""The host's time per launch: a program of tiny operators, not fused; and per call of a program of one kernel."""
 
 from __future__ import annotations
 
@@ -21,12 +21,16 @@ STEPS = (("add", np.add, "Add", 0.25), ("multiply", np.multiply, "Mul", 0.8), ("
 ONE_BY_ONE, REPLAYED = Goal(at_most=2500), Goal(at_most=1000)
 AHEAD, BEHIND = Goal(at_least=3), Goal(at_most=1.25)
 _UNIT = "ns per launch"
+#: Numbers of arguments of a program of one kernel, and the goal for one argument.
+ARGUMENTS, CALL = (1, 2, 5), Goal(at_most=8000)
 #: The bound: launches of an empty kernel in a loop of machine code.
 DRIVER = "driver, empty kernels"
 
 
 def measure(record: Recorder, scale: Scale) -> None:
-    """Host time per launch, one by one and replayed as a graph; torch, cupy and onnxruntime beside it."""
+    """Host time per launch, one by one and replayed as a graph; torch, cupy and onnxruntime beside it.  Then that per call."""
+    with record.task("a call: host"):
+        _calls(record, scale)
     x = np.linspace(-2, 2, SIZE, dtype=np.float32)
     contestants: dict[str, Contestant] = {}
     replaying = _ours(scale, x, contestants)
@@ -94,6 +98,27 @@ def on_host(count: int, x: np.ndarray) -> np.ndarray:
         _, function, _, operand = STEPS[i % len(STEPS)]
         x = function(x, np.float32(operand))
     return x
+
+
+def _calls(record: Recorder, scale: Scale) -> None:
+    """The host's time of a call of one kernel, beside one operator of torch."""
+    x = np.linspace(-2, 2, SIZE, dtype=np.float32)
+    contestants: dict[str, Contestant] = {}
+    for n in ARGUMENTS:
+        contestants[f"{OURS}, arguments: {n}"] = one = placed(one_kernel(n), [x] * n).contestant()
+        np.testing.assert_allclose(one.run().numpy(), np.maximum(n * x, 0), rtol=1e-6)
+    eager = "torch eager, one operator"
+    with record.task("a call: host", eager, "ns"):
+        contestants[eager] = rivals.torch_contestant(rivals.torch().relu, rivals.tensor(x))
+    for who, samples in contest(contestants, scale.rounds, calls=scale.chain).items():
+        goal = CALL if who == f"{OURS}, arguments: {ARGUMENTS[0]}" else None
+        record.figure("a call: host", who, "ns", samples.host, goal)
+
+
+def one_kernel(arguments: int) -> str:
+    """The rectified sum of the arguments."""
+    params = ", ".join(f"%x{i}: Tensor[(?n), float32]" for i in range(arguments))
+    return f"def @main({params}) {{ nn.relu({' + '.join(f'%x{i}' for i in range(arguments))}) }}"
 
 
 def _agreed(got: np.ndarray, count: int, x: np.ndarray) -> None:
