@@ -1,7 +1,7 @@
 """The C-API fast path between Python and the machine: built-in functions with native bodies.
 
-A call takes about 0.1 µs; a ctypes call takes about 1 µs.  ``fast_path`` makes the machine's objects from the arguments of a call;
-``guard`` runs the functions.
+A call takes about 0.1 µs; a ctypes call takes about 1 µs.  ``fast_path`` makes the machine's objects from arguments, and Python's
+objects from results; ``guard`` runs the functions.
 This module declares the functions of Python, reads numpy's arrays, and makes arrays and DLPack capsules over results.
 """
 
@@ -77,6 +77,8 @@ _MACHINE_WITH_LOCK = ctypes.PYFUNCTYPE(_word, _word, _word, _word, _word)
 # Byte offsets in PyArrayObject (public since numpy 1.0; checked at start by ``arrays_are_readable``).
 _TYPE, _DATA, _NDIM, _DIMS, _DESCR, _FLAGS = 8, 16, 24, 32, 56, 64
 _CONTIGUOUS_ALIGNED = 0x0001 | 0x0100
+#: Byte offsets in Python's tuples: the number of items, the items.
+TUPLE_SIZE, TUPLE_ITEMS = 16, 24
 
 
 def _shape_offset() -> int:
@@ -292,10 +294,13 @@ def word_of(value: object, offset: int) -> int:
 
 @functools.cache
 def arrays_are_readable() -> bool:
-    """Whether numpy's array structure has the expected layout; otherwise every call takes the general path."""
+    """Whether arrays and tuples have the expected layouts; otherwise every call takes the general path."""
     probe = np.arange(6, dtype=np.float32).reshape(2, 3)
     at = id(probe)
     words = [word_of(probe, o) for o in (_TYPE, _DATA, _DIMS, _DESCR)]
     if words[0] != id(np.ndarray) or words[1] != probe.ctypes.data or words[3] != id(np.dtype(np.float32)):
+        return False
+    pair = (probe, words)
+    if [word_of(pair, o) for o in (TUPLE_SIZE, TUPLE_ITEMS, TUPLE_ITEMS + 8)] != [2, id(probe), id(words)]:
         return False
     return ctypes.c_int32.from_address(at + _NDIM).value == 2 and ctypes.c_int64.from_address(words[2] + 8).value == 3

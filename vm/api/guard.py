@@ -1,7 +1,7 @@
 """The lock of a machine: one call or request at a time, released on every exit.
 
 A machine is locked and unlocked in native code, inside one built-in function.  Between lock and unlock, Python runs only as a
-callback of that function (kernels in Python, signals, errors, tuple results), and exceptions propagate through the function.
+callback of that function (kernels in Python, signals, errors, values of ADTs), and exceptions propagate through the function.
 So no exception, not even Ctrl-C between two Python bytecodes, leaves a machine locked or an object without an owner.  The result
 of a built-in function is a Tensor that owns its object and whose finalizer is native code, too.
 """
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...ops.core.tensor_types import DTYPES, TensorType
+from ...ops.core.tensor_types import DTYPES, TensorType, TupleType
 from ...ops.native.cache import kernel_store
 from ...ops.native.jit.c_functions import call_4
 from ...ops.native.memory import load_i64, native, store_i64, tensor
@@ -40,6 +40,7 @@ from .c_api import (
 )
 from .fast_path import handles
 from .fast_path.call_arguments import wrap_arguments
+from .fast_path.results import is_as_declared, new_tensor, new_tuple, result_table
 from .tensor import Tensor
 
 if TYPE_CHECKING:
@@ -50,30 +51,10 @@ restore_thread = c_function("PyEval_RestoreThread", False, 1)
 thread_ident = c_function("PyThread_get_thread_ident", True, 0)
 call_no_args = c_function("PyObject_CallNoArgs", True, 1)
 call_one_arg = c_function("PyObject_CallOneArg", True, 2)
-generic_alloc = c_function("PyType_GenericAlloc", True, 2)
 capsule_set_context = c_function("PyCapsule_SetContext", True, 2)
 
 
 # ---- results ------------------------------------------------------------------------------------------------------------
-
-
-@native
-def new_tensor(handle: int, at: int) -> int:
-    """A new Tensor that owns the object ``at``; 0 with an exception set, and the ownership unchanged, on failure."""
-    made = generic_alloc(load_i64(handle + 8 * handles.TENSOR), 0)
-    if made == 0:
-        return 0
-    number = py_long_from(at)
-    if number == 0:
-        py_decref(made)
-        return 0
-    vm, itself = load_i64(handle + 8 * handles.VM), load_i64(handle + 8 * handles.SELF)
-    py_incref(vm)
-    py_incref(itself)
-    store_i64(made + handles.ADDRESS_SLOT, number)
-    store_i64(made + handles.VM_SLOT, vm)
-    store_i64(made + handles.HANDLE_SLOT, itself)
-    return made
 
 
 @native
@@ -169,9 +150,11 @@ def result_of(entry: int, handle: int) -> int:
         return serve(handle, NO_RESULT)
     t = tensor(s.result)
     if t.tag != TAG_TENSOR or t.ndim != load_i64(entry + 8 * handles.RANK) or t.dtype != load_i64(entry + 8 * handles.DTYPE):
-        return serve(
-            handle, -1 - load_i64(entry + 8 * handles.FUNCTION)
-        )  # a tuple, or a result that differs from its declared type
+        rows, n = load_i64(entry + 8 * handles.RESULT), load_i64(entry + 8 * handles.N_RESULT_ROWS)
+        if rows == 0 or not is_as_declared(rows, n, s.result):
+            return serve(handle, -1 - load_i64(entry + 8 * handles.FUNCTION))
+        made = new_tuple(handle, rows, n)
+        return made if made >= 0 else serve(handle, NO_RESULT)
     if t.storage == 0 or storage_at(t.storage).size_class == DONATED:
         s.result = call_4(machine, state, OWN, s.result, 0)
         if s.result == 0:
@@ -349,9 +332,14 @@ class Guard:
     def entry(self, number: int, function: VMFunction, table: np.ndarray | None) -> tuple[Any, Any, Any]:
         """The objects to keep alive, ``enter`` (None without a parameter ``table``) and ``begin`` of a function."""
         words, ty = np.zeros(handles.ENTRY_WORDS, np.int64), function.result
+        result = result_table(ty) if isinstance(ty, TupleType) else None
         rank, dtype = (ty.rank, DTYPES.index(ty.dtype)) if isinstance(ty, TensorType) else (-1, -1)
-        at = table.ctypes.data if table is not None else 0
-        n, n_named = len(function.params), len(named_dims(function))
-        words[:] = self.handle.ctypes.data, number, at, n, id(np.ndarray), n_named, rank, dtype
+        words[: handles.PARAMETERS] = self.handle.ctypes.data, number, len(function.params)
+        if table is not None:
+            words[handles.PARAMETERS : handles.ARRAY_TYPE] = table.ctypes.data, len(table)
+        words[handles.ARRAY_TYPE : handles.RANK] = id(np.ndarray), id(tuple), len(named_dims(function))
+        words[handles.RANK : handles.RESULT] = rank, dtype
+        if result is not None:
+            words[handles.RESULT :] = result.ctypes.data, len(result)
         fast = c_api.builtin(enter, words) if table is not None and c_api.arrays_are_readable() else None
-        return (words, table, self.handle), fast, c_api.builtin(begin, words)
+        return (words, table, result, self.handle), fast, c_api.builtin(begin, words)

@@ -19,8 +19,10 @@ from .executable import VMFunction
 
 #: Words of a row of the parameter table: address of the descr object, dtype number, rank, device; addresses of the types of
 #: numbers that a parameter of rank 0 takes, 0 for none: numpy's number of the dtype, Python's float and int; room for a converted
-#: number; then sizes.  A size is >= 0: fixed, -1: any, -2 - k: equal to every other size with the same k.
-(DESCR, DTYPE, RANK, DEVICE, NUMPY_NUMBER, FLOAT, INT, ROOM, SIZES) = range(9)
+#: number; number of the row of the tuple around it, -1 for a parameter; number of the field there, or of the parameter; number of
+#: fields, -1 for a tensor; room for Python's object and for the machine's; then sizes.  A size is >= 0: fixed, -1: any, -2 - k:
+#: equal to every other size with the same k.  A tuple's row is in front of the rows of its fields.
+(DESCR, DTYPE, RANK, DEVICE, NUMPY_NUMBER, FLOAT, INT, ROOM, AROUND, FIELD, N_FIELDS, VALUE, OBJECT, SIZES) = range(14)
 PARAMETER_WORDS = SIZES + MAX_RANK
 #: The byte offset of the value in Python's floats and numpy's numbers.
 NUMBER_OFFSET = 16
@@ -38,18 +40,25 @@ def _dims(ty: Type) -> list[Dim]:
 
 
 def parameter_table(function: VMFunction, device: int) -> np.ndarray | None:
-    """The parameter table of the C-API fast path, one row per parameter; None if a parameter is not a tensor."""
-    numbers = named_dims(function)
-    table = np.zeros((len(function.params), PARAMETER_WORDS), np.int64)
-    for i, (row, (_, ty)) in enumerate(zip(table, function.params, strict=True)):
-        if not isinstance(ty, TensorType):
+    """The parameter table of the C-API fast path; None if a parameter is no tensor, and no tuple of tensors and such tuples."""
+    numbers, rows = named_dims(function), list[np.ndarray]()
+    todo = [(ty, function.device_of(i, device), -1, i) for i, (_, ty) in enumerate(function.params)]
+    for ty, where, around, field in todo:  # which grows
+        row = np.zeros(PARAMETER_WORDS, np.int64)
+        row[AROUND], row[FIELD], row[N_FIELDS] = around, field, -1
+        if isinstance(ty, TupleType):
+            row[N_FIELDS] = len(ty.fields)
+            todo += [(t, where, len(rows), k) for k, t in enumerate(ty.fields)]
+        elif isinstance(ty, TensorType):
+            row[:NUMPY_NUMBER] = id(numpy_dtype(ty.dtype)), DTYPES.index(ty.dtype), ty.rank, where
+            row[NUMPY_NUMBER:ROOM] = _types_of_numbers(ty.dtype) if ty.rank == 0 else (0, 0, 0)
+            for axis, d in enumerate(ty.shape):
+                known = const(d)
+                row[SIZES + axis] = known if known is not None else (-2 - numbers[d] if d in numbers else -1)
+        else:
             return None
-        row[:NUMPY_NUMBER] = id(numpy_dtype(ty.dtype)), DTYPES.index(ty.dtype), ty.rank, function.device_of(i, device)
-        row[NUMPY_NUMBER:ROOM] = _types_of_numbers(ty.dtype) if ty.rank == 0 else (0, 0, 0)
-        for axis, d in enumerate(ty.shape):
-            known = const(d)
-            row[SIZES + axis] = known if known is not None else (-2 - numbers[d] if d in numbers else -1)
-    return table
+        rows.append(row)
+    return np.array(rows, np.int64).reshape(len(rows), PARAMETER_WORDS)
 
 
 @functools.cache

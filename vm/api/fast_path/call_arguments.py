@@ -1,15 +1,17 @@
-"""Arguments of a call as the machine's objects, all or none: arrays and numbers of the host, tensors of the machine."""
+"""Arguments of a call as the machine's objects, all or none: arrays and numbers of the host, tensors of the machine, tuples."""
 
 from __future__ import annotations
 
 from ....ops.native.jit.c_functions import call_4
 from ....ops.native.memory import load_i64, native, store_i64, tensor
-from ...bytecode.signature import DEVICE, DTYPE, PARAMETER_WORDS, RANK
+from ....ops.native.object_layout import TAG_ADT
+from ....ops.native.objects import adt_at
+from ...bytecode.signature import AROUND, DEVICE, DTYPE, FIELD, N_FIELDS, OBJECT, PARAMETER_WORDS, RANK, VALUE
 from ...devices.sim.simulated_device import is_lost
-from ...runtime.heap import retain
+from ...runtime.heap import new_record, retain
 from ...runtime.requests import RELEASE, TO_DEVICE
 from ...runtime.state_layout import state_at
-from ..c_api import _TYPE, SHAPE_OFFSET, py_long_as
+from ..c_api import _TYPE, SHAPE_OFFSET, TUPLE_ITEMS, TUPLE_SIZE, py_long_as
 from . import handles
 from .host_values import sizes_fit, wrap_array, wrap_number
 
@@ -33,10 +35,25 @@ def wrap_tensor(state: int, handle: int, value: int, parameter: int) -> int:
 
 
 @native
-def wrap(state: int, handle: int, array_type: int, value: int, parameter: int) -> int:
+def wrap_tuple(state: int, entry: int, value: int, parameter: int) -> int:
+    """A tuple whose fields are still empty; 0 if ``value`` is no tuple of as many fields.
+
+    The general path takes lists: one that changes during the run does not keep its arrays.
+    """
+    n = load_i64(parameter + 8 * N_FIELDS)
+    if load_i64(value + _TYPE) != load_i64(entry + 8 * handles.TUPLE_TYPE) or load_i64(value + TUPLE_SIZE) != n:
+        return 0
+    store_i64(parameter + 8 * VALUE, value)
+    return new_record(state, TAG_ADT, 0, n)
+
+
+@native
+def wrap(state: int, entry: int, handle: int, value: int, parameter: int) -> int:
     """The object of an argument, on the device where it is; 0 if the general path decides about the argument."""
+    if load_i64(parameter + 8 * N_FIELDS) >= 0:
+        return wrap_tuple(state, entry, value, parameter)
     kind = load_i64(value + _TYPE)
-    if kind == array_type:
+    if kind == load_i64(entry + 8 * handles.ARRAY_TYPE):
         return wrap_array(state, value, parameter)
     if kind == load_i64(handle + 8 * handles.TENSOR):
         return wrap_tensor(state, handle, value, parameter)
@@ -44,29 +61,45 @@ def wrap(state: int, handle: int, array_type: int, value: int, parameter: int) -
 
 
 @native
+def place_of(state: int, parameters: int, parameter: int) -> int:
+    """The address of the word for the object of a parameter or field: in the state's ``argv``, or in the tuple around it."""
+    around, field = load_i64(parameter + 8 * AROUND), load_i64(parameter + 8 * FIELD)
+    if around < 0:
+        return state_at(state).argv + 8 * field
+    fields: int = adt_at(load_i64(parameters + 8 * (PARAMETER_WORDS * around + OBJECT))).fields
+    return fields + 8 * field
+
+
+@native
 def wrap_arguments(entry: int, handle: int, args: int, n: int) -> bool:
     """Store ``n`` arguments in the state's ``argv``; False, with no object kept, if an argument does not fit its parameter."""
     state, machine = load_i64(handle + 8 * handles.STATE), load_i64(handle + 8 * handles.MACHINE)
-    parameters, array_type = load_i64(entry + 8 * handles.PARAMETERS), load_i64(entry + 8 * handles.ARRAY_TYPE)
+    parameters, n_rows = load_i64(entry + 8 * handles.PARAMETERS), load_i64(entry + 8 * handles.N_ROWS)
     s = state_at(state)
     for i in range(load_i64(entry + 8 * handles.N_NAMED)):
         store_i64(s.slots + 8 * i, -1)
-    for i in range(n):
-        at = wrap(state, handle, array_type, load_i64(args + 8 * i), parameters + 8 * PARAMETER_WORDS * i)
+    for i in range(n_rows):
+        row = parameters + 8 * PARAMETER_WORDS * i
+        around, items = load_i64(row + 8 * AROUND), args
+        if around >= 0:
+            items = load_i64(parameters + 8 * (PARAMETER_WORDS * around + VALUE)) + TUPLE_ITEMS
+        at = wrap(state, entry, handle, load_i64(items + 8 * load_i64(row + 8 * FIELD)), row)
         if at == 0:
-            release_arguments(state, machine, i)
+            release_arguments(state, machine, min(i, n))
             return False
-        store_i64(s.argv + 8 * i, at)
+        store_i64(row + 8 * OBJECT, at)
+        store_i64(place_of(state, parameters, row), at)
     # only now: the general path, which takes over if an argument does not fit, copies all arguments itself
-    for i in range(n):
-        at, device = load_i64(s.argv + 8 * i), load_i64(parameters + 8 * (PARAMETER_WORDS * i + DEVICE))
-        if tensor(at).device != device:
+    for i in range(n_rows):
+        row = parameters + 8 * PARAMETER_WORDS * i
+        at, device = load_i64(row + 8 * OBJECT), load_i64(row + 8 * DEVICE)
+        if load_i64(row + 8 * N_FIELDS) < 0 and tensor(at).device != device:
             there = call_4(machine, state, TO_DEVICE, at, device)
             if there == 0:
                 release_arguments(state, machine, n)
                 return False
             call_4(machine, state, RELEASE, at, 0)
-            store_i64(s.argv + 8 * i, there)
+            store_i64(place_of(state, parameters, row), there)
     return True
 
 

@@ -9,10 +9,12 @@ from ..tensor import Tensor
 #: handle itself, and the type Tensor.
 (STATE, MACHINE, VM, SERVE, NONE, SELF, TENSOR) = range(7)
 MACHINE_WORDS = 7
-#: Words of a function's handle: address of the machine's handle; number of the function; parameter table (see ``signature``)
-#: and number of parameters; the type ndarray; number of named dims; rank and dtype of the result, -1 if it is no tensor.
-(OF, FUNCTION, PARAMETERS, N_PARAMETERS, ARRAY_TYPE, N_NAMED, RANK, DTYPE) = range(8)
-ENTRY_WORDS = 8
+#: Words of a function's handle: address of the machine's handle; number of the function; its number of parameters; parameter
+#: table (see ``signature``) and number of its rows; the types ndarray and tuple; number of named dims; rank and dtype of
+#: the result, -1 if it is no tensor; the table of the result (see ``results``), 0 if Python converts it, and number of its rows.
+(OF, FUNCTION, N_PARAMETERS, PARAMETERS, N_ROWS, ARRAY_TYPE, TUPLE_TYPE, N_NAMED) = range(8)
+(RANK, DTYPE, RESULT, N_RESULT_ROWS) = range(8, 12)
+ENTRY_WORDS = 12
 
 
 def _slot(name: str) -> int:
