@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Iterable, Sequence
 
@@ -31,6 +32,12 @@ def is_float(dtype: str) -> bool:
 def computed_in(dtype: str) -> str:
     """The compute dtype of kernels for elements of ``dtype``: float32 for float16 and bfloat16, else ``dtype``."""
     return "float32" if dtype in HALVES else dtype
+
+
+@functools.lru_cache
+def dtype_name(dtype: np.dtype) -> str:
+    """The name of numpy's dtype, which numpy composes at each use."""
+    return dtype.name
 
 
 def numpy_dtype(dtype: str) -> np.dtype:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ...ops.core.tensor_types import DTYPES, MAX_RANK
+from ...ops.core.tensor_types import DTYPES, MAX_RANK, dtype_name
 from ...ops.native.memory import load_i64, native, store_i64, tensor
 from ...ops.native.object_layout import TAG_ADT, TAG_STORAGE, TAG_TENSOR
 from ...ops.native.objects import adt_at, storage_at
@@ -176,7 +176,7 @@ def _add(rows: list[list[int]], value: Any, device: int, *, donated: bool = Fals
     else:
         on_host = isinstance(value, np.ndarray)
         row[_KIND], row[_WHAT] = _ELEMENTS, value.ctypes.data if on_host else value.address
-        row[_DTYPE], row[_RANK] = DTYPES.index(value.dtype.name if on_host else value.dtype), len(value.shape)
+        row[_DTYPE], row[_RANK] = DTYPES.index(dtype_name(value.dtype) if on_host else value.dtype), len(value.shape)
         row[_DEVICE] = 0 if on_host else CUDA
         row[_SIZES : _SIZES + len(value.shape)] = value.shape
         if donated:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ...ops.core.adt_types import RefType, TypeCall, instance_name, own_tensors
-from ...ops.core.tensor_types import TensorType, TupleType, Type
+from ...ops.core.tensor_types import TensorType, TupleType, Type, dtype_name
 from ...ops.native.status import RESULT_LOST, STATUS
 from ...ops.strategy.implementation import HOST
 from ..bytecode.executable import ExecutableData
@@ -49,7 +49,7 @@ def prepare(runtime: Runtime, checker: ArgumentChecker, name: str, ty: Type, val
     if not isinstance(ty, TensorType):
         raise VMError(f"@{checker.function.name} takes a function as %{name}: only the program itself can call it")
     if type(value) is Tensor:
-        checker.check(name, ty, value.shape, value.dtype.name)
+        checker.check(name, ty, value.shape, dtype_name(value.dtype))
         if value._handle is runtime.guard.handle and value.device in (runtime.exe.target, "cpu"):
             if is_lost(value._address):
                 raise lost(value)
@@ -60,7 +60,7 @@ def prepare(runtime: Runtime, checker: ArgumentChecker, name: str, ty: Type, val
         checker.check(name, ty, there.shape, there.dtype)
         return there
     array = as_array(name, value, ty.dtype)
-    checker.check(name, ty, array.shape, array.dtype.name)
+    checker.check(name, ty, array.shape, dtype_name(array.dtype))
     return array
 
 

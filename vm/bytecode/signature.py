@@ -10,7 +10,18 @@ from typing import Any
 import numpy as np
 
 from ...ops.core.similar_names import nearest
-from ...ops.core.tensor_types import DTYPES, MAX_RANK, TensorType, TupleType, Type, dim_text, is_float, is_integer, numpy_dtype
+from ...ops.core.tensor_types import (
+    DTYPES,
+    MAX_RANK,
+    TensorType,
+    TupleType,
+    Type,
+    dim_text,
+    dtype_name,
+    is_float,
+    is_integer,
+    numpy_dtype,
+)
 from ...shape_funcs.symbolic.dim import SYM, Dim, const
 from ..api import dlpack
 from ..diagnostics import codes
@@ -78,6 +89,8 @@ def _types_of_numbers(dtype: str) -> tuple[int, int, int]:
 def positional(function: VMFunction, args: Sequence[Any], named: Mapping[str, Any]) -> tuple[Any, ...]:
     """The arguments in order.  Raises InputError for an excess, missing, unknown or repeated argument."""
     names = [name for name, _ in function.params]
+    if len(args) == len(names) and not named:
+        return tuple(args)
     where = f"@{function.name}"
     listed = ", ".join(f"%{n}: {t}" for n, t in function.params) or "none"
     if len(args) > len(names):
@@ -108,37 +121,39 @@ class ArgumentChecker:
 
     def __init__(self, function: VMFunction) -> None:
         self.function = function
-        self.sizes: dict[Dim, tuple[int, str]] = {}
+        #: The first size of each named dim, with its parameter and axis.
+        self.sizes: dict[Dim, tuple[int, str, int]] = {}
 
     def check(self, name: str, ty: TensorType, shape: tuple[int, ...], dtype: str) -> None:
         """Check a tensor's shape and dtype against the parameter's type.  Raises InputError for a mismatch."""
-        where = f"@{self.function.name}: %{name}"
         if dtype != ty.dtype:
             raise InputError(
-                f"{where} has dtype {dtype}, not {ty.dtype}",
+                f"{self._where(name)} has dtype {dtype}, not {ty.dtype}",
                 help=f"%{name} is declared {ty}; convert with .astype",
                 code=codes.Input.TYPE,
             )
         if len(shape) != ty.rank:
             raise InputError(
-                f"{where} has rank {len(shape)}, not {ty.rank}",
+                f"{self._where(name)} has rank {len(shape)}, not {ty.rank}",
                 help=f"%{name} is declared {ty}, the value is {TensorType.of(shape, dtype)}",
                 code=codes.Input.TYPE,
             )
         for axis, (size, d) in enumerate(zip(shape, ty.shape, strict=True)):
             known = const(d)
             if known is not None and known != size:
-                message = f"{where} has size {size} on axis {axis}, not {known}"
+                message = f"{self._where(name)} has size {size} on axis {axis}, not {known}"
                 help = f"%{name} is declared {ty}, the value is {TensorType.of(shape, dtype)}"
                 raise InputError(message, help=help, code=codes.Input.TYPE)
-            before = self.sizes.setdefault(d, (size, f"%{name} axis {axis}")) if d.op == SYM else (size, "")
-            if before[0] != size:
-                message = f"{where} has size {size} on axis {axis}, but {dim_text(d)} is {before[0]}"
-                raise InputError(
-                    message,
-                    help=f"{dim_text(d)} is {before[0]} because of {before[1]}; equal names are equal sizes",
-                    code=codes.Input.SIZES,
-                )
+            if d.op != SYM:
+                continue
+            before, first, its_axis = self.sizes.setdefault(d, (size, name, axis))
+            if before != size:
+                because = f"{dim_text(d)} is {before} because of %{first} axis {its_axis}"
+                message = f"{self._where(name)} has size {size} on axis {axis}, but {dim_text(d)} is {before}"
+                raise InputError(message, help=f"{because}; equal names are equal sizes", code=codes.Input.SIZES)
+
+    def _where(self, name: str) -> str:
+        return f"@{self.function.name}: %{name}"
 
 
 def as_array(name: str, value: Any, dtype: str) -> np.ndarray:
@@ -157,7 +172,7 @@ def as_array(name: str, value: Any, dtype: str) -> np.ndarray:
         if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
             raise InputError(f"%{name}: elements are masked, and a tensor has no mask", help="fill them: .filled(0)")
         value = np.asarray(value)  # a subclass may override shape, dtype and address
-    if value.dtype.name not in DTYPES:
+    if dtype_name(value.dtype) not in DTYPES:
         raise InputError(f"%{name} has dtype {value.dtype}", help=f"valid dtypes: {', '.join(DTYPES)}", code=codes.Input.TYPE)
     try:
         return np.require(value, value.dtype if value.dtype.isnative else value.dtype.newbyteorder("="), ["C", "A"])
