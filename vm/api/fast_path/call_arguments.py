@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ....ops.native.jit.c_functions import call_4
+from ....ops.native.jit.inlining import keep_out_of_line
 from ....ops.native.memory import load_i64, native, store_i64, tensor
 from ....ops.native.object_layout import TAG_ADT
 from ....ops.native.objects import adt_at
@@ -40,6 +41,7 @@ def wrap_tuple(state: int, entry: int, value: int, parameter: int) -> int:
 
     The general path takes lists: one that changes during the run does not keep its arrays.
     """
+    keep_out_of_line()
     n = load_i64(parameter + 8 * N_FIELDS)
     if load_i64(value + _TYPE) != load_i64(entry + 8 * handles.TUPLE_TYPE) or load_i64(value + TUPLE_SIZE) != n:
         return 0
@@ -106,5 +108,6 @@ def wrap_arguments(entry: int, handle: int, args: int, n: int) -> bool:
 @native
 def release_arguments(state: int, machine: int, n: int) -> None:
     """Release the first ``n`` arguments in the state's ``argv``."""
+    keep_out_of_line()
     for i in range(n):
         call_4(machine, state, RELEASE, load_i64(state_at(state).argv + 8 * i), 0)

@@ -6,6 +6,7 @@ import numpy as np
 
 from ....ops.core.tensor_types import DTYPES, TensorType, TupleType, Type
 from ....ops.native.jit.c_functions import call_4
+from ....ops.native.jit.inlining import keep_out_of_line
 from ....ops.native.memory import load_i64, native, store_i64, tensor
 from ....ops.native.object_layout import TAG_ADT, TAG_TENSOR
 from ....ops.native.objects import adt_at
@@ -47,6 +48,7 @@ def new_tensor(handle: int, at: int) -> int:
 @native
 def is_as_declared(rows: int, n: int, result: int) -> bool:
     """Whether the object ``result`` has the type of the table, whose rows then have their objects."""
+    keep_out_of_line()
     for i in range(n):
         row = rows + 8 * _ROW_WORDS * i
         parent, at = load_i64(row + 8 * _PARENT), result
@@ -68,6 +70,7 @@ def is_as_declared(rows: int, n: int, result: int) -> bool:
 @native
 def new_tuple(handle: int, rows: int, n: int) -> int:
     """A new tuple of Tensors that own the objects of the rows; 0 with an exception set, -1: the machine has no memory."""
+    keep_out_of_line()
     root = 0
     for i in range(n):
         row = rows + 8 * _ROW_WORDS * i
