@@ -1,7 +1,8 @@
 """Sort of rows in CUDA C: stable, any row length, no synchronization with the host.
 
-A warp sorts a short row.  A row that fits a block's shared memory is sorted there: runs are merged in pairs.  A longer row is
-sorted by its digits (``radix_cuda``), or only its first entries are selected (``select_cuda``).
+A warp sorts a short row.  A few longer rows are sorted by ranks (``rank_cuda``).  A row that fits a block's shared memory is else
+sorted there: runs are merged in pairs.  A longer row is sorted by its digits (``radix_cuda``), or only its first entries are
+selected (``select_cuda``).
 """
 
 from __future__ import annotations
@@ -11,7 +12,8 @@ from ...codegen.cuda.assembly import DIVISOR, Assembly, Parameter, blocks, size
 from ...native.status import SIZE_OVERFLOW
 from .order_cuda import Order, in_braces, keys, members
 from .radix_cuda import add_radix_sort
-from .select_cuda import SELECTED, THREADS, TILE, add_selection
+from .rank_cuda import add_ranks, is_ranked
+from .select_cuda import FEW, SELECTED, THREADS, TILE, add_selection
 
 #: Entries of a thread when a block sorts a tile.
 ITEMS = TILE // THREADS
@@ -142,6 +144,7 @@ def add_sort(assembly: Assembly, order: Order) -> None:
     assembly.require(lt(order.length, 2**MAX_BITS - 1), SIZE_OVERFLOW)
     plan = _Plan(assembly, order)
     plan.short_rows()
+    plan.ranks()
     plan.tiles()
     if order.kept is not order.length:
         add_selection(assembly, order, plan.begin, plan.parameters(), plan.selects)
@@ -154,10 +157,14 @@ class _Plan:
         self.assembly, self.order = assembly, order
         self.names = {p.name for p in order.fields}
         self.begin = f"  Order order = {{{', '.join(p.name for p in order.fields)}}};\n"
+        is_long, is_all = lt(TILE, order.length), order.kept is order.length
+        #: Whether rows are sorted by ranks; warps select as fast.
+        by_warps = dim(0) if is_all else all_(is_long, le(order.kept, FEW))
+        self.ranked = all_(lt(SHORT, order.length), not_(by_warps), is_ranked(order, is_long))
         #: Whether rows are split and only their first entries are needed.
-        few = le(order.kept, SELECTED) if order.kept is not order.length else dim(0)
-        self.selects = all_(lt(TILE, order.length), few)
-        self.is_long = all_(lt(TILE, order.length), not_(self.selects))
+        few = dim(0) if is_all else le(order.kept, SELECTED)
+        self.selects = all_(is_long, few, not_(self.ranked))
+        self.is_long = all_(is_long, not_(few), not_(self.ranked))
 
     def parameters(self) -> tuple[Parameter, ...]:
         """The fields of the order and its sizes."""
@@ -173,10 +180,15 @@ class _Plan:
         self.kernel("sort_short", _SORT_SHORT)
         self.assembly.launch("sort_short", where(le(self.order.length, SHORT), blocks(self.order.rows, THREADS // 32), 0))
 
+    def ranks(self) -> None:
+        """Add the kernel of many blocks per row, for a few rows."""
+        add_ranks(self.assembly, self.order, self.begin, self.parameters(), self.ranked)
+
     def tiles(self) -> None:
         """Add the kernel of one block per row, then the radix sort of longer rows."""
         order, assembly = self.order, self.assembly
         self.kernel("sort_tiles", _SORT_TILES)
-        assembly.launch("sort_tiles", where(all_(lt(SHORT, order.length), le(order.length, TILE)), blocks(order.rows), 0))
+        in_tile = all_(lt(SHORT, order.length), le(order.length, TILE), not_(self.ranked))
+        assembly.launch("sort_tiles", where(in_tile, blocks(order.rows), 0))
         if const(self.is_long) != 0:
             add_radix_sort(assembly, order, self.begin, self.parameters(), self.is_long)

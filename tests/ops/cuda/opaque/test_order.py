@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -9,7 +11,7 @@ from hypothesis import strategies as st
 
 from relayvm.ops.core.dtype_rules import NUMBERS
 from relayvm.ops.core.tensor_types import DTYPES, numpy_dtype
-from relayvm.ops.kernels.sort import merge_cuda
+from relayvm.ops.kernels.sort import merge_cuda, rank_cuda
 from relayvm.ops.native.status import SIZE_OVERFLOW
 
 from ....emulator import emulator
@@ -20,6 +22,14 @@ if reason := emulator.available():
     pytest.skip(reason, allow_module_level=True)
 
 TILE = merge_cuda.TILE
+
+
+@pytest.fixture(scope="module", autouse=True)
+def no_ranks() -> Iterator[None]:
+    """The rows here are few and short enough to be sorted by ranks (see ``test_ranks``)."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(rank_cuda, "MOST_COMPARISONS", 0)
+        yield
 
 
 def numbers(rng: np.random.Generator, shape: tuple[int, ...], dtype: str) -> np.ndarray:

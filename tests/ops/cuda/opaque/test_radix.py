@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from relayvm.ops.core.tensor_types import DTYPES, numpy_dtype
-from relayvm.ops.kernels.sort import merge_cuda, radix_cuda
+from relayvm.ops.kernels.sort import merge_cuda, radix_cuda, rank_cuda
 from relayvm.shape_funcs.symbolic.dim import const
 
 from ....emulator import emulator
@@ -23,6 +24,14 @@ if reason := emulator.available():
     pytest.skip(reason, allow_module_level=True)
 
 PART = radix_cuda.part("float32")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def no_ranks() -> Iterator[None]:
+    """The rows here are few and short enough to be sorted by ranks (see ``test_ranks``)."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(rank_cuda, "MOST_COMPARISONS", 0)
+        yield
 
 
 def check(data: np.ndarray, axis: int, is_ascend: bool, schedule: int = 0) -> None:
