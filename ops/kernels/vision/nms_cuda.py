@@ -1,8 +1,7 @@
 """Non-maximum suppression on CUDA.
 
-The valid boxes are sorted, best first.  If memory allows, the whole device computes *masks*: for each box, the later boxes that
-it suppresses, 64 to a word.  One block per image then processes 64 boxes at a time: the first box that is not suppressed is kept,
-the boxes that it overlaps are suppressed, and so on.  Without masks the block compares the 64 with all kept boxes.
+The valid boxes are sorted, best first.  If memory allows, one block per image selects by masks (``masks_cuda``).  Else the block
+processes 64 boxes at a time, which it compares with all kept boxes: a box is kept if no kept box covers it.
 Areas and overlaps are computed in the dtype of the data, in float32 for the two storage-only dtypes.
 """
 
@@ -18,11 +17,12 @@ from ...core.tensor_types import ITEMSIZE, computed_in
 from ...native.status import BAD_VALUE
 from ..sort.merge_cuda import add_sort
 from ..sort.order_cuda import Order
+from .masks_cuda import CHOOSE_BY_MASKS, CHOOSING_THREADS, MASKED_BOXES, MASKS
 
-#: Threads of a block that selects an image's boxes, and of one that copies results.
+#: Threads of a block that selects an image's boxes by comparing them, and of one that copies results.
 _THREADS = 256
-#: The largest number of boxes of an image with masks, and the largest size of masks in bytes.
-MASKED_BOXES, MASK_BYTES = 2**14, 2**28
+#: The largest size of masks in bytes.
+MASK_BYTES = 2**28
 
 
 def non_max_suppression(call: OpaqueCall) -> CudaSource:
@@ -46,11 +46,15 @@ DEVICE Box box_of(const $dtype* fields) {
 }
 
 template <class T> DEVICE bool covers(const Box& kept, const Box& box, T threshold) {
+  Number zero = 0, overlap = 0;
+  if (!(kept.kind == box.kind) || kept.covers == zero) return false;
   Number width = smaller(box.right, kept.right) - larger(box.left, kept.left);
-  Number height = smaller(box.bottom, kept.bottom) - larger(box.top, kept.top), zero = 0;
-  Number shared = width > zero && height > zero ? width * height : zero;
-  Number both = box.area + kept.area - shared, overlap = both > zero ? shared / both : zero;
-  return kept.covers != zero && overlap $compared threshold && kept.kind == box.kind;
+  Number height = smaller(box.bottom, kept.bottom) - larger(box.top, kept.top);
+  if (width > zero && height > zero) {
+    Number shared = width * height, both = box.area + kept.area - shared;
+    if (both > zero) overlap = shared / both;  // few pairs need the division
+  }
+  return overlap $compared threshold;
 }
 
 DEVICE int64 valid_of(const int32* valid_count, int64 image, int64 length) {
@@ -59,35 +63,8 @@ DEVICE int64 valid_of(const int32* valid_count, int64 image, int64 length) {
 }
 """)
 
-# Blocks of 64 threads; each thread computes one word for each of 64 boxes.
-_MASKS = """
-  __shared__ Box others[64];
-  auto threshold = number(threshold_at(threshold_, 0));
-  if (!(threshold > 0)) return;
-  int64 words = (kept + 63) / 64;
-  for (int64 work = blockIdx.x; work < images * words * words; work += gridDim.x) {
-    int64 image = work / (words * words), tile = work / words % words, other = work % words;
-    int64 valid = valid_of(valid_count, image, length), considered = valid < kept ? valid : kept;
-    if (other < tile || other * 64 >= considered) continue;
-    int64 mine = tile * 64 + threadIdx.x;
-    int count = considered - other * 64 < 64 ? int(considered - other * 64) : 64;
-    if (threadIdx.x < count) others[threadIdx.x] = boxes[image * kept + other * 64 + threadIdx.x];
-    __syncthreads();
-    if (mine < considered) {
-      Box box = boxes[image * kept + mine];
-      uint64 mask = 0;
-      for (int at = other == tile ? threadIdx.x + 1 : 0; at < count; ++at) {
-        if (covers(box, others[at], threshold)) mask |= 1ull << at;
-      }
-      masks[(image * kept + mine) * words + other] = mask;
-    }
-    __syncthreads();
-  }
-"""
-
-
 # One block per image.  `slots[at]`: the number of better kept boxes than the one at `at`, -1 if that one is suppressed.
-# Both functions return the number of kept boxes.
+# `choose` returns the number of kept boxes.
 CHOOSE = Template("""
 // The boxes of a tile of `count` that are kept, at most `limit`; boxes before the tile cover those that are `gone`.
 DEVICE uint64 kept_in_tile(const uint64* covers_in_tile, uint64 gone, int count, int64 limit) {
@@ -142,66 +119,6 @@ DEVICE int64 choose(const Box* boxes, int64* taken, int64* slots, int64 consider
   return kept;
 }
 """)
-
-# The first warp chooses from a tile.  Meanwhile the others collect what the boxes chosen from the tile before cover in the tiles
-# after the next, and the words of the next tile are on their way.
-_CHOOSE_BY_MASKS = f"""
-DEVICE int64 choose_by_masks(const uint64* masks, int64* slots, int64 considered, int64 words, int64 limit) {{
-  __shared__ uint64 covers_in_tile[64], covers_in_next[64], later[{MASKED_BOXES // 64}], chosen;
-  const int AT_ONCE = 8, own = threadIdx.x, others = blockDim.x - 32;
-  const int64 tiles = (considered + 63) / 64;
-  auto load = [&](int64 tile, int64 word) {{
-    int64 box = tile * 64 + own;
-    return own < 64 && box < considered && word < tiles ? masks[box * words + word] : 0;
-  }};
-  for (int64 at = own; at < tiles; at += blockDim.x) later[at] = 0;
-  uint64 in_tile = load(0, 0), in_next = load(0, 1), mine = 0, covered = 0;
-  int64 kept = 0, tile = 0;
-  for (; tile < tiles && kept != limit; ++tile) {{
-    int count = considered - tile * 64 < 64 ? int(considered - tile * 64) : 64;
-    if (own < 64) {{
-      covers_in_tile[own] = in_tile;
-      covers_in_next[own] = in_next;
-    }}
-    in_tile = load(tile + 1, tile + 1);
-    in_next = load(tile + 1, tile + 2);
-    __syncthreads();
-    if (own == 0) {{
-      chosen = kept_in_tile(covers_in_tile, later[tile] | covered, count, limit - kept);
-      covered = 0;
-#pragma unroll 4
-      for (uint64 rest = chosen; rest != 0; rest &= rest - 1) covered |= covers_in_next[__ffsll(rest) - 1];
-    }} else if (own >= 32 && mine != 0) {{
-      // several threads for a word, if there are so many: each takes a part of the boxes
-      int left = int(tiles - tile - 1), shares = 1;
-      while (shares < 8 && left * shares * 2 <= others) shares *= 2;
-      for (int work = own - 32; work < left * shares; work += others) {{
-        int share = work / left, box = 0;
-        int64 at = tile + 1 + work % left;
-        uint64 rest = mine & ~0ull >> (64 - 64 / shares) << share * (64 / shares), more = 0;
-        while (rest != 0) {{
-          uint64 some[AT_ONCE];  // in flight together; where there are fewer, the last is loaded again
-#pragma unroll
-          for (int k = 0; k < AT_ONCE; ++k) {{
-            if (rest != 0) box = __ffsll(rest) - 1;
-            rest &= rest - 1;
-            some[k] = masks[((tile - 1) * 64 + box) * words + at];
-          }}
-#pragma unroll
-          for (int k = 0; k < AT_ONCE; ++k) more |= some[k];
-        }}
-        if (more != 0) atomicOr(&later[at], more);
-      }}
-    }}
-    __syncthreads();
-    mine = chosen;
-    number_slots(slots + tile * 64, mine, count, kept);
-    kept += __popcll(mine);
-  }}
-  for (int64 at = tile * 64 + own; at < considered; at += blockDim.x) slots[at] = -1;
-  return kept;
-}}
-"""
 
 _CHOOSE_IMAGE = Template("""
   auto threshold = number(threshold_at(threshold_, 0));
@@ -301,7 +218,7 @@ class _Suppression:
         scalars = element("threshold_at", self.threshold) + element("limit_at", self.limit)
         nothing = converted("-1.0f", "float32", dtype)
         names = f"#define THREADS_OF_COPIES {_THREADS}\n#define NOTHING {nothing}\n"
-        self.assembly.text(NUMBER, boxes, scalars, names, chosen, _CHOOSE_BY_MASKS)
+        self.assembly.text(NUMBER, boxes, scalars, names, chosen, CHOOSE_BY_MASKS)
 
     def sizes(self) -> tuple[Parameter, ...]:
         return size("images", self.images), size("length", self.length), size("kept", self.kept), size("fields", self.fields)
@@ -334,16 +251,21 @@ class _Suppression:
         """Select the boxes, with masks or without."""
         names = ("boxes", "masks", "taken", "all_slots", "found_in")
         parameters = (*self.inputs(), *(self.scratch[name] for name in names))
-        self.assembly.kernel("make_masks", 64, parameters, _MASKS)
-        self.assembly.launch("make_masks", where(self.masked, blocks(self.images * self.words * self.words), 0))
+        self.assembly.kernel("make_masks", 64, parameters, MASKS)
+        pairs = self.images * (self.words * (self.words + 1) // 2)
+        self.assembly.launch("make_masks", where(self.masked, blocks(pairs), 0))
         report = ""
         if self.attrs.return_indices:
             parameters = (*parameters, writes("count", self.call.results[1]))
             report = "if (threadIdx.x == 0) count[image] = int32(found);"
-        by_masks = "choose_by_masks(masks + first * words, slots, considered, words, limit)"
+        by_masks = "choose_by_masks(masks + first * words, slots, considered, kept, limit)"
         by_comparing = "choose(boxes + first, taken + first, slots, considered, limit, threshold)"
-        for name, choose, used in (("by_masks", by_masks, self.masked), ("by_comparing", by_comparing, not_(self.masked))):
-            self.assembly.kernel(f"choose_{name}", _THREADS, parameters, _CHOOSE_IMAGE.substitute(choose=choose, report=report))
+        ways = (
+            ("by_masks", CHOOSING_THREADS, by_masks, self.masked),
+            ("by_comparing", _THREADS, by_comparing, not_(self.masked)),
+        )
+        for name, threads, choose, used in ways:
+            self.assembly.kernel(f"choose_{name}", threads, parameters, _CHOOSE_IMAGE.substitute(choose=choose, report=report))
             self.assembly.launch(f"choose_{name}", where(used, blocks(self.images), 0))
 
     def copy(self) -> None:

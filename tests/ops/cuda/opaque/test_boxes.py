@@ -119,3 +119,35 @@ def test_many_boxes_with_constant_thresholds() -> None:
         for b in range(2):
             wanted = kept_boxes(valid[b, : count[b]], limit, 0.4, -1, False, 0, 4, 5)
             assert out[b, : kept[b, 0]].tolist() == [int(indices[b, i]) for i in wanted if i >= 0]
+
+
+def greedy(boxes: np.ndarray, scores: np.ndarray, threshold: np.float32) -> list[int]:
+    """The positions of the boxes that are kept, best first."""
+    low, high = boxes[:, :2], boxes[:, 2:]
+    area = (high - low).prod(1)
+    waiting, kept = np.argsort(-scores, kind="stable"), list[int]()
+    while waiting.size:
+        first, rest = waiting[0], waiting[1:]
+        kept.append(int(first))
+        sides = np.minimum(high[rest], high[first]) - np.maximum(low[rest], low[first])
+        shared = np.where((sides > 0).all(1), sides.prod(1), np.float32(0))
+        waiting = rest[~(shared / (area[rest] + area[first] - shared) >= threshold)]
+    return kept
+
+
+@pytest.mark.parametrize(("side", "few"), [(30, True), (900, False)])
+def test_more_boxes_than_words_are_loaded_ahead_for(side: float, few: bool) -> None:
+    """Boxes of 79 tiles: the words of the last tiles are looked through in turns."""
+    n, rng = 5000, np.random.default_rng(3)
+    corner = rng.random((1, n, 2)) * side
+    data = np.concatenate([corner, corner + 2 + rng.random((1, n, 2)) * 9, rng.random((1, n, 1))], -1).astype(np.float32)
+    inputs = [
+        data,
+        np.array([n], np.int32),
+        np.arange(n, dtype=np.int32)[None],
+        np.array(-1, np.int32),
+        np.array(0.3, np.float32),
+    ]
+    (out, count), _, _ = run("vision.non_max_suppression", inputs, schedule=2, coord_start=0, score_index=4, id_index=-1)
+    wanted = greedy(data[0, :, :4], data[0, :, 4], np.float32(0.3))
+    assert out[0, : count[0, 0]].tolist() == wanted and (len(wanted) < n / 10) == few
