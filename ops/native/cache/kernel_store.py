@@ -10,20 +10,24 @@ from __future__ import annotations
 import contextlib
 import contextvars
 import functools
+import hashlib
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Generic, NamedTuple, TypeVar
 
+from ..code_parts import Part
 from ..jit.native_compiler import (
     OPTIMIZED,
     UNOPTIMIZED,
     Levels,
     ObjectCode,
     compile_object,
+    compile_part,
     fingerprint,
     options,
+    source_of,
     toolchain_fields,
 )
 from ..linking import linker as loader
@@ -117,6 +121,7 @@ class SingleFlight(Generic[T]):
 
 _addresses: SingleFlight[int] = SingleFlight()
 _payloads: SingleFlight[bytes] = SingleFlight()
+_parts: SingleFlight[bytes] = SingleFlight()
 _loading = threading.Lock()
 
 
@@ -174,10 +179,25 @@ def address_at(key: CacheKey, name: str, define: Callable[[], Callable[..., Any]
     """The address of the machine code at a key; unless the store has it, the ``@native`` function of ``define`` is compiled."""
 
     def compiled() -> tuple[str, bytes]:
-        made = compile_object(define(), signature, levels)
+        made = compile_object(define(), signature, levels, _code_of_part)
         return made.symbol, made.code
 
     return _get_counted(_addresses, key, name, lambda: _load_or_make(key, name, compiled, _map_code))
+
+
+def _code_of_part(part: Part, levels: Levels) -> bytes:
+    """The object of a part, compiled unless the process or the disk has it.  Not counted: kernels contain their parts."""
+    text = hashlib.sha256(source_of(part.maker)).hexdigest()
+    key = source_key(text, f"part {part.name}", levels)
+
+    def make() -> bytes:
+        found = disk_cache.read(key)
+        if found is None:
+            found = Entry(key, f"part {part.name}", "", compile_part(part, levels))
+            disk_cache.write(found)
+        return bytes(found.payload)
+
+    return _parts.get(key.id, make)[0]
 
 
 def get_or_make(key: CacheKey, name: str, make: Callable[[], bytes]) -> bytes:

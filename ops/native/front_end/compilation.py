@@ -9,6 +9,7 @@ from typing import Any
 
 from llvmlite import ir
 
+from ..code_parts import share_parts
 from .machine_types import BOOL, INT64, NOTHING, Integer, Type, Value, llvm_parts
 from .numba_functions import c_arguments, compiled_by_numba, declared
 from .scalars import Outside, cast
@@ -28,10 +29,13 @@ class Compilation:
     """The module of one entry point.
 
     A ``@native`` function is emitted once, a ``@generic`` function once for each combination of argument types.
+    ``with_parts``: whether functions of parts are declared only; else the module has them, too.
     """
 
-    def __init__(self, triple: str, data_layout: str) -> None:
+    def __init__(self, triple: str, data_layout: str, with_parts: bool = False) -> None:
         self.module = ir.Module("native")
+        #: The parts to link (see ``code_parts``).
+        self.parts = share_parts(self.module) if with_parts else {}
         #: Modules to link, from numba.
         self.bitcode: list[bytes] = []
         self.module.triple, self.module.data_layout = triple, data_layout

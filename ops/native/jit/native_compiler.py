@@ -9,13 +9,14 @@ import os
 import platform
 import sys
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import Any
 
 from ....shape_funcs.frozen_dataclass import frozen
 from ..cache.host_processor import host_processor
 from ..cache.installed_version import installed_version
+from ..code_parts import Part
 from .gc_pause import collection_paused
 
 #: The symbol of every entry point.
@@ -51,7 +52,10 @@ def kernel_levels() -> Levels:
 
 @frozen
 class ObjectCode:
-    """Relocatable machine code of one entry point: ``symbol`` follows the C calling convention."""
+    """Relocatable machine code of one entry point: ``symbol`` follows the C calling convention.
+
+    ``code``: an object, which has the entry point, and the objects of its parts (see ``code_parts``).
+    """
 
     symbol: str
     code: bytes
@@ -175,14 +179,14 @@ def toolchain_fields() -> dict[str, str]:
     }
 
 
-def _optimize(module: Any, symbol: str, target_machine: Any, levels: Levels) -> Any:
-    """Optimize a module, with everything but the entry point private."""
+def _optimize(module: Any, entries: Collection[str], target_machine: Any, levels: Levels) -> Any:
+    """Optimize a module, with everything but the entry points private."""
     import llvmlite.binding as llvm
 
     for function in module.functions:
         if function.is_declaration:
             function.add_function_attribute("nonlazybind")  # see _NEAR
-        elif function.name != symbol:
+        elif function.name not in entries:
             function.linkage = "internal"
     module.verify()
     tuning = llvm.create_pipeline_tuning_options(speed_level=levels.speed)
@@ -219,7 +223,25 @@ def _target_machine(code_level: int) -> Any:
 
 
 @collection_paused()
-def compile_object(function: Callable[..., Any], signature: str, levels: Levels = OPTIMIZED) -> ObjectCode:
+def compile_part(part: Part, levels: Levels) -> bytes:
+    """Compile the functions of a part to an object."""
+    import llvmlite.binding as llvm
+    from llvmlite import ir
+
+    machine, made = _target_machine(levels.code), ir.Module(part.name)
+    made.triple, made.data_layout = llvm.get_default_triple(), str(machine.target_data)
+    functions = part.functions(made)
+    for function in functions:
+        function.linkage = ""
+    module = llvm.parse_assembly(str(made))
+    return bytes(machine.emit_object(_optimize(module, [f.name for f in functions], machine, levels)))
+
+
+@collection_paused()
+def compile_object(
+    function: Callable[..., Any], signature: str, levels: Levels = OPTIMIZED,
+    code_of_part: Callable[[Part, Levels], bytes] = compile_part,
+) -> ObjectCode:  # fmt: skip
     """Compile ``function`` to object code with a C signature such as ``"int32(int64, int64)"``.
 
     Raises ``scalars.Outside`` for a function outside the subset of Python, which is a bug of this package.
@@ -229,11 +251,12 @@ def compile_object(function: Callable[..., Any], signature: str, levels: Levels 
     from ..front_end.compilation import Compilation
 
     machine = _target_machine(levels.code)
-    compilation = Compilation(llvm.get_default_triple(), str(machine.target_data))
+    compilation = Compilation(llvm.get_default_triple(), str(machine.target_data), with_parts=has_near_constants())
     compilation.entry(function, signature, _ENTRY)
     if has_near_constants():
         compilation.use_offset_table()
     module = llvm.parse_assembly(str(compilation.module))
     for code in compilation.bitcode:
         module.link_in(llvm.parse_bitcode(code))
-    return ObjectCode(_ENTRY, machine.emit_object(_optimize(module, _ENTRY, machine, levels)))
+    own = machine.emit_object(_optimize(module, (_ENTRY,), machine, levels))
+    return ObjectCode(_ENTRY, b"".join((own, *(code_of_part(part, levels) for part in compilation.parts.values()))))

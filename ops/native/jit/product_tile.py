@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from ....shape_funcs.frozen_dataclass import frozen
+from ..code_parts import Part, parts_of
 from ..memory import set_machine_form, twin
 from .tile_fetch import Fetch, function_type
 
@@ -228,6 +229,8 @@ class TileFunction:
     """Generator of the LLVM function of a tile of ``rows`` rows; ``kind``: the first part of its name."""
 
     kind = "product_tile"
+    #: Whether kernels share the functions of a number of rows (see ``code_parts``): all tiles of a ``TileCall``.
+    shared = True
     #: Whether panels and rows may be fetched, and the generator of that.
     fetches, fetch_kind = True, Fetch
 
@@ -249,12 +252,25 @@ class TileFunction:
             return self.module.globals[self.name]
         pointer, word = self.element.as_pointer(), self.word
         kind = ir.FunctionType(ir.VoidType(), [pointer, word, pointer, word, word, pointer, *[word] * 9])
-        function = ir.Function(self.module, kind, self.name)
+        function, parts = ir.Function(self.module, kind, self.name), parts_of(self.module)
+        if self.shared and parts is not None:
+            parts.setdefault(*self._part())
+            return function
         function.linkage = "internal"
         function.attributes.add("noinline")
         function.attributes.add("optsize")  # no loop is unrolled
         self._fill(function)
         return function
+
+    def _part(self) -> tuple[str, Part]:
+        """The part with the functions of this number of rows, of all widths, and its name."""
+        own, element, rows, itemsize = type(self), self.element, self.rows, self.bits // 8
+
+        def functions(module: Any) -> list[Any]:
+            return [own(module, element, tile, rows).function() for tile in _parts(register_tile(itemsize, rows))]
+
+        name = f"{self.kind} {self.bits} {rows} {_registers()}"
+        return name, Part(name, own.__module__, functions)
 
     @property
     def steps(self) -> int:

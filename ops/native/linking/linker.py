@@ -10,12 +10,13 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import functools
+from collections.abc import Sequence
 from typing import Any
 
 from ..jit.native_compiler import ObjectCode, has_near_constants
-from .memory_image import Unsupported, map_image
+from .memory_image import Unsupported, map_functions, map_image
+from .object_file import UNDEFINED, objects_in, read_object
 from .object_file import LinkError as LinkError
-from .object_file import read_object
 
 #: Symbols that numba puts on the path of a Python exception.  Compiled code here has no exceptions (it returns a status), so
 #: without numba in the process the symbols may resolve to ``abort``.
@@ -40,26 +41,37 @@ _alive: list[Any] = []  # engines own the code: they live as long as the process
 def load(object_code: ObjectCode) -> int:
     """Map object code into the process; the address of its entry point.  Raises LinkError."""
     if object_code.code[:4] != b"\x7fELF":
-        return _by_llvm(object_code)
-    found = read_object(object_code.code)
+        return _by_llvm(object_code.symbol, [object_code.code])
+    first, *parts = objects_in(object_code.code)
+    found, wanted = read_object(first), [read_object(part) for part in parts]
     try:
-        return map_image(found, object_code.symbol, _address)
+        shared = {name: address for part in parts for name, address in _functions_of(part).items()}
+        return map_image(found, object_code.symbol, lambda name: shared.get(name) or _address(name))
     except Unsupported:
-        _resolve(found.undefined_symbols())
-        return _by_llvm(object_code)
+        own = {s.name for part in wanted for s in part.symbols if s.section != UNDEFINED}
+        _resolve([name for each in (found, *wanted) for name in each.undefined_symbols() if name not in own])
+        return _by_llvm(object_code.symbol, [first, *parts])
 
 
-def _by_llvm(object_code: ObjectCode) -> int:
+@functools.cache
+def _functions_of(part: bytes) -> dict[str, int]:
+    """The functions of a part, mapped once for all kernels of the process."""
+    found = read_object(part)
+    return map_functions(found, [s.name for s in found.symbols if s.is_global and s.section != UNDEFINED], _address)
+
+
+def _by_llvm(symbol: str, objects: Sequence[bytes]) -> int:
     import llvmlite.binding as llvm
 
     target = _target()
     # the memory of a near object is reserved at once, else its parts might be more than 2 GiB apart
     engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), target, use_lmm=has_near_constants() or None)
-    engine.add_object_file(llvm.ObjectFileRef.from_data(object_code.code))
+    for code in objects:
+        engine.add_object_file(llvm.ObjectFileRef.from_data(code))
     engine.finalize_object()
-    address: int = engine.get_function_address(object_code.symbol)
+    address: int = engine.get_function_address(symbol)
     if not address:
-        raise LinkError(f"object code has no function {object_code.symbol}")
+        raise LinkError(f"object code has no function {symbol}")
     _alive.append(engine)
     return address
 

@@ -11,7 +11,7 @@ import mmap
 import os
 import struct
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from ....shape_funcs.frozen_dataclass import frozen
 from .object_file import ALLOC, EXECINSTR, NOBITS, PROGBITS, TLS, UNDEFINED, WRITE, LinkError, ObjectFile, Relocation
@@ -38,18 +38,29 @@ def map_image(found: ObjectFile, symbol: str, address_of: AddressOf) -> int:
     Raises Unsupported for an object with other parts than these, or whose symbols ``address_of`` does not know.  Raises LinkError
     for a damaged object, or without memory.
     """
+    return map_functions(found, [symbol], address_of)[symbol]
+
+
+def map_functions(found: ObjectFile, names: Sequence[str], address_of: AddressOf) -> dict[str, int]:
+    """As ``map_image``, for the addresses of several functions."""
     if sys.platform != "linux" or found.machine != _X86_64:
         raise Unsupported("another platform")
     layout = _laid_out(found)
     outside = _outside(found, address_of)
-    places = [layout.offset_of(found, i) for i, s in enumerate(found.symbols) if s.name == symbol and s.section != UNDEFINED]
-    if len(places) != 1:
-        raise LinkError(f"object code has no function {symbol}")
+    places = {name: _place(found, layout, name) for name in names}
     try:
         base = _mapped(layout, lambda address: _Filling(found, layout, outside, address).image)
     except (struct.error, IndexError, OverflowError) as error:
         raise LinkError(f"damaged object: {error}") from error
-    return base + places[0]
+    return {name: base + place for name, place in places.items()}
+
+
+def _place(found: ObjectFile, layout: _Layout, symbol: str) -> int:
+    """The offset of a function in the image."""
+    places = [layout.offset_of(found, i) for i, s in enumerate(found.symbols) if s.name == symbol and s.section != UNDEFINED]
+    if len(places) != 1:
+        raise LinkError(f"object code has no function {symbol}")
+    return places[0]
 
 
 @frozen

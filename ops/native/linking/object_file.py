@@ -18,6 +18,11 @@ PROGBITS, SYMTAB, RELA, NOBITS = 1, 2, 4, 8
 WRITE, ALLOC, EXECINSTR, TLS = 1, 2, 4, 0x400
 #: The section index of an undefined symbol.
 UNDEFINED = 0
+#: The binding of a symbol that other objects do not see.
+_LOCAL = 0
+
+#: The first bytes of every object, and the bytes of its header.
+_MAGIC, _HEADER_BYTES = b"\x7fELF\x02\x01", 64
 
 _SECTION, _SYMBOL, _RELOCATION = (struct.Struct(f) for f in ("<IIQQQQIIQQ", "<IBBHQQ", "<QIIq"))
 
@@ -37,11 +42,12 @@ class Section:
 
 @frozen
 class Symbol:
-    """A symbol: ``value`` is its offset in the section with index ``section``."""
+    """A symbol: ``value`` is its offset in the section with index ``section``; ``is_global``: whether other objects see it."""
 
     name: str
     section: int
     value: int
+    is_global: bool
 
 
 @frozen
@@ -70,9 +76,30 @@ class ObjectFile:
         return [s.name for s in self.symbols if s.section == UNDEFINED and s.name]
 
 
+def objects_in(code: bytes) -> list[bytes]:
+    """The objects of which ``code`` consists: each ends with the table of its sections, as LLVM writes them.
+
+    Raises LinkError for other bytes.
+    """
+    found: list[bytes] = []
+    while code:
+        if code[:6] != _MAGIC:
+            raise LinkError("not a 64-bit ELF object")
+        try:
+            (table,), (step, count) = struct.unpack_from("<Q", code, 40), struct.unpack_from("<HH", code, 58)
+        except struct.error as error:
+            raise LinkError(f"damaged object: {error}") from error
+        end = table + step * count
+        if not _HEADER_BYTES <= end <= len(code):
+            raise LinkError("damaged object: it ends before its sections")
+        found.append(code[:end])
+        code = code[end:]
+    return found
+
+
 def read_object(code: bytes) -> ObjectFile:
     """The parts of an object.  Raises LinkError for any other file, and for a damaged one."""
-    if code[:6] != b"\x7fELF\x02\x01":
+    if code[:6] != _MAGIC:
         raise LinkError("not a 64-bit ELF object")
     try:
         (machine,) = struct.unpack_from("<H", code, 18)
@@ -94,9 +121,9 @@ def _section(code: bytes, at: int) -> Section:
 def _symbols(code: bytes, table: Section, sections: tuple[Section, ...]) -> Iterator[Symbol]:
     names = sections[table.link].offset
     for at in range(table.offset, table.offset + table.size, _SYMBOL.size):
-        name, _info, _other, section, value, _size = _SYMBOL.unpack_from(code, at)
+        name, info, _other, section, value, _size = _SYMBOL.unpack_from(code, at)
         start = names + name
-        yield Symbol(code[start : code.index(b"\0", start)].decode(), section, value)
+        yield Symbol(code[start : code.index(b"\0", start)].decode(), section, value, info >> 4 != _LOCAL)
 
 
 def _relocations(code: bytes, table: Section) -> Iterator[Relocation]:

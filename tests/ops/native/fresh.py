@@ -17,6 +17,7 @@ def fresh_process(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kernel_store, "counters", Counter())
     monkeypatch.setattr(kernel_store, "_addresses", kernel_store.SingleFlight())
     monkeypatch.setattr(kernel_store, "_payloads", kernel_store.SingleFlight())
+    monkeypatch.setattr(kernel_store, "_parts", kernel_store.SingleFlight())
     monkeypatch.setattr(kernel_store, "_offered", {})
     monkeypatch.setattr(kernel_store, "_known", {})
     monkeypatch.setattr(kernel_store, "requested", {})

@@ -88,7 +88,7 @@ class _FetchRows(Fetch):
 class _PackingFunction(TileFunction):
     """Generator of the function of a tile: in place of elements ahead it takes the elements from the data to the panel."""
 
-    kind = "packing_tile"
+    kind, shared = "packing_tile", False
     fetch_kind = _FetchRows
 
     def _step(self, builder: Any, rows_of_a: list[Any], across: list[Any], k: Any, at: Any, sums: list[Any]) -> list[Any]:

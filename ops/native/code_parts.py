@@ -1,0 +1,42 @@
+"""Parts of object code: functions that many kernels call, compiled once, to an object of their own.
+
+The object code of a kernel is its own object, followed by the objects of its parts: it needs nothing else.  A kernel with tiles
+of a product compiles in a quarter of the time where an earlier kernel has the same tiles.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ...shape_funcs.frozen_dataclass import frozen
+
+
+@frozen
+class Part:
+    """Functions that kernels share.
+
+    ``name`` with the text of the module ``maker``, and of those that it uses, determines their code.  ``functions(module)`` emits
+    them into an LLVM module.
+    """
+
+    name: str
+    maker: str
+    functions: Callable[[Any], list[Any]]
+
+
+#: The parts that the functions of a module call, by name.
+Parts = dict[str, Part]
+
+
+def share_parts(module: Any) -> Parts:
+    """Let functions of parts be declared only in an LLVM module; the parts, once the module is whole."""
+    parts: Parts = {}
+    module.relayvm_parts = parts
+    return parts
+
+
+def parts_of(module: Any) -> Parts | None:
+    """The parts of an LLVM module; None for a module that has all code itself."""
+    found: Parts | None = getattr(module, "relayvm_parts", None)
+    return found

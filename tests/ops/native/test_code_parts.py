@@ -1,0 +1,120 @@
+"""Parts of object code: shared by kernels, compiled once, linked with each kernel to the same results."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from relayvm.ops.native.cache import disk_cache, kernel_store
+from relayvm.ops.native.jit import native_compiler, product_tile
+from relayvm.ops.native.jit.native_compiler import UNOPTIMIZED, ObjectCode, compile_object, has_near_constants
+from relayvm.ops.native.jit.product_tile import TILE_ROWS, multiply_panels
+from relayvm.ops.native.linking import linker
+from relayvm.ops.native.linking.object_file import LinkError, objects_in
+
+from .fresh import fresh_cache, fresh_process
+from .front_end.machine_code import python_function
+
+pytestmark = pytest.mark.skipif(not has_near_constants(), reason="each object is whole on this platform")
+
+PRODUCT = """
+def f(a, b, out, rows, inner, columns):
+    x, y, z = array_float32(a, rows * inner), array_float32(b, inner * columns), array_float32(out, rows * columns)
+    multiply_panels(x, 0, inner, y, 0, 16, columns, z, 0, columns, rows, inner, columns, 0, 0, 0, 0, x, 0, 0)
+    return {answer}
+"""
+SIGNATURE = f"int64({', '.join(['int64'] * 6)})"
+
+
+def product(answer: int = 0) -> Callable[..., Any]:
+    """A function with the tiles of a product; functions with different answers differ in nothing else."""
+    return python_function(PRODUCT.format(answer=answer), multiply_panels=multiply_panels)
+
+
+def results(address: int) -> list[bytes]:
+    """The products of all numbers of rows, and of columns that take every width of tile."""
+    rng, call = np.random.default_rng(0), ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * 6)(address)
+    found = []
+    for rows in range(1, TILE_ROWS + 1):
+        for columns in (3, 8, 16, 41, 64):
+            a, b = rng.standard_normal((rows, 9), "float32"), rng.standard_normal((9, columns), "float32")
+            out = np.full((rows, columns), np.nan, "float32")
+            call(a.ctypes.data, b.ctypes.data, out.ctypes.data, rows, 9, columns)
+            np.testing.assert_allclose(out, a @ b, rtol=1e-5, atol=1e-5)
+            found.append(out.tobytes())
+    return found
+
+
+def whole(monkeypatch: pytest.MonkeyPatch) -> ObjectCode:
+    """The function as one object, with the tiles in it."""
+    with monkeypatch.context() as patch:
+        patch.setattr(product_tile, "parts_of", lambda module: None)
+        return compile_object(product(), SIGNATURE, UNOPTIMIZED)
+
+
+def test_code_with_parts_computes_the_same_bytes_as_one_object(monkeypatch: pytest.MonkeyPatch) -> None:
+    made, one = compile_object(product(), SIGNATURE, UNOPTIMIZED), whole(monkeypatch)
+    assert len(objects_in(made.code)) == 1 + TILE_ROWS and len(objects_in(one.code)) == 1
+    wanted = results(linker.load(one))
+    assert results(linker.load(made)) == wanted
+    assert results(linker._by_llvm(made.symbol, objects_in(made.code))) == wanted
+
+
+def count_parts(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The names of the parts that are compiled from now on."""
+    names, compile_part = [], native_compiler.compile_part
+
+    def counted(part: Any, levels: Any) -> bytes:
+        names.append(part.name)
+        return compile_part(part, levels)
+
+    monkeypatch.setattr(kernel_store, "compile_part", counted)
+    return names
+
+
+def test_parts_are_compiled_once_for_all_kernels_and_processes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    fresh_cache(monkeypatch, tmp_path)
+    names = count_parts(monkeypatch)
+    wanted = results(kernel_store.address_of(product(1), SIGNATURE, levels=UNOPTIMIZED))
+    assert len(names) == len(set(names)) == TILE_ROWS
+    assert results(kernel_store.address_of(product(2), SIGNATURE, levels=UNOPTIMIZED)) == wanted
+    fresh_process(monkeypatch)
+    assert results(kernel_store.address_of(product(3), SIGNATURE, levels=UNOPTIMIZED)) == wanted
+    assert len(names) == TILE_ROWS and kernel_store.counters["compiles"] == 1
+
+
+def test_a_kernel_in_the_cache_needs_no_part_there(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    fresh_cache(monkeypatch, tmp_path)
+    wanted = results(kernel_store.address_of(product(), SIGNATURE, levels=UNOPTIMIZED))
+    for file in list(disk_cache.entry_files()):
+        if disk_cache.check(file.path).name.startswith("part "):
+            file.path.unlink()
+    fresh_process(monkeypatch)
+    names = count_parts(monkeypatch)
+    assert results(kernel_store.address_of(product(), SIGNATURE, levels=UNOPTIMIZED)) == wanted
+    assert not names and kernel_store.counters["compiles"] == 0
+
+
+def test_a_part_is_compiled_for_the_registers_of_the_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    fresh_cache(monkeypatch, tmp_path)
+    names = count_parts(monkeypatch)
+    for answer, registers in ((1, (16, 16)), (2, (32, 16))):
+        with monkeypatch.context() as patch:
+            patch.setattr(product_tile, "_registers", lambda registers=registers: registers)
+            results(kernel_store.address_of(product(answer), SIGNATURE, levels=UNOPTIMIZED))
+    assert len(set(names)) == 2 * TILE_ROWS
+
+
+@pytest.mark.parametrize("kept", [1, 63, 64, 100, -1])
+def test_a_part_that_is_cut_off_is_refused(kept: int) -> None:
+    code = compile_object(product(), SIGNATURE, UNOPTIMIZED).code
+    first, second, *_ = objects_in(code)
+    with pytest.raises(LinkError):
+        linker.load(ObjectCode("relayvm_entry", first + second[:kept]))
+    with pytest.raises(LinkError):
+        linker.load(ObjectCode("relayvm_entry", first))  # the symbols of the parts are unknown
