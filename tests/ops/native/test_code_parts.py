@@ -9,11 +9,20 @@ from typing import Any
 
 import numpy as np
 import pytest
+from llvmlite import ir
 
 from relayvm.ops.native.cache import disk_cache, kernel_store
+from relayvm.ops.native.code_parts import share_parts
 from relayvm.ops.native.jit import native_compiler, product_tile
-from relayvm.ops.native.jit.native_compiler import UNOPTIMIZED, ObjectCode, compile_object, has_near_constants
-from relayvm.ops.native.jit.product_tile import TILE_ROWS, multiply_panels
+from relayvm.ops.native.jit.native_compiler import (
+    EMITTED_LOOPS,
+    OPTIMIZED,
+    UNOPTIMIZED,
+    ObjectCode,
+    compile_object,
+    has_near_constants,
+)
+from relayvm.ops.native.jit.product_tile import TILE_ROWS, TileFunction, multiply_panels, register_tile
 from relayvm.ops.native.linking import linker
 from relayvm.ops.native.linking.object_file import LinkError, objects_in
 
@@ -63,6 +72,16 @@ def test_code_with_parts_computes_the_same_bytes_as_one_object(monkeypatch: pyte
     wanted = results(linker.load(one))
     assert results(linker.load(made)) == wanted
     assert results(linker._by_llvm(made.symbol, objects_in(made.code))) == wanted
+
+
+@pytest.mark.parametrize("rows", range(1, TILE_ROWS + 1))
+def test_the_levels_of_parts_change_no_instruction(rows: int) -> None:
+    module = ir.Module()
+    parts = share_parts(module)
+    TileFunction(module, ir.FloatType(), register_tile(4, rows), rows).function()
+    (part,) = parts.values()
+    code = native_compiler.compile_part(part, EMITTED_LOOPS)
+    assert code == native_compiler.compile_part(part, OPTIMIZED) != native_compiler.compile_part(part, UNOPTIMIZED)
 
 
 def count_parts(monkeypatch: pytest.MonkeyPatch) -> list[str]:
