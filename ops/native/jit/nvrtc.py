@@ -1,7 +1,7 @@
 """Compile CUDA C to GPU machine code (a cubin), through the kernel cache.  Needs a compiler, but no GPU and no driver.
 
 The compiler is NVRTC as cupy finds it: from NVIDIA's wheel (the extras ``relayvm[cuda12]`` and ``relayvm[cuda13]`` bring both),
-or from an installed CUDA toolkit.  Nothing is imported before the first kernel.
+or from an installed CUDA toolkit.  Nothing is imported before the first kernel that the store lacks.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import Any, Protocol
 
 from ..cache import kernel_store
 from ..cache.cache_key import CacheKey, text_hash
+from ..cache.nvrtc_version import nvrtc_version
 
 #: No fused multiply-add of separate sums and products: a GPU then rounds as the CPU does.  Denormals are kept and division and
 #: square root are exact, which are NVRTC's defaults.  All functions are device functions: NVRTC 13.0 takes generic lambdas of
@@ -68,6 +69,9 @@ class Nvrtc:
     @functools.cached_property
     def version(self) -> str:
         """The version that NVRTC writes into its code, the build included: two builds can have one version number."""
+        return nvrtc_version(self._asked_version)
+
+    def _asked_version(self) -> str:
         library = self._library
         program = library.createProgram("", _TEXT_NAME, (), ())
         try:

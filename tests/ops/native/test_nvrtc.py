@@ -207,8 +207,8 @@ def test_an_image_is_what_nvrtc_made_to_the_last_byte(real: Nvrtc) -> None:
 
 def test_an_entry_from_before_images_were_whole_is_not_used(real: Nvrtc) -> None:
     whole = nvrtc.cubin(ADD, "sm_90")
-    (entry,) = disk_cache.entry_files()
-    key = disk_cache.check(entry.path).key
+    keys = [disk_cache.check(file.path).key for file in disk_cache.entry_files()]
+    (key,) = (key for key in keys if key.kind == "cubin")  # beside NVRTC's version
     short = CacheKey(tuple(field for field in key.fields if field[0] != "image"))
     assert short != key and dict(key.fields)["image"] == "whole"
     assert nvrtc._whole(whole[:-1]) == nvrtc._whole(whole) == whole
@@ -232,7 +232,7 @@ def test_an_error_shows_the_source(real: Nvrtc) -> None:
     line = prelude.PRELUDE.count("\n") + 4
     assert text.startswith(f"a CUDA kernel does not compile for sm_80; this is a bug in relayvm\nkernel.cu({line}): error:")
     assert f"\n> {line:>5} |   if (i < n) out[i] = x[i] * 3.0f + z[i];\n" in text
-    assert list(disk_cache.entry_files()) == []
+    assert "cubin" not in {disk_cache.check(file.path).key.kind for file in disk_cache.entry_files()}
 
 
 def test_a_gpu_that_nvrtc_does_not_know(real: Nvrtc) -> None:
