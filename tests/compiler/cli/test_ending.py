@@ -173,3 +173,22 @@ def test_warnings_are_one_line(folder: Path, capsys: pytest.CaptureFixture[str],
     monkeypatch.setattr(dump_command, "read_module", warning)
     assert main(["dump", "rows.relay", "--stage", "parsed"]) == 0
     assert capsys.readouterr().err == "warning: the cache cannot be written\n"
+
+
+_RUN = """
+import atexit, sys, threading, time
+from relayvm.__main__ import run
+atexit.register(print, "atexit")
+sys.argv[1:] = {args}
+{before}
+run()
+"""
+_THREAD = "threading.Thread(target=lambda: (time.sleep(0.3), print('thread'))).start()"
+
+
+@pytest.mark.parametrize("before, last", [("", "atexit"), (_THREAD, "thread\natexit")])
+def test_threads_and_functions_at_exit_end_before_the_process(before: str, last: str) -> None:
+    for args, code in ((["isa"], 0), (["isa", "nothing"], ExitCode.INPUT)):
+        text = _RUN.format(args=args, before=before)
+        done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=False)
+        assert done.returncode == code and done.stdout.endswith(f"{last}\n"), done

@@ -26,8 +26,8 @@ from relayvm.ops.native.jit.product_tile import TILE_ROWS, TileFunction, multipl
 from relayvm.ops.native.linking import linker
 from relayvm.ops.native.linking.object_file import LinkError, objects_in
 
-from .fresh import fresh_cache, fresh_process
-from .front_end.machine_code import python_function
+from ..fresh import fresh_cache, fresh_process
+from ..front_end.machine_code import python_function
 
 pytestmark = pytest.mark.skipif(not has_near_constants(), reason="each object is whole on this platform")
 

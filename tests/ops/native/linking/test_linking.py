@@ -20,7 +20,7 @@ from relayvm.ops.native.linking.memory_image import Unsupported, map_image
 from relayvm.ops.native.linking.object_file import LinkError, ObjectFile, read_object
 from relayvm.ops.native.memory import alloc, array_float64, free, native
 
-from .fresh import fresh_cache
+from ..fresh import fresh_cache
 
 pytestmark = pytest.mark.skipif(not has_near_constants(), reason="LLVM links all objects on this platform")
 
