@@ -10,7 +10,15 @@ from typing import Any
 
 from ..memory import set_machine_form, twin
 from .product_tile import GROUP_PANELS, TILE_ROWS, TileCall, TileFunction, multiply_panels, panel_width, register_tile
-from .tile_fetch import PacedFetch
+from .tile_fetch import PacedFetch, function_type
+
+#: Steps along the inner axis in one iteration.  A tile of 6 rows by 2 registers takes 3 % less time than with 4.
+_STEPS = 8
+#: A tile asks for lines of its rows, about one line ahead: of this many rows in turn, at distances that differ by a part of a line.
+#: Rows some KB apart share a set of the first cache, where lines of all rows at a time come late.
+_ROWS_IN_TURN = 4
+#: The fewest rows of such a tile.
+_ASKING_ROWS = 4
 
 
 @twin
@@ -69,6 +77,21 @@ class _PacedFunction(TileFunction):
 
     kind = "paced_tile"
     fetch_kind = PacedFetch
+    most_steps = _STEPS
+
+    def after_step(self, builder: Any, rows_of_a: list[Any], k: Any, step: int, steps: int) -> None:
+        """Ask for a line of a row, about a line ahead of ``k``, in each of the first steps."""
+        from llvmlite import ir
+
+        if steps == 1:
+            return
+        if self.rows >= _ASKING_ROWS:
+            part = self.panel // _ROWS_IN_TURN
+            for i in range(step, self.rows, steps):
+                at = builder.add(k, self.word(self.panel - part + i % _ROWS_IN_TURN * part))
+                self.into_first_cache(builder, builder.gep(rows_of_a[i], [at]), is_write=0)
+        # no instruction: LLVM keeps the loads of later steps behind it, which else wait in registers that the sums need
+        builder.asm(function_type(ir.VoidType(), []), "", "~{memory}", [], side_effect=True)
 
 
 set_machine_form(spans_group, lambda: _spans_group)

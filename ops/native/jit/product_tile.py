@@ -233,6 +233,8 @@ class TileFunction:
     shared = True
     #: Whether panels and rows may be fetched, and the generator of that.
     fetches, fetch_kind = True, Fetch
+    #: The steps along the inner axis in one iteration of a tile of few sums.
+    most_steps = _STEPS
 
     def __init__(self, module: Any, element: Any, tile: RegisterTile, rows: int) -> None:
         from llvmlite import ir
@@ -276,7 +278,7 @@ class TileFunction:
     def steps(self) -> int:
         """The steps along the inner axis in one iteration."""
         is_short = self.tile.lanes < self.panel and self.rows * self.tile.vectors <= _FEW_SUMS
-        return _STEPS if is_short else 1
+        return self.most_steps if is_short else 1
 
     def _fill(self, function: Any) -> None:
         from llvmlite import ir
@@ -307,14 +309,18 @@ class TileFunction:
 
         A line that begins in one tile and ends in the next is asked for with the next: by its last element.
         """
+        for row in rows_of_out:
+            for end in range(min(self.panel, self.tile.width), self.tile.width + 1, self.panel):
+                self.into_first_cache(builder, builder.gep(row, [self.word(end - 1)]), is_write=1)
+
+    def into_first_cache(self, builder: Any, pointer: Any, is_write: int) -> None:
+        """Ask for the line at a pointer; no address faults."""
         from llvmlite import ir
 
         byte, flag = ir.IntType(8).as_pointer(), ir.IntType(32)
         fetch = self.declared("llvm.prefetch.p0", function_type(ir.VoidType(), [byte, flag, flag, flag]))
-        for row in rows_of_out:
-            for end in range(min(self.panel, self.tile.width), self.tile.width + 1, self.panel):
-                place = builder.bitcast(builder.gep(row, [self.word(end - 1)]), byte)
-                builder.call(fetch, [place, flag(1), flag(3), flag(1)])  # a write, into the first cache, of data
+        # into the first cache, of data
+        builder.call(fetch, [builder.bitcast(pointer, byte), flag(is_write), flag(3), flag(1)])
 
     def _former(self, builder: Any, add: Any, places: list[Any]) -> list[Any]:
         """The vectors at ``places``, or zeros if there is nothing to add."""
@@ -360,6 +366,7 @@ class TileFunction:
         for step in range(steps):
             now = builder.add(k, self.word(step))
             sums = self._step(builder, rows_of_a, across, now, self.row_at(builder, now, panel_row), sums)
+            self.after_step(builder, rows_of_a, k, step, steps)
         if fetch is not None:
             fetch.emit(builder, k, steps)
         following = builder.add(k, self.word(steps))
@@ -370,6 +377,9 @@ class TileFunction:
         builder.position_at_end(after)
         pairs = zip(state, results, strict=True)
         return [self._join(builder, {before: value, loop: result}) for value, result in pairs]
+
+    def after_step(self, builder: Any, rows_of_a: list[Any], k: Any, step: int, steps: int) -> None:
+        """Emit what follows the products of a ``step`` of an iteration that begins at step ``k``."""
 
     def row_at(self, builder: Any, k: Any, panel_row: Any) -> Any:
         """The row ``k`` of panels: its elements from the first row."""

@@ -10,7 +10,7 @@ _FETCH_ONE = 4
 #: The most rows of a tile that are fetched in turn: a power of 2.
 _TURNS = 8
 #: Lines of all panels that a tile fetches in an iteration with other tiles: for more, addresses do not fit registers.
-_LINES = 4
+_LINES = 8
 
 
 def function_type(result: Any, arguments: list[Any]) -> Any:
