@@ -328,6 +328,11 @@ def clock_ns() -> int:
     return time.monotonic_ns()
 
 
+@twin
+def pause() -> None:
+    """Leave the core to its other hardware thread for some tens of cycles: for loops that wait for memory to change."""
+
+
 _KERNEL = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_int64, ctypes.c_int64)
 
 

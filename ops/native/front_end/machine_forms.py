@@ -150,6 +150,17 @@ def _clock_ns() -> int:
     return load_i64(spec) * 1_000_000_000 + load_i64(spec + 8)
 
 
+def _pause(emitter: Any) -> None:
+    """The instruction of x86-64 or AArch64; nothing on other processors."""
+    import llvmlite.binding as llvm
+
+    processor, b = llvm.get_default_triple().split("-")[0], emitter.builder
+    if processor == "x86_64":
+        b.call(declared(emitter, "llvm.x86.sse2.pause", ir.FunctionType(ir.VoidType(), [])), [])
+    elif processor in ("aarch64", "arm64"):
+        b.call(declared(emitter, "llvm.aarch64.hint", ir.FunctionType(ir.VoidType(), [_I32])), [_I32(1)])
+
+
 def _native(function: Callable[..., Any]) -> Form:
     def call(emitter: Any, *arguments: Value) -> Value:
         result: Value = emitter.call_native(function, list(arguments))
@@ -166,4 +177,5 @@ FORMS: dict[str, Form] = {
     "float32_bits": _bits(FLOAT32, INT64), "bits_float32": _bits(INT64, FLOAT32),
     "alloc": _native(_alloc), "copy_bytes": _native(_copy_bytes), "fill_bytes": _native(_fill_bytes),
     "clock_ns": _native(_clock_ns), "free": external("free", None), "call_kernel": by_address(INT32),
+    "pause": _pause,
 }  # fmt: skip

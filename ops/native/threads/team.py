@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from ..jit.c_functions import by_name, call_5
-from ..memory import alloc, call_kernel, clock_ns, copy_bytes, fill_bytes, free, native, record, store_i64
+from ..memory import alloc, call_kernel, clock_ns, copy_bytes, fill_bytes, free, native, pause, record, store_i64
 from ..object_layout import NO_LIMIT, SHARE
 from ..status import OUT_OF_MEMORY
 from .work_partition import PARTS_PER_THREAD, WORTH_A_THREAD, share_at
@@ -92,6 +92,7 @@ def lock(mutex: int) -> None:
             if clock_ns() >= until:
                 sleep_for_lock(mutex)
                 return
+            pause()
 
 
 # ---- requests for threads ----------------------------------------------------------------------------------------------
@@ -164,7 +165,7 @@ def wait_for_parts(team: int, start: int) -> None:
     unlock(team + _MUTEX)
     worked_until = clock_ns()
     while t.done < t.end and clock_ns() < worked_until + SPIN_NS:
-        pass  # a read without the mutex is only a hint; the clock is a call, so memory is read anew each time
+        pause()  # a read without the mutex is only a hint; the clock is a call, so memory is read anew each time
     lock(team + _MUTEX)
     while t.done < t.end:
         wait(team + _FINISHED, team + _MUTEX)
@@ -224,7 +225,7 @@ def worker(team: int) -> int:
             unlock(team + _MUTEX)
             until = clock_ns() + SPIN_NS
             while not has_free_slot(team) and clock_ns() < until:
-                pass  # as in ``wait_for_parts``
+                pause()  # as in ``wait_for_parts``
             lock(team + _MUTEX)
         while not has_free_slot(team):
             wait(team + _WORK, team + _MUTEX)
