@@ -22,7 +22,7 @@ from ..jit.c_functions import by_name, call_5
 from ..memory import alloc, call_kernel, clock_ns, copy_bytes, fill_bytes, free, native, pause, record, store_i64
 from ..object_layout import NO_LIMIT, SHARE
 from ..status import OUT_OF_MEMORY
-from .work_partition import PARTS_PER_THREAD, WORTH_A_THREAD, share_at
+from .work_partition import PARTS_PER_THREAD, WAKING, WORTH_A_THREAD, share_at
 from .worker_cores import HAS_MASKS, STATE_BYTES, current_core, leave_core
 
 _WORD = np.int64
@@ -31,7 +31,7 @@ _MUTEX_WORDS, _CONDITION_WORDS, _SIGNALS_BYTES = 8, 8, 128
 
 TEAM = np.dtype(
     [
-        # the SHARE of a single thread; its limit is the work that is worth a thread
+        # the SHARE of a single thread; its limit is the work that is worth a thread: less while a worker is awake
         ("part", _WORD),
         ("parts", _WORD),
         ("limit", _WORD),
@@ -40,6 +40,9 @@ TEAM = np.dtype(
         ("divide", _WORD),
         ("worker", _WORD),
         ("workers", _WORD),  # number of workers started
+        ("awake", _WORD),  # number of workers that do not sleep
+        ("limit_awake", _WORD),
+        ("limit_asleep", _WORD),
         ("busy", _WORD),
         # the current work
         ("function", _WORD),
@@ -220,6 +223,7 @@ def worker(team: int) -> int:
     if cores != 0:
         fill_bytes(cores, 0, STATE_BYTES)
     lock(team + _MUTEX)
+    t.awake += 1
     while t.worker != 0:  # always
         if not has_free_slot(team):
             unlock(team + _MUTEX)
@@ -227,17 +231,30 @@ def worker(team: int) -> int:
             while not has_free_slot(team) and clock_ns() < until:
                 pause()  # as in ``wait_for_parts``
             lock(team + _MUTEX)
-        while not has_free_slot(team):
-            wait(team + _WORK, team + _MUTEX)
+        if has_free_slot(team):
+            t.helpers += 1
+            while t.next < t.end:  # parts of the same work: the work is not over while one of them runs
+                run_next_part(team)
+        else:
+            sleep_until_woken(team)  # then it polls: who wakes too late for some work is awake for the next
             core = t.core
             if HAS_MASKS and cores != 0 and has_free_slot(team) and current_core() & 0xFFFFFFFF == core:
                 unlock(team + _MUTEX)
                 leave_core(cores, core)
                 lock(team + _MUTEX)
-        t.helpers += 1
-        while t.next < t.end:  # parts of the same work: the work is not over while one of them runs
-            run_next_part(team)
     return 0
+
+
+@native
+def sleep_until_woken(team: int) -> None:
+    """Wait for work.  Less work is worth a worker that is awake: the limit is higher while all of them sleep."""
+    t = team_at(team)
+    t.awake -= 1
+    if t.awake == 0:
+        t.limit = t.limit_asleep
+    wait(team + _WORK, team + _MUTEX)
+    t.awake += 1
+    t.limit = t.limit_awake
 
 
 @native
@@ -280,10 +297,11 @@ _team = _block[0]
 
 def _reset() -> None:
     """Reset the team: no work, no workers, free mutex.  Also runs in a forked child, which has none of its parent's workers."""
-    for name in ("workers", "busy", "end", "next", "done", "owed_until", "mutex", "work", "finished"):
+    for name in ("workers", "awake", "busy", "end", "next", "done", "owed_until", "mutex", "work", "finished"):
         _team[name] = 0
     for name, n in (("pthread_mutex_init", _MUTEX), ("pthread_cond_init", _WORK), ("pthread_cond_init", _FINISHED)):
         by_name(name, 2)(address() + n, 0)
+    set_threads(int(_team["threads"]))
 
 
 def address() -> int:
@@ -293,11 +311,13 @@ def address() -> int:
 
 def set_threads(n: int) -> None:
     """Set the number of threads."""
-    _team["threads"], _team["limit"] = n, _worth if n > 1 else NO_LIMIT
+    _team["threads"] = n
+    _team["limit_awake"], _team["limit_asleep"] = (_worth, _worth * WAKING) if n > 1 else (NO_LIMIT, NO_LIMIT)
+    _team["limit"] = _team["limit_awake" if _team["awake"] else "limit_asleep"]
 
 
 def set_worth(work: int = WORTH_A_THREAD) -> None:
-    """Set the amount of work that is worth a thread."""
+    """Set the amount of work that is worth a thread that is awake."""
     global _worth
     _worth = work
     set_threads(int(_team["threads"]))

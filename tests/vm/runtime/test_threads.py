@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 
 import numpy as np
@@ -14,7 +15,7 @@ import pytest
 import relayvm as relay
 from relayvm.ops.native.status import DIVISION_BY_ZERO
 from relayvm.ops.native.threads import team as team
-from relayvm.ops.native.threads.work_partition import WORTH_A_THREAD
+from relayvm.ops.native.threads.work_partition import WAKING, WORTH_A_THREAD
 from relayvm.vm.api.thread_count import MOST
 from relayvm.vm.options import THREADS_VARIABLE as VARIABLE
 
@@ -81,13 +82,29 @@ def test_the_bits_do_not_depend_on_the_number_of_threads(name: str, target: str)
 def test_what_has_little_work_is_not_divided() -> None:
     vm = machine("exp(%x)")
     relay.set_num_threads(3)
-    for elements, divided in [(WORTH_A_THREAD // 24, 0), (WORTH_A_THREAD // 24 + 1, 1)]:
+    for elements, divided in [(WAKING * WORTH_A_THREAD // 24, 0), (WAKING * WORTH_A_THREAD // 24 + 1, 1)]:
+        time.sleep(0.05)  # workers sleep
         before = team.splits()
         vm.run(np.zeros((1, elements), "float32"))
         assert team.splits() - before == divided
     relay.set_num_threads(1)
     vm.run(np.zeros((1, WORTH_A_THREAD), "float32"))
     assert team.splits() == before + 1
+
+
+def test_less_work_is_divided_while_a_worker_is_awake() -> None:
+    vm = machine("exp(%x)")
+    relay.set_num_threads(2)
+    team.set_patience(0)
+    for elements, divided in [(WORTH_A_THREAD // 24, False), (WORTH_A_THREAD // 24 + 1, True)]:
+        large, small = np.zeros((1, 40 * elements), "float32"), np.zeros((1, elements), "float32")
+        found = False
+        for _ in range(300 if divided else 20):  # a busy system may put the worker to sleep before the second call
+            vm.run(large)
+            before = team.splits()
+            vm.run(small)
+            found = found or team.splits() > before
+        assert found == divided
 
 
 def test_nothing_is_compiled_for_another_number_of_threads() -> None:
