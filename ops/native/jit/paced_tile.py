@@ -14,8 +14,8 @@ from .tile_fetch import PacedFetch, function_type
 
 #: Steps along the inner axis in one iteration.  A tile of 6 rows by 2 registers takes 3 % less time than with 4.
 _STEPS = 8
-#: A tile asks for lines of its rows, about one line ahead: of this many rows in turn, at distances that differ by a part of a line.
-#: Rows some KB apart share a set of the first cache, where lines of all rows at a time come late.
+#: A tile asks for lines of its rows, about one line ahead: of this many rows in turn, a part of a line apart.  Rows some KB apart
+#: share a set of the first cache, where lines of all rows at a time come late.
 _ROWS_IN_TURN = 4
 #: The fewest rows of such a tile.
 _ASKING_ROWS = 4
