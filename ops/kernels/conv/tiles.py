@@ -33,6 +33,8 @@ FINISHED_ROWS = 24
 APART, LEAST_INNER = 4, 64
 #: Bytes and number of the most panels that are packed at once if they are more than a group: half of the first cache.
 WIDE_BYTES, WIDE_PANELS = 2**14, 16
+#: The most lines that are fetched together: a processor waits for a few at a time, and further ones stop it.
+FETCHED_LINES = 16
 #: Bytes between addresses that belong to the same set of a first cache.
 PAGE_BYTES = 4096
 #: Forms of a row of a panel: operands that follow one another, in one or two rows of the data, every second element, or operands
@@ -195,24 +197,35 @@ def packs_by_products(rows: int, count: int, inner: int, width: int) -> bool:
 
 
 @generic
-def multiply_and_pack_columns(
-    a: Array, a_at: int, a_row: int, data: Array, at: int, channel: int, panels: Array, out: Array, to: int, positions: int,
-    rows: int, inner: int, count: int, add: int, weight: Array, later: int, terms: int,
-) -> None:  # fmt: skip
-    """Multiply ``rows`` rows by ``count`` columns of the data, whole panels, and pack these."""
-    for j in range(0, count, PANEL_BYTES // out.itemsize):
-        multiply_and_pack(
-            a, a_at, a_row, data, at + j, channel, panels, j * inner, out, to + j, positions, rows, inner, add, weight, later,
-            terms,
-        )  # fmt: skip
+def fetch_columns(data: Array, later: Axes, low: int, high: int) -> None:
+    """Ask for the columns of the channels ``low`` to ``high`` (exclusive) of ``later`` (see ``multiply_rows``)."""
+    for i in range(low, min(high, later[1])):
+        for j in range(0, later[3], PANEL_BYTES // data.itemsize):
+            fetch_early(data, later[0] + i * later[2] + j)
 
 
 @generic
-def fetch_columns(data: Array, at: int, low: int, high: int, channel: int, count: int) -> None:
-    """Ask for ``count`` elements of the channels ``low`` to ``high`` (exclusive); the first channel's begin at ``at``."""
-    for i in range(low, high):
-        for j in range(0, count, PANEL_BYTES // data.itemsize):
-            fetch_early(data, at + i * channel + j)
+def multiply_columns(
+    a: Array, a_at: int, a_row: int, columns: Array, first: int, panel: int, row: int, out: Array, to: int, positions: int,
+    rows: int, inner: int, count: int, add: int, weight: Array, later_at: int, terms: int, data: Array, unpacked: Axes,
+    later: Axes, low: int, pace: int,
+) -> None:  # fmt: skip
+    """Multiply ``rows`` rows by ``count`` columns; with each panel fetch ``pace`` channels of ``later``, from ``low`` on."""
+    width = PANEL_BYTES // out.itemsize
+    some = width if unpacked[1] > 0 or pace > 0 else max(count, 1)
+    for j in range(0, count, some):
+        fetch_columns(data, later, low, low + pace)
+        low += pace
+        if unpacked[1] > 0:
+            multiply_and_pack(
+                a, a_at, a_row, data, unpacked[0] + j, unpacked[1], columns, j * inner, out, to + j, positions, rows, inner, add,
+                weight, later_at, terms,
+            )  # fmt: skip
+        else:
+            multiply_panels(
+                a, a_at, a_row, columns, first + j // width * panel, panel, row, out, to + j, positions, rows, inner,
+                min(some, count - j), add, 0, GROUP_PANELS, 0, weight, later_at, terms,
+            )  # fmt: skip
 
 
 @generic
@@ -254,7 +267,10 @@ def multiply_rows(
     whole, turned = count - apart, room.size - APART * inner
     # rows of the weight that are whole pages apart are in the same sets of the first cache, and push each other out
     is_copied, pitch = terms * out.itemsize % PAGE_BYTES == 0 and not reads_rows_apart(), inner + width
-    copied = turned - TILE_ROWS * pitch
+    copied, panels = turned - TILE_ROWS * pitch, (count + width - 1) // width
+    # the channels whose columns are fetched with each panel of a tile, or 0: a tile's together
+    is_many = later[1] * ((later[3] + width - 1) // width) > FETCHED_LINES * tiles and bottom - top >= PACKING_ROWS * tiles
+    pace = later[1] // (tiles * panels) + 1 if is_many else 0
     for j in range(apart):
         for k in range(inner):
             if unpacked[1] > 0:
@@ -267,29 +283,36 @@ def multiply_rows(
         following = rows if o + rows < bottom else top - o
         if is_last:
             fetch_operands(argv, to + o * positions, rows, count)
-        fetch_columns(data, later[0], tile * later[1] // tiles, (tile + 1) * later[1] // tiles, later[2], later[3])
+        here, following = to + o * positions, (o + following) * terms + at
+        low = tile * panels * pace
+        if pace == 0:
+            fetch_columns(data, later, tile * later[1] // tiles, (tile + 1) * later[1] // tiles)
         if is_copied:
             copy_rows(weight, o * terms + at, terms, rows, inner, room, copied, pitch)
-        if tile == 0 and unpacked[1] > 0:
-            if is_copied:
-                multiply_and_pack_columns(
-                    room, copied, pitch, data, unpacked[0], unpacked[1], room, out, to + o * positions, positions, rows, inner,
-                    whole, add, weight, (o + following) * terms + at, terms,
-                )  # fmt: skip
-            else:
-                multiply_and_pack_columns(
-                    weight, o * terms + at, terms, data, unpacked[0], unpacked[1], room, out, to + o * positions, positions, rows,
-                    inner, whole, add, weight, (o + following) * terms + at, terms,
-                )  # fmt: skip
+        if is_copied and tile == 0:
+            multiply_columns(
+                room, copied, pitch, room, first, panel, row, out, here, positions, rows, inner, whole, add, weight, following,
+                terms, data, unpacked, later, low, pace,
+            )  # fmt: skip
         elif is_copied:
-            multiply_panels(
-                room, copied, pitch, columns, first, panel, row, out, to + o * positions, positions, rows, inner, whole, add, 0,
-                GROUP_PANELS, 0, weight, (o + following) * terms + at, terms,
+            multiply_columns(
+                room, copied, pitch, columns, first, panel, row, out, here, positions, rows, inner, whole, add, weight, following,
+                terms, data, (0, 0), later, low, pace,
+            )  # fmt: skip
+        elif tile == 0 and unpacked[1] > 0:
+            multiply_columns(
+                weight, o * terms + at, terms, room, first, panel, row, out, here, positions, rows, inner, whole, add, weight,
+                following, terms, data, unpacked, later, low, pace,
+            )  # fmt: skip
+        elif pace > 0:
+            multiply_columns(
+                weight, o * terms + at, terms, columns, first, panel, row, out, here, positions, rows, inner, whole, add, weight,
+                following, terms, data, (0, 0), later, low, pace,
             )  # fmt: skip
         else:
             multiply_panels(
-                weight, o * terms + at, terms, columns, first, panel, row, out, to + o * positions, positions, rows, inner, whole,
-                add, ahead, tile if ahead > 0 else GROUP_PANELS, tile + 1, weight, (o + following) * terms + at, terms,
+                weight, o * terms + at, terms, columns, first, panel, row, out, here, positions, rows, inner, whole, add, ahead,
+                tile if ahead > 0 else GROUP_PANELS, tile + 1, weight, following, terms,
             )  # fmt: skip
         if apart > 0:
             multiply_by_rows(
