@@ -267,8 +267,8 @@ def multiply_rows(
     whole, turned = count - apart, room.size - APART * inner
     # rows of the weight that are whole pages apart are in the same sets of the first cache, and push each other out
     is_copied, pitch = terms * out.itemsize % PAGE_BYTES == 0 and not reads_rows_apart(), inner + width
-    copied, panels = turned - TILE_ROWS * pitch, (count + width - 1) // width
-    # the channels whose columns are fetched with each panel of a tile, or 0: a tile's together
+    copied, panels = turned - TILE_ROWS * pitch, max((whole + width - 1) // width, 1)
+    # the channels whose columns are fetched with each panel of a tile; 0: those of a tile are fetched together
     is_many = later[1] * ((later[3] + width - 1) // width) > FETCHED_LINES * tiles and bottom - top >= PACKING_ROWS * tiles
     pace = later[1] // (tiles * panels) + 1 if is_many else 0
     for j in range(apart):
@@ -283,36 +283,27 @@ def multiply_rows(
         following = rows if o + rows < bottom else top - o
         if is_last:
             fetch_operands(argv, to + o * positions, rows, count)
-        here, following = to + o * positions, (o + following) * terms + at
+        here, later_at = to + o * positions, (o + following) * terms + at
         low = tile * panels * pace
         if pace == 0:
             fetch_columns(data, later, tile * later[1] // tiles, (tile + 1) * later[1] // tiles)
         if is_copied:
             copy_rows(weight, o * terms + at, terms, rows, inner, room, copied, pitch)
-        if is_copied and tile == 0:
+        to_pack = (unpacked[0], unpacked[1] if tile == 0 else 0)
+        if is_copied:
             multiply_columns(
-                room, copied, pitch, room, first, panel, row, out, here, positions, rows, inner, whole, add, weight, following,
-                terms, data, unpacked, later, low, pace,
+                room, copied, pitch, columns, first, panel, row, out, here, positions, rows, inner, whole, add, weight, later_at,
+                terms, data, to_pack, later, low, pace,
             )  # fmt: skip
-        elif is_copied:
-            multiply_columns(
-                room, copied, pitch, columns, first, panel, row, out, here, positions, rows, inner, whole, add, weight, following,
-                terms, data, (0, 0), later, low, pace,
-            )  # fmt: skip
-        elif tile == 0 and unpacked[1] > 0:
-            multiply_columns(
-                weight, o * terms + at, terms, room, first, panel, row, out, here, positions, rows, inner, whole, add, weight,
-                following, terms, data, unpacked, later, low, pace,
-            )  # fmt: skip
-        elif pace > 0:
+        elif pace > 0 or to_pack[1] > 0:
             multiply_columns(
                 weight, o * terms + at, terms, columns, first, panel, row, out, here, positions, rows, inner, whole, add, weight,
-                following, terms, data, (0, 0), later, low, pace,
+                later_at, terms, data, to_pack, later, low, pace,
             )  # fmt: skip
         else:
             multiply_panels(
                 weight, o * terms + at, terms, columns, first, panel, row, out, here, positions, rows, inner, whole, add, ahead,
-                tile if ahead > 0 else GROUP_PANELS, tile + 1, weight, following, terms,
+                tile if ahead > 0 else GROUP_PANELS, tile + 1, weight, later_at, terms,
             )  # fmt: skip
         if apart > 0:
             multiply_by_rows(
