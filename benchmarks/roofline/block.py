@@ -37,6 +37,7 @@ class Block:
         self.registers = {f"R{k}": np.zeros(threads, np.uint32) for k in range(256)}
         self.registers |= {f"UR{k}": np.zeros(threads, np.uint32) for k in range(64)}
         self.flags = {f"{u}P{k}": np.zeros(threads, bool) for u in ("", "U") for k in range(7)}
+        self.votes = np.ones(threads, bool)  # at the last barrier that reduces
         self.local = dict[int, Words]()
         self.shared = np.zeros(256 << 10, np.uint8)
         self.constants = bytearray(0x1000)
@@ -83,6 +84,9 @@ class Block:
                     done |= mask_on
                 elif step.name == "BAR":
                     waits |= mask_on
+                    if "RED" in step.modifiers:
+                        assert "AND" in step.modifiers, step
+                        self.votes[mask_on] = self.flag(step.operands[-1])[mask_on]
                 else:
                     self.execute(step, mask_on)
             if mask[:32].any():

@@ -417,6 +417,11 @@ def _shfl(b: Any, step: Any, mask: Words) -> None:
     b.put_flag(ok, inside, mask)
 
 
+@_named("B2R")
+def _b2r(b: Any, step: Any, mask: Words) -> None:
+    b.put_flag(step.operands[-1], np.full(b.threads, b.votes.all()), mask)
+
+
 @_named("VOTE", "VOTEU")
 def _vote(b: Any, step: Any, mask: Words) -> None:
     *first, given = step.operands

@@ -45,7 +45,7 @@ DEVICE int power_of_two(int64 count, int most) {
 // Who folds what in a block of 256: `ways` threads share a row, thread number `way` of them is this one.
 struct Tile {
   int ways, way, apart;  // apart: the distance from one of them to the next
-  int64 rows, row;       // of the block; of these, this thread's
+  int rows, row;         // of the block; of these, this thread's
   // `near` neighbouring threads share a row, a power of two
   DEVICE explicit Tile(int near)
       : ways(near), way(threadIdx.x & (near - 1)), apart(1), rows(256 / near), row(threadIdx.x / near) {}

@@ -44,8 +44,8 @@ class Holding:
         return 256 * self.elements
 
 
-#: More blocks and all loads at once hide the latency of memory, for rows that need few registers; and what longer rows leave.
-SHORT, LONG = Holding(16, 3, 128), Holding(32, 2, 0)
+#: More blocks and several loads at once hide the latency of memory, for rows that need few registers; and what longer rows leave.
+SHORT, LONG = Holding(16, 3, 64), Holding(32, 2, 0)
 
 
 @frozen
@@ -112,6 +112,7 @@ class HeldText:
         return [
             f"if (length > 0 && length <= {self.rows.holding.longest} && {self.last} % {width} == 0) {{",
             f"    const Tile held(length, {most});",
+            "    const int end = int(length);",
             f"    int fits = is_straight<{width}>({result}, 1);",
             f"    {each_row}",
             "        const int64 row = base + held.row < rows ? base + held.row : rows - 1;",
@@ -119,14 +120,19 @@ class HeldText:
             "    }",
             "    auto all_rows = [&](auto kind) {",
             "        constexpr bool straight = decltype(kind)::value;",
-            f"        {each_row}",
-            "            // a thread without a row computes the last row again, and does not store it",
-            "            const bool mine = base + held.row < rows;",
-            "            const int64 row = mine ? base + held.row : rows - 1;",
+            "        for (int64 base = blockIdx.x * held.rows; base < rows;) {",
+            "            // what depends on `ways` is computed for each row: else it takes the registers of the row",
+            "            const int ways = opaque(held.ways), way = threadIdx.x & (ways - 1);",
+            "            // a thread without a row computes the first row of the block again, and does not store it",
+            "            const int64 own = base + (threadIdx.x >> (__ffs(ways) - 1));",
+            "            const bool mine = own < rows;",
+            "            const int64 row = mine ? own : base;",
             *indented(passes, 3),
+            "            __syncthreads();",
+            "            base += gridDim.x * (256u >> (__ffs(opaque(held.ways)) - 1));",
             "        }",
             "    };",
-            "    if (block_reduce(fits, Least())) all_rows(Known<true>()); else all_rows(Known<false>());",
+            "    if (__syncthreads_and(fits)) all_rows(Known<true>()); else all_rows(Known<false>());",
             "} else {",
             *indented(otherwise),
             "}",
@@ -141,7 +147,7 @@ class HeldText:
         lines = [f"{kind} {f.name};"]
         inside = [f"{struct}::State s = {struct}::start();"]
         steps = [
-            "if (here < length) {",
+            "if (here < end) {",
             "#pragma unroll",
             f"    for (int k = 0; k < {width}; ++k) {struct}::step(s, {{}}.at[k], here + k);",
             "}",
@@ -157,14 +163,14 @@ class HeldText:
                 ready[cell] = name
             inside += [*of_pack, *self._in_groups(loads, filling, self._together(loads), True)]
         inside += [
-            f"s = join_ways<{struct}>(s, held);",
-            f"{f.name} = from_first({kind}({made.value}), held);",
+            f"s = join_all<{struct}>(s, ways);",
+            f"{f.name} = {kind}({made.value});",
         ]
         return [*lines, "{", *indented(inside), "}"]
 
     def _store(self, result: str, ready: dict[int, str]) -> list[str]:
         lines, loads, call = self._function(self.rows.lowered.element, ready, self.dtype)
-        each = f"if (mine && here < length) store_row({result} + row * length + here, {call}, straight);"
+        each = f"if (mine && here < end) store_row({result} + row * length + here, {call}, straight);"
         return ["{", *indented([*lines, *self._in_groups(loads, [each], STORED)]), "}"]
 
     def _together(self, loads: dict[str, int]) -> int:
@@ -176,7 +182,7 @@ class HeldText:
 
         ``is_first``: whether all loads of a group are issued before the first of its packs is computed.
         """
-        here = f"const int64 here = int64(p * held.ways + held.way) * {self.rows.width}, at = here < length ? here : 0;"
+        here = f"const int here = (p * ways + way) * {self.rows.width}, at = here < end ? here : 0;"
         group = min(most, self.rows.packs)
         over = ["#pragma unroll", f"for (int p = first; p < first + {group}; ++p) {{", f"    {here}"]
         return [

@@ -24,7 +24,11 @@ from .held_rows import LONG, SHORT, HeldText, Holding, held_rows
 from .parallel_fold import Fold, fold
 
 _ROWS = r"""
-struct Least { DEVICE int operator()(int a, int b) const { return a < b ? a : b; } };
+// The same number: what depends on it is computed again, for the compiler does not know that.
+DEVICE int opaque(int number) {
+  asm volatile("" : "+r"(number));
+  return number;
+}
 template <class T, int N> DEVICE void store_row(T* to, const Pack<T, N>& pack, bool straight) {
   if (straight) {
     store_pack(to, pack);
@@ -54,15 +58,29 @@ template <class P, int N, class... Others> DEVICE void load_first(P (&packs)[N],
     memcpy(packs + k, &word, 4);
   }
 }
-// What the first of the threads that share a row knows, known to all of them.  All threads of the block take part.
-template <class T> DEVICE T from_first(T value, const Tile& tile) {
-  if (tile.ways <= 32) return shuffle_from(value, int(threadIdx.x & 31) & -tile.ways);
-  __shared__ T all[256];
-  if (tile.way == 0) all[tile.row] = value;
+// The state of `count` neighbouring lanes, known to each of them.
+template <class Fold> DEVICE typename Fold::State join_lanes(typename Fold::State state, int count) {
+  for (int near = 1; near < count; near *= 2) {
+    typename Fold::State other = shuffle_xor(state, near);
+    if (threadIdx.x & near) {
+      typename Fold::State mine = state;
+      state = other;
+      other = mine;
+    }
+    Fold::join(state, other);
+  }
+  return state;
+}
+// The state of all threads that share a row, known to each of them.  All threads of the block take part, and meet once more
+// before they join the same fold again.
+template <class Fold> DEVICE typename Fold::State join_all(typename Fold::State state, int ways) {
+  if (ways <= 32) return join_lanes<Fold>(state, ways);
+  state = join_lanes<Fold>(state, 32);
+  __shared__ typename Fold::State of_warp[8];
+  const int warp = threadIdx.x >> 5, warps = ways >> 5;
+  if ((threadIdx.x & 31) == 0) of_warp[warp] = state;
   __syncthreads();
-  value = all[tile.row];
-  __syncthreads();
-  return value;
+  return join_lanes<Fold>(of_warp[(warp & -warps) + (threadIdx.x & (warps - 1))], warps);
 }
 """
 
@@ -140,6 +158,7 @@ class _RowKernel:
             "for (int64 base = blockIdx.x * tile.rows; base < rows; base += gridDim.x * tile.rows) {",
             "    const int64 row = base + tile.row;",
             *indented(lines),
+            "    __syncthreads();",
             "}",
         ]
         held = held_rows(lowered, self.plan, self.dtype, holding) if holding is not None else None
@@ -160,8 +179,8 @@ class _RowKernel:
             *indented(self._element(kernel, lowered, each, computed_in(each.dtype)), 2),
             f"        fold_each<{struct}, 4>(s, 0, length, tile, element);",
             "    }",
-            f"    s = join_ways<{struct}>(s, tile);",
-            f"    {f.name} = from_first({kind}({made.value}), tile);",
+            f"    s = join_all<{struct}>(s, tile.ways);",
+            f"    {f.name} = {kind}({made.value});",
             "}",
         ]
 

@@ -22,6 +22,8 @@ from .cuda_nest import Kernel, elements, launch, pack_type
 from .cuda_text import stored
 from .vector_access import ACCESS, Packed, are_one_axis, packed, whole_rows
 
+#: The blocks on a multiprocessor for which tiles are compiled.
+RESIDENT = 4
 #: Elements of a side of a tile of elements; threads per block; the largest numbers of blocks, which loop over the tiles.
 SIDE, THREADS, MAX_BLOCKS, MAX_PARTS = 32, 256, 1 << 20, 1 << 15
 
@@ -169,7 +171,7 @@ class _TileKernel:
         if self.packs is not None:
             storing = [f"if ({self._fits(result, *sizes[1:])}) store_wide_tiles{call}pack);", f"else {storing[0]}"]
         body = "\n".join(indented([*kernel.prologue, *lines, *storing]))
-        assembly.kernel(name, THREADS, kernel.parameters(body), body)
+        assembly.kernel(name, THREADS, kernel.parameters(body), body, RESIDENT)
         launch(assembly, name, *self._grid())
 
     def _packs(self) -> Packed | None:

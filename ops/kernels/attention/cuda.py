@@ -73,7 +73,7 @@ class _Attention:
         self.assembly.text(DIVISOR)
         lanes = decode_cuda.lanes_of(self.call.inputs[0].dtype, self.d, self.e)
         are_few = dim(0) if lanes is None else lt(self.m, decode_cuda.LEAST_QUERIES)
-        tile = prefill_cuda.tile_of(self.number, self.d, self.e)
+        tile = prefill_cuda.tile_of(self.call.inputs[0].dtype, self.d, self.e)
         bands, slabs = (self.m + (tile.rows - 1)) // tile.rows, (self.e + (tile.columns - 1)) // tile.columns
         work = self.batch * self.heads * where(are_few, self.m, bands * slabs)
         least, unit = (where(are_few, a, b) for a, b in ((LEAST_KEYS, 2 * tile.keys), (KEYS_UNIT, tile.keys)))

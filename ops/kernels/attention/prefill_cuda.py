@@ -12,7 +12,7 @@ from string import Template
 
 from ....shape_funcs.frozen_dataclass import frozen
 from ....shape_funcs.symbolic.dim import Dim, const
-from ...core.tensor_types import ITEMSIZE
+from ...core.tensor_types import ITEMSIZE, computed_in
 
 #: Threads of a block: two warps; each has half of the queries.
 THREADS = 64
@@ -59,16 +59,18 @@ class Tile:
         return max(parts, self.rows * self.columns) * self.itemsize
 
 
-def tile_of(number: str, d: Dim, e: Dim) -> Tile:
-    """The tile for heads of ``d`` and ``e`` elements, computed in ``number``."""
-    depth, known = const(d), const(e)
+def tile_of(dtype: str, d: Dim, e: Dim) -> Tile:
+    """The tile for heads of ``d`` and ``e`` elements of ``dtype``."""
+    number, depth, known = computed_in(dtype), const(d), const(e)
     whole = depth is not None and depth <= MOST_DEPTH
     deep = max(-(-(depth or 0) // 8), 1) * 8 if whole else DEPTH
     if number == "float64":
         columns = 64 if known is None else min(max(-(-known // 16), 1) * 16, 64)
         return Tile(32, 32, deep, columns, whole, 32, 8, ITEMSIZE[number])
     columns = 64 if known is None or known > 128 else max(-(-known // 32), 1) * 32
-    if columns <= 64:
+    # loads element by element of float32, of rows that are no whole packs, leave no registers to a tile of 64 keys
+    is_even = dtype != "float32" or not whole or ((depth or 0) % 4 == 0 and known is not None and known % 4 == 0)
+    if columns <= 64 and is_even:
         return Tile(64, 64, deep, columns, whole, 64, 16 if whole and deep <= 64 else 8, ITEMSIZE[number])
     return Tile(64, 32, deep, columns, whole, 16, 8, ITEMSIZE[number])
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from string import Template
 
-from ....shape_funcs.symbolic.dim import all_, const, eq, le, lt, not_, where
+from ....shape_funcs.symbolic.dim import all_, const, eq, le, lt, where
 from ...codegen.cuda.assembly import DIVISOR, Assembly, around, blocks, literal, reads, size, writes
 from ...codegen.cuda.cuda_program import CudaSource, OpaqueCall
 from ...codegen.cuda.device_code.casts import NUMBER, converted
@@ -20,10 +20,12 @@ from .columns_cuda import add_columns
 
 #: Elements per thread in registers; threads per block; threads per block with a warp per row.
 HELD, THREADS, WARP_THREADS = 32, 256, 256
-#: The longest row for a warp and for a block.
-WARP_ROW, BLOCK_ROW = 32 * HELD, THREADS * HELD
-#: The blocks on a multiprocessor for which rows in the registers of a warp and of a block are compiled.
-WARP_RESIDENT, BLOCK_RESIDENT = 4, 3
+#: The longest row for a warp.
+WARP_ROW = 32 * HELD
+#: The blocks on a multiprocessor for which rows in the registers of a warp are compiled.
+WARP_RESIDENT = 4
+#: Blocks that hold a row in registers, smallest first: by the threads of a block, the blocks on a multiprocessor.
+BLOCKS = {THREADS: 3, 512: 2, 1024: 1}
 
 
 def softmax(call: OpaqueCall) -> CudaSource:
@@ -183,6 +185,9 @@ _LONG_ROWS = """
     }
 """
 
+# The rows of large blocks: elements that are no packs would take more registers than their threads have.
+_PACKED_ROWS = "if constexpr (PACKED) {" + _BLOCK_ROWS + "} else {" + _LONG_ROWS + "}"
+
 
 def _source(call: OpaqueCall, kept: str, power: str, settled: str, outcome: str) -> CudaSource:
     (data,), (out,) = call.inputs, call.results
@@ -201,16 +206,19 @@ def _source(call: OpaqueCall, kept: str, power: str, settled: str, outcome: str)
     assembly = Assembly()
     assembly.text(NUMBER, DIVISOR, functions, _HELD, _SEEN)
     tensors = (reads("data", data), writes("out", out))
-    is_row, is_short, is_held = eq(inner, 1), le(length, WARP_ROW), le(length, BLOCK_ROW)
     rows = (*tensors, size("rows", outer), size("length", length))
-    for name, threads, body, used, per_block, resident in (
-        ("warp_rows", WARP_THREADS, _WARP_ROWS, all_(is_row, is_short), WARP_THREADS // 32, WARP_RESIDENT),
-        ("block_rows", THREADS, _BLOCK_ROWS, all_(is_row, not_(is_short), is_held), 1, BLOCK_RESIDENT),
-        ("long_rows", THREADS, _LONG_ROWS, all_(is_row, lt(BLOCK_ROW, length)), 1, 1),
-    ):
-        text = _ROWS.replace("$body", body.strip())
-        assembly.kernel(name, threads, rows, text, resident if ITEMSIZE[data.dtype] <= 4 else 1)
+    kernels = [("warp_rows", WARP_THREADS, _WARP_ROWS, WARP_ROW, WARP_THREADS // 32, WARP_RESIDENT)]
+    of_blocks = BLOCKS if ITEMSIZE[data.dtype] <= 4 else {THREADS: 1}
+    for n, resident in of_blocks.items():
+        kernels.append((f"block_rows_{n}", n, _BLOCK_ROWS if n == THREADS else _PACKED_ROWS, n * HELD, 1, resident))
+    shorter = -1
+    for name, threads, body, longest, per_block, resident in kernels:
+        used = all_(eq(inner, 1), lt(shorter, length), le(length, longest))
+        assembly.kernel(name, threads, rows, _ROWS.replace("$body", body.strip()), resident if ITEMSIZE[data.dtype] <= 4 else 1)
         assembly.launch(name, where(used, blocks(outer, per_block), 0))
+        shorter = longest
+    assembly.kernel("long_rows", THREADS, rows, _ROWS.replace("$body", _LONG_ROWS.strip()))
+    assembly.launch("long_rows", where(all_(eq(inner, 1), lt(shorter, length)), blocks(outer), 0))
     if const(inner) != 1:
         add_columns(assembly, tensors, outer, length, inner, data.dtype)
     return assembly.source()

@@ -131,7 +131,7 @@ def softmax(data: np.ndarray, axis: int) -> np.ndarray:
 #: Rows held by a warp and by a block, rows read twice, columns; of lengths that packs of 16 bytes divide, and do not.
 SHAPES = [
     (1,), (7,), (3, 5), (2, 3, 4), (0, 3), (3, 0), (2, 0, 3), (2, 1), (3, 512), (2, 511), (2, 1040), (1, 1500),
-    (1, 8200), (1, 8193), (2, 40, 70), (3, 130),
+    (1, 8200), (1, 8193), (1, 16384), (1, 16388), (2, 40, 70), (3, 130),
 ]  # fmt: skip
 
 
