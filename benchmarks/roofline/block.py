@@ -37,7 +37,8 @@ class Block:
         self.registers = {f"R{k}": np.zeros(threads, np.uint32) for k in range(256)}
         self.registers |= {f"UR{k}": np.zeros(threads, np.uint32) for k in range(64)}
         self.flags = {f"{u}P{k}": np.zeros(threads, bool) for u in ("", "U") for k in range(7)}
-        self.votes = np.ones(threads, bool)  # at the last barrier that reduces
+        # at the last barrier that asks a predicate: its values, the threads that came, whether it has to hold for all of them
+        self.votes, self.has_voted, self.are_joined = np.ones(threads, bool), np.zeros(threads, bool), True
         self.local = dict[int, Words]()
         self.shared = np.zeros(256 << 10, np.uint8)
         self.constants = bytearray(0x1000)
@@ -83,10 +84,10 @@ class Block:
                 elif step.name == "EXIT":
                     done |= mask_on
                 elif step.name == "BAR":
+                    if "RED" in step.modifiers:  # a barrier that asks a predicate: whether it holds for all threads, or for any
+                        self.has_voted = mask_on | (self.has_voted & waits)
+                        self.votes[mask_on], self.are_joined = self.flag(step.operands[-1])[mask_on], "AND" in step.modifiers
                     waits |= mask_on
-                    if "RED" in step.modifiers:
-                        assert "AND" in step.modifiers, step
-                        self.votes[mask_on] = self.flag(step.operands[-1])[mask_on]
                 else:
                     self.execute(step, mask_on)
             if mask[:32].any():

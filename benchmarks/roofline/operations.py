@@ -419,7 +419,8 @@ def _shfl(b: Any, step: Any, mask: Words) -> None:
 
 @_named("B2R")
 def _b2r(b: Any, step: Any, mask: Words) -> None:
-    b.put_flag(step.operands[-1], np.full(b.threads, b.votes.all()), mask)
+    votes = b.votes[b.has_voted]
+    b.put_flag(step.operands[-1], np.full(b.threads, votes.all() if b.are_joined else votes.any()), mask)
 
 
 @_named("VOTE", "VOTEU")

@@ -14,6 +14,8 @@ from ...codegen.cuda.device_code.look_back import add_look_back
 _THREADS = 256
 #: Packs per thread, at most; elements per thread, at most.
 _PACKS, _ELEMENTS = 4, 32
+#: Blocks that a multiprocessor holds.
+_RESIDENT = 6
 
 
 @frozen
@@ -83,7 +85,7 @@ _SELECT = r"""
 
 _LOOK_BACK = """
     int64 before = 0;
-    if (parts > 1) before = look_back(PostedCounts{posted, all_parts}, numbered, in_row, int64(own), int64(0), Add());
+    if (parts > 1) before = sum_of_parts_before<{threads}>(PostedCounts{{posted}}, numbered, in_row, int64(own), int64(0), Add());
 """
 
 _EACH_PACK = """
@@ -132,7 +134,7 @@ def add_compaction(assembly: Assembly, compaction: Compaction) -> None:
     assembly.text(DIVISOR, _choice(compaction, kind, width))
     of_row = max_((compaction.length + (part - 1)) // part, 1)
     all_parts = compaction.rows * of_row
-    posted = add_look_back(assembly, f"clear_{compaction.name}", all_parts, lt(part, compaction.length), 0)
+    posted = add_look_back(assembly, f"clear_{compaction.name}", all_parts, lt(part, compaction.length))
     names = {p.name for p in compaction.fields}
     own = (size("rows", compaction.rows), size("length", compaction.length), *posted, divisor("by_parts", of_row, all_parts))
     parameters = (*compaction.fields, *(p for p in own if p.name not in names))
@@ -141,15 +143,15 @@ def add_compaction(assembly: Assembly, compaction: Compaction) -> None:
     begin = f"  {kind} choice = {{{', '.join(p.name for p in compaction.fields)}}};\n"
     if not compaction.visits_all:
         begin += f"  __shared__ uint16 selected[{part}];\n"
-    assembly.kernel(f"select_{compaction.name}", _THREADS, parameters, begin + body.strip("\n"))
+    assembly.kernel(f"select_{compaction.name}", _THREADS, parameters, begin + body.strip("\n"), _RESIDENT)
     assembly.launch(f"select_{compaction.name}", blocks(all_parts))
 
 
 def _visits(compaction: Compaction, numbers: dict[str, int]) -> str:
     """The statements that look back, and visit the elements."""
     if compaction.visits_all:
-        return _LOOK_BACK + _EACH_PACK.format(**numbers, put=_PUT_ALL)
-    return _EACH_PACK.format(**numbers, put=_PUT_SELECTED) + _LOOK_BACK + _VISIT_SELECTED.format(**numbers)
+        return _LOOK_BACK.format(**numbers) + _EACH_PACK.format(**numbers, put=_PUT_ALL)
+    return _EACH_PACK.format(**numbers, put=_PUT_SELECTED) + _LOOK_BACK.format(**numbers) + _VISIT_SELECTED.format(**numbers)
 
 
 def _choice(compaction: Compaction, kind: str, width: int) -> str:

@@ -1,6 +1,6 @@
 """Scans along an axis that is not the last on CUDA: a block scans a tile, a section of neighbouring columns.
 
-The sums of a tile's columns are posted together, with one state for all of them.
+Each column of a tile has a posted sum with a state of its own: a block waits for no fence, and reads states and sums in one trip.
 """
 
 from __future__ import annotations
@@ -8,109 +8,74 @@ from __future__ import annotations
 from ....shape_funcs.symbolic.dim import all_, eq, lt, not_, where
 from ...codegen.cuda.assembly import blocks, divisor, size
 from ...codegen.cuda.device_code.column_tile import COLUMN_TILE, power_of_two, rows_of_tile, tile_bits
-from ...codegen.cuda.device_code.look_back import STATE_SHIFT, SUM, SUM_UP_TO, WINDOW, add_look_back
-from ...core.tensor_types import ITEMSIZE
+from ...codegen.cuda.device_code.look_back import SUM, SUM_UP_TO, add_look_back
 from .scan_cuda import THREADS, Scan
 
-#: Rows of a thread; their loads are in flight together.
-ROWS = 8
+#: Rows of a thread; their loads are in flight together.  Packs of 8 elements leave registers to fewer rows.
+ROWS, ROWS_OF_WIDE = 8, 4
+#: Blocks that a multiprocessor holds.
+_RESIDENT = 3
 
-_TILES = f"""
-// The sums of a tile's columns: those of the tile alone, or those of all tiles up to it.
-DEVICE volatile Sum* posted_sums(uint64* posted, int64 tiles, int64 tile, uint64 state, int columns) {{
-  return reinterpret_cast<Sum*>(posted + 1 + tiles) + (2 * tile + int64(state) - 1) * columns;
-}}
-
-// All threads: post the state of a tile whose sums all threads have stored.
-DEVICE void post_tile(uint64* posted, int64 tile, uint64 state) {{
-  __threadfence();
-  __syncthreads();
-  if (threadIdx.x == 0) static_cast<volatile uint64*>(posted)[1 + tile] = state << {STATE_SHIFT};
-}}
-
-// The distance to the nearest tile above, out of `above` that lie `stride` apart, whose sums up to it are posted; the tiles
-// between have posted their own sums.  Called by a warp.
-DEVICE int64 distance_to_known(uint64* posted, int64 tile, int64 stride, int64 above) {{
-  const int lane = threadIdx.x & 31;
-  for (int64 first = 0;; first = first + 32 < {WINDOW} && first + 32 < above ? first + 32 : 0) {{
-    uint64 state = 0;
-    if (first + lane < above) {{
-      const volatile uint64* word = posted + 1 + tile - (first + lane + 1) * stride;
-      while ((state = *word >> {STATE_SHIFT}) == 0) __nanosleep(32);
-    }}
-    uint32 known = __ballot_sync(0xffffffffu, state == {SUM_UP_TO});
-    if (known != 0) return first + __ffs(int(known));
-  }}
-}}
-"""
+#: The posted sums that a thread reads at once.
+_READS = 2
 
 _SCAN_COLUMNS = """
-  __shared__ Sum of_group[{threads} * {width}], before_tile[{threads} * {width}];
-  __shared__ int64 to_known;
+  __shared__ Sum before_tile[{threads} * {width}], up_to_group[{threads} * {width}], before_thread[{threads} * {width}];
   const ColumnTile my(bits);
+  const int column_bits = int(bits) + {width_bits};
   const bool aligned = {aligned};
+  const Posted<Sum> posts = {{posted}};
   auto element = [&](int64 at) {{ return data_at(data, at); }};
   for (int64 work = blockIdx.x; work < all_parts; work += gridDim.x) {{
     int64 tile = sections > 1 ? next_part(posted) : work;
     int64 in_order = by_stripes.quotient(tile), slab = by_sections.quotient(in_order), section = in_order - slab * sections;
     int64 row = section * section_rows + my.row, column = (tile - in_order * stripes) * my.columns + my.column;
     int64 start = (slab * length + row) * inner + column;
-    Pack<{dtype}, {width}> packs[{rows}];
-    load_column_packs(packs, data, aligned, start, inner, length - row, inner - column, element);
+    Held<{dtype}, {width}> held[{rows}];
+    load_column_packs(held, data, aligned, start, inner, length - row, inner - column, element);
     // elements beyond the tensor come after all others of their columns, or are in columns of their own
-    Sum sums[{width}], before[{width}];
+    Sum sums[{width}];
     each<{width}>([&](int i) {{ sums[i] = START; }});
 #pragma unroll
-    for (int k = 0; k < {rows}; ++k) each<{width}>([&](int i) {{ sums[i] = Join()(sums[i], summand(packs[k].at[i])); }});
+    for (int k = 0; k < {rows}; ++k) {{
+      const Pack<{dtype}, {width}> pack = held[k];
+      each<{width}>([&](int i) {{ sums[i] = Join()(sums[i], summand(pack.at[i])); }});
+    }}
     for (int distance = my.of_warp; distance < 32; distance *= 2) {{
       each<{width}>([&](int i) {{
         Sum other = shuffle_up(sums[i], distance);
         if (my.lane >= distance) sums[i] = Join()(other, sums[i]);
       }});
     }}
-    each<{width}>([&](int i) {{ before[i] = shuffle_up(sums[i], my.of_warp & 31); }});
-    if (my.lane >= 32 - my.of_warp) each<{width}>([&](int i) {{ of_group[my.group * my.columns + my.column + i] = sums[i]; }});
+    each<{width}>([&](int i) {{ before_thread[i * {threads} + threadIdx.x] = shuffle_up(sums[i], my.of_warp & 31); }});
+    if (my.lane >= 32 - my.of_warp) each<{width}>([&](int i) {{ up_to_group[my.group * my.columns + my.column + i] = sums[i]; }});
     __syncthreads();
-    auto own = [&](int c) {{
-      Sum sum = of_group[c];
-      for (int g = 1; g < my.groups; ++g) sum = Join()(sum, of_group[g * my.columns + c]);
-      return sum;
-    }};
-    auto posted_of = [&](int64 of, uint64 state) {{ return posted_sums(posted, all_parts, of, state, my.columns); }};
-    if (section == 0) {{
-      for (int c = threadIdx.x; c < my.columns; c += {threads}) {{
-        before_tile[c] = START;
-        if (sections > 1) posted_of(tile, {up_to})[c] = own(c);
-      }}
-    }} else {{
-      for (int c = threadIdx.x; c < my.columns; c += {threads}) posted_of(tile, {sum})[c] = own(c);
-      post_tile(posted, tile, {sum});
-      if (threadIdx.x < 32) {{
-        int64 distance = distance_to_known(posted, tile, stripes, section);
-        if (threadIdx.x == 0) to_known = distance;
-      }}
-      __syncthreads();
-      __threadfence();
-      for (int c = threadIdx.x; c < my.columns; c += {threads}) {{
-        Sum sum = posted_of(tile - to_known * stripes, {up_to})[c];
-#pragma unroll 8
-        for (int64 k = to_known - 1; k > 0; --k) sum = Join()(sum, Sum(posted_of(tile - k * stripes, {sum})[c]));
-        before_tile[c] = sum;
-        posted_of(tile, {up_to})[c] = Join()(sum, own(c));
-      }}
+    for (int c = threadIdx.x; c < my.columns; c += {threads}) {{
+      Sum sum = up_to_group[c];
+      for (int g = 1; g < my.groups; ++g) up_to_group[g * my.columns + c] = sum = Join()(sum, up_to_group[g * my.columns + c]);
+      before_tile[c] = START;
+      if (sections > 1) posts.post(tile * my.columns + c, section == 0 ? {up_to} : {sum}, sum);
     }}
-    if (sections > 1) post_tile(posted, tile, {up_to});
-    else __syncthreads();
+    if (section > 0) {{
+      look_back<{threads}, {reads}, Sum>(posts, tile, stripes, section, column_bits, Join(), [&](int c, Sum before) {{
+        before_tile[c] = before;
+        posts.post(tile * my.columns + c, {up_to}, Join()(before, up_to_group[(my.groups - 1) * my.columns + c]));
+      }});
+    }} else {{
+      __syncthreads();
+    }}
     each<{width}>([&](int i) {{
-      Sum sum = before_tile[my.column + i];
-      for (int g = 0; g < my.group; ++g) sum = Join()(sum, of_group[g * my.columns + my.column + i]);
-      sums[i] = my.lane >= my.of_warp ? Join()(sum, before[i]) : sum;
+      int c = my.column + i;
+      Sum sum = before_tile[c];
+      if (my.group > 0) sum = Join()(sum, up_to_group[(my.group - 1) * my.columns + c]);
+      sums[i] = my.lane >= my.of_warp ? Join()(sum, before_thread[i * {threads} + threadIdx.x]) : sum;
     }});
 #pragma unroll
     for (int k = 0; k < {rows}; ++k) {{
+      const Pack<{dtype}, {width}> pack = held[k];
       Pack<{out}, {width}> results;
       each<{width}>([&](int i) {{
-        Sum next = Join()(sums[i], summand(packs[k].at[i]));
+        Sum next = Join()(sums[i], summand(pack.at[i]));
         results.at[i] = stored({exclusive} ? sums[i] : next);
         sums[i] = next;
       }});
@@ -124,19 +89,21 @@ _SCAN_COLUMNS = """
 def add_columns(scan: Scan) -> None:
     """Add the kernel for an axis that is not the last."""
     packs = (scan.inner + (scan.width - 1)) // scan.width
-    bits = tile_bits(packs, scan.length, ROWS, THREADS)
-    in_tile, section = power_of_two(bits, THREADS), rows_of_tile(bits, ROWS, THREADS)
+    rows = ROWS if scan.width <= 4 else ROWS_OF_WIDE
+    bits = tile_bits(packs, scan.length, rows, THREADS)
+    in_tile, section = power_of_two(bits, THREADS), rows_of_tile(bits, rows, THREADS)
     columns = in_tile * scan.width
     stripes, sections = (packs + (in_tile - 1)) // in_tile, (scan.length + (section - 1)) // section
     in_order = scan.outer * sections
     tiles = in_order * stripes
     used = not_(eq(scan.inner, 1))
     cut = all_(used, lt(1, sections))
-    tile = COLUMN_TILE.format(threads=THREADS, rows=ROWS, width=scan.width)
-    scan.assembly.text(tile, _TILES)
-    posted = add_look_back(scan.assembly, "clear_tiles", tiles, cut, columns * ITEMSIZE[scan.sum_type])
+    tile = COLUMN_TILE.format(threads=THREADS, rows=rows, width=scan.width)
+    posted = add_look_back(scan.assembly, "clear_tiles", tiles, cut, columns * scan.posted_words)
+    scan.assembly.text(tile)
     divisors = divisor("by_stripes", stripes, tiles), divisor("by_sections", sections, in_order)
     sizes = (size("bits", bits), size("section_rows", section), size("sections", sections), size("stripes", stripes))
     aligned = f"inner % {scan.width} == 0 && aligned16(data) && aligned16(out)" if scan.is_loaded else "false"
-    text = _SCAN_COLUMNS.format(rows=ROWS, aligned=aligned, sum=SUM, up_to=SUM_UP_TO, **scan.texts())
-    scan.add("scan_columns", text, (*posted, *sizes, *divisors), where(used, blocks(tiles), 0))
+    numbers = {"rows": rows, "reads": _READS, "sum": SUM, "up_to": SUM_UP_TO, "width_bits": scan.width.bit_length() - 1}
+    text = _SCAN_COLUMNS.format(aligned=aligned, **numbers, **scan.texts())
+    scan.add("scan_columns", text, (*posted, *sizes, *divisors), where(used, blocks(tiles), 0), _RESIDENT)

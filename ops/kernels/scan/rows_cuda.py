@@ -2,38 +2,40 @@
 
 from __future__ import annotations
 
-from ....shape_funcs.symbolic.dim import all_, eq, lt, where
-from ...codegen.cuda.assembly import blocks, divisor
+from ....shape_funcs.symbolic.dim import all_, eq, le, not_, where
+from ...codegen.cuda.assembly import blocks, divisor, size
 from ...codegen.cuda.device_code.look_back import add_look_back
-from ...core.tensor_types import ITEMSIZE
 from .scan_cuda import THREADS, Scan
 
-#: Packs of neighbouring elements per thread: with the warps of a block, as many sums as a warp has lanes.
-PACKS = 4
+#: Packs of neighbouring elements per thread: of rows that a block scans alone, and of rows in parts.
+PACKS, PACKS_OF_PARTS = 4, 8
+#: Blocks that a multiprocessor holds, of rows in parts.
+_RESIDENT = 3
 
-# A part is {packs} times {threads} packs of {width} neighbouring elements.  Of each of these, warps scan the sums of packs; the
-# sums of all warps are as many as the lanes of a warp, which scans them.
+# A part is {packs} times {threads} packs of {width} neighbouring elements.  Of each of these, warps scan the sums of packs; then
+# a warp scans the sums of all warps, {ends} neighbours in a lane.
 _SCAN_ROWS = """
-  __shared__ Sum of_warp[{packs} * {threads} / 32];
+  __shared__ Sum of_warps[{packs} * {threads} / 32];
   const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
-  int64 parts = (length + {part} - 1) / {part};
-  for (int64 work = blockIdx.x; work < outer * parts; work += gridDim.x) {{
-    int64 number = parts > 1 ? next_part(posted) : work;
-    int64 line = by_parts.quotient(number), row = line * length, in_row = number - line * parts, start = in_row * {part};
+  for (int64 work = blockIdx.x; work < {works}; work += gridDim.x) {{
+{place}
+    const int64 row = line * length, start = row + in_row * {part};
+    const int left = int(min(length - in_row * {part}, int64({part})));
     const bool aligned = length >= {width} && {aligned};
     Pack<{dtype}, {width}> packs[{packs}];
+    Held<{dtype}, {width}> held[{packs}];
     Sum before[{packs}];
-    auto place = [&](int k) {{ return start + (k * {threads} + int(threadIdx.x)) * {width}; }};
-    auto element_of = [&](int64 at) {{ return at < length ? data_at(data, row + at) : {dtype}{{}}; }};
+    auto place = [&](int k) {{ return (k * {threads} + int(threadIdx.x)) * {width}; }};
+    auto element_of = [&](int at) {{ return at < left ? data_at(data, start + at) : {dtype}{{}}; }};
     if (aligned) {{  // no branch is between loads
 #pragma unroll
       for (int k = 0; k < {packs}; ++k) {{
-        packs[k] = load_pack<{dtype}, {width}>(data + row + (place(k) + {width} <= length ? place(k) : 0));
+        packs[k] = load_pack<{dtype}, {width}>(data + (place(k) + {width} <= left ? start + place(k) : row));
       }}
-      if (start + {part} > length && length % {width} != 0) {{
+      if (left % {width} != 0) {{
 #pragma unroll
         for (int k = 0; k < {packs}; ++k) {{
-          if (place(k) + {width} > length) each<{width}>([&](int i) {{ packs[k].at[i] = element_of(place(k) + i); }});
+          if (place(k) + {width} > left) each<{width}>([&](int i) {{ packs[k].at[i] = element_of(place(k) + i); }});
         }}
       }}
     }} else {{
@@ -41,47 +43,74 @@ _SCAN_ROWS = """
       for (int k = 0; k < {packs}; ++k) each<{width}>([&](int i) {{ packs[k].at[i] = element_of(place(k) + i); }});
     }}
 #pragma unroll
+    for (int k = 0; k < {packs}; ++k) held[k] = packs[k];
+#pragma unroll
     for (int k = 0; k < {packs}; ++k) {{
-      int64 at = place(k);
+      const Pack<{dtype}, {width}> pack = held[k];
       Sum sum = START;
-      each<{width}>([&](int i) {{ if (at + i < length) sum = Join()(sum, summand(packs[k].at[i])); }});
+      each<{width}>([&](int i) {{ if (place(k) + i < left) sum = Join()(sum, summand(pack.at[i])); }});
       sum = warp_scan(sum, Join());
-      if (lane == 31) of_warp[k * {threads} / 32 + warp] = sum;
+      if (lane == 31) of_warps[k * {threads} / 32 + warp] = sum;
       before[k] = shuffle_up(sum, 1);
     }}
     __syncthreads();
-    Sum ends = warp_scan(of_warp[lane], Join()), own = shuffle_from(ends, 31), sum_before = START;
-    if (parts > 1) sum_before = look_back(Posted<Sum>{{posted, all_parts}}, number, in_row, own, START, Join());
+    Sum own = START;
+    if (warp == 0) {{
+      Sum ends[{ends}];
+      each<{ends}>([&](int i) {{ ends[i] = of_warps[lane * {ends} + i]; }});
+      each<{ends}>([&](int i) {{ if (i > 0) ends[i] = Join()(ends[i - 1], ends[i]); }});
+      Sum up_to = warp_scan(ends[{ends} - 1], Join()), before_lane = shuffle_up(up_to, 1);
+      each<{ends}>([&](int i) {{ of_warps[lane * {ends} + i] = lane > 0 ? Join()(before_lane, ends[i]) : ends[i]; }});
+      own = shuffle_from(up_to, 31);
+    }}
+{before}
 #pragma unroll
     for (int k = 0; k < {packs}; ++k) {{
       const int group = k * {threads} / 32 + warp;
-      Sum sum = shuffle_from(ends, group > 0 ? group - 1 : 0);
-      sum = group > 0 ? Join()(sum_before, sum) : sum_before;
+      Sum sum = group > 0 ? Join()(before_part, of_warps[group - 1]) : before_part;
       if (lane > 0) sum = Join()(sum, before[k]);
-      int64 at = place(k);
+      const Pack<{dtype}, {width}> pack = held[k];
       Pack<{out}, {width}> results;
       each<{width}>([&](int i) {{
-        Sum next = Join()(sum, summand(packs[k].at[i]));
+        Sum next = Join()(sum, summand(pack.at[i]));
         results.at[i] = stored({exclusive} ? sum : next);
         sum = next;
       }});
-      if (aligned && at + {width} <= length) store_pack<{out}, {width}>(out + row + at, results);
-      else each<{width}>([&](int i) {{ if (at + i < length) out[row + at + i] = results.at[i]; }});
+      if (aligned && place(k) + {width} <= left) store_pack<{out}, {width}>(out + start + place(k), results);
+      else each<{width}>([&](int i) {{ if (place(k) + i < left) out[start + place(k) + i] = results.at[i]; }});
     }}
     __syncthreads();
   }}
 """
 
 
+# Where the block's part lies, and the sum before it: in rows of a part, and in rows of several parts.
+_ALONE = "    const int64 line = work, in_row = 0;", "    const Sum before_part = START;\n    __syncthreads();"
+_IN_PARTS = (
+    """
+    const int64 number = next_part(posted), line = by_parts.quotient(number), in_row = number - line * parts;
+""".strip("\n"),
+    f"    const Sum before_part = sum_of_parts_before<{THREADS}>(Posted<Sum>{{posted}}, number, in_row, own, START, Join());",
+)
+
+
 def add_rows(scan: Scan) -> None:
-    """Add the kernel for the last axis: for an ``inner`` of 1."""
-    part = THREADS * PACKS * scan.width
+    """Add the kernels for the last axis: for an ``inner`` of 1."""
+    most = THREADS * PACKS * scan.width
+    used, is_alone = eq(scan.inner, 1), le(scan.length, most)
+    scan.add("scan_rows", _text(scan, PACKS, "outer", *_ALONE), (), where(all_(used, is_alone), blocks(scan.outer), 0))
+    part = THREADS * PACKS_OF_PARTS * scan.width
     of_row = (scan.length + (part - 1)) // part
     parts = scan.outer * of_row
-    used = eq(scan.inner, 1)
-    cut = all_(used, lt(part, scan.length))
-    posted_bytes = ITEMSIZE[scan.sum_type] if ITEMSIZE[scan.sum_type] > 4 else 0
-    posted = add_look_back(scan.assembly, "clear_parts", parts, cut, posted_bytes)
+    in_parts = all_(used, not_(is_alone))
+    posted = add_look_back(scan.assembly, "clear_parts", parts, in_parts, scan.posted_words)
+    parameters = (*posted, size("parts", of_row), divisor("by_parts", of_row, parts))
+    text = _text(scan, PACKS_OF_PARTS, "all_parts", *_IN_PARTS)
+    scan.add("scan_parts", text, parameters, where(in_parts, blocks(parts), 0), _RESIDENT)
+
+
+def _text(scan: Scan, packs: int, works: str, place: str, before: str) -> str:
+    """The body of a kernel whose threads hold ``packs`` packs; ``works``: the number of parts of all rows."""
     aligned = "aligned16(data + row) && aligned16(out + row)" if scan.is_loaded else "false"
-    text = _SCAN_ROWS.format(part=part, packs=PACKS, aligned=aligned, **scan.texts())
-    scan.add("scan_rows", text, (*posted, divisor("by_parts", of_row, parts)), where(used, blocks(parts), 0))
+    numbers = {"part": THREADS * packs * scan.width, "packs": packs, "ends": THREADS * packs // 32 // 32}
+    return _SCAN_ROWS.format(works=works, place=place, before=before, aligned=aligned, **numbers, **scan.texts())

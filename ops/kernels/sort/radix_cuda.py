@@ -175,7 +175,7 @@ _PASS = f"""
   uint32* ordered_positions = reinterpret_cast<uint32*>(room);
   const uint32 below = (1u << lane) - 1;
   const bool is_first = pass == 0, is_last = pass == PASSES - 1;
-  const PostedCounts posts{{posted, all_parts}};
+  const PostedCounts posts{{posted}};
   for (int64 work = blockIdx.x; work < rows * parts; work += gridDim.x) {{
     int64 part = next_part(posted), row = by_parts.quotient(part), in_row = part - row * parts, start = in_row * PART;
     int count = length - start < PART ? int(length - start) : PART;
@@ -309,7 +309,7 @@ def add_radix_sort(assembly: Assembly, order: Order, begin: str, own: tuple[Para
     row = _ENTRIES if elements is None else _ELEMENTS.format(dtype=order.dtype, moved=loaded)
     of_row = (order.length + (part(order.dtype) - 1)) // part(order.dtype)
     parts = order.rows * of_row
-    posted, all_parts = add_look_back(assembly, "clear_digits", parts * _DIGITS, used, 0)
+    posted, all_parts = add_look_back(assembly, "clear_digits", parts * _DIGITS, used)
     assembly.text(_MOVED.format(key=key, **texts), row, _SHARED)
     counters = order.rows * (nbytes * _DIGITS)
     digits = Parameter("uint32*", "digits", assembly.scratch(where(used, counters * 4, 0)))

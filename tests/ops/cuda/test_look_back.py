@@ -19,7 +19,7 @@ if reason := emulator.available():
     pytest.skip(reason, allow_module_level=True)
 
 #: Parts of 1024 to 16384 elements, by the dtype; 0 and 1, odd widths, and rows of several parts.
-LENGTHS = [0, 1, 3, 31, 33, 1000, 1023, 8191, 8193]
+LENGTHS = [0, 1, 3, 31, 33, 1000, 1023, 8191, 8193, 16385]
 
 
 def bits(data: np.ndarray, schedule: int, resident: int = 3, **attributes: object) -> bytes:

@@ -29,8 +29,8 @@ struct ColumnTile {{
 }};
 
 // Loads of a thread's packs; elements beyond the tensor are 0.  No branch is between loads of aligned packs.
-template <class T, class F>
-DEVICE void load_column_packs(Pack<T, {width}>* packs, const T* data, bool aligned, int64 start, int64 inner, int64 rows,
+template <class P, class T, class F>
+DEVICE void load_column_packs(P* packs, const T* data, bool aligned, int64 start, int64 inner, int64 rows,
                               int64 columns, F at) {{
   if (aligned) {{
 #pragma unroll
@@ -40,8 +40,10 @@ DEVICE void load_column_packs(Pack<T, {width}>* packs, const T* data, bool align
   }} else {{
 #pragma unroll
     for (int k = 0; k < {rows}; ++k) {{
+      Pack<T, {width}> pack;
 #pragma unroll
-      for (int i = 0; i < {width}; ++i) packs[k].at[i] = k < rows && i < columns ? at(start + k * inner + i) : T{{}};
+      for (int i = 0; i < {width}; ++i) pack.at[i] = k < rows && i < columns ? at(start + k * inner + i) : T{{}};
+      packs[k] = pack;
     }}
   }}
 }}
