@@ -140,7 +140,8 @@ template <class Fold, int N> DEVICE void join_columns(typename Fold::State (&sta
 template <class Fold>
 DEVICE typename Fold::State fold_parts(const typename Fold::State* part, int64 parts, const Tile& tile) {
   typename Fold::State state = Fold::start();
-  in_batches<4>(tile.way, parts, tile.ways, [&](int64 at) { return part[at]; }, [&](const auto& some, int64) {
+  constexpr int BATCH = sizeof(state) > 16 ? 2 : 4;  // more large states spill registers
+  in_batches<BATCH>(tile.way, parts, tile.ways, [&](int64 at) { return part[at]; }, [&](const auto& some, int64) {
     Fold::join(state, some);
   });
   return state;
