@@ -147,6 +147,8 @@ def _shf(b: Any, step: Any, mask: Words) -> None:
     result, low, by, high = step.operands[:4]
     m, lo, hi, amount = step.modifiers, b.integer(low) & _LOW, b.integer(high) & _LOW, b.integer(by) & _LOW
     whole = hi << np.uint64(32) | lo
+    if "W" in m:  # only the low bits of the amount count
+        amount &= np.uint64(63 if {"U64", "S64"} & set(m) else 31)
     amount = np.minimum(amount, np.uint64(63))
     if "L" in m:
         found = whole << amount >> np.uint64(32) if "HI" in m else np.where(amount > 31, 0, lo << amount)

@@ -218,7 +218,7 @@ def _add_long(
     all_stripes = outer * stripes
     tiles = all_stripes * sections
     behind = min_(sections + BEHIND, tiles)
-    posted = add_look_back(assembly, "clear_stripes", all_stripes * 2, used, 0)
+    posted = add_look_back(assembly, "clear_stripes", all_stripes * 2, used)
     room = assembly.scratch(where(used, tiles * in_tile * (2 * texts["width"] * ITEMSIZE[computed_in(dtype)]), 0))
     sizes = {"length": length, "inner": inner, "bits": bits, "tile_rows": rows, "stripes": stripes, "sections": sections}
     sizes |= {"all_stripes": all_stripes, "tiles": tiles, "behind": behind}

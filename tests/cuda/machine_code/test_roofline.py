@@ -69,6 +69,8 @@ ORACLES: dict[str, tuple[Any, list[tuple[int, ...]]]] = {
     "transpose": (np.transpose, [(36, 132)]),
     "transpose NCHW to NHWC": (lambda x: x.transpose(0, 2, 3, 1), [(2, 36, 4, 9)]),
     "cumsum": (np.cumsum, [(5000,)]),
+    "cumsum, first axis": (lambda x: x.cumsum(0), [(2100, 36)]),
+    "softmax, first axis": (lambda x: _softmax(x.T).T, [(2100, 36)]),
     "argwhere": (np.argwhere, [(5000,)]),
     "argwhere(x > 0)": (lambda x: _places(x > 0), [(9000,)]),
     "layernorm(gelu(x + b) + r), 1024, bfloat16": (_normed, [(3, 264), (264,), (3, 264), (264,), (264,)]),
