@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import functools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..jit.native_compiler import ObjectCode, has_near_constants
@@ -41,39 +41,52 @@ _alive: list[Any] = []  # engines own the code: they live as long as the process
 def load(object_code: ObjectCode) -> int:
     """Map object code into the process; the address of its entry point.  Raises LinkError."""
     if object_code.code[:4] != b"\x7fELF":
-        return _by_llvm(object_code.symbol, [object_code.code])
+        return _by_llvm(object_code.code, [object_code.symbol])[object_code.symbol]
     first, *parts = objects_in(object_code.code)
-    found, wanted = read_object(first), [read_object(part) for part in parts]
+    shared = _functions_of_all(parts)
     try:
-        shared = {name: address for part in parts for name, address in _functions_of(part).items()}
-        return map_image(found, object_code.symbol, lambda name: shared.get(name) or _address(name))
+        return map_image(read_object(first), object_code.symbol, lambda name: shared.get(name) or _address(name))
     except Unsupported:
-        own = {s.name for part in wanted for s in part.symbols if s.section != UNDEFINED}
-        _resolve([name for each in (found, *wanted) for name in each.undefined_symbols() if name not in own])
-        return _by_llvm(object_code.symbol, [first, *parts])
+        return load_by_llvm(object_code)
+
+
+def load_by_llvm(object_code: ObjectCode) -> int:
+    """As ``load``, by LLVM's linker, for ELF objects that the linker of this package does not support."""
+    first, *parts = objects_in(object_code.code)
+    _resolve(read_object(first).undefined_symbols(), _functions_of_all(parts))
+    return _by_llvm(first, [object_code.symbol])[object_code.symbol]
+
+
+def _functions_of_all(parts: Sequence[bytes]) -> dict[str, int]:
+    return {name: address for part in parts for name, address in _functions_of(part).items()}
 
 
 @functools.cache
 def _functions_of(part: bytes) -> dict[str, int]:
     """The functions of a part, mapped once for all kernels of the process."""
     found = read_object(part)
-    return map_functions(found, [s.name for s in found.symbols if s.is_global and s.section != UNDEFINED], _address)
+    names = [s.name for s in found.symbols if s.is_global and s.section != UNDEFINED]
+    try:
+        return map_functions(found, names, _address)
+    except Unsupported:
+        _resolve(found.undefined_symbols(), {})
+        return _by_llvm(part, names)
 
 
-def _by_llvm(symbol: str, objects: Sequence[bytes]) -> int:
+def _by_llvm(code: bytes, names: Sequence[str]) -> dict[str, int]:
+    """The functions of one object: LLVM reserves the memory of an engine for its first object only."""
     import llvmlite.binding as llvm
 
     target = _target()
     # the memory of a near object is reserved at once, else its parts might be more than 2 GiB apart
     engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), target, use_lmm=has_near_constants() or None)
-    for code in objects:
-        engine.add_object_file(llvm.ObjectFileRef.from_data(code))
+    engine.add_object_file(llvm.ObjectFileRef.from_data(code))
     engine.finalize_object()
-    address: int = engine.get_function_address(symbol)
-    if not address:
-        raise LinkError(f"object code has no function {symbol}")
+    found = {name: engine.get_function_address(name) for name in names}
+    if missing := [name for name, address in found.items() if not address]:
+        raise LinkError(f"object code has no function {missing[0]}")
     _alive.append(engine)
-    return address
+    return found
 
 
 @functools.cache
@@ -93,10 +106,14 @@ def _address(name: str) -> int | None:
     return None
 
 
-def _resolve(names: list[str]) -> None:
+def _resolve(names: list[str], shared: Mapping[str, int]) -> None:
+    """Let LLVM find the symbols.  ``shared`` are functions of parts: of two parts with one name, those of this object."""
     import llvmlite.binding as llvm
 
     for name in names:
+        if name in shared:
+            llvm.add_symbol(name, shared[name])
+            continue
         if llvm.address_of_symbol(name):
             continue
         address = _address("abort" if name in _NEVER_CALLED else name)

@@ -20,6 +20,8 @@ from .object_file import ALLOC, EXECINSTR, NOBITS, PROGBITS, TLS, UNDEFINED, WRI
 _X86_64 = 62
 #: Kinds of relocations: an address; a distance; the distance of an entry in the table of addresses.
 _ABSOLUTE, _NEAR, _OF_TABLE = (1,), (2, 4), (9, 41, 42)
+#: R_X86_64_PLT32: calls.  An indirect jump, relative to the next instruction, with a distance of 4 bytes behind it; its room.
+_CALL, _JUMP, _JUMP_BYTES = 4, b"\xff\x25", 8
 _ENTRY_BYTES = 8
 #: The kind of a section that describes frames to handlers of exceptions, which compiled code does not have.
 _UNWIND = 0x70000001
@@ -65,11 +67,12 @@ def _place(found: ObjectFile, layout: _Layout, symbol: str) -> int:
 
 @frozen
 class _Layout:
-    """Offsets in the image: of sections, of the table's entries by symbol, of instructions, of data that the program writes; and
-    the size of the image."""
+    """Offsets in the image: of sections, of the table's entries and of jumps by symbol, of instructions, of data that the program
+    writes; and the size of the image."""
 
     sections: dict[int, int]
     table: dict[int, int]
+    jumps: dict[int, int]
     instructions: int
     written: int
     size: int
@@ -93,15 +96,19 @@ def _laid_out(found: ObjectFile) -> _Layout:
     written = [i for i, s in allocated.items() if s.flags & WRITE and i not in executed]
     starts: dict[int, int] = {}
     end = _placed(found, [i for i in allocated if i not in executed and i not in written], 0, starts)
-    used = sorted({r.symbol for r in found.relocations if r.kind in _OF_TABLE})
+    # a call reaches 2 GiB, and functions of libraries are further away: it calls a jump to the address in the table
+    called = sorted({r.symbol for r in found.relocations if r.kind == _CALL and found.symbols[r.symbol].section == UNDEFINED})
+    used = sorted({r.symbol for r in found.relocations if r.kind in _OF_TABLE} | set(called))
     first = _rounded(end, _ENTRY_BYTES)
     table = {symbol: first + _ENTRY_BYTES * i for i, symbol in enumerate(used)}
     instructions = _rounded(first + _ENTRY_BYTES * len(used), mmap.PAGESIZE)
-    data = _rounded(_placed(found, executed, instructions, starts), mmap.PAGESIZE)
+    code_end = _rounded(_placed(found, executed, instructions, starts), _JUMP_BYTES)
+    jumps = {symbol: code_end + _JUMP_BYTES * i for i, symbol in enumerate(called)}
+    data = _rounded(code_end + _JUMP_BYTES * len(called), mmap.PAGESIZE)
     size = _placed(found, written, data, starts)
     if not instructions < data <= size < 2**31:
         raise Unsupported("no instructions, or too many")
-    return _Layout(starts, table, instructions, data, size)
+    return _Layout(starts, table, jumps, instructions, data, size)
 
 
 def _placed(found: ObjectFile, sections: list[int], end: int, starts: dict[int, int]) -> int:
@@ -143,6 +150,9 @@ class _Filling:
                 self.image[start : start + s.size] = found.code[s.offset : s.offset + s.size]
         for symbol, at in layout.table.items():
             struct.pack_into("<Q", self.image, at, self._address(symbol))
+        for symbol, at in layout.jumps.items():
+            self.image[at : at + 2] = _JUMP
+            struct.pack_into("<i", self.image, at + 2, layout.table[symbol] - (at + 6))
         for r in found.relocations:
             if r.section in layout.sections:
                 self._relocate(r)
@@ -159,6 +169,8 @@ class _Filling:
         at = self._layout.sections[r.section] + r.offset
         if r.kind in _OF_TABLE:
             value = self._layout.table[r.symbol] + r.addend - at
+        elif r.kind == _CALL and r.symbol in self._layout.jumps:
+            value = self._layout.jumps[r.symbol] + r.addend - at
         elif r.kind in _NEAR and r.symbol not in self._outside:
             value = self._address(r.symbol) + r.addend - (self._base + at)
         elif r.kind in _ABSOLUTE:

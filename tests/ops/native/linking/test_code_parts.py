@@ -71,7 +71,7 @@ def test_code_with_parts_computes_the_same_bytes_as_one_object(monkeypatch: pyte
     assert len(objects_in(made.code)) == 1 + TILE_ROWS and len(objects_in(one.code)) == 1
     wanted = results(linker.load(one))
     assert results(linker.load(made)) == wanted
-    assert results(linker._by_llvm(made.symbol, objects_in(made.code))) == wanted
+    assert results(linker.load_by_llvm(made)) == wanted
 
 
 @pytest.mark.parametrize("rows", range(1, TILE_ROWS + 1))

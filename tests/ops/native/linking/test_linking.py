@@ -58,7 +58,7 @@ def test_both_linkers_give_the_same_results(compiled: ObjectCode) -> None:
     found = read_object(compiled.code)
     assert found.relocations and found.undefined_symbols()
     here = run(map_image(found, compiled.symbol, address_of), x)
-    assert here.tobytes() == run(linker._by_llvm(compiled.symbol, [compiled.code]), x).tobytes()
+    assert here.tobytes() == run(linker.load_by_llvm(compiled), x).tobytes()
     assert np.allclose(here, np.sin(x) * 0.3 + np.exp(x) * 1.7)
 
 
