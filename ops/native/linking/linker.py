@@ -35,6 +35,8 @@ def _target() -> Any:
     return llvm.Target.from_default_triple().create_target_machine(opt=3, codemodel="jitdefault", jit=True)
 
 
+#: Names that LLVM knows from the parts of other objects.
+_of_parts: set[str] = set()
 _alive: list[Any] = []  # engines own the code: they live as long as the process
 
 
@@ -113,8 +115,9 @@ def _resolve(names: list[str], shared: Mapping[str, int]) -> None:
     for name in names:
         if name in shared:
             llvm.add_symbol(name, shared[name])
+            _of_parts.add(name)
             continue
-        if llvm.address_of_symbol(name):
+        if name not in _of_parts and llvm.address_of_symbol(name):
             continue
         address = _address("abort" if name in _NEVER_CALLED else name)
         if address is None:
