@@ -96,15 +96,18 @@ def test_less_work_is_divided_while_a_worker_is_awake() -> None:
     vm = machine("exp(%x)")
     relay.set_num_threads(2)
     team.set_patience(0)
+    vm.run(np.zeros((1, 40 * WORTH_A_THREAD // 24), "float32"))  # starts the worker
     for elements, divided in [(WORTH_A_THREAD // 24, False), (WORTH_A_THREAD // 24 + 1, True)]:
-        large, small = np.zeros((1, 40 * elements), "float32"), np.zeros((1, elements), "float32")
-        found = False
-        for _ in range(300 if divided else 20):  # a busy system may put the worker to sleep before the second call
-            vm.run(large)
-            before = team.splits()
-            vm.run(small)
-            found = found or team.splits() > before
-        assert found == divided
+        asleep_by = time.monotonic() + 10
+        while team._team["awake"] and time.monotonic() < asleep_by:
+            time.sleep(0.001)
+        assert team._team["limit"] == team._team["limit_asleep"]
+        # as a worker that is awake leaves it: on a busy system the worker may sleep again before the next call
+        team._team["limit"] = team._team["limit_awake"]
+        before = team.splits()
+        vm.run(np.zeros((1, elements), "float32"))
+        assert (team.splits() > before) == divided
+        team._team["limit"] = team._team["limit_asleep"]
 
 
 def test_nothing_is_compiled_for_another_number_of_threads() -> None:
