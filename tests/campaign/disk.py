@@ -223,7 +223,7 @@ def _redirect(fault: str) -> None:
         os.dup2(writer, 1)
         signal.signal(signal.SIGPIPE, signal.SIG_IGN)
     else:
-        os.dup2(_opened(os.devnull), 1)
+        os.dup2(_opened("/dev/zero"), 1)  # not the null device: a program of root may have put a file there, which has a limit
 
 
 def _opened(path: str) -> int:
