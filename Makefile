@@ -28,6 +28,9 @@ PYTHON  ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11;
 # Modules are compiled when they are imported: most of the packages' never are.
 PIP     := $(PY) -m pip install --quiet --no-compile
 
+# The machine's own code is compiled with the package: the first program then starts faster.
+CODE    := $(RELAYVM) cache install
+
 # Without bytecode each worker of the tests compiles the modules that it imports anew.
 unexport PYTHONDONTWRITEBYTECODE
 
@@ -88,7 +91,7 @@ gpu: $(GPU_NEEDS)  ## all checks that need a GPU, in at most 9 minutes: tests, f
 	$(GPU_RUN) benchmarks/gpu $(GPU_ARGS)
 
 clean:  ## remove everything that the other targets made
-	rm -rf $(VENV) .cache .types .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist *.egg-info
+	rm -rf $(VENV) .cache installed_code .types .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist *.egg-info
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(PY):
@@ -99,8 +102,10 @@ $(PY):
 # One stamp per extra; pip adds to what is there, so they live side by side.
 $(VENV)/stamp-run: setup.cfg pyproject.toml | $(PY)
 	$(PIP) --editable .
+	$(CODE)
 	@touch $@
 
 $(VENV)/stamp-%: setup.cfg pyproject.toml | $(PY)
 	$(PIP) --editable '.[$*]'
+	$(CODE)
 	@touch $@

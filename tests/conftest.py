@@ -26,6 +26,9 @@ EMULATED = "RELAYVM_EMULATED"
 
 # Compiling a kernel takes tenths of a second: all workers, and the processes that tests start, share one store.
 os.environ.setdefault("RELAYVM_CACHE_DIR", str(ROOT / ".cache" / "relayvm"))
+os.environ["RELAYVM_INSTALLED_CODE"] = str(
+    ROOT / ".cache" / "nothing installed"
+)  # tests with an empty cache compile all they use
 
 # Workers and processes of tests import the same modules: keep their bytecode, even where the environment forbids it.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)

@@ -15,6 +15,8 @@ from . import c_api, guard, thread_count
 
 #: The small functions, in the order in which a process obtains them.
 _BUILT_IN = (*team.FUNCTIONS, *guard.FUNCTIONS, *c_api.FUNCTIONS)
+#: All functions besides the machine, those for matrix products included.
+_FUNCTIONS = (*_BUILT_IN, *gemm.FUNCTIONS)
 
 
 def prepared(exe: ExecutableData) -> Prepared | None:
@@ -27,8 +29,7 @@ def prepared(exe: ExecutableData) -> Prepared | None:
     kernels = prepared_kernels(exe.packed)
     if kernels is None:
         return None
-    functions = *_BUILT_IN, *gemm.FUNCTIONS
-    known = {kernel_store.function_name(f, signature): kernel_store.object_key(f, signature).id for f, signature in functions}
+    known = {kernel_store.function_name(f, signature): kernel_store.object_key(f, signature).id for f, signature in _FUNCTIONS}
     return Prepared(tuple(kernels), known | {c_api.machine_name(): c_api.machine_key().id})
 
 
@@ -51,3 +52,10 @@ def obtain() -> None:
     guard.obtain_functions()
     side_compilation.wait_ahead()
     c_api.machine_address()
+
+
+def obtain_all() -> None:
+    """Load or compile the machine and all functions that a program may need besides its kernels."""
+    c_api.machine_address()
+    for function, signature in _FUNCTIONS:
+        kernel_store.address_of(function, signature)

@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
+from . import installed_entries
 from .cache_entry import DamagedEntry, Entry, pack, unpack
 from .cache_key import CacheKey
 from .private_files import NotPrivate, check_folder, check_inside, open_file
@@ -153,7 +154,9 @@ def _read_checked(path: Path, file: BinaryIO, mapped: bool = False) -> Entry:
 
 
 def read(key: CacheKey, mapped: bool = False) -> Entry | None:
-    """The entry of this key, or None if there is no usable entry.  Marks the entry as the most recently used.
+    """The entry of this key, also one in the folder of the package; None if there is no usable entry.
+
+    Marks the entry as the most recently used.
 
     ``mapped``: the payload is a view of the file in memory.
     """
@@ -171,20 +174,32 @@ def read_id(key_id: str, mapped: bool = False) -> Entry | None:
                     os.utime(path)
         return entry
     except (FileNotFoundError, NotADirectoryError):
-        return None
+        pass
     except DamagedEntry as error:
         warn_once("damaged", f"cache entry {key_id[:12]} cannot be used: {error}; compiling again (see `relayvm cache verify`)")
     except OSError as error:
         _warn_folder("read", error)
-    return None
+    return _read_installed(installed_entries.path_of(key_id))
+
+
+def _read_installed(path: Path) -> Entry | None:
+    """An entry in the folder of the package; None if there is none, or a damaged one."""
+    try:
+        with path.open("rb") as file:
+            return _read_checked(path, file)
+    except OSError:
+        return None
+    except DamagedEntry as error:
+        warn_once("damaged", f"{path} cannot be used: {error}; compiling again (see `relayvm cache install`)")
+        return None
 
 
 def is_stored(key: CacheKey) -> bool:
     """Whether there is a file for this key, which may be damaged."""
-    try:
-        return path_of(key.id).exists()
-    except OSError:
-        return False
+    with contextlib.suppress(OSError):
+        if path_of(key.id).exists():
+            return True
+    return installed_entries.path_of(key.id).exists()
 
 
 def write(entry: Entry) -> int:

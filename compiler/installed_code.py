@@ -1,0 +1,51 @@
+"""Code that is the same for every program, compiled into the folder of the package: ``relayvm cache install``.
+
+A first process with an empty cache compiles the machine for some seconds, reads the grammar with lark and asks LLVM for the name
+of the CPU.  The folder has the results as entries of the kernel cache (``ops/native/cache/installed_entries.py``).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+
+from ..ops.native.cache import disk_cache, installed_entries
+from ..ops.native.cache.host_processor import host_processor
+from ..vm.api import machine_code
+from .text.grammar_tables import tables
+
+
+def install() -> int:
+    """Write the entries that the folder of the package lacks; their number.  Raises OSError.
+
+    The user's cache is neither read nor written.
+    """
+    with _cache_of_its_own():
+        tables()
+        host_processor()
+        machine_code.obtain_all()
+        found = list(disk_cache.entry_files())
+        for file in found:
+            place = installed_entries.path_of(file.id)
+            place.parent.mkdir(parents=True, exist_ok=True)
+            part = place.with_suffix(".part")
+            shutil.copyfile(file.path, part)
+            os.replace(part, place)
+    return len(found)
+
+
+@contextlib.contextmanager
+def _cache_of_its_own() -> Iterator[None]:
+    """Let this process use an empty cache."""
+    before = os.environ.get(disk_cache.FOLDER_VARIABLE)
+    with tempfile.TemporaryDirectory(prefix="relayvm-installation-") as cache:
+        os.environ[disk_cache.FOLDER_VARIABLE] = cache
+        try:
+            yield
+        finally:
+            del os.environ[disk_cache.FOLDER_VARIABLE]
+            if before is not None:
+                os.environ[disk_cache.FOLDER_VARIABLE] = before
