@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import itertools
+import operator
 from collections.abc import Sequence
 from typing import Any
+
+import numpy as np
 
 from ...ops.core.adt_types import RefType, TypeCall, instance_name, own_tensors
 from ...ops.core.tensor_types import TensorType, TupleType, Type, dtype_name
@@ -18,12 +21,33 @@ from ..diagnostics import codes
 from ..diagnostics.source import InputError, VMError
 from ..runtime.state_layout import CPU
 from ..values.adt import ADT
+from . import dlpack
 from .argument_rows import Record, Records
 from .runtime import Runtime
 from .tensor import Tensor
 
 #: The most characters of a field's name in a message.
 _LONGEST_NAME = 200
+#: Types with ``__dlpack__`` whose values calls take as they are; a subclass may mean something else by its memory.
+_OWN = (np.ndarray, Tensor)
+
+
+def shared(runtime: Runtime, args: tuple[Any, ...]) -> tuple[Any, ...] | None:
+    """The arguments of a call with arrays in the place of other libraries' tensors on the host; None if there are none of these.
+
+    A tensor whose producer or dtype numpy refuses stays.
+    """
+    has_gpu = runtime.session is not None
+    found = tuple(v if issubclass(type(v), _OWN) or not hasattr(v, "__dlpack__") else _shared(v, has_gpu) for v in args)
+    return found if any(map(operator.is_not, found, args)) else None
+
+
+def _shared(value: Any, has_gpu: bool) -> Any:
+    try:
+        # a machine without a GPU takes no tensors from one: numpy's refusal says where the tensor is, the question takes 2 us
+        return value if has_gpu and value.__dlpack_device__()[0] != dlpack.CPU else np.from_dlpack(value)
+    except Exception:  # any of a foreign object's code: the general path converts the value, and reports its errors
+        return value
 
 
 def prepare(runtime: Runtime, checker: ArgumentChecker, name: str, ty: Type, value: Any, device: int) -> Any:

@@ -13,7 +13,7 @@ from ...ops.core.tensor_types import numpy_dtype
 _DTYPE_AT = {b"dltensor": 20, b"dltensor_versioned": 32 + 20}
 _UNSIGNED, _BFLOAT = 1, 4
 #: DLPack's device type of the CPU.
-_CPU = 1
+CPU = 1
 
 
 def as_array(value: Any) -> np.ndarray:
@@ -22,7 +22,7 @@ def as_array(value: Any) -> np.ndarray:
     Raises the exceptions of numpy and of the producer.
     """
     view = _Readable(value)
-    array = np.from_dlpack(view) if view.__dlpack_device__()[0] == _CPU else np.from_dlpack(view, device="cpu")
+    array = np.from_dlpack(view) if view.__dlpack_device__()[0] == CPU else np.from_dlpack(view, device="cpu")
     return array.view(numpy_dtype("bfloat16")) if view.is_bfloat16 else array
 
 

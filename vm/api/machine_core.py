@@ -45,7 +45,7 @@ from ..values.results import python_value
 from . import c_api, machine_code, thread_count
 from .argument_errors import a_text, wrong
 from .argument_rows import rows_of
-from .arguments import lost, prepare
+from .arguments import lost, prepare, shared
 from .donation import donated
 from .guard import Guard, closer
 from .python_kernels import call_python
@@ -92,6 +92,11 @@ class Entry:
             result = self._enter(*args)
             if result is not None:
                 return result
+            arrays = shared(self._machine._runtime, args)
+            if arrays is not None:
+                args, result = arrays, self._enter(*arrays)
+                if result is not None:
+                    return result
         return self._call_general(args)
 
     def __reduce__(self) -> Any:
