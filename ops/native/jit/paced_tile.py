@@ -19,6 +19,8 @@ _STEPS = 8
 _ROWS_IN_TURN = 4
 #: The fewest rows of such a tile.
 _ASKING_ROWS = 4
+#: Rows at fixed places from one pointer: an address is the sum of a pointer, a multiple of a distance (1 or 2) and a constant.
+_ROWS_OF_POINTER = 3
 
 
 @twin
@@ -79,17 +81,53 @@ class _PacedFunction(TileFunction):
     fetch_kind = PacedFetch
     most_steps = _STEPS
 
-    def after_step(self, builder: Any, rows_of_a: list[Any], k: Any, step: int, steps: int) -> None:
-        """Ask for a line of a row, about a line ahead of ``k``, in each of the first steps."""
+    def row_at(self, builder: Any, k: Any, panel_row: Any) -> Any:
+        """The row ``k`` of panels whose rows follow each other: its elements from the first row."""
+        return builder.mul(k, self.word(self.panel))
+
+    def iteration(
+        self, builder: Any, operands: tuple[Any, ...], before: Any, k: Any, steps: int, sums: list[Any]
+    ) -> tuple[list[Any], list[tuple[Any, Any]]]:
+        """Emit the steps with the rows at fixed places from a few pointers, which go along with the steps from step 0 on.
+
+        Pointers to all rows take more instructions, and as many registers as the machine has.
+        """
+        if steps == 1:
+            return super().iteration(builder, operands, before, k, steps, sums)
+        rows_of_a, across, panel_row, _ = operands
+        rows, nodes = self._going_rows(builder, rows_of_a, before, steps)
+        for step in range(steps):
+            at = self.row_at(builder, builder.add(k, self.word(step)), panel_row)
+            sums = self._step(builder, rows, across, self.word(step), at, sums)
+            self._after_step(builder, rows, step, steps)
+        return sums, nodes
+
+    def _going_rows(self, builder: Any, rows_of_a: list[Any], before: Any, steps: int) -> tuple[list[Any], list[tuple[Any, Any]]]:
+        """The pointers to the rows of an iteration, and the nodes of the loop's pointers with their next values."""
         from llvmlite import ir
 
-        if steps == 1:
-            return
+        byte, places = ir.IntType(8).as_pointer(), range(0, self.rows, _ROWS_OF_POINTER)
+        of_loop = [self._join(builder, {before: rows_of_a[i]}) for i in places]
+        apart = builder.mul(builder.function.args[1], self.word(self.bits // 8))
+        rows, nodes = [], []
+        for i, node in zip(places, of_loop, strict=True):
+            # no instruction: LLVM else computes the pointers from each other in every iteration
+            now = builder.asm(function_type(node.type, [node.type]), "", "=r,0", [node], side_effect=False)
+            nodes.append((node, builder.gep(now, [self.word(steps)])))
+            for j in range(min(_ROWS_OF_POINTER, self.rows - i)):
+                row = builder.gep(builder.bitcast(now, byte), [builder.mul(apart, self.word(j))])
+                rows.append(builder.bitcast(row, node.type))
+        return rows, nodes
+
+    def _after_step(self, builder: Any, rows: list[Any], step: int, steps: int) -> None:
+        """Ask for a line of a row, about a line ahead of the iteration, in each of the first steps."""
+        from llvmlite import ir
+
         if self.rows >= _ASKING_ROWS:
             part = self.panel // _ROWS_IN_TURN
             for i in range(step, self.rows, steps):
-                at = builder.add(k, self.word(self.panel - part + i % _ROWS_IN_TURN * part))
-                self.into_first_cache(builder, builder.gep(rows_of_a[i], [at]), is_write=0)
+                ahead = self.word(self.panel - part + i % _ROWS_IN_TURN * part)
+                self.into_first_cache(builder, builder.gep(rows[i], [ahead]), is_write=0)
         # no instruction: LLVM keeps the loads of later steps behind it, which else wait in registers that the sums need
         builder.asm(function_type(ir.VoidType(), []), "", "~{memory}", [], side_effect=True)
 

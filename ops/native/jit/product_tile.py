@@ -357,29 +357,36 @@ class TileFunction:
 
         ``state``: the first step, and the sums before it.
         """
-        rows_of_a, across, panel_row, inner = operands
+        *_, inner = operands
         before, loop, after = builder.block, builder.append_basic_block("steps"), builder.append_basic_block("after")
         fits = builder.icmp_signed("<=", builder.add(state[0], self.word(steps)), inner)
         builder.cbranch(fits, loop, after)
         builder.position_at_end(loop)
         k, *sums = nodes = [self._join(builder, {before: value}) for value in state]
-        for step in range(steps):
-            now = builder.add(k, self.word(step))
-            sums = self._step(builder, rows_of_a, across, now, self.row_at(builder, now, panel_row), sums)
-            self.after_step(builder, rows_of_a, k, step, steps)
+        sums, others = self.iteration(builder, operands, before, k, steps, sums)
         if fetch is not None:
             fetch.emit(builder, k, steps)
         following = builder.add(k, self.word(steps))
         results = [following, *sums]
-        for node, value in zip(nodes, results, strict=True):
+        for node, value in [*zip(nodes, results, strict=True), *others]:
             node.add_incoming(value, loop)
         builder.cbranch(builder.icmp_signed("<=", builder.add(following, self.word(steps)), inner), loop, after)
         builder.position_at_end(after)
         pairs = zip(state, results, strict=True)
         return [self._join(builder, {before: value, loop: result}) for value, result in pairs]
 
-    def after_step(self, builder: Any, rows_of_a: list[Any], k: Any, step: int, steps: int) -> None:
-        """Emit what follows the products of a ``step`` of an iteration that begins at step ``k``."""
+    def iteration(
+        self, builder: Any, operands: tuple[Any, ...], before: Any, k: Any, steps: int, sums: list[Any]
+    ) -> tuple[list[Any], list[tuple[Any, Any]]]:
+        """Emit ``steps`` steps from ``k`` on: the sums after them, and other nodes of the loop with their next values.
+
+        ``before``: the block before the loop, which begins at step 0 if an iteration has several steps.
+        """
+        rows_of_a, across, panel_row, _ = operands
+        for step in range(steps):
+            now = builder.add(k, self.word(step))
+            sums = self._step(builder, rows_of_a, across, now, self.row_at(builder, now, panel_row), sums)
+        return sums, []
 
     def row_at(self, builder: Any, k: Any, panel_row: Any) -> Any:
         """The row ``k`` of panels: its elements from the first row."""
