@@ -128,6 +128,7 @@ Op(
             pays=_are_many,
             blocks=Blocks(_bands, _work),
             scratch=(
+                Scratch(length=lambda call: batches.BAND * dim(_sizes(call)[3])),
                 _panels(3, 2),
                 _panels(2, 4),
                 Scratch(length=_scores),

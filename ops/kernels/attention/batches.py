@@ -1,7 +1,7 @@
 """Attention with the batch as the first axis: by the tiles of matrix products for a band of queries, or one query at a time.
 
-The scores of a band, or of a query, are a buffer; no matrix of all scores is stored.  Scores are scaled, and exponentials added,
-in the compute dtype; the sums of runs of exponentials are added in float64.
+The scores of a band, or of a query, are a buffer; no matrix of all scores is stored.  The queries of a band, or the scores of a
+query, are scaled, and exponentials added, in the compute dtype; the sums of runs of exponentials are added in float64.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 from ...codegen.loop_nest.reduction import RUN
 from ...codegen.loop_nest.vector_math import exp_float32_below
 from ...native.jit.product_tile import GROUP_PANELS, PANEL_BYTES
-from ...native.jit.row_powers import largest_product, powers_of_two
+from ...native.jit.row_powers import largest, powers_of_two
 from ...native.jit.templates import instantiate
 from ...native.jit.vector_hints import add_in_any_order, larger, multiply_add
 from ...native.memory import Array, Axes, Element, generic
@@ -23,10 +23,11 @@ from ...native.status import OK
 from ..matmul.tiles import multiply_band, pack_columns
 from ..softmax.cpu import exp_float64
 
-#: The parameters of the bodies: ``e ** x`` for x <= 0, the compute dtype, and ``weigh`` for its scores.
+#: The parameters of the bodies: ``e ** x`` for x <= 0, the compute dtype, ``weigh`` for its scores, and the factor of these.
 exponential: Any = None
 number: Any = None
 weighed: Any = None
+of_scores: Any = None
 #: Numbers that fill a vector are so far below the largest score: the sum, at least 1, absorbs their exponentials, which are not
 #: subnormal.
 BELOW = 80.0
@@ -70,11 +71,10 @@ def weigh(
 def weigh_vectors(
     scores: Array, at: int, n: int, row: int, factor: Element, exponential: Callable[..., Any], number: Callable[..., Any]
 ) -> Element:
-    """``weigh`` of float32 in whole vectors: ``e ** x`` is ``2 ** (x * log2(e))``."""
-    of_two = number(np.float64(factor) * math.log2(math.e))
-    top, total = largest_product(scores, at, n, of_two), 0.0
+    """``weigh`` of float32 in whole vectors, of scores in units of ln 2: powers of 2 are the exponentials."""
+    top, total = largest(scores, at, n), 0.0
     for start in range(0, n, RUN):
-        total += np.float64(powers_of_two(scores, at + start, min(RUN, n - start), of_two, top))
+        total += np.float64(powers_of_two(scores, at + start, min(RUN, n - start), top))
     return number(1.0 / total) if top - top == number(0) else number(np.nan if n > 0 else 0.0)
 
 
@@ -90,13 +90,21 @@ def multiply_all(
 
 
 @generic
+def scale_rows(a: Array, at: int, row: int, m: int, inner: int, factor: Element, out: Array) -> None:
+    """``out[i * inner + p] = a[at + i * row + p] * factor``: rows that follow each other share no sets of a cache."""
+    for i in range(m):
+        for p in range(inner):
+            out[np.uint64(i * inner + p)] = a[np.uint64(at + i * row + p)] * factor
+
+
+@generic
 def attention_tiles(
     query: Array, query_dims: Axes, key: Array, key_dims: Axes, value: Array, value_dims: Axes, out: Array, out_dims: Axes,
-    low: int, high: int, keys: Array, values: Array, scores: Array, shares: Array, scale: float,
+    low: int, high: int, queries: Array, keys: Array, values: Array, scores: Array, shares: Array, scale: float,
 ) -> int:  # fmt: skip
     """The bands ``low`` to ``high`` (exclusive) of all heads; consecutive bands of a head share its packed keys and values."""
     m, heads, d, n, e = query_dims[1], query_dims[2], query_dims[3], value_dims[1], value_dims[3]
-    bands, packed, factor, width = (m + BAND - 1) // BAND, -1, number(scale), PANEL_BYTES // out.itemsize
+    bands, packed, factor, width = (m + BAND - 1) // BAND, -1, number(scale * of_scores), PANEL_BYTES // out.itemsize
     row = (n + width - 1) // width * width
     for unit in range(low, high):
         pair, band = unit // bands, unit % bands
@@ -108,9 +116,10 @@ def attention_tiles(
             packed = pair
         begin, end = band * m // bands, (band + 1) * m // bands
         first = (batch * m + begin) * heads + head
-        multiply_all(query, first * d, heads * d, keys, scores, 0, row, end - begin, d, n, width)
+        scale_rows(query, first * d, heads * d, end - begin, d, factor, queries)
+        multiply_all(queries, 0, d, keys, scores, 0, row, end - begin, d, n, width)
         for i in range(end - begin):
-            shares[i] = weighed(scores, i * row, n, row, factor, exponential, number)
+            shares[i] = weighed(scores, i * row, n, row, number(1), exponential, number)
         multiply_all(scores, 0, row, values, out, first * e, heads * e, end - begin, n, e, width)
         for i in range(end - begin):
             for c in range(e):
@@ -145,12 +154,14 @@ def attention_rows(query: Array, key: Array, value: Array, out: Array, scores: A
 def _bodies(body: Any, name: str, **of_float32: Any) -> dict[str, Any]:
     """By the dtype of the queries; "" stands for storage-only dtypes and float32."""
     return {
-        "float64": instantiate(body, f"{name}_float64", exponential=exp_float64, number=np.float64, weighed=weigh),
+        "float64": instantiate(body, f"{name}_float64", exponential=exp_float64, number=np.float64, weighed=weigh, of_scores=1.0),
         "": instantiate(
-            body, f"{name}_float32", **{"exponential": exp_float32_below, "number": np.float32, "weighed": weigh, **of_float32}
+            body,
+            f"{name}_float32",
+            **{"exponential": exp_float32_below, "number": np.float32, "weighed": weigh, "of_scores": 1.0, **of_float32},
         ),
     }
 
 
-TILES = _bodies(attention_tiles, "batch_attention_tiles", weighed=weigh_vectors)
+TILES = _bodies(attention_tiles, "batch_attention_tiles", weighed=weigh_vectors, of_scores=math.log2(math.e))
 ROWS = _bodies(attention_rows, "batch_attention_rows")

@@ -7,7 +7,8 @@ are packed once.  Every element of the result is one sum along the inner axis, i
 from __future__ import annotations
 
 from ...native.jit.block_transpose import transpose_tile
-from ...native.jit.product_tile import GROUP_PANELS, PANEL_BYTES, TILE_ROWS, copy_line, multiply_panels
+from ...native.jit.paced_tile import multiply_paced
+from ...native.jit.product_tile import GROUP_PANELS, PANEL_BYTES, TILE_ROWS, copy_line
 from ...native.memory import Array, Axes, generic
 from ...native.status import OK
 from .cpu import leading
@@ -40,14 +41,14 @@ def multiply_band(
     a: Array, a_at: int, a_row: int, panels: Array, panel_at: int, step: int, out: Array, out_at: int, out_row: int, m: int,
     inner: int, columns: int, add: int,
 ) -> None:  # fmt: skip
-    """``multiply_panels`` for any number of rows, which are divided evenly among tiles."""
+    """``multiply_paced`` for any number of rows, which are divided evenly among tiles; nothing is fetched."""
     tiles = (m + TILE_ROWS - 1) // TILE_ROWS
     for tile in range(tiles):
         top = tile * m // tiles
         rows = (tile + 1) * m // tiles - top
-        multiply_panels(
-            a, a_at + top * a_row, a_row, panels, panel_at, step, PANEL_BYTES // out.itemsize, out, out_at + top * out_row,
-            out_row, rows, inner, columns, add, 0, GROUP_PANELS, GROUP_PANELS, a, 0, 0,
+        multiply_paced(
+            a, a_at + top * a_row, a_row, panels, panel_at, step, out, out_at + top * out_row, out_row, rows, inner, columns,
+            add, 0, 0,
         )  # fmt: skip
 
 

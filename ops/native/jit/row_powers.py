@@ -17,33 +17,32 @@ from .product_tile import panel_width
 #: ``2 ** r`` of a fraction ``r`` of at most 1/2: the coefficients of ``r``, the highest first; 1 comes last.  Within 2e-9 of it:
 #: least squares on Chebyshev nodes, reweighted until the largest relative error is minimal.
 _POWERS = (1.53533618e-4, 1.33988744e-3, 9.61843736e-3, 5.55033247e-2, 2.40226479e-1, 6.93147203e-1)
-#: Powers are computed times 2 ** 64, where all down to LEAST are normal numbers; below it they are 0.
-_SCALE, _LEAST = 64, -150.0
+#: The exponents below which powers, no normal numbers, are 0: a sum with 1 absorbs them.
+LEAST = -126.0
 #: 1.5 * 2 ** 23 leaves no bits for a fraction: a sum with it rounds, and its last bits are the whole number.
 _SHIFTER = 1.5 * 2**23
 
 
 @twin
-def largest_product(x: Any, at: int, n: int, factor: Any) -> Any:
-    """The largest of ``n`` elements from element ``at`` on, times ``factor``: NaN if a product is, -inf of no elements.
+def largest(x: Any, at: int, n: int) -> Any:
+    """The largest of ``n`` elements from element ``at`` on: NaN if an element is, -inf of no elements.
 
     A contiguous array of float32.  Whole vectors are read: room for a multiple of ``panel_width`` elements.
     """
-    products = x.reshape(-1)[int(at) : int(at + n)] * np.float32(factor)
-    return np.float32(products.max(initial=-np.inf))
+    return np.float32(x.reshape(-1)[int(at) : int(at + n)].max(initial=-np.inf))
 
 
 @twin
-def powers_of_two(x: Any, at: int, n: int, factor: Any, top: Any) -> Any:
-    """Replace ``n`` elements by ``2 ** (x[at + i] * factor - top)``, 0 for a NaN; the sum of the powers, added in float32.
+def powers_of_two(x: Any, at: int, n: int, top: Any) -> Any:
+    """Replace ``n`` elements by ``2 ** (x[at + i] - top)``, 0 for a NaN; the sum of the powers, added in float32.
 
-    A contiguous array of float32.  No product is above ``top``.  Whole vectors are written, with zeros behind the last power.
+    A contiguous array of float32.  No element is above ``top``.  Whole vectors are written, with zeros behind the last power.
     """
     flat = x.reshape(-1)
-    powers = np.exp2(flat[int(at) : int(at + n)] * np.float32(factor) - np.float32(top))
+    exponents = flat[int(at) : int(at + n)] - np.float32(top)
     width = panel_width(flat.itemsize)
     flat[int(at) : int(at + -(-n // width) * width)] = 0
-    flat[int(at) : int(at + n)] = np.where(np.isnan(powers), 0, powers)
+    flat[int(at) : int(at + n)] = np.where(exponents >= LEAST, np.exp2(exponents), 0)
     return np.float32(flat[int(at) : int(at + n)].sum(dtype=np.float32))
 
 
@@ -179,11 +178,11 @@ class _Row:
 
 
 class _Largest(_Row):
-    kind, start = "largest_product", float("-inf")
+    kind, start = "largest", float("-inf")
 
     def step(self, b: Any, place: Any, mask: Any, folded: Any, numbers: list[Any]) -> Any:
-        scaled = b.fmul(b.load(place, align=4), numbers[0])
-        return self.join(b, folded, scaled if mask is None else b.select(mask, scaled, self.number(self.start)))
+        x = b.load(place, align=4)
+        return self.join(b, folded, x if mask is None else b.select(mask, x, self.number(self.start)))
 
     def join(self, b: Any, one: Any, other: Any) -> Any:
         return self.intrinsic(b, "maximum", one, other, flags=("nsz",))
@@ -193,8 +192,8 @@ class _Powers(_Row):
     kind = "powers_of_two"
 
     def step(self, b: Any, place: Any, mask: Any, folded: Any, numbers: list[Any]) -> Any:
-        factor, top = numbers
-        power = self._power(b, b.fsub(b.fmul(b.load(place, align=4), factor), top))
+        (top,) = numbers
+        power = self._power(b, b.fsub(b.load(place, align=4), top))
         if mask is not None:
             power = b.select(mask, power, self.number(0.0))
         b.store(power, place, align=4)
@@ -207,19 +206,18 @@ class _Powers(_Row):
         """``2 ** x`` for x <= 0, as a whole power times that of a fraction."""
         from llvmlite import ir
 
-        least, bits = self.number(_LEAST), ir.VectorType(ir.IntType(32), self.lanes)
-        x = b.select(b.fcmp_ordered(">", x, least), x, least)
-        shifter = self.number(_SHIFTER + _SCALE)
+        shifter, bits = self.number(_SHIFTER), ir.VectorType(ir.IntType(32), self.lanes)
         shifted = b.fadd(x, shifter)
         fraction = b.fsub(x, b.fsub(shifted, shifter))
         highest, *others = _POWERS
         sums = self.number(highest)
         for coefficient in (*others, 1.0):
             sums = self.intrinsic(b, "fmuladd", sums, fraction, self.number(coefficient))
-        # a normal number times a power of 2 that is no less: the exponent is a sum
+        # a normal number times a power of 2 that gives a normal number: the exponent is a sum
         exponents = b.shl(b.bitcast(shifted, bits), ir.Constant(bits, [23] * self.lanes))
-        return b.fmul(b.bitcast(b.add(b.bitcast(sums, bits), exponents), self.vector), self.number(2.0**-_SCALE))
+        power = b.bitcast(b.add(b.bitcast(sums, bits), exponents), self.vector)
+        return b.select(b.fcmp_ordered(">=", x, self.number(LEAST)), power, self.number(0.0))
 
 
-set_machine_form(largest_product, _form(_Largest))
+set_machine_form(largest, _form(_Largest))
 set_machine_form(powers_of_two, _form(_Powers))
