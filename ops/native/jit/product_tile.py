@@ -296,7 +296,9 @@ class TileFunction:
         run = functools.partial(self._run, b, (rows_of_a, list(zip(across, masks, strict=True)), panel_row, inner))
         if self.fetches and self.rows >= FETCH_ROWS:
             fetch = self.fetch_kind(self, a, across[:: self.panel // self.tile.lanes], panel_row, *fetched)
-            state = self._choice(b, fetch.is_wanted(b), lambda: run(state, self.steps, fetch), lambda: run(state, self.steps))
+            wanted, first = fetch.is_wanted(b), state
+            looped = functools.partial(fetch.loops, b, self.steps, lambda way: run(first, self.steps, way))
+            state = self.choice(b, wanted, looped, lambda: run(first, self.steps))
         else:
             state = run(state, self.steps)
         _, *totals = run(state, 1) if self.steps > 1 else state
@@ -331,9 +333,9 @@ class TileFunction:
         def loaded() -> list[Any]:
             return [self._load(builder, row, j, mask) for row, j, mask in places]
 
-        return self._choice(builder, builder.icmp_signed("!=", add, self.word(0)), loaded, lambda: [zero] * len(places))
+        return self.choice(builder, builder.icmp_signed("!=", add, self.word(0)), loaded, lambda: [zero] * len(places))
 
-    def _choice(
+    def choice(
         self, builder: Any, condition: Any, if_true: Callable[[], list[Any]], if_false: Callable[[], list[Any]]
     ) -> list[Any]:
         """The values that one of two branches computes."""

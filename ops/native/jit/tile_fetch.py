@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from copy import copy
 from typing import Any
 
 #: The most rows of a tile that fetch one line of the panels in an iteration, after which the machine fetches the others: more
@@ -46,6 +48,10 @@ class Fetch:
             wanted = builder.or_(wanted, is_ahead)
         return wanted
 
+    def loops(self, builder: Any, steps: int, run: Callable[[Fetch], list[Any]]) -> list[Any]:
+        """The results of a loop that fetches, of iterations of ``steps`` steps; ``run`` emits it."""
+        return run(self)
+
     def emit(self, builder: Any, k: Any, steps: int) -> None:
         """Fetch lines for ``steps`` steps from ``k`` on into the second cache; no address faults.
 
@@ -78,6 +84,9 @@ class PacedFetch(Fetch):
     or fewer of each; the machine fetches the others.
     """
 
+    #: Lines of all panels that are fetched in an iteration.
+    lines = _LINES
+
     @property
     def pace(self) -> Any:
         """The elements from a step to the next; in the place of rows of the next tile."""
@@ -88,9 +97,18 @@ class PacedFetch(Fetch):
         self.chosen = [builder.gep(panel, [self.ahead]) for panel in self.panels]
         return builder.icmp_signed("!=", self.pace, self.word(0))
 
+    def loops(self, builder: Any, steps: int, run: Callable[[Fetch], list[Any]]) -> list[Any]:
+        """The results of one of two loops: at a slow pace an iteration goes along one line at most, and fetches one."""
+        if steps == 1:
+            return run(self)
+        slow = copy(self)
+        slow.lines = 1
+        is_slow = builder.icmp_signed("<=", builder.mul(self.pace, self.word(steps)), self.word(self.function.panel))
+        return self.function.choice(builder, is_slow, lambda: run(slow), lambda: run(self))  # type: ignore[no-any-return]
+
     def emit(self, builder: Any, k: Any, steps: int) -> None:
         """Fetch lines for ``steps`` steps from ``k`` on into the second cache; no address faults."""
-        lines = max(1, _LINES // len(self.chosen))
+        lines = max(1, self.lines // len(self.chosen))
         for step in range(0, steps, max(1, steps // lines)):
             at = builder.mul(builder.add(k, self.word(step)), self.pace)
             for pointer in self.chosen:
