@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ...shape_funcs.symbolic.dim import const, product
+from ..codegen.cpu import epilogue
 from ..codegen.cpu.loop_plan import plans
 from ..codegen.loop_nest.expression import AXIS, LOAD
 from ..codegen.loop_nest.inlining import Nest, TooComplex
@@ -27,8 +28,10 @@ def in_place_pairs(group: Group, machine: str = HOST) -> tuple[Pair, ...]:
 
     The pairs are alternatives: each parameter and each result may occur in one chosen pair only.  Both have equal sizes in bytes.
     """
-    if group.has_epilogue or group.has_prologue:  # a kernel may store parts of its result before it reads all operands
+    if group.has_prologue:
         return ()
+    if group.has_epilogue:
+        return tuple((param, 0) for param in epilogue.overwritten(group)) if machine == HOST else ()
     if group.nodes[0].operator.kernels:
         kernel = group.kernel_on(machine)
         return _declared(group, kernel) if kernel is not None else ()

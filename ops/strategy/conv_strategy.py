@@ -94,11 +94,16 @@ def kernels(rank: int, geometry: Geometry) -> tuple[Kernel, ...]:
             bodies.tiles,
             takes=predicates.is_channels_first,
             pays=predicates.enough_channels,
-            scratch=(Scratch(length=predicates.panel_elements), Scratch("int64", length=predicates.column_numbers)),
+            scratch=(
+                Scratch(length=predicates.panel_elements),
+                Scratch("int64", length=predicates.column_numbers),
+                Scratch(length=predicates.sum_elements),
+            ),
             blocks=Blocks(
                 predicates.tile_blocks, predicates.multiplications, predicates.packed_together, predicates.parts_of_tiles
             ),
             finishes=rank,
+            apart=True,
             **given,
         ),
         Kernel(
@@ -253,6 +258,16 @@ class _Convolution:
         _, inputs, taps = self.weight(call)
         width, inner = self.width(call), min_(inputs * product(taps), max_(tiles.INNER, product(taps)))
         return (self.stretch_columns(call) + width + tiles.APART + TILE_ROWS) * inner + TILE_ROWS * width
+
+    def sum_elements(self, call: OpCall) -> Dim:
+        """The number of sums of ``tiles`` that are finished together, or of all output channels if terms are in several parts."""
+        outputs, inputs, taps = self.weight(call)
+        channels = max_(tiles.INNER // max_(product(taps), 1), 1)
+        several = min_((inputs + channels - 1) // channels - 1, 1)
+        columns = self.stretch_columns(call) + self.width(call)
+        # rows of sums are whole rows of panels
+        together = max_(tiles.FINISHED_ROWS * GROUP_PANELS * self.width(call), TILE_ROWS * columns)
+        return max_(together, several * outputs * columns)
 
     def stretch_columns(self, call: OpCall) -> Dim:
         """The number of positions of a stretch of ``tiles`` (see ``stretch_columns`` in its module)."""

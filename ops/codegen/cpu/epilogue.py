@@ -13,35 +13,56 @@ The body calls ``finish`` for a part of its result that is complete and still in
 The part is ``rows`` runs of ``count`` elements, at least one each.  A run is contiguous in the trailing axes of the result, whose
 number is ``Kernel.finishes``; the leading indices of each run follow those of the run before.  Each operand has all the trailing
 axes, or does not vary along them, so the innermost loop reads contiguous elements.
+
+If the result is written over an operand (``Group.in_place``), the part's sums are in a buffer, until ``finish`` reads them::
+
+    def finish(argv, at, rows, count, sums, first, pitch):
+        ...
+            for i2 in range(begin, begin + count):
+                total = sums[first + i2]
+                x1[...] = max(total + x1[...], 0.0)
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ....shape_funcs.symbolic.dim import Dim, const, sym
 from ...core.group import Group
 from ...core.op import OpPattern
 from ...core.tensor_types import ITEMSIZE, Tensor
+from ...native.jit.prefetch import fetch_early, fetch_to_write
 from ...native.jit.product_tile import PANEL_BYTES
-from ...native.memory import native
+from ...native.memory import Array, generic, native
 from ...strategy.choice import candidates, choose
 from ...strategy.implementation import HOST
 from ..group_memo import per_group
+from ..loop_nest.expression import LOAD, Cell
 from ..loop_nest.expression_text import element_of, indented
-from ..loop_nest.inlining import TooComplex, nest_of
-from ..loop_nest.linear_index import Lowered, over_runs
+from ..loop_nest.inlining import Nest, TooComplex, nest_of
+from ..loop_nest.linear_index import Lowered, is_elementwise, over_runs
 from ..loop_nest.statements import Writer
+from .kernel_source import same_address
+
+if TYPE_CHECKING:
+    from .fused_kernel import Kernel
 
 #: The names of the generated functions.
 FINISH, FETCH = "finish", "fetch_operands"
+#: The local of FINISH with an element of sums that are in a buffer.
+_SUM = "total"
 
 
 @native
 def keep(argv: int, at: int, rows: int, count: int) -> None:
     """Leave a part of the result as it is: the epilogue of a kernel whose group has no further operators."""
+
+
+@generic
+def keep_sums(argv: int, at: int, rows: int, count: int, sums: Array, first: int, pitch: int) -> None:
+    """As ``keep``, for a kernel that may have sums apart: without an epilogue they are in the result."""
 
 
 @native
@@ -77,7 +98,36 @@ def run_axes(group: Group) -> int:
 
 def operands_read(group: Group) -> set[int]:
     """The parameters that the epilogue reads."""
-    return {cell.what for cell in _nest(elementwise(group)).cells.table if cell.kind == "load"} - {len(group.params)}
+    return {cell.what for cell in nest(elementwise(group)).cells.table if cell.kind == LOAD} - {len(group.params)}
+
+
+@per_group
+def overwritten(group: Group) -> tuple[int, ...]:
+    """The parameters that the result may be written over, if the kernel stores its sums in a buffer meanwhile.
+
+    Only the epilogue reads them, each element for the result at the same index.
+    """
+    kernel, first = group.kernel_on(HOST), set(_refs(group.nodes[0].args, 0))
+    if kernel is None or not kernel.apart:  # parts of sums are stored in the result before the operands are read
+        return ()
+    loops, result = nest(elementwise(group)), group.nodes[0].outputs[0]
+    loads: dict[int, list[Cell]] = {}
+    for cell in loops.cells.table:
+        if cell.kind == LOAD:
+            loads.setdefault(cell.what, []).append(cell)
+    return tuple(
+        number
+        for number, tensor in enumerate(group.params)
+        if number not in first
+        and tensor.shape == result.shape
+        and ITEMSIZE[tensor.dtype] == ITEMSIZE[result.dtype]
+        and all(is_elementwise(loops, load) for load in loads.get(number, ()))
+    )
+
+
+def over(group: Group, result: int) -> dict[int, int]:
+    """The planned pairs: the positions of parameters in argv, and of the result."""
+    return {param: result for param, _ in group.in_place}
 
 
 def elementwise(group: Group) -> Group:
@@ -118,7 +168,9 @@ def _finish_of(group: Group) -> _Finish:
         opened = elementwise(group)
         lowered = _lowered(group, opened)
     assert lowered is not None
-    return _Finish(opened, lowered)
+    apart = _lowered(group, opened, _SUM) if group.in_place else None
+    kernel = group.kernel_on(HOST)
+    return _Finish(replace(opened, in_place=group.in_place), lowered, apart, kernel is not None and kernel.apart)
 
 
 def _refs(args: Any, first: int) -> list[int]:
@@ -151,67 +203,89 @@ def _mapped(group: Group, change: Callable[[Tensor], Tensor]) -> Group:
     return replace(group, params=tuple(map(change, group.params)), nodes=nodes)
 
 
-def _nest(group: Group) -> Any:
+def nest(group: Group) -> Nest:
+    """The loops of ``elementwise``."""
     return nest_of(group, group.results[0])
 
 
-def _lowered(whole: Group, group: Group) -> Lowered | None:
+def _lowered(whole: Group, group: Group, local: str = "") -> Lowered | None:
     """The loops of an epilogue; None if an operand varies along a part of a run, or an operator may refuse a value."""
     shape = group.params[-1].shape
     if group.values()[group.results[0]].shape != shape:
         return None
     try:
-        return over_runs(group, _nest(group), len(shape) - run_axes(whole), len(group.params) - 1)
+        return over_runs(group, nest(group), len(shape) - run_axes(whole), len(group.params) - 1, local)
     except TooComplex:
         return None
 
 
 class _Finish:
-    """Writes the function of one epilogue."""
+    """Writes the function of one epilogue.
 
-    def __init__(self, group: Group, lowered: Lowered) -> None:
+    ``apart``: its loops over sums that are in a buffer; None: no operand is overwritten.  ``may_be_apart``: ``Kernel.apart``.
+    """
+
+    def __init__(self, group: Group, lowered: Lowered, apart: Lowered | None, may_be_apart: bool) -> None:
+        self.group, self.lowered, self.apart, self.may_be_apart = group, lowered, apart, may_be_apart
+        self.result = len(group.params) - 1
+
+    def _kernel(self, places: Mapping[int, int]) -> Kernel:
         from .fused_kernel import Kernel
 
-        self.group, self.lowered, self.result = group, lowered, len(group.params) - 1
         # the result of the elementwise group, which follows its parameters, is its last parameter
-        self.kernel = Kernel(group, {len(group.params): self.result})
-        self.kernel.prefer(self.result)
+        kernel = Kernel(self.group, {**places, len(self.group.params): self.result})
+        kernel.prefer(self.result)
+        return kernel
 
     def text(self) -> tuple[str, tuple[Callable[..., Any], ...]]:
         from .fused_kernel import bodies_of
 
-        kernel, extents = self.kernel, self.lowered.extents
+        lines = self._lines({}, self.lowered)
+        if self.group.in_place:
+            places = over(self.group, self.result)
+            assert self.apart is not None
+            lines = [f"if {same_address(places)}:", *indented(self._lines(places, self.apart)), "else:", *indented(lines)]
+        made = _function(FINISH, lines, ", sums, first, pitch" if self.may_be_apart else "")
+        return made, bodies_of(made)
+
+    def _lines(self, places: Mapping[int, int], lowered: Lowered) -> list[str]:
+        """The statements; each key of ``places`` is a parameter that has the address of the tensor at the value."""
+        kernel, extents = self._kernel(places), lowered.extents
         lead = len(extents) - 1
-        writer = Writer(self.lowered.table, len(extents), kernel.context)
-        element = writer.value(self.lowered.element)
-        stored = f"{element_of(kernel.array(self.result), writer.value(self.lowered.offset))} = {element}"
+        writer = Writer(lowered.table, len(extents), kernel.context)
+        element = writer.value(lowered.element)
+        stored = f"{element_of(kernel.array(self.result), writer.value(lowered.offset))} = {element}"
         sizes = [kernel.size(d) for d in extents]
         before, regions, inner = writer.regions[0], writer.regions[1:-1], writer.regions[-1]
         start = [f"lead = at // {sizes[-1]}", f"begin = at - lead * {sizes[-1]}"]
         for axis in reversed(range(1, lead)):
             start += [f"i{axis} = lead % {sizes[axis]}", f"lead = lead // {sizes[axis]}"]
-        row = [line for region in regions for line in region]
+        row, after = [line for region in regions for line in region], _next_row(sizes[:-1])
+        if lowered is self.apart:
+            start, after = [*start, "first -= begin"], [*after, "first += pitch"]
+            inner = [f"{_SUM} = {element_of('sums', f'first + i{lead}')}", *inner]
         row += [f"for i{lead} in range(begin, begin + count):", *indented([*inner, stored])]
         lines = [*kernel.prologue, *before, *start, *(["i0 = lead"] if lead else []), "for _ in range(rows):", *indented(row)]
-        lines += indented(_next_row(sizes[:-1]))
-        made = _function(FINISH, lines)
-        return made, bodies_of(made)
+        return lines + indented(after)
 
     def fetching_text(self) -> str:
-        read = {cell.what for cell in self.lowered.table.table if cell.kind == "load"} - {self.result}
+        kernel = self._kernel({})
+        read = {cell.what for cell in self.lowered.table.table if cell.kind == LOAD} - {self.result}
         whole = [place for place in sorted(read) if self.group.params[place].shape == self.group.params[self.result].shape]
         if not whole:
             return ""
-        run, inner = self.kernel.size(self.lowered.extents[-1]), list[str]()
+        run, inner = kernel.size(self.lowered.extents[-1]), list[str]()
         for place in whole:
-            line = PANEL_BYTES // ITEMSIZE[self.group.params[place].dtype]
-            fetched = f"fetch_early({self.kernel.array(place)}, at + row * {run} + i)"
+            line, how = PANEL_BYTES // ITEMSIZE[self.group.params[place].dtype], fetch_early
+            if place in over(self.group, self.result):
+                how = fetch_to_write
+            fetched = f"{how.__name__}({kernel.array(place)}, at + row * {run} + i)"
             inner += [f"for i in range(0, count, {line}):", *indented([fetched])]
-        return _function(FETCH, [*self.kernel.prologue, "for row in range(rows):", *indented(inner)])
+        return _function(FETCH, [*kernel.prologue, "for row in range(rows):", *indented(inner)])
 
 
-def _function(name: str, lines: list[str]) -> str:
-    return "\n".join(["@generic", f"def {name}(argv, at, rows, count):", *indented(lines)]) + "\n"
+def _function(name: str, lines: list[str], more: str = "") -> str:
+    return "\n".join(["@generic", f"def {name}(argv, at, rows, count{more}):", *indented(lines)]) + "\n"
 
 
 def _next_row(sizes: list[str]) -> list[str]:

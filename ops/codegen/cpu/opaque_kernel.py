@@ -26,7 +26,7 @@ from ...core.group import Group
 from ...core.op import Op
 from ...core.tensor_types import ITEMSIZE, computed_in, is_float
 from ...core.tensor_types import Tensor as GroupTensor
-from ...native.jit.prefetch import fetch_early
+from ...native.jit.prefetch import fetch_early, fetch_to_write
 from ...native.object_layout import TENSOR
 from ...native.status import OUT_OF_MEMORY
 from ...native.threads.work_partition import end_of, first_of, grain_of, is_first, threads_wanted
@@ -56,7 +56,7 @@ def source(group: Group) -> KernelSource:
     if kernel is None:
         raise ValueError(f"{group.name}: its implementation {group.implementation!r} does not run on the host")
     made = _Wrapper(group, kernel).source()
-    if not group.in_place:
+    if not group.in_place or group.has_epilogue:  # the function FINISH compares them
         return made
     # compare the addresses explicitly, as in ``fused_kernel``
     places = {param: len(group.params) + result for param, result in group.in_place}
@@ -73,7 +73,8 @@ def workspace(group: Group) -> Dim:
     kernel = group.kernel_on(HOST)
     if kernel is None or kernel.in_python:
         return dim(0)
-    wrapper = _Wrapper(group, kernel, is_opened=False)
+    over = epilogue.overwritten(group) if group.has_epilogue else ()
+    wrapper = _Wrapper(replace(group, in_place=((over[0], 0),)) if over else group, kernel, is_opened=False)
     wrapper.source()
     return total(buffer.nbytes for buffer in wrapper.buffers.values())
 
@@ -166,6 +167,7 @@ class _Wrapper:
         self.arguments: list[str] = []
         self.buffers: dict[str, Buffer] = {}
         self.assignments: list[str] = []  # of constants to buffers
+        self.sums = ""  # the buffer of sums that an epilogue reads while the result is in another operand
 
     def source(self) -> KernelSource:
         dtypes = tuple(t.dtype for _, t, _ in self.tensors)
@@ -184,12 +186,13 @@ class _Wrapper:
         library = self._library(dtypes)
         taken = body.__code__.co_varnames[: body.__code__.co_argcount]
         if self.kernel.finishes:
-            bodies = (*bodies, *(() if finish else (epilogue.keep,)))
-            self.arguments.append(epilogue.FINISH if finish else epilogue.keep.__name__)
+            keep = epilogue.keep_sums if self.kernel.apart else epilogue.keep
+            bodies = (*bodies, *(() if finish else (keep,)))
+            self.arguments.append(epilogue.FINISH if finish else keep.__name__)
             if epilogue.FETCH in taken:
                 fetching = epilogue.fetching_text(self.group) if finish else ""
                 finish += fetching
-                bodies = (*bodies, fetch_early if fetching else epilogue.fetch_nothing)
+                bodies = (*bodies, *((fetch_early, fetch_to_write) if fetching else (epilogue.fetch_nothing,)))
                 self.arguments.append(epilogue.FETCH if fetching else epilogue.fetch_nothing.__name__)
             self.arguments.append("argv")
         constants = [f"{name}={value!r}" for name, value in self.kernel.attrs(self.attrs).items() if name in taken]
@@ -314,9 +317,16 @@ class _Wrapper:
             self.lines.append(f"{name} = array_{dtype}_{rank}d({address}, ({', '.join(sizes)}))")
 
     def _scratch(self) -> None:
-        for i, buffer in enumerate(self.kernel.buffers(self.sized.call_on())):
-            self.buffers[f"b{i}"] = buffer
-            self.arguments.append(f"b{i}")
+        buffers, out = self.kernel.buffers(self.sized.call_on()), len(self.tensors) - 1
+        for i, buffer in enumerate(buffers):
+            name = f"b{i}"
+            if self.kernel.apart and i + 1 == len(buffers):
+                if not self.group.in_place:
+                    self.arguments.append(f"v{out}")
+                    continue
+                name = self.sums = "sums"
+            self.buffers[name] = buffer
+            self.arguments.append(name)
 
     def _in_buffers(self, call: str) -> list[str]:
         """The call of the body, with its buffers laid out in the workspace, or in a block that is allocated for the call."""
@@ -328,7 +338,14 @@ class _Wrapper:
                 f"needed += ({length} * {b.row_bytes} + {ALIGNMENT - 1}) // {ALIGNMENT} * {ALIGNMENT}",
             ]
             shape, rank = (f"({b.rows}, {length})", "_2d") if b.rows else (length, "")
-            arrays.append(f"{name} = array_{b.dtype}{rank}(block + {name}_at, {shape})")
+            place = f"block + {name}_at"
+            if name == self.sums:  # otherwise the sums are in the result
+                out = len(self.group.params)
+                is_over = same_address(epilogue.over(self.group, out))
+                arrays.append(f"is_over = {is_over}")
+                place = f"{place} if is_over else tensor(load_i64(argv + {8 * out})).data"
+                shape = f"{shape} if is_over else v{len(self.tensors) - 1}.size"
+            arrays.append(f"{name} = array_{b.dtype}{rank}({place}, {shape})")
         allocated = ["block = alloc(needed)", "if block == 0:", f"    return {OUT_OF_MEMORY}"]
         opened, closed = allocated, ["free(block)"]
         if self.group.workspace:

@@ -135,10 +135,11 @@ def flat(group: Group, nest: Nest) -> Lowered | None:
     return Lowered(nest, table, (total,), min(nest.folded, 1), new[nest.element], store, tuple(new), tuple(equal))
 
 
-def over_runs(group: Group, nest: Nest, lead: int, own: int) -> Lowered | None:
+def over_runs(group: Group, nest: Nest, lead: int, own: int, local: str = "") -> Lowered | None:
     """A loop for each of the first ``lead`` axes and one over the elements of the others, of which each load reads all or one.
 
-    Parameter ``own`` is only read at the index that is written.  None if a load reads otherwise, or a cell may refuse a value.
+    Parameter ``own`` is only read at the index that is written; unless "", the local ``local`` has its element.  None if a load
+    reads otherwise, or a cell may refuse a value.
     """
     if nest.folded or nest.columns or any(cell.kind == GUARD for cell in nest.cells.table):
         return None
@@ -148,9 +149,10 @@ def over_runs(group: Group, nest: Nest, lead: int, own: int) -> Lowered | None:
     for number, cell in enumerate(nest.cells.table):
         if cell.kind == LOAD:
             at = _load_over_runs(group, nest, cell, lead, within, new, along, table)
-            if at is None or (cell.what == own and not _is_elementwise(nest, cell)):
+            if at is None or (cell.what == own and not is_elementwise(nest, cell)):
                 return None
-            new.append(table.put(replace(cell, args=(at,))))
+            is_local = cell.what == own and local
+            new.append(table.put(Cell(LOCAL, cell.dtype, (), local) if is_local else replace(cell, args=(at,))))
         elif cell.kind == AXIS and cell.what >= lead and const(nest.dims[cell.what]) == 1:
             new.append(table.literal(0))
         elif within & {number, *cell.args} or (cell.kind == AXIS and cell.what >= lead):
@@ -165,7 +167,7 @@ def over_runs(group: Group, nest: Nest, lead: int, own: int) -> Lowered | None:
     return Lowered(nest, table, extents, 0, new[nest.element], offset, tuple(new))
 
 
-def _is_elementwise(nest: Nest, load: Cell) -> bool:
+def is_elementwise(nest: Nest, load: Cell) -> bool:
     """Whether a load reads the element at the loops' own index."""
     cells = [nest.cells[a] for a in load.args]
     return len(cells) == len(nest.dims) and all(

@@ -228,6 +228,26 @@ def is_finished(out: Array, kernel: Axes, out_sizes: Axes, finish: Callable[...,
     return True
 
 
+@generic
+def is_finished_apart(
+    out: Array, sums: Array, kernel: Axes, out_sizes: Axes, finish: Callable[..., None], argv: int, low: int, high: int
+) -> bool:
+    """As ``is_finished``, with empty sums in ``sums``: the result, or a buffer that ``finish`` reads.
+
+    Of the parts of a call, that with block 0 finishes a result that is an operand: once.  ``low``, ``high``: the part's blocks.
+    """
+    if not is_trivial(sums, kernel):
+        return False
+    rows, run = out_sizes[BATCH] * out_sizes[CHANNEL], out_sizes[DEPTH] * out_sizes[ROW] * out_sizes[COLUMN]
+    if sums.ctypes.data == out.ctypes.data and out.size > 0:
+        finish(argv, 0, rows, run, sums, 0, run)
+    elif low == 0 and high > 0 and out.size > 0:
+        for at in range(0, out.size, run):
+            for first in range(0, run, sums.size):
+                finish(argv, at + first, 1, min(sums.size, run - first), sums, 0, 0)
+    return True
+
+
 # ---- kernel bodies ---------------------------------------------------------------------------------------------------
 
 
@@ -269,16 +289,16 @@ def planes(
 @generic
 def tiles(
     data: Array, data_dims: Axes, weight: Array, weight_dims: Axes, out: Array, out_dims: Axes, low: int, high: int,
-    panels: Array, places: Array, finish: Callable[..., None], fetch_operands: Callable[..., None], argv: int, stride: Axes,
-    before: Axes, dilation: Axes,
+    panels: Array, places: Array, sums: Array, finish: Callable[..., None], fetch_operands: Callable[..., None], argv: int,
+    stride: Axes, before: Axes, dilation: Axes,
 ) -> int:  # fmt: skip
     """Convolution by tiles of matrix products: the blocks ``low`` to ``high`` (see ``convolve_tiles``)."""
     sizes, out_sizes, kernel = sizes_of(data_dims, False), sizes_of(out_dims, False), kernel_sizes(weight_dims, OUT_IN_SPACE)
-    if not is_finished(out, kernel, out_sizes, finish, argv):
+    if not is_finished_apart(out, sums, kernel, out_sizes, finish, argv, low, high):
         steps, out_steps = strides_of(sizes, False), strides_of(out_sizes, False)
         groups = group_count(sizes, kernel)
         convolve_tiles(
-            data, weight, out, panels, places, finish, fetch_operands, argv, low, high, sizes, steps, out_sizes, out_steps,
+            data, weight, out, panels, places, sums, finish, fetch_operands, argv, low, high, sizes, steps, out_sizes, out_steps,
             kernel, groups, stride, before, dilation,
         )  # fmt: skip
     return OK

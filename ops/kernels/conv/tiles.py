@@ -245,8 +245,8 @@ def copy_rows(weight: Array, first: int, step: int, rows: int, inner: int, room:
 @generic
 def multiply_rows(
     weight: Array, top: int, bottom: int, at: int, terms: int, columns: Array, first: int, panel: int, row: int, out: Array,
-    to: int, positions: int, inner: int, count: int, add: int, ahead: int, room: Array, data: Array, unpacked: Axes, later: Axes,
-    is_last: bool, finish: Callable[..., None], fetch_operands: Callable[..., None], argv: int,
+    to: int, positions: int, sums: Array, inner: int, count: int, add: int, ahead: int, room: Array, data: Array, unpacked: Axes,
+    later: Axes, is_last: bool, finish: Callable[..., None], fetch_operands: Callable[..., None], argv: int,
 ) -> None:  # fmt: skip
     """Multiply the output channels ``top`` to ``bottom`` (exclusive) by columns: those of panels, or of the data.
 
@@ -259,10 +259,14 @@ def multiply_rows(
     0 and 0 if ``columns`` are complete.  ``later``: the first element of columns of ``data`` that will be packed, their channels,
     the elements from a channel to the next, and their number.
 
-    ``panel``, ``row``: the elements from a panel to the next, and from a row of a panel to the next.
+    ``panel``, ``row``: the elements from a panel to the next, and from a row of a panel to the next.  ``sums``: ``out``, or a
+    buffer for the rows that are finished together, or for all rows if there are terms before or after these.
     """
     tiles, begin = (bottom - top + TILE_ROWS - 1) // TILE_ROWS, top
     width = PANEL_BYTES // out.itemsize
+    is_apart, across = sums.ctypes.data != out.ctypes.data, (count + width - 1) // width * width
+    # the elements from a row of sums to the next; the channel whose sums are at ``held``
+    ld, origin, held = (across, top, 0) if is_apart else (positions, 0, to)
     apart = columns_apart(count, inner, width)
     whole, turned = count - apart, room.size - APART * inner
     # rows of the weight that are whole pages apart are in the same sets of the first cache, and push each other out
@@ -283,7 +287,7 @@ def multiply_rows(
         following = rows if o + rows < bottom else top - o
         if is_last:
             fetch_operands(argv, to + o * positions, rows, count)
-        here, later_at = to + o * positions, (o + following) * terms + at
+        here, later_at = held + (o - origin) * ld, (o + following) * terms + at
         low = tile * panels * pace
         if pace == 0:
             fetch_columns(data, later, tile * later[1] // tiles, (tile + 1) * later[1] // tiles)
@@ -292,41 +296,41 @@ def multiply_rows(
         to_pack = (unpacked[0], unpacked[1] if tile == 0 else 0)
         if is_copied:
             multiply_columns(
-                room, copied, pitch, columns, first, panel, row, out, here, positions, rows, inner, whole, add, weight, later_at,
+                room, copied, pitch, columns, first, panel, row, sums, here, ld, rows, inner, whole, add, weight, later_at,
                 terms, data, to_pack, later, low, pace,
             )  # fmt: skip
         elif pace > 0 or to_pack[1] > 0:
             multiply_columns(
-                weight, o * terms + at, terms, columns, first, panel, row, out, here, positions, rows, inner, whole, add, weight,
+                weight, o * terms + at, terms, columns, first, panel, row, sums, here, ld, rows, inner, whole, add, weight,
                 later_at, terms, data, to_pack, later, low, pace,
             )  # fmt: skip
         else:
             multiply_panels(
-                weight, o * terms + at, terms, columns, first, panel, row, out, here, positions, rows, inner, whole, add, ahead,
+                weight, o * terms + at, terms, columns, first, panel, row, sums, here, ld, rows, inner, whole, add, ahead,
                 tile if ahead > 0 else GROUP_PANELS, tile + 1, weight, later_at, terms,
             )  # fmt: skip
         if apart > 0:
             multiply_by_rows(
-                weight, o * terms + at, terms, room, turned, inner, out, to + o * positions + whole, positions, rows, inner,
-                apart, add,
+                weight, o * terms + at, terms, room, turned, inner, sums, here + whole, ld, rows, inner, apart, add
             )  # fmt: skip
-        is_enough = (o + rows - begin + TILE_ROWS) * count > FINISHED_ROWS * GROUP_PANELS * width
+        is_enough = (o + rows - begin + TILE_ROWS) * across > FINISHED_ROWS * GROUP_PANELS * width
         if is_last and (is_enough or o + rows == bottom):
-            finish(argv, to + begin * positions, o + rows - begin, count)
+            finish(argv, to + begin * positions, o + rows - begin, count, sums, held + (begin - origin) * ld, ld)
             begin = o + rows
+            origin = begin if is_apart and add == 0 else origin
 
 
 @generic
 def convolve_tiles(
-    data: Array, weight: Array, out: Array, panels: Array, places: Array, finish: Callable[..., None],
+    data: Array, weight: Array, out: Array, panels: Array, places: Array, sums: Array, finish: Callable[..., None],
     fetch_operands: Callable[..., None], argv: int, low: int, high: int, sizes: Axes, steps: Axes, out_sizes: Axes,
     out_steps: Axes, kernel: Axes, groups: int, stride: Axes, before: Axes, dilation: Axes,
 ) -> None:  # fmt: skip
     """Compute the blocks ``low`` to ``high`` (exclusive) of the result: some output channels at some positions.
 
     Layout NCHW of data and result, OIHW of the weight.  ``panels``: buffer for a group of panels; ``places``: for the records of
-    all taps and three numbers per column of a panel.  Blocks of the same positions follow one another: their columns are packed
-    once.
+    all taps and three numbers per column of a panel; ``sums``: for the sums until they are finished, or ``out``.  Blocks of the
+    same positions follow one another: their columns are packed once.
     """
     width = PANEL_BYTES // out.itemsize
     taps, positions = kernel[2] * kernel[3] * kernel[4], out_steps[CHANNEL]
@@ -353,7 +357,7 @@ def convolve_tiles(
                 ahead = columns if begin + count < positions else 0
                 multiply_rows(
                     weight, top, bottom, i * taps, terms, data, at + begin, width, positions, out,
-                    b * out_steps[BATCH] + begin, positions, inner, count, i, ahead, panels, data, (0, 0), (0, 0, 0, 0),
+                    b * out_steps[BATCH] + begin, positions, sums, inner, count, i, ahead, panels, data, (0, 0), (0, 0, 0, 0),
                     part + 1 == parts, finish, fetch_operands, argv,
                 )  # fmt: skip
                 continue
@@ -376,6 +380,7 @@ def convolve_tiles(
                 later = (following, kernel[1] // parts, steps[CHANNEL], min(columns, positions - begin - count))
             multiply_rows(
                 weight, top, bottom, i * taps, terms, panels, 0, inner * width, width, out, b * out_steps[BATCH] + begin,
-                positions, inner, count, i, 0, panels, data, unpacked, later, part + 1 == parts, finish, fetch_operands, argv,
+                positions, sums, inner, count, i, 0, panels, data, unpacked, later, part + 1 == parts, finish, fetch_operands,
+                argv,
             )  # fmt: skip
         number += end_band - band

@@ -99,10 +99,13 @@ def made(case: dict[str, Any]) -> tuple[Group, list[np.ndarray]]:
     return group, [rng.standard_normal(s).astype(dtype) for s in arrays_of]
 
 
-def run(group: Group, arrays: list[np.ndarray], jit: bool, parts: int = 1) -> np.ndarray:
-    """The result of a group of one kernel, which runs in ``parts``, each once."""
+def run(group: Group, arrays: list[np.ndarray], jit: bool, parts: int = 1, over: int | None = None) -> np.ndarray:
+    """The result of a group of one kernel, which runs in ``parts``, each once; ``over``: the operand that is its memory."""
     (shape,) = shape_program(group).program.run(arrays)
     out = np.full(shape, 77, arrays[0].dtype)
+    if over is not None:
+        out = arrays[over].copy()
+        arrays = [*arrays[:over], out, *arrays[over + 1 :]]
     for k in range(parts):
         assert call(kernel_source(group), [*arrays, out], jit=jit, share=np.array([(k, parts, NO_LIMIT)], SHARE)) == 0
     return out
@@ -125,6 +128,11 @@ def same(group: Group, arrays: list[np.ndarray], jit: bool) -> None:
     expected = one_by_one(group, arrays, jit)
     for parts in (1, 2, 3):
         np.testing.assert_array_equal(run(group, arrays, jit, parts), expected)
+    for pair in in_place_pairs(group):
+        planned = replace(group, in_place=(pair,))
+        for parts in (1, 2, 3):
+            np.testing.assert_array_equal(run(planned, arrays, jit, parts, over=pair[0]), expected)
+        np.testing.assert_array_equal(run(planned, arrays, jit), expected)
 
 
 @settings(max_examples=60)
@@ -142,6 +150,9 @@ def test_epilogues_in_machine_code(implementation: str) -> None:
         ((2, 300, 9, 23), (100, 300, 1, 1), {}),
         ((1, 70, 12, 20), (7, 70, *((1, 1) if pointwise else (3, 3))), {"padding": 0 if pointwise else 1}),
         ((2, 6, 90, 33), (6, 1, 1, 1), {"groups": 6}),
+        ((1, 600, 7, 7), (50, 600, 1, 1), {}),
+        ((2, 0, 5, 90), (3, 0, 1, 1), {}),
+        ((1, 9, 1, 1), (1600, 9, 1, 1), {}),
     ]:
         for tail in (["nn.relu"], [("nn.bias_add", "channel"), ("add", "result"), "tanh"], [("multiply", "image")]):
             case = {"data": sizes, "weight": weight, "attrs": {"strides": 1, **attrs}, "tail": tail, "dtype": "float32"}
@@ -164,10 +175,28 @@ def test_networks_share_the_text_of_their_epilogues() -> None:
     assert len(texts) == 1
 
 
-def test_the_result_of_an_epilogue_is_in_no_operand() -> None:
-    """Parts of sums are stored before the operands are read."""
-    group = _convolution(("add", "result"), "nn.relu")
-    assert fits(group) and in_place_pairs(group) == () and reads(group) == (True, True, True)
+def test_operands_that_the_result_of_an_epilogue_is_written_over() -> None:
+    group = _convolution(("add", "result"), ("nn.bias_add", "channel"), ("multiply", "result"), "nn.relu")
+    assert fits(group) and reads(group) == (True,) * 5
+    assert in_place_pairs(replace(group, implementation="tiles")) == ((2, 0), (4, 0))
+    for other in ("", "planes", "winograd", "shifts", "im2col", "direct"):  # parts of sums are stored before operands are read
+        assert in_place_pairs(replace(group, implementation=other)) == ()
+
+
+def test_a_result_is_not_written_over_an_operand_that_the_convolution_reads() -> None:
+    """Of the same shape as the result; read by the epilogue, too, or by both sides of an operator."""
+    tensor = Tensor("float32", tuple(map(dim, (2, 8, 6, 6))))
+    weight = Tensor("float32", tuple(map(dim, (8, 8, 1, 1))))
+    conv = replace(_convolution("nn.relu", is_known=True).nodes[0], args=(0, 1))
+    conv = replace(conv, attrs=replace(conv.attrs, padding=0))
+    add = Node("add", get("add").attrs(), (3, 0), ())
+    group = build_group((tensor, weight, tensor), (), (conv, add), (4,))
+    assert fits(group) and 0 not in dict(in_place_pairs(replace(group, implementation="tiles")))
+    twice = Node("multiply", get("multiply").attrs(), (2, 2), ())
+    group = build_group((tensor, weight, tensor), (), (conv, twice, replace(add, args=(3, 4))), (5,))
+    assert fits(group) and in_place_pairs(replace(group, implementation="tiles")) == ((2, 0),)
+    arrays = [np.random.default_rng(k).standard_normal(s).astype("float32") for k, s in enumerate([(2, 8, 6, 6), (8, 8, 1, 1)])]
+    same(replace(group, implementation="tiles"), [*arrays, arrays[0][::-1].copy()], jit=False)
 
 
 def test_operators_that_are_no_epilogue() -> None:

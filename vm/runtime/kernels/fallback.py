@@ -9,7 +9,7 @@ from __future__ import annotations
 import warnings
 from dataclasses import replace
 
-from ....ops.analysis.aliasing import kernel_pairs
+from ....ops.analysis.aliasing import in_place_pairs, kernel_pairs
 from ....ops.codegen import kernel_source
 from ....ops.native.jit import library_calls
 from ....ops.strategy.choice import FORCED, fallbacks
@@ -34,7 +34,9 @@ def usable(packed: PackedFunc) -> tuple[PackedFunc, int]:
     chosen = group.kernel_on(HOST)
     assert chosen is not None, group.name
     planned = [declared for pair in group.in_place for declared in kernel_pairs(group, pair)]
-    names = [chosen.name, *(k.name for k in fallbacks(group.call_on(), chosen.name, planned))]
+    others = [replace(group, implementation=k.name) for k in fallbacks(group.call_on(), chosen.name, planned)]
+    # of an epilogue's operands the operator declares no pairs
+    names = [chosen.name, *(g.implementation for g in others if set(group.in_place) <= set(in_place_pairs(g)))]
     while True:
         found = replace(packed, group=replace(group, implementation=names[0] if group.implementation else ""))
         try:
