@@ -103,7 +103,7 @@ def kernels(rank: int, geometry: Geometry) -> tuple[Kernel, ...]:
                 predicates.tile_blocks, predicates.multiplications, predicates.packed_together, predicates.parts_of_tiles
             ),
             finishes=rank,
-            apart=True,
+            apart="over",
             **given,
         ),
         Kernel(
@@ -161,6 +161,7 @@ def _by_winograd(predicates: _Convolution, body: Callable[..., int]) -> Kernel:
             predicates.stretches if in_call else predicates.parts_of_stretches,
         ),
         finishes=predicates.rank,
+        apart="always",
         attrs=lambda attrs: {"before": predicates.geometry(attrs)["before"]},
         views=("dims",) if in_call else ("dims", "skip", "dims"),
     )

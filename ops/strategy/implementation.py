@@ -197,10 +197,10 @@ class Kernel:
     #: The number of trailing axes of the result over which the body finishes runs: after its buffers it takes ``finish`` and
     #: ``argv``, and calls ``finish`` for each part of its result (see ``ops.codegen.cpu.epilogue``).  0: it does not.
     finishes: int = 0
-    #: Whether the result may be written over an operand of the epilogue: the body stores sums in the last buffer of ``scratch``,
-    #: and passes ``finish`` this buffer, the first sum of the part, and the sums from a run to the next.  That buffer is the
-    #: result itself if the two do not share memory.
-    apart: bool = False
+    #: Unless "", the result may be written over an operand of the epilogue: the body passes ``finish`` the array with its sums,
+    #: the first sum of the part, and the elements from a run of sums to the next.  "always": a buffer of the body's.  "over": the
+    #: last buffer of ``scratch`` while the result shares memory with an operand, otherwise the result itself.
+    apart: str = ""
     libraries: Mapping[str, str] = field(default_factory=dict)
     choose: Callable[[Any, tuple[str, ...]], Callable[..., int]] | None = None
     #: Whether ``body`` is ordinary Python over numpy arrays, called between two entries of the native loop: slow, unrestricted.

@@ -14,7 +14,8 @@ The part is ``rows`` runs of ``count`` elements, at least one each.  A run is co
 number is ``Kernel.finishes``; the leading indices of each run follow those of the run before.  Each operand has all the trailing
 axes, or does not vary along them, so the innermost loop reads contiguous elements.
 
-If the result is written over an operand (``Group.in_place``), the part's sums are in a buffer, until ``finish`` reads them::
+If the result is written over an operand (``Group.in_place``), or always (``Kernel.apart``), the sums of the part are in a buffer,
+until ``finish`` reads them::
 
     def finish(argv, at, rows, count, sums, first, pitch):
         ...
@@ -159,6 +160,19 @@ def fetching_text(group: Group) -> str:
     return _finish_of(group).fetching_text()
 
 
+def copying_text(place: int | None, result: Tensor, axes: int) -> str:
+    """The function FINISH of a kernel without an epilogue whose sums are always apart; ``place``: the result's in argv."""
+    address, rank = f"tensor(load_i64(argv + {8 * (place or 0)}))", len(result.shape)
+    sizes = [f"{address}.shape[{axis}]" for axis in range(rank)]
+    copied = ["for i in range(count):", *indented(["out[uint64(at + i)] = sums[uint64(first + i)]"])]
+    lines = [
+        f"out, run = array_{result.dtype}({address}.data, {' * '.join(sizes)}), {' * '.join(sizes[rank - axes :])}",
+        "for _ in range(rows):",
+        *indented([*copied, "at += run", "first += pitch"]),
+    ]
+    return _function(FINISH, lines, ", sums, first, pitch")
+
+
 def _finish_of(group: Group) -> _Finish:
     if not fits(group):
         raise ValueError(f"{group.name}: no kernel applies its operators together")
@@ -168,9 +182,10 @@ def _finish_of(group: Group) -> _Finish:
         opened = elementwise(group)
         lowered = _lowered(group, opened)
     assert lowered is not None
-    apart = _lowered(group, opened, _SUM) if group.in_place else None
     kernel = group.kernel_on(HOST)
-    return _Finish(replace(opened, in_place=group.in_place), lowered, apart, kernel is not None and kernel.apart)
+    return _Finish(
+        replace(opened, in_place=group.in_place), lowered, _lowered(group, opened, _SUM), kernel.apart if kernel else ""
+    )
 
 
 def _refs(args: Any, first: int) -> list[int]:
@@ -222,11 +237,11 @@ def _lowered(whole: Group, group: Group, local: str = "") -> Lowered | None:
 class _Finish:
     """Writes the function of one epilogue.
 
-    ``apart``: its loops over sums that are in a buffer; None: no operand is overwritten.  ``may_be_apart``: ``Kernel.apart``.
+    ``apart``: its loops over sums that are in a buffer; ``when``: see ``Kernel.apart``.
     """
 
-    def __init__(self, group: Group, lowered: Lowered, apart: Lowered | None, may_be_apart: bool) -> None:
-        self.group, self.lowered, self.apart, self.may_be_apart = group, lowered, apart, may_be_apart
+    def __init__(self, group: Group, lowered: Lowered, apart: Lowered | None, when: str) -> None:
+        self.group, self.lowered, self.apart, self.when = group, lowered, apart, when
         self.result = len(group.params) - 1
 
     def _kernel(self, places: Mapping[int, int]) -> Kernel:
@@ -240,12 +255,12 @@ class _Finish:
     def text(self) -> tuple[str, tuple[Callable[..., Any], ...]]:
         from .fused_kernel import bodies_of
 
-        lines = self._lines({}, self.lowered)
+        assert self.apart is not None
+        lines = self._lines({}, self.apart if self.when == "always" else self.lowered)
         if self.group.in_place:
             places = over(self.group, self.result)
-            assert self.apart is not None
             lines = [f"if {same_address(places)}:", *indented(self._lines(places, self.apart)), "else:", *indented(lines)]
-        made = _function(FINISH, lines, ", sums, first, pitch" if self.may_be_apart else "")
+        made = _function(FINISH, lines, ", sums, first, pitch" if self.when else "")
         return made, bodies_of(made)
 
     def _lines(self, places: Mapping[int, int], lowered: Lowered) -> list[str]:

@@ -173,6 +173,8 @@ class _Wrapper:
         dtypes = tuple(t.dtype for _, t, _ in self.tensors)
         body = self.kernel.body_for(self.attrs, dtypes, self.over)
         finish, called = epilogue.text(self.group) if self.group.has_epilogue else ("", ())
+        if self.kernel.apart == "always" and not finish:
+            finish = epilogue.copying_text(*self.tensors[-1][:2], self.kernel.finishes)
         bodies = (body, *called, *(self._partition() if self.split else self._blocks() if self.kernel.blocks else ()))
         for number, (place, tensor, value) in enumerate(self.tensors):
             self._tensor(number, place, tensor, value)
@@ -320,7 +322,7 @@ class _Wrapper:
         buffers, out = self.kernel.buffers(self.sized.call_on()), len(self.tensors) - 1
         for i, buffer in enumerate(buffers):
             name = f"b{i}"
-            if self.kernel.apart and i + 1 == len(buffers):
+            if self.kernel.apart == "over" and i + 1 == len(buffers):
                 if not self.group.in_place:
                     self.arguments.append(f"v{out}")
                     continue

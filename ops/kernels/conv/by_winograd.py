@@ -59,10 +59,10 @@ def fill_panels(
 
 @generic
 def finish_tiles(
-    sums: Array, results: int, out: Array, to: int, channels: int, row: int, rows: int, pitch: int, start: int, count: int,
+    sums: Array, results: int, to: int, channels: int, row: int, rows: int, pitch: int, start: int, count: int,
     out_sizes: Axes, out_steps: Axes, finish: Callable[..., None], argv: int,
 ) -> None:  # fmt: skip
-    """Transform the sums of some output channels, copy their results from ``results`` on into the result, and finish these."""
+    """Transform the sums of some output channels to results, from ``results`` on, and finish these."""
     width, wide = PANEL_BYTES // sums.itemsize, (out_sizes[COLUMN] + 1) // RESULTS
     for i in range(channels):
         for j in range(0, count, width):
@@ -78,11 +78,8 @@ def finish_tiles(
             line = (row + tiles) * RESULTS + y
             if size > 0 and line < out_sizes[ROW]:
                 target = to + line * out_steps[ROW] + first * RESULTS
-                for i in range(channels):
-                    source = results + (i * STRETCH * RESULTS + y * STRETCH + before + first) * RESULTS
-                    for x in range(size):
-                        out[np.uint64(target + i * out_steps[CHANNEL] + x)] = sums[np.uint64(source + x)]
-                finish(argv, target, channels, size)
+                source = results + (y * STRETCH + before + first) * RESULTS
+                finish(argv, target, channels, size, sums, source, STRETCH * RESULTS * RESULTS)
 
 
 @generic
@@ -133,6 +130,6 @@ def convolve_winograd(
                         0, 0, GROUP_PANELS, 0, filters, here + following, inputs,
                     )  # fmt: skip
             finish_tiles(
-                sums, results, out, b * out_steps[BATCH] + o * out_steps[CHANNEL], channels, row, rows, pitch, start, count,
+                sums, results, b * out_steps[BATCH] + o * out_steps[CHANNEL], channels, row, rows, pitch, start, count,
                 out_sizes, out_steps, finish, argv,
             )  # fmt: skip

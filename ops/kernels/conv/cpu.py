@@ -327,7 +327,7 @@ def winograd(
 ) -> int:  # fmt: skip
     """Convolution by Winograd's algorithm: the blocks ``low`` to ``high`` (see ``convolve_winograd``)."""
     sizes, out_sizes, kernel = sizes_of(data_dims, False), sizes_of(out_dims, False), kernel_sizes(weight_dims, OUT_IN_SPACE)
-    if not is_finished(out, kernel, out_sizes, finish, argv):
+    if not is_finished_apart(out, sums, kernel, out_sizes, finish, argv, low, high):
         steps, out_steps = strides_of(sizes, False), strides_of(out_sizes, False)
         transform_weight(weight, filters, kernel[0] * kernel[1])
         convolve_winograd(
@@ -344,7 +344,7 @@ def winograd_of_filters(
 ) -> int:  # fmt: skip
     """As ``winograd``, of a transformed weight ``[products, O, I]``; a block has some of the output channels."""
     sizes, out_sizes = sizes_of(data_dims, False), sizes_of(out_dims, False)
-    if not is_finished(out, (filters_dims[1], filters_dims[2], 1, 1, 1), out_sizes, finish, argv):
+    if not is_finished_apart(out, sums, (filters_dims[1], filters_dims[2], 1, 1, 1), out_sizes, finish, argv, low, high):
         steps, out_steps = strides_of(sizes, False), strides_of(out_sizes, False)
         convolve_winograd(
             data, filters, out, panels, sums, room, every, finish, argv, low, high, FINISHED_ROWS, sizes, steps, out_sizes,

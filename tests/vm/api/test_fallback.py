@@ -144,3 +144,21 @@ def test_what_is_not_right_in_place_never_stands_in_for_what_is_planned_so(kerne
     VirtualMachine(compiled("%x"))
     with pytest.raises(RuntimeError, match="no machine code"):
         VirtualMachine(compiled("abs(%x)"))
+
+
+def test_no_fallback_writes_over_an_operand_that_it_reads_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Other implementations of the convolution store sums in the result, which is the residual here."""
+    sizes = "%x: Tensor[(1, 8, 6, 6), float32], %w: Tensor[(8, 8, 1, 1), float32]"
+    exe = relay.compile(HEADER + f"def @main({sizes}) {{ nn.relu(add(nn.conv2d(%x, %w), nn.softmax(%x))) }}")
+    (packed,) = (p for p in exe.packed if p.group.has_epilogue)
+    tried: list[str] = []
+
+    def failing(group: Any) -> int:
+        tried.append(group.implementation)
+        raise RuntimeError("no memory")
+
+    monkeypatch.setattr(fallback, "kernel_address", failing)
+    assert packed.group.in_place and packed.group.implementation == "tiles"
+    with pytest.raises(RuntimeError, match="no memory"):
+        fallback.usable(packed)
+    assert tried == ["tiles"]
