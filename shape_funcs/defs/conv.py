@@ -15,6 +15,8 @@ from .argument_checks import need_rank, same_size
 
 #: Products of a tile of Winograd's algorithm F(2x2, 3x3).
 WINOGRAD_PRODUCTS = 16
+#: Inputs of ``nn.expanded_conv2d``, in messages; rows and columns of its window.
+EXPANDED_INPUTS, EXPANDED_WINDOW = ("the data", "the weight", "the bias", "the depthwise weight"), 3
 #: Letters of the spatial axes, by their number.
 SPATIAL = {1: "W", 2: "HW", 3: "DHW"}
 
@@ -138,6 +140,33 @@ def with_filters(inputs: tuple[Operand, Operand, Operand], attrs: Any) -> Shape:
     for axis, (what, size) in enumerate(wanted):
         same_size(filters.shape[axis], size, f"filters has {{}} {what}, the convolution needs {{}}", 2, axis)
     return shape
+
+
+@register_shape_func("nn.expanded_conv2d")
+def expanded(inputs: tuple[Operand, Operand, Operand, Operand], attrs: Any) -> Shape:
+    """``data[N, I, H, W]`` expanded by ``weight[C, I, 1, 1]`` and ``bias[C]``, then a window of ``depthwise[C, 1, 3, 3]``."""
+    data, weight, bias, depthwise = inputs
+    for position, (operand, rank, what) in enumerate(zip(inputs, (4, 4, 1, 4), EXPANDED_INPUTS, strict=True)):
+        need_rank(operand, rank, what, position)
+    channels = same_size(dim(attrs.channels), weight.shape[0], "channels says {}, the weight gives {}", 1)
+    check(
+        eq(data.shape[1], weight.shape[1]),
+        "the data has {} channels, the weight takes {}",
+        *(data.shape[1], weight.shape[1]),
+        input=1,
+    )
+    wanted = (
+        (weight, 1, (None, None, 1, 1)),
+        (bias, 2, (channels,)),
+        (depthwise, 3, (channels, 1, EXPANDED_WINDOW, EXPANDED_WINDOW)),
+    )
+    for operand, position, sizes in wanted:
+        for axis, size in enumerate(sizes):
+            if size is not None:
+                message = f"axis {axis} of {EXPANDED_INPUTS[position]} has {{}} elements, not {{}}"
+                same_size(operand.shape[axis], dim(size), message, position, axis)
+    window = (dim(EXPANDED_WINDOW),) * 2
+    return (data.shape[0], channels, *_window_counts(data.shape[2:], window, attrs, 2))
 
 
 def _channels(channels: Dim, out_channels: Dim, taken: Dim, attrs: Any) -> Dim:

@@ -190,6 +190,23 @@ def test_convolution_with_filters(agree: Any, draw: Any) -> None:
 
 
 @case
+def test_expanded_convolution(agree: Any, draw: Any) -> None:
+    batch, inputs, channels, size = (draw(SIZES) for _ in range(4))
+    shapes = [[batch, inputs, size, size], [channels, inputs, 1, 1], [channels], [channels, 1, 3, 3]]
+    wrong = draw(st.sampled_from([None, None, (0, 1), (1, 0), (1, 2), (2, 0), (3, 0), (3, 1), (3, 3)]))
+    if wrong is not None:
+        shapes[wrong[0]][wrong[1]] += 1
+
+    def oracle() -> Any:
+        if wrong is not None:
+            raise ValueError
+        return one((batch, channels, *[places(size, 3, 2, 1, 2)] * 2))
+
+    own = {"strides": 2, "padding": 1, "dilation": 1, "a_min": 0.0, "a_max": 1.0}
+    agree("nn.expanded_conv2d", list(map(f32, shapes)), oracle, channels=channels, **own)
+
+
+@case
 def test_weight_in_tiles(agree: Any, draw: Any) -> None:
     height, width, inputs, outputs = (draw(SIZES) for _ in range(4))
     rows, columns = draw(st.integers(0, 3)), draw(st.integers(1, 3))

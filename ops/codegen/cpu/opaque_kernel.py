@@ -197,7 +197,7 @@ class _Wrapper:
                 bodies = (*bodies, *((fetch_early, fetch_to_write) if fetching else (epilogue.fetch_nothing,)))
                 self.arguments.append(epilogue.FETCH if fetching else epilogue.fetch_nothing.__name__)
             self.arguments.append("argv")
-        constants = [f"{name}={value!r}" for name, value in self.kernel.attrs(self.attrs).items() if name in taken]
+        constants = [f"{name}={_constant(value)}" for name, value in self.kernel.attrs(self.attrs).items() if name in taken]
         call = f"{body.__name__}({', '.join(self.arguments + constants)})"
         if self.buffers:
             self.lines += self._in_buffers(call)
@@ -307,8 +307,7 @@ class _Wrapper:
     def _literal(self, number: int, tensor: GroupTensor, value: Any) -> None:
         """Store a constant of the group, which has no tensor, in a buffer of one element."""
         self.buffers[f"v{number}"] = Buffer(tensor.dtype, dim(1))
-        text = repr(value)
-        self.assignments.append(f"v{number}[0] = {_NOT_FINITE.get(text, text)}")
+        self.assignments.append(f"v{number}[0] = {_constant(value)}")
         self.arguments.append(f"v{number}")
 
     def _array(self, name: str, dtype: str, address: str, sizes: list[str]) -> None:
@@ -377,6 +376,12 @@ class _Wrapper:
         name = self.kernel.libraries.get(min(kinds)) if len(kinds) == 1 else None
         self.arguments.append(f"load_i64(load_i64(argv + 8 * n) + {8 * TABLE[name].index})" if name else "0")
         return name
+
+
+def _constant(value: Any) -> str:
+    """The expression of a constant."""
+    text = repr(value)
+    return _NOT_FINITE.get(text, text)
 
 
 def _product(sizes: list[str]) -> str:

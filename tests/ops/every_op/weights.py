@@ -149,6 +149,23 @@ def conv_with_filters(d: Draw, name: str) -> Call:
     return call(given, lambda: convolution(data, weight, attrs), tolerance=20, **attrs)
 
 
+@recipe("nn.expanded_conv2d", by_width=True)
+def expanded_convolution(d: Draw, name: str) -> Call:
+    batch, inputs = batch_and_channels(d)
+    data, channels = d.array((batch, inputs, *spatial(d, 2)), low=-1, high=1), d.pick(5, 13)
+    weight, bias = d.array((channels, inputs, 1, 1), low=-1, high=1), d.array((channels,), low=-1, high=1)
+    windows, bounds = d.array((channels, 1, 3, 3), low=-1, high=1), d.pick((0.0, math.inf), (-0.25, 0.5))
+    attrs: dict[str, Any] = {"strides": d.pick(1, 2, (2, 2)), "padding": d.pick(1, (1, 0, 2, 1))}
+
+    def wanted() -> np.ndarray:
+        expanded = convolution(data, weight, {}) + wide(bias)[:, None, None]
+        return convolution(np.clip(expanded, *bounds), wide(windows), {**attrs, "groups": channels})
+
+    fixed = [(1, 0), (2, 0), (3, 0)]
+    attrs.update(channels=channels, a_min=bounds[0], a_max=bounds[1])
+    return call([data, weight, bias, windows], wanted, fixed=fixed, tolerance=20, **attrs)
+
+
 _WEIGHTS = [f"nn.contrib_conv{rank}d_winograd_weight_transform" for rank in (2, 3)]
 _CONVOLUTIONS = [f"nn.contrib_conv{rank}d_winograd_without_weight_transform" for rank in (2, 3)]
 

@@ -157,6 +157,15 @@ IMAGES_AND_WEIGHT = [
     np.sin(np.arange(2400, dtype="float32")).reshape(2, 3, 20, 20),
     np.cos(np.arange(810, dtype="float32")).reshape(30, 3, 3, 3),
 ]
+
+
+def expansion(shape: tuple[int, ...], channels: int) -> list[np.ndarray]:
+    """Data of a shape, weight and bias of an expansion, and depthwise weight."""
+    rng, (_, inputs, *_) = np.random.default_rng(5), shape
+    shapes = (shape, (channels, inputs, 1, 1), (channels,), (channels, 1, 3, 3))
+    return [rng.standard_normal(sizes).astype("float32") for sizes in shapes]
+
+
 SPLIT = {
     "nn.softmax": ([DATA], {"axis": 1}),
     "nn.log_softmax": ([DATA], {"axis": -1}),
@@ -195,6 +204,8 @@ SPLIT = {
         [*IMAGES_AND_WEIGHT, filters_of(IMAGES_AND_WEIGHT[1])],
         {"padding": 1, "implementation": "winograd"},
     ),
+    # two images, two bands of rows
+    "nn.expanded_conv2d": (expansion((2, 64, 10, 70), 2), {"channels": 2, "padding": 1}),
     "nn.conv3d": ([CUBES, np.cos(np.arange(4 * 2 * 8, dtype="float32")).reshape(4, 2, 2, 2, 2)], {}),
     "nn.batch_attention": ([HUNDRED_ROWS.reshape(1, 50, 2, 3)] * 3, {"implementation": "tiles"}),
     "nn.sparse_dense": (
@@ -206,6 +217,11 @@ SPLIT = {
 
 #: Further implementations: operator, inputs, attributes.
 IMPLEMENTATIONS = {
+    "two images, two groups of expanded channels": (
+        "nn.expanded_conv2d",
+        expansion((2, 3, 9, 5), 50),
+        {"channels": 50, "padding": 1, "strides": 2},
+    ),
     "two images, two stretches of tiles": (
         "nn.conv2d",
         IMAGES_AND_WEIGHT,

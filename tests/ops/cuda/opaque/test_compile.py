@@ -102,6 +102,10 @@ def calls(name: str) -> Iterator[tuple[list[np.ndarray], dict[str, Any]]]:
         yield from (
             ([array(4, dtype), array(4, dtype), array(3, dtype)], {"groups": 1 + n % 2}) for n, dtype in enumerate(FLOATS)
         )
+    elif name == "nn.expanded_conv2d":
+        for dtype, strides in (("float32", 1), ("float64", 2)):
+            inputs = [array(4, dtype), np.empty((7, 5, 1, 1), dtype), np.empty(7, dtype), np.empty((7, 1, 3, 3), dtype)]
+            yield inputs, {"channels": 7, "strides": strides}
     elif name == "nn.dense_panels":
         yield from (([array(2, dtype), array(3, dtype)], {"units": 23}) for dtype in FLOATS)
     elif name == "nn.sparse_dense":
