@@ -55,6 +55,10 @@ class Config:
     dependent_launch: bool = _key(
         False, "let the GPU start a kernel before the kernel in front of it has ended; cuda only, from sm_90 on"
     )
+    expansions: bool = _key(
+        True,
+        "compute a 1x1 convolution and the depthwise convolution of its result in one kernel, without expanded data; cpu only",
+    )
     fuse: bool = _key(True, "fuse operators into one kernel")
     graphs: str = _key(
         "auto",

@@ -29,6 +29,7 @@ from .passes.eliminate_dead_code import eliminate_dead_code
 from .passes.expand_composites import expand_composites
 from .passes.fold_constant import fold_constant
 from .passes.fuse_attention import fuse_attention
+from .passes.fuse_expansions import fuse_expansions
 from .passes.fuse_ops import fuse_ops
 from .passes.infer_type import infer_type
 from .passes.inline_functions import inline_functions
@@ -90,6 +91,9 @@ def passes(config: Config, context: PassContext, preferred: Preferred | None = N
     def fuse_heads(mod: IRModule) -> IRModule:
         return fuse_attention(mod, dict(config.forced), attention_cuda.pays if target == DEVICES[CUDA] else None)
 
+    def fuse_pairs(mod: IRModule) -> IRModule:
+        return fuse_expansions(mod, dict(config.forced))
+
     def plan(mod: IRModule) -> IRModule:
         return plan_memory(mod, context, blind=config.plan == "blind")
 
@@ -111,6 +115,8 @@ def passes(config: Config, context: PassContext, preferred: Preferred | None = N
         (optimise, "eliminate_common_subexpr", eliminate_common_subexpr),
         (basic, "eliminate_dead_code", remove_dead),
         (optimise, "fuse_attention", fuse_heads),
+        # on GPUs libraries compute both convolutions
+        (optimise and config.expansions and target != DEVICES[CUDA], "fuse_expansions", fuse_pairs),
         # on GPUs cuBLAS reads weights as they are
         (optimise and target != DEVICES[CUDA], "pack_weights", pack),
         # after dead code elimination: uses by dead code would keep fields alive
