@@ -163,6 +163,11 @@ def some(values: Sequence[T], name: str, part: int) -> Sequence[T]:
     return values[turn(_tier, first, min(part, len(values))) :: part]
 
 
+def is_one_of(name: str, part: int) -> bool:
+    """Whether ``name`` is one of the names, one in ``part``, that a tier takes: the same names in every tier."""
+    return zlib.crc32(name.encode()) % part == 0
+
+
 def _belongs(tier: str | None, item: pytest.Item) -> bool:
     drawn = hasattr(_function(item), "hypothesis") or item.get_closest_marker("drawn") is not None
     return belongs(tier, is_extensive(item.iter_markers(), _parameters(item)), drawn)

@@ -1,7 +1,8 @@
-"""Every CUDA text that a test runs on the emulated GPU is compiled by NVRTC as well, for real architectures.
+"""Every CUDA text that a test runs on the emulated GPU is compiled by NVRTC as well.
 
-In a tier for one architecture (``architectures``), in turn, with few optimisations (``Quick``).  In ``make test`` every second
-text is compiled, for the newest; the others are kept for ``rest``, which compiles them (tests/ops/cuda/test_architectures.py).
+In a tier by the front end (``FrontEnd``), which finds the mistakes of a text.  Machine code for real architectures, which can
+need too much of what a GPU has, is made of every second text: in ``rest`` at once (``Quick``), after ``make test``, which keeps
+these texts, by tests/ops/cuda/test_architectures.py.  A run without a tier makes it of every text, for all architectures.
 Registered as a plugin by ``conftest``: the run ends with the number of texts.
 """
 
@@ -45,8 +46,20 @@ class Quick(nvrtc.Nvrtc):
         return super().compile(text, arch, (*options, *self.option))
 
 
+class FrontEnd(nvrtc.Nvrtc):
+    """NVRTC without machine code: the errors in the text, in a fifth of the time of ``Quick``.  The image is for linkers."""
+
+    @functools.cached_property
+    def version(self) -> str:
+        return f"{COMPILER.version} front end"
+
+    def compile(self, text: str, arch: str, options: tuple[str, ...]) -> bytes:
+        target = f"--gpu-architecture={arch.replace('sm_', 'compute_')}"
+        return self._compiled(text, (target, "-dlto", *options), self._library.getLTOIR)
+
+
 #: Whatever stands in ``nvrtc`` while tests run, these are the real ones.
-COMPILER, QUICK, CUBIN = nvrtc.Nvrtc(), Quick(), nvrtc.cubin
+COMPILER, QUICK, FRONT_END, CUBIN = nvrtc.Nvrtc(), Quick(), FrontEnd(), nvrtc.cubin
 #: Texts that were compiled, with the number of their kernels.
 _proven: dict[str, int] = {}
 _why_not: list[str] = []
@@ -55,6 +68,13 @@ _why_not: list[str] = []
 def architectures(text: str) -> Sequence[str]:
     """The architectures for which this run compiles a text: the newest in ``make test``, in ``rest`` one in turn, else all."""
     return ARCHITECTURES[-1:] if tiers.tier() == "test" else tiers.some(ARCHITECTURES, text, len(ARCHITECTURES))
+
+
+def compiler(text: str) -> nvrtc.Nvrtc:
+    """The compiler by which this run proves a text."""
+    if tiers.tier() is None:
+        return COMPILER
+    return QUICK if tiers.tier() == "rest" and tiers.is_one_of(text, 2) else FRONT_END
 
 
 @functools.cache
@@ -74,12 +94,12 @@ def prove(text: str) -> None:
     """
     if real.gpu is not None or text in _proven or _why_not or "__global__" not in text:
         return  # a real GPU compiles for itself
-    if tiers.tier() == "test" and not tiers.some((True, False), text, 2)[0]:
+    by = compiler(text)
+    if tiers.tier() == "test" and tiers.is_one_of(text, 2):
         _keep(text)
-        return
     try:
         for arch in architectures(text):
-            check_image(text, arch, QUICK if tiers.tier() else COMPILER)
+            check_image(text, arch, by)
     except nvrtc.NoNvrtc as error:
         _why_not.append(str(error))
         return
@@ -89,6 +109,9 @@ def prove(text: str) -> None:
 def check_image(text: str, arch: str, by: nvrtc.Nvrtc = QUICK) -> None:
     """Compile a text by NVRTC and check that the image is whole.  Raises CudaCompileError and NoNvrtc."""
     image = CUBIN(text, arch, by=by)
+    if by is FRONT_END:
+        assert image, "the front end made nothing"
+        return
     assert image[:4] == b"\x7fELF" and len(image) >= nvrtc.image_bytes(image), "a part of the image is missing"
 
 
@@ -106,7 +129,7 @@ def _keep(text: str) -> None:
 
 
 def kept_texts() -> Iterator[str]:
-    """The texts that the last ``make test`` did not compile, in the order of their hashes."""
+    """The texts of the last ``make test`` of which machine code is to be made, in the order of their hashes."""
     return (path.read_text() for path in sorted(_folder().glob("*.cu")))
 
 

@@ -11,7 +11,7 @@ import functools
 import os
 import re
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from ..cache import kernel_store
@@ -91,12 +91,17 @@ class Nvrtc:
         if arch.rstrip("af") not in known:
             major, minor = library.getVersion()
             raise NoNvrtc(f"NVRTC {major}.{minor} does not compile for {arch}, only for {', '.join(known)}")
+        return _whole(self._compiled(text, (f"--gpu-architecture={arch}", *options), library.getCUBIN))
+
+    def _compiled(self, text: str, options: tuple[str, ...], image_of: Callable[[Any], Any]) -> bytes:
+        """The image that ``image_of`` gives of the compiled program.  Raises CudaCompileError."""
+        library = self._library
         program = library.createProgram(text, _TEXT_NAME, (), ())
         try:
-            library.compileProgram(program, (f"--gpu-architecture={arch}", *options))
-            return _whole(bytes(library.getCUBIN(program)))
+            library.compileProgram(program, options)
+            return bytes(image_of(program))
         except library.NVRTCError as error:
-            raise CudaCompileError(_error_text(text, arch, library.getProgramLog(program))) from error
+            raise CudaCompileError(_error_text(text, options[0], library.getProgramLog(program))) from error
         finally:
             library.destroyProgram(program)
 
@@ -175,11 +180,12 @@ def _first_line(error: Exception) -> str:
     return (str(error).strip() or type(error).__name__).splitlines()[0]
 
 
-def _error_text(text: str, arch: str, log: str) -> str:
-    """The compiler's message, then the lines around its first error with their numbers."""
+def _error_text(text: str, target: str, log: str) -> str:
+    """The compiler's message for the option ``target``, then the lines around its first error with their numbers."""
     place = re.search(rf"{re.escape(_TEXT_NAME)}\((\d+)\)(?:: error|: catastrophic)", log)
     at = int(place[1]) if place else 1
     lines = text.split("\n")
     first, last = max(1, at - _CONTEXT_LINES), min(len(lines), at + _CONTEXT_LINES)
     shown = [f"{'>' if n == at else ' '} {n:>5} | {lines[n - 1]}" for n in range(first, last + 1)]
+    arch = target.rpartition("=")[2]
     return "\n".join([f"a CUDA kernel does not compile for {arch}; this is a bug in relayvm", log.strip(" \0\n"), *shown])

@@ -193,8 +193,9 @@ OPAQUE = [name for name, op in REGISTRY.items() if any(k.cuda for k in op.kernel
 def test_kernels_compile_for_gpus(name: str, arch: str) -> None:
     texts = list(dict.fromkeys(source_of(name, inputs, **attrs).text for inputs, attrs in calls(name)))
     assert texts
-    for text in texts:
-        proof.check_image(text, arch)
+    for number, text in enumerate(texts):
+        # machine code of each second dtype: the front end finds mistakes of a text in a fifth of the time
+        proof.check_image(text, arch, proof.FRONT_END if number % 2 else proof.QUICK)
 
 
 def test_every_opaque_operator_runs_on_cuda_devices() -> None:
