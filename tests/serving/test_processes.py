@@ -49,7 +49,10 @@ def counted(server: Server, name: str, label: str) -> int:
 
 
 def test_faults_of_processes_under_load(models: Path, tmp_path: Path, start_server: Callable[..., Server]) -> None:
-    """A killed process takes its own connections only; it is replaced; counts remain; a new file reaches all processes."""
+    """A killed process takes its own connections only; it is replaced; counts remain; a new file reaches all processes.
+
+    All processes end with the server, also under load.
+    """
     path = tmp_path / "rows.rvm"
     shutil.copy(models / "rows.rvm", path)
     server = start_server(path, "--reload-ms", "20", "--processes", COUNT)
@@ -68,27 +71,14 @@ def test_faults_of_processes_under_load(models: Path, tmp_path: Path, start_serv
     right = found["factor 2"] + found["factor 3"]
     assert right <= counted(server, "requests", 'status="OK"') <= right + found["closed"]
     fresh = Load(server.rest, 4 * COUNT)  # connections to all processes
-    wait_until(lambda: fresh.found["factor 3"] > 300)
-    assert set(fresh.end()) == {"factor 3"}
-    text = server.stop()
-    assert text.count("ended with code -9 and is replaced") == 1 and not any(Path(f"/proc/{pid}").exists() for pid in before)
-
-
-def test_the_end_of_all_processes_under_load(models: Path, start_server: Callable[..., Server]) -> None:
-    server = start_server(models / "rows.rvm", "--processes", COUNT)
-    load, pids = Load(server.rest, 8), processes(server.process.pid)
-    wait_until(lambda: load.found["factor 2"] > 50)
-    assert server.stop() == ""
-    found = load.end()
-    assert set(found) <= {"factor 2", "closed", "not sent", "status 503"} and found["closed"] + found["not sent"] == 8, found
-    assert not any(Path(f"/proc/{pid}").exists() for pid in pids)
-
-
-def test_processes_end_with_a_parent_that_is_killed(models: Path, start_server: Callable[..., Server]) -> None:
-    server = start_server(models / "rows.rvm", "--processes", 2)
     pids = processes(server.process.pid)
-    server.process.kill()
-    wait_until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in pids))
+    wait_until(lambda: fresh.found["factor 3"] > 300)
+    text = server.stop()  # under load
+    found = fresh.end()
+    assert set(found) <= {"factor 3", "closed", "not sent", "status 503"}, found
+    assert found["closed"] + found["not sent"] == 4 * COUNT, found
+    assert text.count("ended with code -9 and is replaced") == 1
+    assert not any(Path(f"/proc/{pid}").exists() for pid in before | pids)
 
 
 def test_both_transports_reach_the_processes_and_the_port_is_theirs_alone(
@@ -107,6 +97,9 @@ def test_both_transports_reach_the_processes_and_the_port_is_theirs_alone(
     assert f"cannot bind 127.0.0.1:{taken}: Address already in use" in failed(
         str(models / "rows.rvm"), "--grpc-port", taken, "--processes", "2"
     )
+    pids = processes(server.process.pid)
+    server.process.kill()  # processes end with a parent that is killed
+    wait_until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in pids))
 
 
 def failed(*arguments: str) -> str:
