@@ -88,13 +88,24 @@ ORACLES: dict[str, tuple[Any, list[tuple[int, ...]]]] = {
     "attention, 512 queries and keys": (_attention, [(1, 5, 1, 64), (1, 70, 1, 64), (1, 70, 1, 64)]),
     "attention, 1 query, 4096 keys": (_attention, [(1, 1, 2, 64), (1, 300, 2, 64), (1, 300, 2, 64)]),
 }
-#: The ends of names of families that are there with float32 as well: these are in the tier ``rest``.
-OTHER_DTYPES = tuple(f", {dtype}" for dtype in (*HALVES, "int64"))
+#: The families of ``make test``, one of each kind of kernel: a family takes three seconds.
+KINDS = (
+    *(
+        "layernorm(gelu(x + b) + r), 1024",
+        "softmax, 1024",
+        "sum, last axis",
+        "sum, first axis",
+        "transpose",
+        "cumsum",
+        "argwhere",
+    ),
+    *("sort", "topk 10", "attention, 1 query, 4096 keys"),
+)
 #: The relative and absolute tolerance of results by dtype.
 TOLERANCE = {"float32": (1e-4, 2e-4), "float16": (4e-3, 0.2), "bfloat16": (2e-2, 0.1), "int64": (0, 0)}
 
 
-@pytest.mark.extensive(name=[n for n in ORACLES if not n.endswith(OTHER_DTYPES)])
+@pytest.mark.extensive(name=KINDS)
 @pytest.mark.parametrize("name", ORACLES)
 def test_executed_machine_code_computes_the_result(roofline: Any, name: str) -> None:
     (family,) = (f for f in roofline.FAMILIES if f.name == name)
@@ -141,7 +152,7 @@ def shortfalls(found: dict[str, Any]) -> list[str]:
     return [condition for condition, is_met in met.items() if not is_met]
 
 
-@pytest.mark.extensive(name=[n for n in FAST if not n.endswith(OTHER_DTYPES)])
+@pytest.mark.extensive(name=KINDS)
 @pytest.mark.parametrize("name", sorted(FAST))
 def test_predicted_share_passes_and_loads(roofline: Any, name: str) -> None:
     from roofline.record import figures
@@ -167,7 +178,7 @@ ORDERED = {
 }
 
 
-@pytest.mark.extensive(name=["sort", "topk 10"])
+@pytest.mark.extensive(name=KINDS)
 @pytest.mark.parametrize("name", ORDERED)
 def test_sorts_pass_over_memory_once_for_each_byte_of_a_key(roofline: Any, name: str) -> None:
     from roofline.record import figures
@@ -182,7 +193,7 @@ def test_sorts_pass_over_memory_once_for_each_byte_of_a_key(roofline: Any, name:
 ATTENTION = {"attention, 512 queries and keys": 75, "attention, 1 query, 4096 keys": 90}
 
 
-@pytest.mark.extensive(name=("attention, 1 query, 4096 keys",))
+@pytest.mark.extensive(name=KINDS)
 @pytest.mark.parametrize("name", ATTENTION)
 def test_attention_is_near_the_rate_of_products_or_copies(roofline: Any, name: str) -> None:
     from roofline.record import figures

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import fcntl
 import functools
+import hashlib
 import math
+import os
+import pickle
+import tempfile
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -43,11 +48,31 @@ class Outcome:
 
 @functools.cache
 def node_cases() -> tuple[Case, ...]:
-    """The cases of single operators, by name."""
+    """The cases of single operators, by name.
+
+    The suite computes them by numpy, which takes many seconds: they are kept in the cache folder, for versions of the suite, of
+    numpy and of this file.
+    """
+    folder = Path(os.environ.get("RELAYVM_CACHE_DIR") or tempfile.gettempdir())
+    folder.mkdir(parents=True, exist_ok=True)
+    this = hashlib.sha256(Path(__file__).read_bytes()).hexdigest()[:16]
+    path = folder / f"onnx-cases-{onnx.__version__}-{np.__version__}-{this}.pickle"
+    with path.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # other workers wait for the file
+        if not path.exists():
+            part = path.with_suffix(".part")
+            part.write_bytes(pickle.dumps([*_computed_cases()]))
+            part.replace(path)
+    stored = pickle.loads(path.read_bytes())
+    return tuple(Case(name, onnx.ModelProto.FromString(model), *more) for name, model, *more in stored)
+
+
+def _computed_cases() -> Iterator[Any]:
+    """The fields of each case, in the order of ``Case``."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the suite computes infinities
         found = load_model_tests(kind="node")
-    return tuple(Case(c.name, c.model, [_arrays(s) for s in c.data_sets], c.rtol, c.atol) for c in found)
+    return ((c.name, c.model.SerializeToString(), [_arrays(s) for s in c.data_sets], c.rtol, c.atol) for c in found)
 
 
 def _arrays(values: Any) -> Any:
