@@ -1,6 +1,6 @@
 """Machine code of the CUDA texts that ``make test`` kept, for one architecture in turn; of some with the product's options.
 
-The compiler's front end, which finds the mistakes of a text, has compiled all texts in ``make test``.
+The compiler's front end, which finds the mistakes of a text, has compiled the other texts in ``make test``.
 """
 
 from __future__ import annotations
