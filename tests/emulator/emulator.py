@@ -45,7 +45,7 @@ _CHECKED_FLAGS = ("-DEMULATOR_CHECKED", "-fsanitize=thread", "--param=tsan-instr
 #: The libraries that texts need, by their files: other libraries, start files and scripts of libraries take a fifth of the time
 #: of a text.
 _LIBRARIES = ("-nostdlib", "-Wl,--build-id=none", "-l:libm.so.6", "-l:libc.so.6", "-lgcc")
-_DRIVER_FLAGS = ("-std=c++17", "-O2", "-fPIC", "-fvisibility=hidden", "-ffp-contract=off")
+_DRIVER_FLAGS = ("-std=c++17", "-O1", "-fPIC", "-fvisibility=hidden", "-ffp-contract=off")
 
 #: How kernels wait for the kernels in front of them (``dependent_launch``): blocks::TURN_KERNELS.
 _WAITS = "#define AWAIT_KERNELS_BEFORE() emulator_hooks->turn(2)\n"
