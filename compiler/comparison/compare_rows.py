@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 import statistics
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -158,16 +157,21 @@ def aligned(sides: Sequence[Sequence[Series]]) -> list[tuple[Key, tuple[Series |
     """
     rows: list[list[Series | None]] = [[s] for s in sides[0]]
     for n, side in enumerate(sides[1:], 1):
-        left = list(side)
-        for match in (operator.eq, _elsewhere):
+        left = dict(enumerate(side))  # by place
+        for part, match in ((_identity, _anywhere), (_thing_of, _elsewhere)):
+            places = dict[object, list[int]]()
+            for place, series in left.items():
+                places.setdefault(part(series.key), []).append(place)
             for row in (r for r in rows if len(r) == n):
-                found = next((s for s in left if match(_identity(_key(row)), _identity(s.key))), None)
+                key = _key(row)
+                same = places.get(part(key), [])
+                found = next((place for place in same if match(key, left[place].key)), None)
                 if found is not None:
-                    left.remove(found)
-                    row.append(found)
+                    same.remove(found)
+                    row.append(left.pop(found))
         for row in (r for r in rows if len(r) == n):
             row.append(None)
-        rows += [[None] * n + [s] for s in left]
+        rows += [[None] * n + [s] for s in left.values()]
     return [(_key(row), tuple(row)) for row in rows]
 
 
@@ -180,7 +184,17 @@ def _identity(key: Key) -> Key:
     return key._replace(name=key.name.partition(" is ")[0]) if key.kind in COPY_NAMES else key
 
 
+def _thing_of(key: Key) -> tuple[str, str]:
+    """The kind and the name of an entry, wherever it is."""
+    same = _identity(key)
+    return same.kind, same.name
+
+
+def _anywhere(a: Key, b: Key) -> bool:
+    return True
+
+
 def _elsewhere(a: Key, b: Key) -> bool:
-    """Whether the keys name the same entry in two files."""
+    """Whether the keys are of entries in two files."""
     files = [k.line.rpartition(":")[0] for k in (a, b)]
-    return (a.kind, a.name) == (b.kind, b.name) and "" not in files and files[0] != files[1]
+    return "" not in files and files[0] != files[1]

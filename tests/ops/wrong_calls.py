@@ -99,7 +99,7 @@ def other_values(op: Op, made: Call) -> Iterator[tuple[str, Call]]:
             return
         if x.dtype.name in ("int32", "int64"):
             limits = np.iinfo(x.dtype)
-            for number in sorted({min(max(n, limits.min), limits.max) for n in (*ODD_NUMBERS, 10**6)}):
+            for number in sorted({min(max(n, limits.min), limits.max) for n in (*ODD_NUMBERS, 10**5)}):
                 changed = x.copy()
                 changed.reshape(-1)[-1] = number
                 yield f"input {k} ends with {number}", changed

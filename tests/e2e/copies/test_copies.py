@@ -11,12 +11,12 @@ from ...arrays import ints
 from ...devices import TARGETS
 from ...programs import machine_on
 
-SIDE = 4096  # a float32 square of this side is 64 MiB
+SIDE = 512  # a float32 square of this side is 1 MiB
 BIG = SIDE * SIDE * 4
 
 
 MATRIX = "%x: Tensor[(?, ?), float32]"
-#: Program, arguments besides the 64 MiB tensor, most bytes that may cross.
+#: Program, arguments besides the large tensor, most bytes that may cross.
 CASES = {
     "dyn.strided_slice": (
         f"def @main({MATRIX}, %b: Tensor[(2), int64], %e: Tensor[(2), int64], %s: Tensor[(2), int64]) "
@@ -54,7 +54,7 @@ def test_only_flagged_inputs_cross(target: str, name: str) -> None:
 def test_argwhere_reads_eight_bytes_besides_the_result(target: str) -> None:
     vm = machine_on(target, f"def @main({MATRIX}) {{ argwhere(%x) }}")
     x = np.zeros((SIDE, SIDE), np.float32)
-    x[[3, 100, 4095], [4, 5, 0]] = 1
+    x[[3, 100, SIDE - 1], [4, 5, 0]] = 1
     result = vm.run(x)
     assert vm.counters["dtoh_bytes"] == 8
     found = result.numpy()
