@@ -104,12 +104,27 @@ def test_each_block_has_a_language() -> None:
         assert not re.search(r"\n\n    \S", outside), f"{page}: a block that is indented has no language"
 
 
+@pytest.fixture(scope="module")
+def kernels_of_pages(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of the cache."""
+    return tmp_path_factory.mktemp("cache")
+
+
+@pytest.fixture
+def cache(kernels_of_pages: Path) -> str:
+    """A folder with kernels of pages before, the machine's included, which takes seconds to compile, and no tuning records."""
+    for path in kernels_of_pages.iterdir():
+        if path.name.startswith("tuning"):
+            path.unlink()
+    return str(kernels_of_pages)
+
+
 @pytest.mark.parametrize(
     ("page", "texts"), [pytest.param(*row, id=row[0]) for row in of_language("python") if row[0] not in ELSEWHERE]
 )
-def test_python(page: str, texts: list[str], tmp_path: Path) -> None:
+def test_python(page: str, texts: list[str], tmp_path: Path, cache: str) -> None:
     program = "\n".join([GIVEN.get(page, ""), *texts])
-    environment = {**os.environ, "RELAYVM_CACHE_DIR": str(tmp_path / "cache")}  # a page leaves tuning records
+    environment = {**os.environ, "RELAYVM_CACHE_DIR": cache}  # a page leaves tuning records
     done = subprocess.run(
         [sys.executable, "-c", program], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300
     )
@@ -133,13 +148,13 @@ def commands() -> list[tuple[str, str]]:
     return [(page, line) for page, line in found if page != "README.md" or "bin/relayvm" in line]
 
 
-def test_commands(tmp_path: Path) -> None:
+def test_commands(tmp_path: Path, cache: str) -> None:
     (tmp_path / "model.relay").write_text(DENSE)
     (tmp_path / "examples").symlink_to(ROOT / "examples")
     here = Path(sys.executable).parent
     (tmp_path / ".venv").mkdir()
     (tmp_path / ".venv" / "bin").symlink_to(here)
-    environment = {**os.environ, "PATH": f"{here}{os.pathsep}{os.environ['PATH']}", "RELAYVM_CACHE_DIR": str(tmp_path / "cache")}
+    environment = {**os.environ, "PATH": f"{here}{os.pathsep}{os.environ['PATH']}", "RELAYVM_CACHE_DIR": cache}
     ran, used = 0, set()
     for page, line in commands():
         if reason := next((words for words in NOT_RUN if line.startswith(words)), None):
