@@ -14,7 +14,14 @@ from ...emulator import proof
 from .programs import PROGRAMS, SUPPRESSION, faults_of_an_early_start, kernels, kernels_of
 
 
-@pytest.mark.extensive(dtype=["float32"])
+#: The families of ``make test``: two seconds each.
+KINDS = (
+    *("elementwise", "sum of rows", "sum of columns", "variance of rows", "transpose", "cumsum", "softmax", "layernorm"),
+    *("upsampling", "argwhere", "sort", "topk"),
+)
+
+
+@pytest.mark.extensive(dtype=["float32"], family=KINDS)
 @pytest.mark.spread("dtype")
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
 @pytest.mark.parametrize("family", PROGRAMS)
