@@ -13,7 +13,6 @@ from relayvm.ops.native.jit import disassembler, nvrtc
 from ...emulator import proof
 from .programs import PROGRAMS, SUPPRESSION, faults_of_an_early_start, kernels, kernels_of
 
-
 #: The families of ``make test``: two seconds each.
 KINDS = (
     *("elementwise", "sum of rows", "sum of columns", "variance of rows", "transpose", "cumsum", "softmax", "layernorm"),
