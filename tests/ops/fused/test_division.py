@@ -240,9 +240,19 @@ def test_each_kernel_that_can_be_split_is_tested() -> None:
     assert split - {"dyn.topk"} == set(SPLIT)
 
 
-@pytest.mark.parametrize("jit", [False, True])
-@pytest.mark.parametrize("case", [*SPLIT, *IMPLEMENTATIONS])
-@pytest.mark.extensive(jit=[False])
+#: Kernels that are compiled in a second, but as plain Python take up to 26 seconds.
+LONG = ("nn.conv1d", "nn.conv2d", "nn.winograd_conv2d", "nn.conv3d", *IMPLEMENTATIONS)
+PLAIN = [case for case in SPLIT if case not in LONG]
+
+
+@pytest.mark.parametrize(
+    ("case", "jit"),
+    [
+        *(pytest.param(case, False) for case in PLAIN),
+        *(pytest.param(case, True, marks=pytest.mark.extensive) for case in PLAIN),
+        *(pytest.param(case, True) for case in LONG),
+    ],
+)
 def test_kernels_of_operators_in_parts(case: str, jit: bool) -> None:
     name, inputs, attributes = IMPLEMENTATIONS.get(case) or (case, *SPLIT[case])
     alone = run_operator(name, inputs, jit=jit, **attributes)
