@@ -13,6 +13,7 @@ On ``cuda``, where a compiler takes seconds a kernel, the first dtype with ``?``
 
 Kernels of the first dtype with ``?`` sizes are optimized as in the product, other kernels are not (``optimized``): of operators
 with kernels of their own half in ``make test`` and half in ``rest``, of those whose kernels are generated one in eight in each.
+``RELAYVM_OPTIMIZE=1`` optimizes all.
 
 Dtypes: all that the operator supports; of operators that only move elements, or whose kernel is slow to compile, one for
 each width and kind (``by_width`` of its recipe).  One program serves all sizes that are not static, so each kernel is compiled
@@ -126,7 +127,7 @@ def test_first_dtype(op: Op, record_property: Any) -> None:
 
 @pytest.mark.extensive
 @pytest.mark.optimized
-@pytest.mark.parametrize("op", [op for op in operators() if number_of(op) in ((1,) if tiers.tier() else range(1, 8))], ids=_ids)
+@pytest.mark.parametrize("op", [op for op in operators() if number_of(op) == 1], ids=_ids)
 def test_first_dtype_optimized(op: Op, record_property: Any) -> None:
     """The same for others, optimized."""
     dtype = dtypes_of(op.name)[0]

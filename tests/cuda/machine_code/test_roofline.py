@@ -14,7 +14,6 @@ import pytest
 from relayvm.ops.core.tensor_types import HALVES, numpy_dtype
 from relayvm.ops.native.jit import disassembler, nvrtc
 
-from ... import tiers
 from ...emulator import proof
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -96,10 +95,10 @@ KINDS = (
 )
 
 
-def in_turn(names: Collection[str]) -> list[str]:
-    """The families of KINDS; of the others, in a tier, half."""
+def in_pairs(names: Collection[str]) -> list[tuple[int | str, str]]:
+    """The families of KINDS; the others in numbered pairs, of which a tier has one family."""
     others = [name for name in names if name not in KINDS]
-    return [*(name for name in names if name in KINDS), *tiers.some(others, "roofline", 2)]
+    return [*((name, name) for name in names if name in KINDS), *((k // 2, name) for k, name in enumerate(others))]
 
 
 #: The relative and absolute tolerance of results by dtype.
@@ -107,8 +106,9 @@ TOLERANCE = {"float32": (1e-4, 2e-4), "float16": (4e-3, 0.2), "bfloat16": (2e-2,
 
 
 @pytest.mark.extensive(name=KINDS)
-@pytest.mark.parametrize("name", in_turn(ORACLES))
-def test_executed_machine_code_computes_the_result(roofline: Any, name: str) -> None:
+@pytest.mark.spread("name")
+@pytest.mark.parametrize(("pair", "name"), in_pairs(ORACLES))
+def test_executed_machine_code_computes_the_result(roofline: Any, pair: int | str, name: str) -> None:
     (family,) = (f for f in roofline.FAMILIES if f.name == name)
     numpy, shapes = ORACLES[name]
     draws = [np.random.default_rng(k).normal(size=s) * (100 if family.dtype == "int64" else 1) for k, s in enumerate(shapes)]
@@ -154,8 +154,9 @@ def shortfalls(found: dict[str, Any]) -> list[str]:
 
 
 @pytest.mark.extensive(name=KINDS)
-@pytest.mark.parametrize("name", in_turn(sorted(FAST)))
-def test_predicted_share_passes_and_loads(roofline: Any, name: str) -> None:
+@pytest.mark.spread("name")
+@pytest.mark.parametrize(("pair", "name"), in_pairs(sorted(FAST)))
+def test_predicted_share_passes_and_loads(roofline: Any, pair: int | str, name: str) -> None:
     from roofline.record import figures
 
     (family,) = (f for f in roofline.FAMILIES if f.name == name)
@@ -180,8 +181,9 @@ ORDERED = {
 
 
 @pytest.mark.extensive(name=KINDS)
-@pytest.mark.parametrize("name", in_turn(ORDERED))
-def test_sorts_pass_over_memory_once_for_each_byte_of_a_key(roofline: Any, name: str) -> None:
+@pytest.mark.spread("name")
+@pytest.mark.parametrize(("pair", "name"), in_pairs(ORDERED))
+def test_sorts_pass_over_memory_once_for_each_byte_of_a_key(roofline: Any, pair: int | str, name: str) -> None:
     from roofline.record import figures
 
     (family,) = (f for f in roofline.FAMILIES if f.name == name)
