@@ -23,7 +23,6 @@ from .lowering.start_copies import start_copies
 from .lowering.strict_copies import strict_copies
 from .passes.constant_weights.fold_scale_axis import fold_scale_axis
 from .passes.constant_weights.pack_weights import pack_weights
-from .passes.dynamic_to_static import dynamic_to_static
 from .passes.eliminate_common_subexpr import eliminate_common_subexpr
 from .passes.eliminate_dead_code import eliminate_dead_code
 from .passes.expand_composites import expand_composites
@@ -31,12 +30,15 @@ from .passes.fold_constant import fold_constant
 from .passes.fuse_attention import fuse_attention
 from .passes.fuse_expansions import fuse_expansions
 from .passes.fuse_ops import fuse_ops
+from .passes.gather_before_reduce import gather_before_reduce
 from .passes.infer_type import infer_type
 from .passes.inline_functions import inline_functions
 from .passes.lambda_lift import lambda_lift
 from .passes.narrow_tuples import narrow_tuples
 from .passes.place import place
 from .passes.simplify import simplify
+from .passes.sizes.dynamic_to_static import dynamic_to_static
+from .passes.sizes.early_sizes import early_sizes
 from .passes.to_a_normal_form import to_a_normal_form
 from .polymorphism.monomorphize import monomorphize
 
@@ -112,8 +114,11 @@ def passes(config: Config, context: PassContext, preferred: Preferred | None = N
         (optimise, "fold_constant", fold_constant),
         (optimise, "simplify", simplify),
         (config.opt_level >= 3, "fold_scale_axis", fold_scale_axis),
+        (optimise, "early_sizes", early_sizes),
         (optimise, "eliminate_common_subexpr", eliminate_common_subexpr),
         (basic, "eliminate_dead_code", remove_dead),
+        (optimise, "gather_before_reduce", gather_before_reduce),
+        (optimise, "eliminate_dead_code", remove_dead),
         (optimise, "fuse_attention", fuse_heads),
         # on GPUs libraries compute both convolutions
         (optimise and config.expansions and target != DEVICES[CUDA], "fuse_expansions", fuse_pairs),

@@ -24,7 +24,7 @@ from ..ir.pass_declaration import DECLARED, PassDeclaration
 from ..passes import to_basic_block_normal_form  # noqa: F401  declares the pass
 from ..passes.constant_weights.fold_scale_axis import fold_scale_axis
 from ..passes.constant_weights.forward_fold_scale_axis import forward_fold_scale_axis
-from ..passes.flexible_shape_dispatch import flexible_shape_dispatch
+from ..passes.sizes.flexible_shape_dispatch import flexible_shape_dispatch
 from .module_pass import Pass
 from .pass_context import PassContext, PassInfo
 from .requirements import apply, required_names

@@ -11,7 +11,7 @@ from ...shape_funcs.symbolic.program import INT64_MAX
 from ...vm.api.argument_errors import a_count, a_sequence, wrong
 from ...vm.diagnostics.python_source import here
 from ...vm.diagnostics.source import ArgumentError
-from ..passes.flexible_shape_dispatch import PASS, ShapeBuckets
+from ..passes.sizes.flexible_shape_dispatch import PASS, ShapeBuckets
 
 #: The most buckets: each is a function, and a branch around the branches of the buckets after it.
 MAX_BUCKETS = 64

@@ -14,7 +14,6 @@ from relayvm.compiler.ir.well_formed import check
 from relayvm.compiler.lowering.start_copies import start_copies
 from relayvm.compiler.passes.constant_weights.fold_scale_axis import fold_scale_axis
 from relayvm.compiler.passes.constant_weights.forward_fold_scale_axis import forward_fold_scale_axis
-from relayvm.compiler.passes.dynamic_to_static import dynamic_to_static
 from relayvm.compiler.passes.eliminate_common_subexpr import eliminate_common_subexpr
 from relayvm.compiler.passes.eliminate_dead_code import eliminate_dead_code
 from relayvm.compiler.passes.expand_composites import expand_composites
@@ -25,6 +24,7 @@ from relayvm.compiler.passes.inline_functions import inline_functions
 from relayvm.compiler.passes.lambda_lift import lambda_lift
 from relayvm.compiler.passes.narrow_tuples import narrow_tuples
 from relayvm.compiler.passes.simplify import simplify, simplify_movement
+from relayvm.compiler.passes.sizes.dynamic_to_static import dynamic_to_static
 from relayvm.compiler.passes.to_a_normal_form import to_a_normal_form
 from relayvm.compiler.text.parser import parse
 from relayvm.compiler.text.printer import astext

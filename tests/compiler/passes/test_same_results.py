@@ -12,17 +12,22 @@ import relayvm as relay
 from relayvm.compiler.ir.anf import values
 from relayvm.compiler.ir.expr import Call, IRModule
 from relayvm.compiler.ir.well_formed import check
-from relayvm.compiler.passes.dynamic_to_static import dynamic_to_static
 from relayvm.compiler.passes.eliminate_common_subexpr import eliminate_common_subexpr
 from relayvm.compiler.passes.eliminate_dead_code import eliminate_dead_code
 from relayvm.compiler.passes.fold_constant import fold_constant
+from relayvm.compiler.passes.gather_before_reduce import gather_before_reduce
 from relayvm.compiler.passes.infer_type import infer_type
 from relayvm.compiler.passes.narrow_tuples import narrow_tuples
 from relayvm.compiler.passes.simplify import simplify
+from relayvm.compiler.passes.sizes.dynamic_to_static import dynamic_to_static
+from relayvm.compiler.passes.sizes.early_sizes import early_sizes
 
 from .generated_programs import arguments, programs, run, same, typed
 
-PASSES = (dynamic_to_static, eliminate_common_subexpr, eliminate_dead_code, fold_constant, narrow_tuples, simplify)
+PASSES = (
+    dynamic_to_static, early_sizes, eliminate_common_subexpr, eliminate_dead_code, fold_constant, gather_before_reduce,
+    narrow_tuples, simplify,
+)  # fmt: skip
 
 
 def _checked(run_pass: Callable[[IRModule], IRModule], mod: IRModule) -> IRModule:
@@ -49,8 +54,8 @@ def test_all_of_them(text: str, rows: int, seed: int) -> None:
     mod, given_ = typed(text), arguments(rows, seed)
     out = mod
     for run_pass in (
-        fold_constant, dynamic_to_static, fold_constant, simplify, eliminate_common_subexpr, eliminate_dead_code, narrow_tuples,
-        eliminate_dead_code,
+        fold_constant, dynamic_to_static, fold_constant, simplify, early_sizes, eliminate_common_subexpr, eliminate_dead_code,
+        gather_before_reduce, eliminate_dead_code, narrow_tuples, eliminate_dead_code,
     ):  # fmt: skip
         out = _checked(run_pass, out)
     assert same(run(out, *given_), run(mod, *given_))

@@ -25,12 +25,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ...ops.core.op import Op
-from ...ops.core.tensor_types import TensorType, TupleType, Type
-from ...shape_funcs.symbolic.dim import ANY, const, name_of
-from ...vm.diagnostics.source import TypeCheckError
-from ..ir.anf import rebuild, rebuild_lets
-from ..ir.expr import (
+from ....ops.core.op import Op
+from ....ops.core.tensor_types import TensorType, TupleType, Type
+from ....shape_funcs.symbolic.dim import ANY, const, name_of
+from ....vm.diagnostics.source import TypeCheckError
+from ...ir.anf import rebuild, rebuild_lets
+from ...ir.expr import (
     Call,
     Constant,
     Expr,
@@ -44,12 +44,12 @@ from ..ir.expr import (
     replace,
     type_of,
 )
-from ..ir.pass_declaration import declare_pass
-from ..rules.elements import ElementTable
-from ..rules.static_forms import static_form
-from ..type_inference.call_rules import Mistake, operator_type
-from ..type_inference.type_match import TypeMismatch, join
-from .infer_type import infer_type
+from ...ir.pass_declaration import declare_pass
+from ...rules.elements import ElementTable
+from ...rules.static_forms import static_form
+from ...type_inference.call_rules import Mistake, operator_type
+from ...type_inference.type_match import TypeMismatch, join
+from ..infer_type import infer_type
 
 
 @declare_pass("DynamicToStatic", "infer_type")

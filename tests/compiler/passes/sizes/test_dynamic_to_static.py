@@ -10,14 +10,14 @@ import pytest
 import relayvm.ops  # noqa: F401  declares the operators
 from relayvm.compiler.builder.build import as_expr, make_call
 from relayvm.compiler.ir.expr import Call, Function, IRModule, Var, let_chain
-from relayvm.compiler.passes.dynamic_to_static import dynamic_to_static
 from relayvm.compiler.passes.infer_type import infer_type
+from relayvm.compiler.passes.sizes.dynamic_to_static import dynamic_to_static
 from relayvm.compiler.passes.to_a_normal_form import to_a_normal_form
 from relayvm.ops.core.op import REGISTRY, Op
 from relayvm.ops.core.tensor_types import TensorType
 from relayvm.vm.runtime.evaluate import evaluate
 
-from ...arrays import floats, ints
+from ....arrays import floats, ints
 
 DYNAMIC = [op for op in REGISTRY.values() if op.name.startswith("dyn.")]
 

@@ -24,16 +24,16 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from ...ops.core.op import get
-from ...ops.core.tensor_types import TensorType, TupleType, Type, int_range, is_float, numpy_dtype
-from ...ops.defs.transform import CONCATENATE, AxisAttrs
-from ...shape_funcs.frozen_dataclass import frozen
-from ...shape_funcs.symbolic.dim import ANY, Dim, const, dim, name_of, substitute, sym, symbols
-from ...shape_funcs.symbolic.program import INT64_MAX
-from ...vm.diagnostics.python_source import here
-from ...vm.diagnostics.source import ArgumentError
-from ..ir.anf import Names, rebuild, rebuild_lets
-from ..ir.expr import (
+from ....ops.core.op import get
+from ....ops.core.tensor_types import TensorType, TupleType, Type, int_range, is_float, numpy_dtype
+from ....ops.defs.transform import CONCATENATE, AxisAttrs
+from ....shape_funcs.frozen_dataclass import frozen
+from ....shape_funcs.symbolic.dim import ANY, Dim, const, dim, name_of, substitute, sym, symbols
+from ....shape_funcs.symbolic.program import INT64_MAX
+from ....vm.diagnostics.python_source import here
+from ....vm.diagnostics.source import ArgumentError
+from ...ir.anf import Names, rebuild, rebuild_lets
+from ...ir.expr import (
     Call,
     Constant,
     Expr,
@@ -49,12 +49,12 @@ from ..ir.expr import (
     tensor_type,
     type_of,
 )
-from ..ir.pass_declaration import declare_pass
-from ..rules.rewriting import operator_call
-from ..type_inference.type_match import dims_of, map_dims, symbols_of
+from ...ir.pass_declaration import declare_pass
+from ...rules.rewriting import operator_call
+from ...type_inference.type_match import dims_of, map_dims, symbols_of
+from ..infer_type import infer_type
+from ..to_a_normal_form import to_a_normal_form
 from .dynamic_to_static import dynamic_to_static
-from .infer_type import infer_type
-from .to_a_normal_form import to_a_normal_form
 
 PASS = "FlexibleShapeDispatch"
 

@@ -15,11 +15,11 @@ import relayvm as relay
 from relayvm.compiler.ir.anf import values
 from relayvm.compiler.ir.expr import Call, IRModule
 from relayvm.compiler.ir.well_formed import check
-from relayvm.compiler.passes.dynamic_to_static import dynamic_to_static
 from relayvm.compiler.passes.infer_type import infer_type
+from relayvm.compiler.passes.sizes.dynamic_to_static import dynamic_to_static
 from relayvm.ops.core.op import Op
 
-from .generated_programs import run, same, typed
+from ..generated_programs import run, same, typed
 
 pytestmark = pytest.mark.many
 
