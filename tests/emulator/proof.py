@@ -12,6 +12,7 @@ import functools
 import hashlib
 import os
 import shutil
+import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -124,7 +125,7 @@ def _keep(text: str) -> None:
     """Keep a text for ``kept_texts``, under the hash of its content."""
     path = _folder() / f"{hashlib.sha256(text.encode()).hexdigest()[:24]}.cu"
     if not path.exists():
-        part = path.with_suffix(f".{os.getpid()}")
+        part = path.with_suffix(f".{os.getpid()}-{threading.get_ident()}")  # threads compile equal texts at the same time
         part.write_text(text)
         part.replace(path)
 
