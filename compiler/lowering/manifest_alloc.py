@@ -12,7 +12,7 @@ becomes::
     let %_ = vm.invoke_op(@exp, %x, %y);
     %y
 
-A kernel that needs a workspace gets it as its last output (``Kernel.workspace``)::
+A kernel that needs a workspace gets it as its last output (``ops.codegen.cpu.opaque_kernel.workspace``)::
 
     let %y_workspace_storage = memory.alloc_storage(nbytes=4096, device="cpu");
     let %y_workspace = memory.alloc_tensor(%y_workspace_storage, shape=[4096], dtype="uint8");

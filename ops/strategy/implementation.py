@@ -250,7 +250,10 @@ class Kernel:
         return tuple(Buffer(s.dtype or computed_in(first.dtype), length(s), s.rows) for s in self.scratch)
 
     def workspace(self, call: OpCall) -> Dim:
-        """Size of the workspace for ``call`` in bytes.  0 on GPUs: the CUDA source of a launch declares its own workspace."""
+        """Size of all buffers for ``call`` in bytes; without a planned pair a kernel whose sums are apart needs less.
+
+        0 on GPUs: the CUDA source of a launch declares its own workspace.
+        """
         return total(b.nbytes for b in self.buffers(call)) if call.device == HOST else dim(0)
 
 
