@@ -130,22 +130,22 @@ def bounds() -> dict[str, Run]:
 
 
 def verdict(subject: Subject, timings: dict[str, Timing]) -> tuple[str, bool | None]:
-    """The goal of a subject with what was reached, and whether it is met by the medians; None where the peer is missing."""
-    goal, ours = subject.goal, timings[OURS].median_ns
+    """The goal of a subject with what was reached, and whether it is met; None where the peer is missing."""
+    goal, ours = subject.goal, timings[OURS]
     if isinstance(goal, ShareOfBound):
-        share = goal.nbytes / (3 * MIB_64) * timings[BOUND].median_ns / ours
+        share = goal.nbytes / (3 * MIB_64) / ours.ratio(timings[BOUND])
         return f"{share:.0%} of the bound's bandwidth, goal at least {goal.share:.0%}", share >= goal.share
     peer, most = (BOUND, goal.times) if isinstance(goal, TimesBound) else (goal.peer, goal.times)
     if peer not in timings:
         return f"goal at most {most:.2f} times {peer}, which is missing", None
-    times = ours / timings[peer].median_ns
+    times = ours.ratio(timings[peer])
     return f"{times:.2f} times {peer}, goal at most {most:.2f}", times <= most
 
 
 def show(subject: Subject, timings: dict[str, Timing]) -> None:
     print(f"\n{subject.name}")
     for name, t in timings.items():
-        times = f"{t.median_ns / timings[OURS].median_ns:8.2f}x"
+        times = f"{t.ratio(timings[OURS]):8.2f}x"
         print(f"  {name:12}{t.median_ns / 1e6:10.3f} ms  [{t.min_ns / 1e6:.3f} .. {t.max_ns / 1e6:.3f}]{times}")
     words, met = verdict(subject, timings)
     print(f"  {words}: {'not judged' if met is None else 'met' if met else 'NOT met'}", flush=True)

@@ -12,12 +12,13 @@ tail     what follows an object detector: the best 1,000 of 500 to 8,400 candida
 nets     ResNet-50 and MobileNetV2 on batches of 1 and 4 pictures of 224 rows and columns.
 
 The number of rows, words, candidates or pictures, or height and width, are open in every model.  Both runtimes have the same
-number of threads and are timed in turn, once the threads of the other sleep; their results are compared first.  ``--busy``
-processes that only compute run meanwhile; the goal is then the same everywhere.  Ratios below 1: relayvm is faster than
-onnxruntime.  The encoder and the networks also run in torch, eager and compiled, if torch is installed (``torch_models.py``).
+number of threads and are timed in turn, once the threads of the other sleep; their results are compared first.  A ratio is the
+median over the rounds, of samples that are neighbours in time: a machine that becomes slower for a while does not change it.
+Ratios below 1: relayvm is faster than onnxruntime.  ``--busy`` processes that only compute run meanwhile; the goal is then the
+same everywhere.  The encoder and the networks also run in torch, eager and compiled, if torch is installed (``torch_models.py``).
 The speed of a product stands beside its share of the peak, the multiply-adds in registers that the threads could do, measured
-in the same run (``fma_peak.py``).  ``--record`` writes the figures and the state of the machine to a file, of which README.md has
-a table.
+after the product (``fma_peak.py``).  ``--record`` writes the figures and the state of the machine to a file, of which README.md
+has a table.
 """
 
 # ruff: noqa: E402
@@ -173,8 +174,8 @@ class Row:
 
     @property
     def ratio(self) -> float:
-        """The time of relayvm in times of the peer."""
-        return self.times[OURS].median_ns / self.times[PEER].median_ns
+        """The time of relayvm in times of the peer: the median over the rounds."""
+        return self.times[OURS].ratio(self.times[PEER])
 
 
 class Pair:
@@ -253,13 +254,13 @@ GROUPS = {"dense": dense_rows, "encoder": encoder_rows, "conv": convolution_rows
 # ---- showing -------------------------------------------------------------------------------------------------------------------
 
 
-def show(row: Row, peak: float) -> None:
-    """Print a row; ``peak``: GFLOP/s."""
+def show(row: Row) -> None:
+    """Print a row, and the share of the peak that the machine has at this time."""
     ours, theirs = (row.times[name] for name in (OURS, PEER))
     spans = [f"{t.median_ns / 1e3:10.1f} [{t.min_ns / 1e3:.1f}..{t.max_ns / 1e3:.1f}]" for t in (ours, theirs)]
     gflops = row.gflop / ours.median_ns * 1e9
     goal = f" (goal {row.goal})" if math.isfinite(row.goal) else ""
-    speed = f"{gflops:8.1f} GFLOP/s, {gflops / peak:4.0%} of the peak" if row.gflop else ""
+    speed = f"{gflops:8.1f} GFLOP/s, {gflops / GIVEN.threads / peak_gflops():4.0%} of the peak" if row.gflop else ""
     others = "".join(f"  {name} {t.median_ns / 1e3:.1f}" for name, t in row.times.items() if name not in (OURS, PEER))
     print(f"{row.name:34}{spans[0]:34}{spans[1]:34}{row.ratio:6.2f}{goal:12}{speed}{others}", flush=True)
 
@@ -267,7 +268,8 @@ def show(row: Row, peak: float) -> None:
 def plain(row: Row) -> dict[str, object]:
     """The row as data for JSON, which has no infinity: no goal is null."""
     goal = row.goal if math.isfinite(row.goal) else None
-    return asdict(row) | {"ratio": row.ratio, "goal": goal}
+    times = {name: {k: v for k, v in asdict(t).items() if k != "rounds_ns"} for name, t in row.times.items()}
+    return asdict(row) | {"times": times, "ratio": row.ratio, "goal": goal}
 
 
 def record(rows: list[dict[str, object]], machine: dict[str, object]) -> None:
@@ -283,9 +285,8 @@ def main() -> None:
     if GIVEN.record:
         Path(GIVEN.record).mkdir(parents=True, exist_ok=True)
     rows: dict[str, list[Row]] = {}
-    peak = GIVEN.threads * peak_gflops()
     if not GIVEN.json:
-        print(f"{GIVEN.threads} threads, at most {peak:.0f} GFLOP/s, {GIVEN.busy} busy processes")
+        print(f"{GIVEN.threads} threads, at most {GIVEN.threads * peak_gflops():.0f} GFLOP/s, {GIVEN.busy} busy processes")
         print(f"relayvm {relay.__version__}, onnxruntime {onnxruntime.__version__}")
         print(f"{'':34}{OURS + ' us':34}{PEER + ' us':34}")
     with busy(GIVEN.busy):
@@ -294,7 +295,7 @@ def main() -> None:
             for row in GROUPS[group]():
                 rows[group].append(row)
                 if not GIVEN.json:
-                    show(row, peak)
+                    show(row)
     met = all(row.ratio <= row.goal for group in rows.values() for row in group)
     for group, goal in MEANS.items():
         if rows.get(group):

@@ -36,7 +36,7 @@ def speed_markdown(path: Path) -> str:
     for row in record["rows"]:
         times = {name: time["median_ns"] / 1e6 for name, time in row["times"].items()}
         shown = " | ".join(f"{times[name]:.3g}" if name in times else "" for name in names)
-        lines.append(f"| {row['name']} | {shown} | {times['relayvm'] / times['onnxruntime']:.2f} |")
+        lines.append(f"| {row['name']} | {shown} | {row['ratio']:.2f} |")
     versions = ", ".join(
         f"{name} {number}" for name, number in machine["versions"].items() if name in ("onnxruntime", "torch", "numba")
     )

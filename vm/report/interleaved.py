@@ -13,7 +13,10 @@ Contestants = Mapping[str, Callable[[], object]]
 
 @frozen
 class Timing:
-    """Statistics of the samples, in ns per call; ``low_ns`` and ``high_ns`` are the lower and upper quartiles."""
+    """Statistics of the samples, in ns per call; ``low_ns`` and ``high_ns`` are the lower and upper quartiles.
+
+    ``rounds_ns``: the samples by round; a derived timing has none.
+    """
 
     median_ns: float
     min_ns: float
@@ -22,13 +25,22 @@ class Timing:
     high_ns: float
     samples: int
     calls_per_sample: int
+    rounds_ns: tuple[float, ...] = ()
 
     def per(self, count: int) -> Timing:
         """The timing per operation, for calls that do ``count`` operations."""
         return Timing(
             self.median_ns / count, self.min_ns / count, self.max_ns / count, self.low_ns / count, self.high_ns / count,
-            self.samples, self.calls_per_sample,
+            self.samples, self.calls_per_sample, tuple(ns / count for ns in self.rounds_ns),
         )  # fmt: skip
+
+    def ratio(self, other: Timing) -> float:
+        """The time in times of ``other`` of the same measurement: the median over the rounds.
+
+        Both samples of a round are neighbours in time, so that the speed of the machine at that time cancels out.
+        """
+        assert self.rounds_ns and len(self.rounds_ns) == len(other.rounds_ns)
+        return statistics.median(a / b for a, b in zip(self.rounds_ns, other.rounds_ns, strict=True))
 
 
 def calls_for(run: Callable[[], object], seconds: float) -> int:
@@ -74,4 +86,4 @@ def measure(
 
 def _timing(samples: list[float], calls: int) -> Timing:
     low, median, high = statistics.quantiles(samples, n=4, method="inclusive") if len(samples) > 1 else samples * 3
-    return Timing(median, min(samples), max(samples), low, high, len(samples), calls)
+    return Timing(median, min(samples), max(samples), low, high, len(samples), calls, tuple(samples))
