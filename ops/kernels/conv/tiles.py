@@ -216,15 +216,17 @@ def multiply_columns(
     for j in range(0, count, some):
         fetch_columns(data, later, low, low + pace)
         low += pace
+        # the first panel fetches the weights of the next tile: a request takes time, of lines that are in the cache too
+        later_row = terms if j == 0 else 0
         if unpacked[1] > 0:
             multiply_and_pack(
                 a, a_at, a_row, data, unpacked[0] + j, unpacked[1], columns, j * inner, out, to + j, positions, rows, inner, add,
-                weight, later_at, terms,
+                weight, later_at, later_row,
             )  # fmt: skip
         else:
             multiply_panels(
                 a, a_at, a_row, columns, first + j // width * panel, panel, row, out, to + j, positions, rows, inner,
-                min(some, count - j), add, 0, GROUP_PANELS, 0, weight, later_at, terms,
+                min(some, count - j), add, 0, GROUP_PANELS, 0, weight, later_at, later_row,
             )  # fmt: skip
 
 
