@@ -19,7 +19,7 @@ f32 = np.float32
 @interleaved
 @generic
 def exp_float32(x: Element) -> Element:
-    """``e ** x``; subnormal results too."""
+    """``e ** x``; subnormal results too.  Of two x the larger one never has the smaller result."""
     x = f32(89.0) if x > f32(89.0) else x
     x = f32(-104.5) if x < f32(-104.5) else x
     # x = k * log(2) + r; 1.5 * 2 ** 23 leaves no bits for a fraction, so the sum rounds to k, and its last bits are k
@@ -71,7 +71,7 @@ def large_exp_float32_below(x: Element) -> Element:
 @interleaved
 @generic
 def sigmoid_float32(x: Element) -> Element:
-    """``1 / (1 + e ** -x)``; subnormal results too."""
+    """``1 / (1 + e ** -x)``; subnormal results too.  Of two x the larger one never has the smaller result."""
     # e ** -x * 2 ** -64 is a normal number for every x of this range, and beyond it the result is the same
     x = f32(40.0) if x > f32(40.0) else x
     x = f32(-105.0) if x < f32(-105.0) else x
@@ -85,8 +85,8 @@ def sigmoid_float32(x: Element) -> Element:
     p = multiply_add(p, r, f32(0.04166619))
     p = multiply_add(p, r, f32(-0.16666513))
     p = multiply_add(p, r, f32(0.50000001))
-    p = multiply_add(p, r, f32(-1.0))
-    p = multiply_add(p, r, f32(1.0))
+    # not 1 + r * (r * p - 1): the rounding error of the inner sum is as large as the step from one r to the next
+    p = multiply_add(p, r * r, -r) + f32(1.0)
     e = bits_float32(float32_bits(p) + (float32_bits(t) << 23))
     small = f32(5.421010862427522e-20)
     # r is NaN for a NaN, whose e is any number

@@ -101,6 +101,47 @@ def test_special_numbers(name, made):
     np.testing.assert_array_equal(np.signbit(ours[zero]), np.signbit(expected[zero]))
 
 
+#: The functions that never fall, the largest number at which they change, and the numbers around 0 where they stay the same.
+RISING = {"exp_float32": (0x42D20000, 0x32000000), "sigmoid_float32": (0x42D20000, 0x32800000)}
+
+
+def falls(function, first, last):
+    """The first number above whose successor the result is smaller, of those with the bits from ``first`` to ``last``."""
+    for at in range(first, last, 1 << 16):
+        x = np.arange(at, min(at + (1 << 16), last) + 1, dtype="uint32").view("float32")
+        y = function(x)
+        wrong = y[1:] < y[:-1] if at < 1 << 31 else y[1:] > y[:-1]
+        if wrong.any():
+            return x[wrong.argmax()]
+    return None
+
+
+@pytest.mark.parametrize("name", RISING)
+@pytest.mark.parametrize("sign", [0, 1 << 31])
+@pytest.mark.extensive
+def test_rising_functions_never_fall(name, sign):
+    # every number: 600 million at which the result changes, and a sample where the result is always the same
+    run, (most, least) = machine_code(name), RISING[name]
+    with np.errstate(all="ignore"):
+        assert falls(run, sign + least, sign + most) is None
+    ends = np.array([sign + least, sign + most], "uint32").view("float32")
+    for low, high, end in ((0, least, ends[0]), (most, 0x7F800000, ends[1])):
+        x = (np.linspace(low, high, 10**6).astype("uint32") + np.uint32(sign)).view("float32")
+        assert (run(x) == run(np.array([end]))).all()
+
+
+@pytest.mark.parametrize("name", RISING)
+@pytest.mark.parametrize("made", [machine_code, plain])
+def test_rising_functions_do_not_fall_between_neighbours(name, made):
+    # windows at numbers of all exponents, and where the exponential takes another power of 2
+    run, each = made(name), 4096 if made is machine_code else 16
+    steps = np.array([(k + 0.5) * math.log(2) for k in range(-150, 150)], "float32")
+    random = np.random.default_rng(0).uniform(-0.4, 0.4, 50).astype("float32")
+    for middle in np.concatenate([steps, random]).view("uint32"):
+        with np.errstate(over="ignore"):
+            assert falls(run, int(middle) - each // 2, int(middle) + each // 2) is None, middle
+
+
 def test_every_function_is_here():
     declared = {n for n, f in vars(vector_math).items() if getattr(f, "__module__", "") == vector_math.__name__}
     # what ``exp_float32_below`` scales, and is tested with
