@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 from ..ops.kernels.attention import cuda as attention_cuda
 from ..ops.strategy.choice import Preferred
-from ..ops.strategy.implementation import HOST
+from ..ops.strategy.implementation import GPU, HOST
 from ..vm.bytecode.executable import DEVICES
 from ..vm.options import Environment
 from ..vm.runtime.state_layout import CUDA
@@ -36,6 +36,7 @@ from .passes.inline_functions import inline_functions
 from .passes.lambda_lift import lambda_lift
 from .passes.narrow_tuples import narrow_tuples
 from .passes.place import place
+from .passes.reduce_before_monotonic import reduce_before_monotonic
 from .passes.simplify import simplify
 from .passes.sizes.dynamic_to_static import dynamic_to_static
 from .passes.sizes.early_sizes import early_sizes
@@ -90,6 +91,9 @@ def passes(config: Config, context: PassContext, preferred: Preferred | None = N
     def refuse_copies(mod: IRModule) -> IRModule:
         return mod if limit is None else strict_copies(mod, limit)
 
+    def reduce_monotonic(mod: IRModule) -> IRModule:
+        return reduce_before_monotonic(mod, GPU if target == DEVICES[CUDA] else HOST)
+
     def fuse_heads(mod: IRModule) -> IRModule:
         return fuse_attention(mod, dict(config.forced), attention_cuda.pays if target == DEVICES[CUDA] else None)
 
@@ -118,6 +122,9 @@ def passes(config: Config, context: PassContext, preferred: Preferred | None = N
         (optimise, "eliminate_common_subexpr", eliminate_common_subexpr),
         (basic, "eliminate_dead_code", remove_dead),
         (optimise, "gather_before_reduce", gather_before_reduce),
+        # after a gather is in front of its reduction: a gather of a function's results is no other use
+        (optimise, "eliminate_dead_code", remove_dead),
+        (optimise, "reduce_before_monotonic", reduce_monotonic),
         (optimise, "eliminate_dead_code", remove_dead),
         (optimise, "fuse_attention", fuse_heads),
         # on GPUs libraries compute both convolutions

@@ -3,7 +3,8 @@
 A value that is expensive to compute and needed in several passes is computed once per row, in its own loop, and stored in a
 *row buffer*: the row of the result if the dtypes match, else separate memory.  A cheap value is computed again.  So a loop that
 folds does little else, a loop that computes stores one value, and both vectorise.  Only sums in the elements' own dtype
-(``Fold.run``) are folded in the loop that computes the elements.
+(``Fold.run``) are folded in the loop that computes the elements.  An expensive function of a row's fold is computed after all rows,
+for several rows at once.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from ....shape_funcs.symbolic.dim import Dim
 from ...analysis.cost import cost_of
 from ...core.tensor_types import HALVES, ITEMSIZE, computed_in
 from ...native.status import EMPTY_REDUCTION, OUT_OF_MEMORY
-from ..loop_nest.expression import AXIS, LITERAL, SELECT, Cell
+from ..loop_nest.expression import APPLY, AXIS, CAST, LITERAL, LOCAL, SELECT, Cell
 from ..loop_nest.expression_text import Python, element_of, indented, loops_around, unless_empty, zero_if_empty
 from ..loop_nest.linear_index import Lowered, Table
 from ..loop_nest.reduction import RUN, BlockScan, Fold, Run, fold
@@ -64,6 +65,7 @@ class RowText:
         self.buffers: list[tuple[str, str]] = []  # the name and dtype of each separate row buffer
         self.several = len(self.rows.folds) > 1 or not self.rows.per_row
         self.keeps = self._stored_cells()
+        self.is_finished_apart = self._is_finished_apart()
         if self.buffers:
             self.context = context.with_language(Python(("free(rows)",)))
 
@@ -73,6 +75,8 @@ class RowText:
         body = self._passes(folds, filled=True)
         around = self.extents[: self.kept]
         lines = self._rows_around(body)
+        if self.is_finished_apart:
+            lines += self._rows_around(self._finished())
         inside = self.extents[self.kept :]
         refused: list[str] = []
         if any(f.needs_one for f in folds):
@@ -158,12 +162,34 @@ class RowText:
         if not self.rows.per_row and not filled:
             return
         writer = self._writer(self.keeps if filled else [], [self.lowered.element])
-        line = f"{element_of(self.result, writer.value(self.lowered.offset))} = {writer.value(self.lowered.element)}"
+        is_fold = filled and self.is_finished_apart
+        value = self.rows.folds[0].name if is_fold else writer.value(self.lowered.element)
+        line = f"{element_of(self.result, writer.value(self.lowered.offset))} = {value}"
         if not self.rows.per_row:
             self._add(body, writer, [line])
             return
         self._hoist(body, writer)
         body.lines += [*writer.regions[self.kept], line]
+
+    def _is_finished_apart(self) -> bool:
+        """Whether an expensive function of the fold alone follows, so that the result can hold the folds of all rows first."""
+        table, folds = self.lowered.table, self.rows.folds
+        if not self.rows.per_row or len(folds) != 1 or folds[0].dtype != self.dtype or self.dtype in HALVES or not self.kept:
+            return False
+        cells = [table[number] for number in _reached(table, [self.lowered.element], set())]
+        costs = [cost_of(cell) for cell in cells if cell.kind == APPLY]
+        return {cell.kind for cell in cells} <= {LITERAL, LOCAL, CAST, APPLY} and sum(costs) > CHEAP
+
+    def _finished(self) -> _RowLoops:
+        """The function of the folds that the result holds."""
+        body, place, writer = _RowLoops([[] for _ in range(self.kept + 1)]), self._writer([], []), self._writer([], [])
+        at = element_of(self.result, place.value(self.lowered.offset))
+        value = writer.value(self.lowered.element)
+        self._hoist(body, place)
+        self._hoist(body, writer)
+        held = f"{self.rows.folds[0].name} = {at}"
+        body.lines += [*place.regions[self.kept], held, *writer.regions[self.kept], f"{at} = {value}"]
+        return body
 
     def _hoist(self, body: _RowLoops, writer: Writer) -> None:
         body.hoisted |= writer.hoisted
@@ -210,8 +236,11 @@ class RowText:
 
     def _stored_cells(self) -> list[StoredCell]:
         table, number = self.lowered.table, self.lowered.cells
-        steps = [[number[f.element] for f in self.rows.folds if f.step == s] for s in range(self.rows.steps)]
-        found = _shared_cells(table, [*steps, [self.lowered.element]], self.kept)
+        passes = [(s, [number[f.element] for f in self.rows.folds if f.step == s]) for s in range(self.rows.steps)]
+        # a scan reads the elements of a block again to find the one that changes the fold
+        passes += [(f.step, [number[f.element]]) for f in self.rows.folds if self._fold(f).block_scan]
+        passes = [*sorted(passes, key=lambda each: each[0]), (self.rows.steps, [self.lowered.element])]
+        found = _shared_cells(table, passes, self.kept)
         inside: list[Dim] = list(self.lowered.extents[self.kept :])
         axes = tuple(table.put(Cell(AXIS, "int64", (), self.kept + k)) for k in range(len(inside)))
         position = table.offset(axes, tuple(inside))
@@ -232,11 +261,14 @@ def _ranges(extent: str) -> str:
     return "short_range" if extent.isdigit() and int(extent) <= SHORT else "range"
 
 
-def _shared_cells(table: Table, passes: Sequence[Sequence[int]], kept: int) -> dict[int, int]:
-    """The expensive cells that several passes need and the later pass reads unconditionally; the first pass of each."""
+def _shared_cells(table: Table, passes: Sequence[tuple[int, Sequence[int]]], kept: int) -> dict[int, int]:
+    """The expensive cells that several passes need and the later pass reads unconditionally; the step of the first pass of each.
+
+    ``passes``: the step and the roots of each pass.
+    """
     first: dict[int, int] = {}
     found: dict[int, int] = {}
-    for number, roots in enumerate(passes):
+    for step, roots in passes:
         costs = _costs(table, kept, found)
         seen, stack = set[int](), list(roots)
         while stack:
@@ -251,7 +283,7 @@ def _shared_cells(table: Table, passes: Sequence[Sequence[int]], kept: int) -> d
             whole = table[cell].kind != SELECT or table.movable[cell]
             stack += table[cell].args if whole else table[cell].args[:1]
         for cell in seen:
-            first.setdefault(cell, number)
+            first.setdefault(cell, step)
     return found
 
 

@@ -11,6 +11,7 @@ functions of float32.
 from __future__ import annotations
 
 from ....shape_funcs.frozen_dataclass import frozen
+from ...core.dtype_rules import FLOATS, INTEGERS
 from ...core.tensor_types import HALVES, ITEMSIZE, computed_in, is_float, is_integer
 from . import vector_math
 
@@ -38,16 +39,30 @@ class Texts:
 
 
 @frozen
+class Monotonic:
+    """Order of the results, bit for bit: where an argument rises and the others stay, the result does not fall (1) or does not
+    rise (-1), by the argument's entry of ``signs``.  The result is NaN where an argument is NaN, and nowhere else.
+
+    ``dtypes``: of the arguments.  ``on_gpu``: whether the text of CUDA C is monotonic, too.
+    """
+
+    signs: tuple[int, ...] = (1,)
+    dtypes: tuple[str, ...] = FLOATS
+    on_gpu: bool = True
+
+
+@frozen
 class ScalarFunction(Texts):
     """The Python text, and the CUDA C text if it differs (``cuda``).
 
     ``wraps``: integer results must be wrapped to the range of their dtype.  ``total``: defined for all arguments, so it may be
-    executed speculatively.
+    executed speculatively.  ``monotonic``: None for a function that is not, or is not known to be.
     """
 
     wraps: bool = False
     total: bool = True
     cuda: Texts | None = None
+    monotonic: Monotonic | None = None
 
     def python(self, args: list[str], argument: str, result: str) -> str:
         """The Python expression for arguments of the dtype ``argument``."""
@@ -68,6 +83,8 @@ class ScalarFunction(Texts):
         return template.format(*args, t=result, u=unsigned, f=suffix, bits=8 * ITEMSIZE[argument])
 
 
+#: The functions of float32 in ``vector_math`` that never fall; the other dtypes have the functions of a library.
+_NEVER_FALLS = Monotonic(dtypes=("float32", *HALVES), on_gpu=False)
 #: The least magnitude from which every float is an integer; and an integer dtype that holds all smaller integers.
 _LIMIT = {"float32": "8388608.0", "float64": "4503599627370496.0"}
 _WHOLE = {"float32": "int32", "float64": "int64"}
@@ -81,7 +98,12 @@ def _math(name: str) -> ScalarFunction:
     own = f"{name}_float32"
     single = f"{own}({{0}})" if own in vars(vector_math) else ""
     half = "erf_of_half({0})" if name == "erf" else ""
-    return ScalarFunction(real=f"math.{name}({{0}})", single=single, cuda=Texts(real=f"{name}{{f}}({{0}})", half=half))
+    return ScalarFunction(
+        real=f"math.{name}({{0}})",
+        single=single,
+        cuda=Texts(real=f"{name}{{f}}({{0}})", half=half),
+        monotonic=_NEVER_FALLS if name == "exp" else None,
+    )
 
 
 def _operator(sign: str) -> ScalarFunction:
@@ -109,6 +131,7 @@ def _choice(sign: str, other: str) -> ScalarFunction:
         real=f"({{1}} if ({{0}} {other} {{1}}) | ({{1}} != {{1}}) else {{0}})",
         wraps=True,
         cuda=Texts(f"({{0}} {sign} {{1}} ? {{0}} : {{1}})", real=f"(({{0}} {sign} {{1}}) | ({{0}} != {{0}}) ? {{0}} : {{1}})"),
+        monotonic=Monotonic((1, 1), FLOATS + INTEGERS),
     )
 
 
@@ -147,7 +170,9 @@ SCALAR_FUNCTIONS: dict[str, ScalarFunction] = {
         real="({2} + {1} if ({2} != 0) & (({2} < 0) != ({1} < 0)) else {2})",
         cuda=Texts(real="(({2} != 0) & (({2} < 0) != ({1} < 0)) ? {2} + {1} : {2})"),
     ),
-    "negative": ScalarFunction("(-{0})", wraps=True, cuda=Texts(_NEGATED, real="(-{0})")),
+    "negative": ScalarFunction(
+        "(-{0})", wraps=True, cuda=Texts(_NEGATED, real="(-{0})"), monotonic=Monotonic((-1,))
+    ),
     "abs": ScalarFunction(
         real="math.fabs({0})",
         signed="({0} if {0} >= 0 else -{0})",
@@ -158,6 +183,7 @@ SCALAR_FUNCTIONS: dict[str, ScalarFunction] = {
         real="({t}(1.0) / ({t}(1.0) + math.exp(-{0})))",
         single="sigmoid_float32({0})",
         cuda=Texts(real="({t}(1) / ({t}(1) + exp{f}(-{0})))"),
+        monotonic=_NEVER_FALLS,
     ),
     "power": ScalarFunction(real="math.pow({0}, {1})", cuda=Texts(real="pow{f}({0}, {1})")),
     "maximum": _choice(">", "<="),
@@ -195,14 +221,18 @@ SCALAR_FUNCTIONS: dict[str, ScalarFunction] = {
     # x - x is not 0 only for infinities and NaN
     "isinf": ScalarFunction(real="math.isinf({0})", cuda=Texts(real="(({0} == {0}) & ({0} - {0} != 0))")),
     "isfinite": ScalarFunction(real="math.isfinite({0})", cuda=Texts(real="({0} - {0} == 0)")),
-    "trunc": ScalarFunction(real=_TRUNC, cuda=Texts(real="trunc{f}({0})")),
-    "round": ScalarFunction(real=_ROUND, cuda=Texts(real="rint{f}({0})")),
+    "trunc": ScalarFunction(real=_TRUNC, cuda=Texts(real="trunc{f}({0})"), monotonic=Monotonic()),
+    "round": ScalarFunction(real=_ROUND, cuda=Texts(real="rint{f}({0})"), monotonic=Monotonic()),
+    # monotonic, for the second argument is a whole number
     "floor_of_trunc": ScalarFunction(
-        real="({1} - {t}(1.0) if {1} > {0} else {1})", cuda=Texts(real="({1} > {0} ? {1} - {t}(1.0) : {1})")
+        real="({1} - {t}(1.0) if {1} > {0} else {1})",
+        cuda=Texts(real="({1} > {0} ? {1} - {t}(1.0) : {1})"),
+        monotonic=Monotonic((1, 1)),
     ),
     "ceil_of_trunc": ScalarFunction(
         real="({t}(math.copysign({1} + {t}(1.0), {0})) if {1} < {0} else {1})",
         cuda=Texts(real="({1} < {0} ? copysign{f}({1} + {t}(1.0), {0}) : {1})"),
+        monotonic=Monotonic((1, 1)),
     ),
     **{
         name: _math(name)

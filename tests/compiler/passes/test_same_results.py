@@ -18,6 +18,7 @@ from relayvm.compiler.passes.fold_constant import fold_constant
 from relayvm.compiler.passes.gather_before_reduce import gather_before_reduce
 from relayvm.compiler.passes.infer_type import infer_type
 from relayvm.compiler.passes.narrow_tuples import narrow_tuples
+from relayvm.compiler.passes.reduce_before_monotonic import reduce_before_monotonic
 from relayvm.compiler.passes.simplify import simplify
 from relayvm.compiler.passes.sizes.dynamic_to_static import dynamic_to_static
 from relayvm.compiler.passes.sizes.early_sizes import early_sizes
@@ -26,7 +27,7 @@ from .generated_programs import arguments, programs, run, same, typed
 
 PASSES = (
     dynamic_to_static, early_sizes, eliminate_common_subexpr, eliminate_dead_code, fold_constant, gather_before_reduce,
-    narrow_tuples, simplify,
+    narrow_tuples, reduce_before_monotonic, simplify,
 )  # fmt: skip
 
 
@@ -55,7 +56,8 @@ def test_all_of_them(text: str, rows: int, seed: int) -> None:
     out = mod
     for run_pass in (
         fold_constant, dynamic_to_static, fold_constant, simplify, early_sizes, eliminate_common_subexpr, eliminate_dead_code,
-        gather_before_reduce, eliminate_dead_code, narrow_tuples, eliminate_dead_code,
+        gather_before_reduce, eliminate_dead_code, reduce_before_monotonic, eliminate_dead_code, narrow_tuples,
+        eliminate_dead_code,
     ):  # fmt: skip
         out = _checked(run_pass, out)
     assert same(run(out, *given_), run(mod, *given_))

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import erf, logsumexp, softmax
+from scipy.special import erf, expit, logsumexp, softmax
 
 from relayvm.compiler.ir.expr import Call, GlobalVar, IRModule, let_chain
 from relayvm.compiler.ir.pass_context import PassContext
@@ -125,6 +125,9 @@ CASES = {
         "let %m = argmax(%x, axis=[-1], keepdims=True); add(%x, cast(%m, dtype=\"float32\"))",
         lambda x: x + x.argmax(-1)[:, None].astype("float32"),
     ),
+    "function of the largest": RowCase("sigmoid(max(%x, axis=[-1]))", lambda x: expit(x.max(-1))),
+    "function of a sum of several axes": RowCase("exp(tanh(sum(%x, axis=[-2, -1])))", lambda x: np.exp(np.tanh(x.sum((-2, -1)))), rank=3),
+    "place of the largest value": RowCase('cast(argmax(sigmoid(%x), axis=[-1]), dtype="float32")', lambda x: expit(x).argmax(-1)),
     "two costly values": RowCase(
         "let %a = tanh(%x); let %b = exp(%a); let %s = sum(%b, axis=[-1], keepdims=True);"
         " let %t = sum(multiply(%a, %s), axis=[-1], keepdims=True); multiply(add(%a, %t), divide(%b, %s))",

@@ -62,7 +62,7 @@ def test_rows_without_elements(name):
     if any(n.op in ("max", "argmax") for n in group.nodes):
         assert status == EMPTY_REDUCTION
     else:
-        assert status == 0 and ours.size == 0
+        assert status == 0 and (ours.size == 0 or (ours == CASES[name].numpy(arrays)).all())
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -1,0 +1,127 @@
+"""Take the maximum or minimum of fewer elements before a monotonic function, not of the function's results.
+
+    let %s = sigmoid(%x);
+    let %y = max(%s, axis=[1]);
+    ->
+    let %m = max(%x, axis=[1]);
+    let %y = sigmoid(%m);
+
+A detector takes the best score of each candidate: a function of one number for each row, not of every element.  A function that
+reverses the order, such as ``negative``, exchanges ``max`` and ``min``.
+
+The function has no other use than reductions that move, and gathers: these compute it for the gathered elements.  A slice of which
+such a gather remains is sliced for the reduction again, so that no kernel stores it.  Functions keep NaN, so the result is the
+same bit for bit; of two zeros it may be the other one, as after ``max`` itself.
+``ops.analysis.monotonic`` says which operators are monotonic.
+
+Requires: typed A-normal form.
+Ensures: the same.  Calls without a use are left to ``eliminate_dead_code``.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from ...ops.analysis.monotonic import Order, order_of
+from ...ops.core.op import Op, OpPattern, get
+from ...ops.core.tensor_types import TensorType, Type
+from ...ops.strategy.implementation import GPU
+from ..ir.anf import inner_chains, rebuild, rebuild_lets, uses, values
+from ..ir.expr import Call, Expr, IRModule, Var, let_chain, replace, tensor_type, type_of
+from ..ir.pass_declaration import declare_pass
+from ..rules.rewriting import Scope
+
+#: The reduction of the arguments in the place of that of the results, by the order of the results.
+_REDUCTIONS = {
+    "max": {Order.KEPT: "max", Order.REVERSED: "min"},
+    "min": {Order.KEPT: "min", Order.REVERSED: "max"},
+}
+
+
+@declare_pass("ReduceBeforeMonotonic", "infer_type")
+def reduce_before_monotonic(mod: IRModule, machine: str = GPU) -> IRModule:
+    """The module with functions that are monotonic on ``machine`` behind the reductions of their results.
+
+    What is monotonic on a GPU is so on every machine.
+    """
+    functions = {
+        n: f if f.is_primitive else replace(f, body=_Mover(f.body, machine).chain(f.body)) for n, f in mod.functions.items()
+    }
+    return replace(mod, functions=functions)
+
+
+class _Mover:
+    """The rewriter of one function."""
+
+    def __init__(self, body: Expr, machine: str) -> None:
+        self.machine = machine
+        self.uses = Counter(uses(body))
+        found = [value for value in values(body) if isinstance(value, Call)]
+        self.reductions = Counter(call.args[0] for call in found if _is_reduction(call))
+        self.gathers = Counter(call.args[0] for call in found if call.op is get("take"))
+        self.scope = Scope()
+
+    def chain(self, chain: Expr) -> Expr:
+        bindings, result = let_chain(chain)
+        out: list[tuple[Var, Expr]] = []
+        for var, value in bindings:
+            inner = rebuild(value, lambda atom: atom, self.chain) if inner_chains(value) else value
+            self.scope.values[var] = value
+            out += self._moved(var, value) or [(var, inner)]
+        return rebuild_lets(chain, out, result)
+
+    def _moved(self, var: Var, value: Expr) -> list[tuple[Var, Expr]] | None:
+        """The bindings in the place of that of a reduction; None to keep it."""
+        if not _is_reduction(value):
+            return None
+        assert isinstance(value, Call) and isinstance(value.op, Op)
+        results = atom = value.args[0]
+        name, behind = value.op.name, list[tuple[Call, int]]()
+        if self.uses[results] != self.reductions[results] + self.gathers[results]:
+            return None
+        while (atom is results or self.uses[atom] == 1) and (found := self._monotonic(atom)):
+            call, place, order = found
+            behind.append((call, place))
+            atom, name = call.args[place], _REDUCTIONS[name][order]
+        if not behind:
+            return None
+        out: list[tuple[Var, Expr]] = []
+        sliced = self.scope.call(atom, get("strided_slice")) if self.gathers[results] else None
+        if sliced is not None:
+            out.append((Var(var.name, span=sliced.span, ty=sliced.ty), sliced))
+            atom = out[0][0]
+        step: Call = replace(value, op=get(name), args=(atom,))
+        for call, place in reversed(behind):
+            typed = self.scope.typed(step)
+            assert typed is not None, step
+            out.append((Var(var.name, span=step.span, ty=typed[0]), replace(step, ty=typed[0])))
+            step = replace(call, args=(*call.args[:place], out[-1][0], *call.args[place + 1 :]))
+        # the place of the reduction, which an error names
+        return [*out, (var, replace(step, span=value.span, ty=value.ty))]
+
+    def _monotonic(self, atom: Expr) -> tuple[Call, int, Order] | None:
+        """The monotonic call that makes ``atom``, the argument that its elements follow, and their order."""
+        call = self.scope.values.get(atom)
+        if not isinstance(call, Call) or not isinstance(call.op, Op) or call.op.pattern > OpPattern.BROADCAST:
+            return None
+        result, inputs = call.ty, [self._number(arg) for arg in call.args]
+        tensors = [place for place, given in enumerate(inputs) if isinstance(given, Type)]
+        if len(tensors) != 1 or not isinstance(result, TensorType) or not self.scope.is_safe(call):
+            return None
+        data = inputs[tensors[0]]
+        if not isinstance(data, TensorType) or data.shape != result.shape:
+            return None
+        order = order_of(call.op, inputs, call.attrs, result, self.machine)
+        return None if order is None else (call, tensors[0], order)
+
+    def _number(self, arg: Expr) -> Type | float:
+        """The number that a constant of rank 0 is; the type of any other argument."""
+        data = self.scope.constant(arg)
+        return type_of(arg) if data is None or data.ndim else data.item()
+
+
+def _is_reduction(value: Expr) -> bool:
+    """Whether a call takes the maximum or minimum of numbers."""
+    if not isinstance(value, Call) or not isinstance(value.op, Op) or value.op.name not in _REDUCTIONS:
+        return False
+    return tensor_type(value).dtype != "bool"
