@@ -9,9 +9,10 @@
 A detector takes the best score of each candidate: a function of one number for each row, not of every element.  A function that
 reverses the order, such as ``negative``, exchanges ``max`` and ``min``.
 
-The function has no other use than reductions that move, and gathers: these compute it for the gathered elements.  A slice of which
-such a gather remains is sliced for the reduction again, so that no kernel stores it.  Functions keep NaN, so the result is the
-same bit for bit; of two zeros it may be the other one, as after ``max`` itself.
+The function has no other use than reductions that move, and gathers: these compute it for the gathered elements.  If gathers
+remain and the arguments are a slice, the reduction has a slice of its own, so that no kernel stores the slice.
+
+Monotonic functions keep NaN, so the result is the same bit for bit; of two zeros it may be the other one, as after ``max``.
 ``ops.analysis.monotonic`` says which operators are monotonic.
 
 Requires: typed A-normal form.

@@ -1,4 +1,4 @@
-"""Monotonic operators: whether the elements of the result are in the order of the elements of an argument, or in the reverse order.
+"""Monotonic operators: whether the elements of the result are in the order of an argument's elements, or in the reverse order.
 
 The analysis reads the operator's expression, so it covers every operator that is composed of monotonic scalar functions, of
 casts to dtypes that hold at least as much, and of arithmetic with a constant number.  Correctly rounded functions are monotonic:

@@ -3,8 +3,8 @@
 A value that is expensive to compute and needed in several passes is computed once per row, in its own loop, and stored in a
 *row buffer*: the row of the result if the dtypes match, else separate memory.  A cheap value is computed again.  So a loop that
 folds does little else, a loop that computes stores one value, and both vectorise.  Only sums in the elements' own dtype
-(``Fold.run``) are folded in the loop that computes the elements.  An expensive function of a row's fold is computed after all rows,
-for several rows at once.
+(``Fold.run``) are folded in the loop that computes the elements.  An expensive function of a row's fold is computed after all
+rows, for several rows at once.
 """
 
 from __future__ import annotations
@@ -17,20 +17,16 @@ from ....shape_funcs.symbolic.dim import Dim
 from ...analysis.cost import cost_of
 from ...core.tensor_types import HALVES, ITEMSIZE, computed_in
 from ...native.status import EMPTY_REDUCTION, OUT_OF_MEMORY
-from ..loop_nest.expression import APPLY, AXIS, CAST, LITERAL, LOCAL, SELECT, Cell
+from ..loop_nest.expression import APPLY, AXIS, CAST, GUARD, LITERAL, LOCAL, SELECT, Cell
 from ..loop_nest.expression_text import Python, element_of, indented, loops_around, unless_empty, zero_if_empty
 from ..loop_nest.linear_index import Lowered, Table
-from ..loop_nest.reduction import RUN, BlockScan, Fold, Run, fold
+from ..loop_nest.reduction import RUN, Fold, Run, fold
 from ..loop_nest.row_passes import RowFold, Rows
+from ..loop_nest.scalar_functions import SCALAR_FUNCTIONS
 from ..loop_nest.statements import KernelContext, Writer
+from .block_scan import Elements, Rising, block_scan_loops, ranges
 from .partition import LEVELS, Partition, loops
 
-#: The number of elements that are scanned together for one that changes the fold.
-SCAN_BLOCK = 256
-#: Fewer elements are searched faster one by one than in vectors.
-FEW = 32
-#: The most elements of a loop in one vector at a time: more are folded faster in several vectors.
-SHORT = 128
 #: A value whose cost in additions is above CHEAP is not computed twice.
 CHEAP = 8
 
@@ -143,8 +139,42 @@ class RowText:
         # all folds in one loop, except folds that skip elements
         together = [f for f in rest if not f[1].block_scan]
         for some in ([together] if together else []) + [[f] for f in rest if f[1].block_scan]:
-            writer = self._writer([k for k in self.keeps if k.since <= step], [cell for cell, _ in some])
-            self._add(body, writer, self._steps(writer, some), some)
+            known = [k for k in self.keeps if k.since <= step]
+            writer = self._writer(known, [cell for cell, _ in some])
+            if some[0][1].block_scan and len(self.extents) > self.kept:
+                self._scan(body, writer, known, some[0])
+            else:
+                self._add(body, writer, self._steps(writer, some), some)
+
+    def _scan(self, body: _RowLoops, writer: Writer, known: Collection[StoredCell], searched: tuple[int, Fold]) -> None:
+        """The loops of a fold that skips elements."""
+        cell, made = searched
+        assert made.block_scan is not None
+        elements, rising = self._elements(body, writer, cell), None
+        if cell not in {k.cell for k in known} and (found := self._rising(cell)):
+            function, argument = found
+            arguments = self._elements(body, self._writer(known, [argument]), argument)
+            rising = Rising(function, arguments, self.lowered.table[argument].dtype)
+        body.lines += block_scan_loops(elements, rising, self.extents[self.kept :], made.block_scan, self._position(), self.kept)
+
+    def _elements(self, body: _RowLoops, writer: Writer, cell: int) -> Elements:
+        """A cell of the loop over a row."""
+        text = writer.value(cell)
+        self._hoist(body, writer)
+        body.lines += writer.regions[self.kept]
+        return Elements(text, [[], *writer.regions[self.kept + 1 :]])
+
+    def _rising(self, cell: int) -> tuple[str, int] | None:
+        """The expensive function that makes an element and never falls, and its cheap argument; None for other elements."""
+        table = self.lowered.table
+        # a check of a whole row comes before all of its elements
+        while table[cell].kind == GUARD and table.level[table[cell].args[0]] <= self.kept:
+            cell = table[cell].args[1]
+        made = table[cell]
+        declared = SCALAR_FUNCTIONS[made.what].monotonic if made.kind == APPLY and cost_of(made) > CHEAP else None
+        if declared is None or declared.signs != (1,) or made.dtype not in declared.dtypes or made.dtype in HALVES:
+            return None
+        return (made.what, made.args[0]) if _costs(table, self.kept, ())[made.args[0]] <= CHEAP else None
 
     def _runs(self, made: Fold) -> bool:
         """Whether runs are folded.  A fold whose elements have no other use is bound by memory and can be exact at no cost."""
@@ -204,14 +234,11 @@ class RowText:
         runs = [made.run for _, made in folds if made.run and self._runs(made)]
         if not inside:
             body.lines += lines
-        elif folds and folds[0][1].block_scan:
-            text, position = writer.value(folds[0][0]), self._position()
-            body.lines += _block_scan_loops(regions, inside, folds[0][1].block_scan, text, position, self.kept)
         elif runs:
             body.lines += _in_runs(regions, inside, runs, lines, self.kept)
         else:
-            ranges = _ranges(inside[-1]) if folds else "range"
-            body.lines += loops_around(regions, zero_if_empty(inside), lines, self.kept, ranges)
+            called = ranges(inside[-1]) if folds else "range"
+            body.lines += loops_around(regions, zero_if_empty(inside), lines, self.kept, called)
 
     def _writer(self, known: Iterable[StoredCell], roots: Sequence[int]) -> Writer:
         """A writer that reads the stored values from their buffers."""
@@ -238,7 +265,8 @@ class RowText:
         table, number = self.lowered.table, self.lowered.cells
         passes = [(s, [number[f.element] for f in self.rows.folds if f.step == s]) for s in range(self.rows.steps)]
         # a scan reads the elements of a block again to find the one that changes the fold
-        passes += [(f.step, [number[f.element]]) for f in self.rows.folds if self._fold(f).block_scan]
+        scanned = [f for f in self.rows.folds if self._fold(f).block_scan and self._rising(number[f.element]) is None]
+        passes += [(f.step, [number[f.element]]) for f in scanned]
         passes = [*sorted(passes, key=lambda each: each[0]), (self.rows.steps, [self.lowered.element])]
         found = _shared_cells(table, passes, self.kept)
         inside: list[Dim] = list(self.lowered.extents[self.kept :])
@@ -254,11 +282,6 @@ class RowText:
             self.buffers.append((f"row{len(self.buffers)}", dtype))
             keeps.append(StoredCell(cell, since, self.buffers[-1][0], position))
         return keeps
-
-
-def _ranges(extent: str) -> str:
-    """The function for the range of a loop that folds so many elements."""
-    return "short_range" if extent.isdigit() and int(extent) <= SHORT else "range"
 
 
 def _shared_cells(table: Table, passes: Sequence[tuple[int, Sequence[int]]], kept: int) -> dict[int, int]:
@@ -316,28 +339,7 @@ def _in_runs(regions: list[list[str]], extents: list[str], runs: Sequence[Run], 
     axis, size = f"i{first + len(extents) - 1}", extents[-1]
     lines = [f"{name} = {start}" for run in runs for name, start in run.state]
     inside = [f"{axis} = {axis}_run * {RUN} + {axis}_at", *regions[-1], *step]
-    lines += [f"for {axis}_at in {_ranges(size)}(min({RUN}, {size} - {axis}_run * {RUN})):", *indented(inside)]
+    lines += [f"for {axis}_at in {ranges(size)}(min({RUN}, {size} - {axis}_run * {RUN})):", *indented(inside)]
     lines += [line for run in runs for line in run.join]
     lines = [f"for {axis}_run in range(({size} + {RUN - 1}) // {RUN}):", *indented(lines)]
-    return loops_around(regions[:-1], zero_if_empty(extents)[:-1], lines, first)
-
-
-def _block_scan_loops(
-    regions: list[list[str]], extents: list[str], block_scan: BlockScan, text: str, position: str, first: int
-) -> list[str]:
-    """Loops around a fold: the innermost loop scans SCAN_BLOCK elements at a time, and few of them twice."""
-    axis, size = f"i{first + len(extents) - 1}", extents[-1]
-
-    def each(step: Sequence[str]) -> list[str]:
-        inside = [f"{axis} = {axis}_run * {SCAN_BLOCK} + {axis}_at", *regions[-1]]
-        inside += [line.format(e=text, at=position, within=f"int32({axis}_at)") for line in step]
-        return [f"for {axis}_at in {_ranges(size)}(min({SCAN_BLOCK}, {size} - {axis}_run * {SCAN_BLOCK})):", *indented(inside)]
-
-    lines = [f"{name} = {start}" for name, start in block_scan.best.state]
-    found = [f"{name} = {start}" for name, start in block_scan.find.state]
-    found += [*each(block_scan.find.step), f"{axis} = {axis}_run * {SCAN_BLOCK} + {block_scan.place}"]
-    found += [line.format(at=position) for line in block_scan.find.join]
-    found = [f"if {size} < {FEW}:", *indented(each(block_scan.find_among_few)), "else:", *indented(found)]
-    lines += [*each(block_scan.best.step), f"if not ({block_scan.nothing}):", *indented(found)]
-    lines = [f"for {axis}_run in range(({size} + {SCAN_BLOCK - 1}) // {SCAN_BLOCK}):", *indented(lines)]
     return loops_around(regions[:-1], zero_if_empty(extents)[:-1], lines, first)

@@ -24,7 +24,8 @@ class Run:
 @frozen
 class BlockScan:
     """A fast scan of neighbouring elements: a fold of them, the condition ``nothing`` that none changes the outer fold, and the
-    run that finds the element that does; ``find_among_few``: the statements of a loop that finds it.
+    run that finds the element that does; ``find_among_few``: the statements of a loop that finds it; ``is_largest``: whether the
+    element is the largest, not the smallest.
 
     The run folds positions ``{within}`` the block, in ``place``; its statement for the run has the ``{at}`` of the place found.
     """
@@ -34,6 +35,7 @@ class BlockScan:
     find: Run
     place: str
     find_among_few: tuple[str, ...]
+    is_largest: bool
 
 
 @frozen
@@ -125,7 +127,7 @@ def _position(largest: bool, element: str, last: bool, name: str) -> Fold:
     place, nearer, nowhere = f"{name}place", "max" if last else "min", f"int32({-1 if last else 2**31 - 1})"
     step = f"{place} = {nearer}({place}, {{within}} if {found} else {nowhere})"
     find = Run(((place, nowhere),), (step,), (f"{name} = {extreme}", f"{name}_at = {{at}}"))
-    block_scan = BlockScan(best, nothing, find, place, few)
+    block_scan = BlockScan(best, nothing, find, place, few, largest)
     return Fold(state, steps, f"{name}_at", "int64", (computed_in(element), "int64"), True, block_scan=block_scan)
 
 

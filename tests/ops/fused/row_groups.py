@@ -126,7 +126,9 @@ CASES = {
         lambda x: x + x.argmax(-1)[:, None].astype("float32"),
     ),
     "function of the largest": RowCase("sigmoid(max(%x, axis=[-1]))", lambda x: expit(x.max(-1))),
-    "function of a sum of several axes": RowCase("exp(tanh(sum(%x, axis=[-2, -1])))", lambda x: np.exp(np.tanh(x.sum((-2, -1)))), rank=3),
+    "function of a sum of several axes": RowCase(
+        "exp(tanh(sum(%x, axis=[-2, -1])))", lambda x: np.exp(np.tanh(x.sum((-2, -1)))), rank=3
+    ),
     "place of the largest value": RowCase('cast(argmax(sigmoid(%x), axis=[-1]), dtype="float32")', lambda x: expit(x).argmax(-1)),
     "two costly values": RowCase(
         "let %a = tanh(%x); let %b = exp(%a); let %s = sum(%b, axis=[-1], keepdims=True);"
