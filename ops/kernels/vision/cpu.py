@@ -1,9 +1,10 @@
 """Boxes: valid counts, and non-maximum suppression.
 
 Suppression sorts once and compares each box with the kept boxes, stopping at the first that overlaps it.  The kept boxes
-are copied into separate arrays, one per coordinate, so that the comparison with a block of them vectorises.  The kept boxes of a
-class stand together, in a bucket of classes, so that a box is not compared with the boxes of most other classes.
-Areas and overlaps are computed in the dtype of the data.
+are copied into separate arrays, one per coordinate, so that the comparison with a block of them vectorises.  Overlaps, which need
+a division, are computed only in blocks of which a box is at the same place along the first axis.  The kept boxes of a class stand
+together, in a bucket of classes, so that a box is not compared with the boxes of most other classes.  Areas and overlaps are
+computed in the dtype of the data.
 """
 
 from __future__ import annotations
@@ -48,14 +49,35 @@ def get_valid_counts(
 
 
 @generic
+def meets_any(taken: Array, start: int, stop: int, x0: Element, x1: Element) -> bool:
+    """Whether the first axis of a box meets that of a taken box of ``start:stop``, at most a block; True for others, too."""
+    met = False
+    if start + _BLOCK <= taken.shape[1]:
+        # a whole block is compared in vectors; what is behind the taken boxes does no harm
+        for k in range(_BLOCK):
+            q = np.uint64(start + k)
+            met = met | (min(x1, taken[RIGHT, q]) > max(x0, taken[LEFT, q]))
+    else:
+        for number in range(start, stop):
+            q = np.uint64(number)
+            met = met | (min(x1, taken[RIGHT, q]) > max(x0, taken[LEFT, q]))
+    return met
+
+
+@generic
 def is_covered(
     taken: Array, start: int, stop: int, x0: Element, y0: Element, x1: Element, y1: Element, size: Element, box_kind: Element,
     threshold: Element, zero: Element, more: bool,
 ) -> bool:  # fmt: skip
     """Whether a taken box of ``start:stop`` and of the same kind overlaps this box by the threshold; by more, if ``more``."""
+    # boxes that share nothing overlap by 0
+    all_count = zero > threshold if more else zero >= threshold
     while start < stop:
         end = min(start + _BLOCK, stop)
-        hits = 0
+        if not all_count and not meets_any(taken, start, end, x0, x1):
+            start = end
+            continue
+        hit = False
         for number in range(start, end):
             q = np.uint64(number)
             left, right = max(x0, taken[LEFT, q]), min(x1, taken[RIGHT, q])
@@ -65,8 +87,8 @@ def is_covered(
             union = size + taken[AREA, q] - shared
             overlap = shared / union if union > zero else zero
             enough = overlap > threshold if more else overlap >= threshold
-            hits += 1 if enough & (taken[KIND, q] == box_kind) else 0
-        if hits > 0:
+            hit = hit | (enough & (taken[KIND, q] == box_kind))
+        if hit:
             return True
         start = end
     return False

@@ -119,6 +119,43 @@ def test_suppression_as_machine_code(onnx: bool, dtype: str) -> None:
             check_regular(boxes, scores, 20, 30, 0.4, 0.125, jit=True)
 
 
+def kept_one_by_one(boxes: np.ndarray, scores: np.ndarray, iou: Any) -> list[int]:
+    """The kept boxes by the definition, each comparison as written: a comparison with NaN is false."""
+    kept: list[tuple[Any, ...]] = []
+    zero = boxes.dtype.type(0)
+    for i in np.argsort(-scores, kind="stable").tolist():
+        (a, b, c, d) = boxes[i]
+        x0, x1, y0, y1 = min(a, c), max(a, c), min(b, d), max(b, d)
+        size, covered = (x1 - x0) * (y1 - y0), False
+        for _, left, right, top, bottom, area in kept:
+            width, height = min(x1, right) - max(x0, left), min(y1, bottom) - max(y0, top)
+            shared = width * height if width > zero and height > zero else zero
+            union = size + area - shared
+            covered |= bool((shared / union if union > zero else zero) > iou)
+        if not covered:
+            kept.append((i, x0, x1, y0, y1, size))
+    return [k[0] for k in kept]
+
+
+@pytest.mark.parametrize("jit", [False, True])
+@pytest.mark.parametrize("iou", [0.0, 0.4, -0.5, np.nan, np.inf])
+@pytest.mark.extensive(iou=[0.4])
+def test_many_kept_boxes_some_of_them_infinite_or_no_numbers(iou: float, jit: bool) -> None:
+    for seed, spread in enumerate((3, 40, 4000)):
+        rng = np.random.default_rng(seed)
+        corner = rng.uniform(0, spread, (300, 2))
+        boxes = np.concatenate([corner, corner + rng.uniform(-1, 3, (300, 2))], axis=1).astype(np.float32)
+        odd = rng.random(boxes.shape) < 0.03
+        boxes = np.where(odd, rng.choice([np.nan, np.inf, -np.inf, 3e38, -3e38, 0.0, -0.0], boxes.shape), boxes)
+        boxes, scores = boxes.astype(np.float32), rng.uniform(0, 1, 300).astype(np.float32)
+        scalars = [np.array(1000), np.array(iou, np.float32), np.array([-1], np.float32)]
+        with np.errstate(all="ignore"):
+            made = run(ALL, [boxes[None], scores[None, None], *scalars], jit=jit)
+            expected = kept_one_by_one(boxes, scores, np.float32(iou))
+        assert made.outputs[0][: made.count, 2].tolist() == expected
+        assert iou != 0.4 or spread < 4000 or len(expected) > 200
+
+
 def test_as_onnx() -> None:
     from onnx.reference.ops.op_non_max_suppression import NonMaxSuppression
 
