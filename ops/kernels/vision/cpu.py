@@ -16,7 +16,7 @@ from ...native.status import BAD_VALUE, OK
 from ..sort.cpu import sort_positions
 
 #: The number of kept boxes compared before a branch on whether one of them overlaps the box.
-_BLOCK = 32
+_BLOCK = 16
 #: The number of buckets of classes, and the first class that has no bucket of its own: the dtypes of boxes hold it.
 _BUCKETS, _CLASSES = 256, 1 << 15
 #: The rows of ``taken``: the kept boxes, prepared for comparison.
