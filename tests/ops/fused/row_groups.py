@@ -126,6 +126,7 @@ CASES = {
         lambda x: x + x.argmax(-1)[:, None].astype("float32"),
     ),
     "function of the largest": RowCase("sigmoid(max(%x, axis=[-1]))", lambda x: expit(x.max(-1))),
+    "function of the largest in rows of two axes": RowCase("exp(min(%x, axis=[-1]))", lambda x: np.exp(x.min(-1)), rank=3),
     "function of a sum of several axes": RowCase(
         "exp(tanh(sum(%x, axis=[-2, -1])))", lambda x: np.exp(np.tanh(x.sum((-2, -1)))), rank=3
     ),
