@@ -37,6 +37,11 @@ def kernels(text: str) -> list[tuple[Group, list[str]]]:
     return found
 
 
+def needs_elements(group: Group) -> bool:
+    """Whether a row without elements is an error: it has no largest or smallest one."""
+    return any(n.op in ("max", "min", "argmax") for n in group.nodes)
+
+
 @dataclass(frozen=True)
 class RowCase:
     """A program over ``x`` of two or three axes, vectors as long as its last one, and other tensors of its shape."""
