@@ -14,7 +14,7 @@ from ...native.status import OK
 INNER, ROWS = 1024, 96
 #: Elements of the inner axis for tiles of a part of a group: the rows of a tile stay in the L1 cache from panel to panel.
 SHORT_INNER = 256
-#: Tiles that share the fetching of the next panels at most, and how far ahead one tile alone fetches, in elements.
+#: Tiles that share the fetching of the next panels at most, and how far ahead a tile fetches from its own, in elements.
 SHARERS, FAR = 16, 2048
 
 
@@ -72,31 +72,36 @@ def multiply_groups(a: Array, panels: Array, out: Array, low: int, high: int) ->
         column = number // bands * group
         following = min(high, (number // bands + 1) * bands)
         begin, end = number % bands * m // bands, ((following - 1) % bands + 1) * m // bands
-        multiply_group(a, begin, end - begin, panels, column // width * k * width, out, column, following < high)
+        multiply_group(a, begin, end - begin, panels, column // width * k * width, out, column, number == low, following < high)
         number = following
 
 
 @generic
-def multiply_group(a: Array, begin: int, m: int, panels: Array, panel: int, out: Array, column: int, goes_on: bool) -> None:
+def multiply_group(
+    a: Array, begin: int, m: int, panels: Array, panel: int, out: Array, column: int, is_first: bool, goes_on: bool
+) -> None:
     """The columns of a group from ``column`` on, in ``m`` rows; ``panel``: their first element.
 
-    ``goes_on``: whether the next group follows.  A single tile reads the panels of a group as one stream, and fetches from it.
+    ``is_first``: whether no group came before, which fetched this one; ``goes_on``: whether the next group follows.  A tile that
+    is alone, or the first of all, reads the panels of a group as one stream, and fetches from it.
     """
     k, n, width = a.shape[1], out.shape[1], panels.shape[2]
     tiles = (m + TILE_ROWS - 1) // TILE_ROWS
     blocks = max(1, (k + SHORT_INNER - 1) // SHORT_INNER) if tiles > 1 else 1
-    sharers = min(tiles, SHARERS)
     for block in range(blocks):
         first = block * k // blocks
         inner, is_last = (block + 1) * k // blocks - first, block + 1 == blocks
-        ahead = FAR if tiles == 1 else (GROUP_PANELS * k - first if is_last else inner) * width
-        pace = (width + sharers - 1) // sharers if goes_on or not is_last or tiles == 1 else 0
+        streams = 1 if tiles == 1 or (is_first and block == 0) else 0
+        sharers = min(tiles - streams, SHARERS) if goes_on or not is_last else 0
+        pace = (width + sharers - 1) // max(sharers, 1)
+        ahead = (GROUP_PANELS * k - first if is_last else inner) * width
         for tile in range(tiles):
-            top = begin + tile * m // tiles
+            top, sharer = begin + tile * m // tiles, tile - streams
             rows = begin + (tile + 1) * m // tiles - top
             multiply_paced(
                 a, top * k + first, k, panels, panel + first * width, k * width, out, top * n + column, n, rows, inner,
-                min(GROUP_PANELS * width, n - column), first, ahead + tile * pace * inner, pace if tile < sharers else 0,
+                min(GROUP_PANELS * width, n - column), first, FAR if sharer < 0 else ahead + sharer * pace * inner,
+                width if sharer < 0 else pace if sharer < sharers else 0,
             )  # fmt: skip
 
 
