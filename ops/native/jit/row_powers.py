@@ -1,7 +1,7 @@
 """Softmax of a row of float32 in whole vectors: the largest of its elements, and the powers of 2 that they become.
 
 LLVM makes loops over rows of a few tens of elements from parts of four vectors and single elements, and the powers of single
-elements take as long as those of vectors.  Here every vector is a row of a panel, the last one of a row masked.
+elements take as long as those of vectors.  Here every vector is a register, the last one of a row masked.
 """
 
 from __future__ import annotations
@@ -12,37 +12,38 @@ from typing import Any
 import numpy as np
 
 from ..memory import set_machine_form, twin
-from .product_tile import panel_width
+from .product_tile import panel_width, vector_bytes
 
 #: ``2 ** r`` of a fraction ``r`` of at most 1/2: the coefficients of ``r``, the highest first; 1 comes last.  Within 2e-9 of it:
 #: least squares on Chebyshev nodes, reweighted until the largest relative error is minimal.
 _POWERS = (1.53533618e-4, 1.33988744e-3, 9.61843736e-3, 5.55033247e-2, 2.40226479e-1, 6.93147203e-1)
-#: The exponents below which powers, no normal numbers, are 0: a sum with 1 absorbs them.
-LEAST = -126.0
-#: 1.5 * 2 ** 23 leaves no bits for a fraction: a sum with it rounds, and its last bits are the whole number.
-_SHIFTER = 1.5 * 2**23
+#: The exponents up to which powers, less than any normal number, are 0: a sum with 1 absorbs them.
+LEAST = -126.5
+#: 1.5 * 2 ** 23 leaves no bits for a fraction: a sum with it rounds, and its last bits are the whole number, here with the bias of
+#: an exponent.  Of _LEAST_WHOLE the exponent is that of 0.
+_BIAS = 127
+_SHIFTER, _LEAST_WHOLE = 1.5 * 2**23 + _BIAS, -float(_BIAS)
 
 
 @twin
 def largest(x: Any, at: int, n: int) -> Any:
-    """The largest of ``n`` elements from element ``at`` on: NaN if an element is, -inf of no elements.
+    """The largest of ``n`` elements from element ``at`` on that are not NaN: -inf of none.
 
     A contiguous array of float32.  Whole vectors are read: room for a multiple of ``panel_width`` elements.
     """
-    return np.float32(x.reshape(-1)[int(at) : int(at + n)].max(initial=-np.inf))
+    return np.fmax.reduce(x.reshape(-1)[int(at) : int(at + n)], initial=np.float32(-np.inf))
 
 
 @twin
 def powers_of_two(x: Any, at: int, n: int, top: Any) -> Any:
-    """Replace ``n`` elements by ``2 ** (x[at + i] - top)``, 0 for a NaN; the sum of the powers, added in float32.
+    """Replace ``n`` elements by ``2 ** (x[at + i] - top)``, by NaN where that is NaN; the sum of the powers, added in float32.
 
-    A contiguous array of float32.  No element is above ``top``.  Whole vectors are written, with zeros behind the last power.
+    A contiguous array of float32.  No element is above ``top``.  Whole vectors are written, with zeros behind the last power, up
+    to a multiple of ``panel_width`` elements at most.
     """
     flat = x.reshape(-1)
     exponents = flat[int(at) : int(at + n)] - np.float32(top)
-    width = panel_width(flat.itemsize)
-    flat[int(at) : int(at + -(-n // width) * width)] = 0
-    flat[int(at) : int(at + n)] = np.where(exponents >= LEAST, np.exp2(exponents), 0)
+    flat[int(at) : int(at + n)] = np.where(exponents <= LEAST, 0, np.exp2(exponents))
     return np.float32(flat[int(at) : int(at + n)].sum(dtype=np.float32))
 
 
@@ -73,7 +74,7 @@ class _Row:
         from llvmlite import ir
 
         self.module, self.count, self.word, self.element = module, len(numbers), ir.IntType(64), ir.FloatType()
-        self.lanes = panel_width(4)
+        self.lanes = min(panel_width(4), vector_bytes() // 4)
         self.vector = ir.VectorType(self.element, self.lanes)
 
     def step(self, b: Any, place: Any, mask: Any, folded: Any, numbers: list[Any]) -> Any:
@@ -95,6 +96,7 @@ class _Row:
         function = ir.Function(self.module, ir.FunctionType(self.element, kinds), name)
         function.linkage = "internal"
         function.attributes.add("noinline")
+        function.attributes.add("optsize")  # no loop is unrolled: sums and constants of two iterations do not fit registers
         self._fill(function)
         return function
 
@@ -167,14 +169,13 @@ class _Row:
             vector = self.join(b, *(b.shuffle_vector(vector, nothing, half) for half in halves))
         return b.extract_element(vector, number(0))
 
-    def intrinsic(self, b: Any, name: str, *values: Any, flags: tuple[str, ...] = ()) -> Any:
-        """A call of an intrinsic of LLVM whose operands and result have one type."""
+    def multiply_add(self, b: Any, *values: Any) -> Any:
+        """``values[0] * values[1] + values[2]`` of vectors, rounded once if the machine can."""
         from llvmlite import ir
 
-        kind = values[0].type
-        full = f"llvm.{name}.v{kind.count}f32" if kind != self.element else f"llvm.{name}.f32"
-        found = self.module.globals.get(full) or ir.Function(self.module, ir.FunctionType(kind, [kind] * len(values)), full)
-        return b.call(found, values, fastmath=flags)
+        name = f"llvm.fmuladd.v{self.lanes}f32"
+        kind = ir.FunctionType(self.vector, [self.vector] * 3)
+        return b.call(self.module.globals.get(name) or ir.Function(self.module, kind, name), values)
 
 
 class _Largest(_Row):
@@ -185,7 +186,7 @@ class _Largest(_Row):
         return self.join(b, folded, x if mask is None else b.select(mask, x, self.number(self.start)))
 
     def join(self, b: Any, one: Any, other: Any) -> Any:
-        return self.intrinsic(b, "maximum", one, other, flags=("nsz",))
+        return b.select(b.fcmp_ordered(">", other, one), other, one)
 
 
 class _Powers(_Row):
@@ -203,20 +204,20 @@ class _Powers(_Row):
         return b.fadd(one, other)
 
     def _power(self, b: Any, x: Any) -> Any:
-        """``2 ** x`` for x <= 0, as a whole power times that of a fraction."""
+        """``2 ** x`` for x <= 0, as a whole power times that of a fraction; NaN for NaN."""
         from llvmlite import ir
 
-        shifter, bits = self.number(_SHIFTER), ir.VectorType(ir.IntType(32), self.lanes)
+        least, shifter, bits = self.number(_LEAST_WHOLE), self.number(_SHIFTER), ir.VectorType(ir.IntType(32), self.lanes)
+        x = b.select(b.fcmp_ordered("<", x, least), least, x)
         shifted = b.fadd(x, shifter)
-        fraction = b.fsub(x, b.fsub(shifted, shifter))
-        highest, *others = _POWERS
-        sums = self.number(highest)
-        for coefficient in (*others, 1.0):
-            sums = self.intrinsic(b, "fmuladd", sums, fraction, self.number(coefficient))
-        # a normal number times a power of 2 that gives a normal number: the exponent is a sum
-        exponents = b.shl(b.bitcast(shifted, bits), ir.Constant(bits, [23] * self.lanes))
-        power = b.bitcast(b.add(b.bitcast(sums, bits), exponents), self.vector)
-        return b.select(b.fcmp_ordered(">=", x, self.number(LEAST)), power, self.number(0.0))
+        r = b.fsub(x, b.fsub(shifted, shifter))
+        square = b.fmul(r, r)
+        highest, *others = map(self.number, (*_POWERS, 1.0))
+        power = highest
+        for first, second in zip(others[::2], others[1::2], strict=True):  # fewer operations wait for each other than one by one
+            power = self.multiply_add(b, power, square, self.multiply_add(b, first, r, second))
+        whole = b.shl(b.bitcast(shifted, bits), ir.Constant(bits, [23] * self.lanes))
+        return b.fmul(power, b.bitcast(whole, self.vector))
 
 
 set_machine_form(largest, _form(_Largest))
