@@ -81,6 +81,32 @@ class _PacedFunction(TileFunction):
     fetch_kind = PacedFetch
     most_steps = _STEPS
 
+    @property
+    def repeats(self) -> bool:
+        """Whether the function goes from panel to panel: a call for each tile takes as long as 3 steps of it more."""
+        return not self.tile.is_part and self.tile.width >= self.panel
+
+    def _fill(self, function: Any) -> None:
+        from llvmlite import ir
+
+        if not self.repeats:
+            super()._fill(function)
+            return
+        a, a_row, panels, panel_step, panel_row, out, out_row, inner, columns, *others = function.args
+        entry, tiles, end = (function.append_basic_block(name) for name in ("entry", "tiles", "end"))
+        b, width = ir.IRBuilder(entry), self.word(self.tile.width)
+        b.branch(tiles)
+        b.position_at_end(tiles)
+        now, to, left = nodes = [self._join(b, {entry: value}) for value in (panels, out, columns)]
+        self.emit_tile(b, (a, a_row, now, panel_step, panel_row, to, out_row, inner, left, *others))
+        step = b.mul(panel_step, self.word(self.tile.width // self.panel))
+        following = b.gep(now, [step]), b.gep(to, [width]), b.sub(left, width)
+        for node, value in zip(nodes, following, strict=True):
+            node.add_incoming(value, b.block)
+        b.cbranch(b.icmp_signed(">=", following[-1], width), tiles, end)
+        b.position_at_end(end)
+        b.ret_void()
+
     def row_at(self, builder: Any, k: Any, panel_row: Any) -> Any:
         """The row ``k`` of panels whose rows follow each other: its elements from the first row."""
         return builder.mul(k, self.word(self.panel))

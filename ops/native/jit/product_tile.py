@@ -11,7 +11,7 @@ other matrix.  The scheme is that of Goto and van de Geijn, "Anatomy of High-Per
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from ....shape_funcs.frozen_dataclass import frozen
@@ -213,7 +213,7 @@ class TileCall:
         places = [a, a_row, b.gep(panels, [at]), panel_step, panel_row, b.gep(out, [column]), out_row]
         fetched = [ahead, b.sub(first, panel), b.sub(end, panel), *later]
         b.call(function.function(), [*places, inner, left, add, *fetched])
-        return b.add(column, word(tile.width))
+        return b.add(column, b.and_(left, word(-tile.width)) if function.repeats else word(tile.width))
 
 
 def _parts(tile: RegisterTile) -> Iterator[RegisterTile]:
@@ -283,11 +283,21 @@ class TileFunction:
         is_short = self.tile.lanes < self.panel and self.rows * self.tile.vectors <= _FEW_SUMS
         return self.most_steps if is_short else 1
 
+    @property
+    def repeats(self) -> bool:
+        """Whether the function computes as many tiles as the columns fill; otherwise one."""
+        return False
+
     def _fill(self, function: Any) -> None:
         from llvmlite import ir
 
-        a, a_row, panels, panel_step, panel_row, out, out_row, inner, columns, add, *fetched = function.args
-        b = ir.IRBuilder(function.append_basic_block("entry"))
+        builder = ir.IRBuilder(function.append_basic_block("entry"))
+        self.emit_tile(builder, function.args)
+        builder.ret_void()
+
+    def emit_tile(self, b: Any, arguments: Sequence[Any]) -> None:
+        """Emit a tile: the arguments are those of the function."""
+        a, a_row, panels, panel_step, panel_row, out, out_row, inner, columns, add, *fetched = arguments
         firsts = [self.word(j * self.tile.lanes) for j in range(self.tile.vectors)]
         masks = [self._mask(b, b.sub(columns, first)) if self.tile.is_part else None for first in firsts]
         rows_of_out = [b.gep(out, [b.mul(out_row, self.word(i))]) for i in range(self.rows)]
@@ -307,7 +317,6 @@ class TileFunction:
         _, *totals = run(state, 1) if self.steps > 1 else state
         for total, (row, j, mask) in zip(totals, places, strict=True):
             self._store(b, total, row, j, mask)
-        b.ret_void()
 
     def _fetch_results(self, builder: Any, rows_of_out: list[Any]) -> None:
         """Ask for the lines of the results, which arrive while the sums are computed.
