@@ -12,8 +12,10 @@ from ...native.status import OK
 
 #: Elements of the inner axis and rows per band: a band of rows and two blocks of a group of panels fit an L2 cache of 1 MiB.
 INNER, ROWS = 1024, 96
-#: Elements of the inner axis for tiles of a part of a group: the rows of a tile stay in the L1 cache from panel to panel.
-SHORT_INNER = 256
+#: Elements of the inner axis for tiles of a part of a group, with few rows: the rows of a tile stay in the L1 cache from panel to
+#: panel, and little is fetched before the first tile.  With a row for so many elements of the inner axis, blocks are of INNER:
+#: they read and write the sums, in lines far apart, less often.
+SHORT_INNER, ELEMENTS_A_ROW = 256, 32
 #: Tiles that share the fetching of the next panels at most, and how far ahead a tile fetches from its own, in elements.
 SHARERS, FAR = 16, 2048
 
@@ -87,7 +89,8 @@ def multiply_group(
     """
     k, n, width = a.shape[1], out.shape[1], panels.shape[2]
     tiles = (m + TILE_ROWS - 1) // TILE_ROWS
-    blocks = max(1, (k + SHORT_INNER - 1) // SHORT_INNER) if tiles > 1 else 1
+    most = INNER if m * ELEMENTS_A_ROW >= k else SHORT_INNER
+    blocks = max(1, (k + most - 1) // most) if tiles > 1 else 1
     for block in range(blocks):
         first = block * k // blocks
         inner, is_last = (block + 1) * k // blocks - first, block + 1 == blocks

@@ -19,8 +19,8 @@ from .product_tile import panel_width, vector_bytes
 _POWERS = (1.53533618e-4, 1.33988744e-3, 9.61843736e-3, 5.55033247e-2, 2.40226479e-1, 6.93147203e-1)
 #: The exponents up to which powers, less than any normal number, are 0: a sum with 1 absorbs them.
 LEAST = -126.5
-#: 1.5 * 2 ** 23 leaves no bits for a fraction: a sum with it rounds, and its last bits are the whole number, here with the bias of
-#: an exponent.  Of _LEAST_WHOLE the exponent is that of 0.
+#: 1.5 * 2 ** 23 leaves no bits for a fraction: a sum with it rounds, and its last bits are the whole number, here with the bias
+#: of an exponent.  Of _LEAST_WHOLE the exponent is that of 0.
 _BIAS = 127
 _SHIFTER, _LEAST_WHOLE = 1.5 * 2**23 + _BIAS, -float(_BIAS)
 
