@@ -29,7 +29,7 @@ from ..kernels.conv import cpu as bodies
 from ..kernels.conv import cuda as cuda
 from ..kernels.conv.weight_layout import OUT_IN_SPACE, OUT_SPACE_IN, SPACE_IN_OUT, SPACE_OUT_IN
 from ..kernels.matmul.cpu import BLAS_LIMIT
-from ..native.jit.convolution import data_taps, plane_taps, winograd_vectors
+from ..native.jit.convolution import data_taps, plane_taps, winograd_tiles
 from ..native.jit.product_tile import GROUP_PANELS, PANEL_BYTES, TILE_ROWS, panel_width
 from .conditions import Conditions, condition
 from .implementation import Blocks, Kernel, OpCall, Scratch
@@ -39,12 +39,14 @@ from .matmul_strategy import GEMM, is_one_float
 LEAST_CHANNELS = 4
 #: Number of output channels per group below which ``planes`` pays; with a single tap, little is gathered: LEAST_CHANNELS.
 FEW_CHANNELS = 8
-#: Input and output channels, and positions of each result of a batch, from which ``winograd`` pays.
-LEAST_FILTERED, LEAST_PLACES = 24, 81
+#: Input and output channels, and positions of all results of a batch, from which ``winograd`` pays: measured, it takes 0.8 of the
+#: time of ``tiles`` at 24 channels and 25 positions, 1.01 at 16 positions.
+LEAST_FILTERED, LEAST_PLACES = 24, 25
 #: Positions of all results of a batch from which a transformation of the weight in the call pays.
 LEAST_TRANSFORMED = 160
 #: The most tiles of ``winograd`` for a number of positions, a quotient: tiles at ends of rows and columns have fewer results.
-MOST_TILES = (3, 8)
+#: Pictures of 3 x 3 pay, a single row does not.
+MOST_TILES = (4, 9)
 #: Columns of the result from which ``shifts`` pays: measured, ``tiles`` is faster at 28, ``shifts`` at 56.
 LEAST_COLUMNS = 48
 #: The most elements of the padded data of a row of the result with which ``shifts`` pays.
@@ -150,15 +152,14 @@ def _by_winograd(predicates: _Convolution, body: Callable[..., int]) -> Kernel:
         scratch=(
             *((Scratch(length=predicates.filter_elements),) if in_call else ()),
             Scratch(length=predicates.tile_elements),
+            Scratch(length=predicates.apart_elements),
             Scratch(length=predicates.tile_sums),
-            Scratch(length=predicates.tile_room),
-            Scratch("int64", length=1),
+            Scratch(length=lambda call: dim(winograd_tiles.ZERO_BYTES // ITEMSIZE["float32"])),
         ),
         blocks=Blocks(
             predicates.stretches if in_call else predicates.bands_of_stretches,
             predicates.multiplications,
-            (lambda call: dim(1)) if in_call else predicates.finished_bands,
-            predicates.stretches if in_call else predicates.parts_of_stretches,
+            most=predicates.stretches if in_call else predicates.parts_of_stretches,
         ),
         finishes=predicates.rank,
         apart="always",
@@ -312,18 +313,17 @@ class _Convolution:
 
     def has_nine_taps(self, call: OpCall) -> Conditions:
         """The conditions of a window of 3 x 3."""
-        return tuple(condition(taps, "==", winograd_vectors.WINDOW) for taps in self.weight(call)[2])
+        return tuple(condition(taps, "==", winograd_tiles.WINDOW) for taps in self.weight(call)[2])
 
     def has_many_channels(self, call: OpCall) -> Conditions:
         """The conditions that products outweigh the transformations of data and results."""
         outputs, inputs, _ = self.weight(call)
-        # blocks hold tiles of one picture: a batch of small pictures fills its vectors no better than each
-        places, (tall, pitch), (most, of) = product(self.sizes(call)[1]), self.tiles(call), MOST_TILES
+        places, (most, of) = product(self.sizes(call)[1]), MOST_TILES
         return (
             condition(inputs, ">=", LEAST_FILTERED),
             condition(outputs, ">=", LEAST_FILTERED),
-            condition(places, ">=", LEAST_PLACES),
-            condition(tall * pitch * of, "<=", places * most),
+            condition(call.outputs[0].shape[0] * places, ">=", LEAST_PLACES),
+            condition(self.tiles(call) * of, "<=", places * most),
         )
 
     def pays_transformation(self, call: OpCall) -> Conditions:
@@ -331,10 +331,17 @@ class _Convolution:
         places = call.outputs[0].shape[0] * product(self.sizes(call)[1])
         return (*self.has_many_channels(call), condition(places, ">=", LEAST_TRANSFORMED))
 
-    def tiles(self, call: OpCall) -> tuple[Dim, Dim]:
-        """The number of rows of tiles of ``winograd``, and the tiles from a row to the next."""
-        tall, wide = ((size + winograd_vectors.RESULTS - 1) // winograd_vectors.RESULTS for size in self.sizes(call)[1])
-        return tall, wide + 1
+    def tiles(self, call: OpCall) -> Dim:
+        """The number of tiles of ``winograd`` of a picture."""
+        tall, wide = ((size + winograd_tiles.RESULTS - 1) // winograd_tiles.RESULTS for size in self.sizes(call)[1])
+        return tall * wide
+
+    def tile_pitch(self, call: OpCall) -> Dim:
+        """The number of tiles of a row of ``winograd``, and of lanes behind them (see ``tile_pitch`` in its module)."""
+        line, least = by_winograd.LINE, winograd_tiles.LEAST_LANES
+        behind = (self.sizes(call)[1][-1] + 1) // winograd_tiles.RESULTS * (least - 1) % least
+        lines = (call.outputs[0].shape[0] * self.tiles(call) + behind + line - 1) // line
+        return min_(lines // 2 * 2, GROUP_PANELS) * line + line
 
     def filter_elements(self, call: OpCall) -> Dim:
         """The number of elements of the transformed weight."""
@@ -343,23 +350,21 @@ class _Convolution:
 
     def tile_elements(self, call: OpCall) -> Dim:
         """The number of elements of a stretch of transformed data."""
-        return self.weight(call)[1] * (by_winograd.PRODUCTS * by_winograd.STRETCH)
+        return (self.weight(call)[1] * self.tile_pitch(call) + by_winograd.LINE) * by_winograd.PRODUCTS
+
+    def apart_elements(self, call: OpCall) -> Dim:
+        """The number of elements of the tiles that ``winograd`` multiplies apart."""
+        return self.weight(call)[1] * (by_winograd.PRODUCTS * tiles.APART)
 
     def tile_sums(self, call: OpCall) -> Dim:
         """The number of sums of a stretch, and of their results."""
-        return dim((by_winograd.PRODUCTS + winograd_vectors.RESULTS**2) * by_winograd.STRETCH * tiles.FINISHED_ROWS)
-
-    def tile_room(self, call: OpCall) -> Dim:
-        """The number of elements of padded channels of a stretch, in phases, and of a vector."""
-        tall, pitch = self.tiles(call)
-        rows = min_(tall, by_winograd.STRETCH // pitch + 2) + 1
-        elements: Dim = rows * pitch * (winograd_vectors.RESULTS**2 * by_winograd.CHANNELS) + self.width(call)
-        return elements
+        elements = self.tile_pitch(call) * by_winograd.BAND
+        return (elements + by_winograd.LINE) * by_winograd.PRODUCTS + elements * winograd_tiles.RESULTS**2
 
     def stretches(self, call: OpCall) -> Dim:
         """The number of blocks of ``winograd`` (see ``convolve_winograd`` in its module)."""
-        tall, pitch = self.tiles(call)
-        blocks: Dim = call.outputs[0].shape[0] * ((tall * pitch + by_winograd.STRETCH - 2) // by_winograd.STRETCH)
+        count, stretch = call.outputs[0].shape[0] * self.tiles(call), by_winograd.STRETCH
+        blocks: Dim = max_((count - tiles.APART + stretch - 1) // stretch, min_(count, 1))
         return blocks
 
     def bands_of_stretches(self, call: OpCall) -> Dim:
@@ -384,8 +389,8 @@ class _Convolution:
         return self.parts(call, self.bands_of_stretches(call), self.finished_bands(call))
 
     def finished_bands(self, call: OpCall) -> Dim:
-        """The number of blocks of ``winograd`` that have the same transformed data."""
-        bands: Dim = (self.weight(call)[0] + tiles.FINISHED_ROWS - 1) // tiles.FINISHED_ROWS
+        """The number of blocks of ``winograd`` for a stretch: bands of output channels."""
+        bands: Dim = (self.weight(call)[0] + by_winograd.BAND - 1) // by_winograd.BAND
         return bands
 
     def channel_elements(self, call: OpCall, rows: Dim) -> Dim:

@@ -2,16 +2,17 @@
 
 See Lavin and Gray, "Fast Algorithms for Convolutional Neural Networks", 2015.  A tile ``d`` of 4 x 4 data gives 2 x 2 results
 ``A^T (sum over channels of U * (B^T d B)) A`` with ``U = G w G^T``.  The 16 sums are matrix products of filters and a stretch of
-tiles, whose panels stay in the second cache.
+tiles, whose transformed data stay in the second cache.
 
-Padded data is in phases of even and odd rows and columns (see ``by_plane``), so that the same element of neighbouring tiles is a
-vector.  A row of tiles ends with one that has no results: rows of tiles follow one another without a gap.
+The tiles of all pictures of a batch follow one another, so that small pictures fill vectors, too.  A transformation stores whole
+vectors: elements behind a row of tiles are overwritten by the next row of tiles.
 
 An error of rounding is at most ``81 * c * (c + 11) * u`` times the largest elements of the weight and of the data, with ``c``
 input channels and the unit roundoff ``u``; of a direct sum it is at most ``81 * c * c * u`` times these.  An infinite element of
 the data makes infinities or NaN of all results of its tiles: the transformation subtracts infinities.
 
-Every element of the result is one sum in an order that depends on its position only: the same bits for any number of threads.
+Every element of the result is one sum in an order that depends on the sizes and its position only: the same bits for any number
+of threads.  At most APART tiles behind whole lines are summed in another order than the others (``row_products``).
 """
 
 from __future__ import annotations
@@ -21,65 +22,82 @@ from collections.abc import Callable
 import numpy as np
 
 from ....shape_funcs.defs.conv import WINOGRAD_PRODUCTS
-from ...native.jit.convolution.winograd_vectors import RESULTS, WINDOW, transform_data, transform_filters, transform_sums
+from ...native.jit.convolution.winograd_filters import transform_filters
+from ...native.jit.convolution.winograd_tiles import LEAST_LANES, RESULTS, WINDOW, transform_data, transform_sums
 from ...native.jit.product_tile import GROUP_PANELS, PANEL_BYTES, TILE_ROWS, multiply_panels
+from ...native.jit.row_products import multiply_by_rows
 from ...native.memory import Array, Axes, generic
 from ..spatial.cpu import BATCH, CHANNEL, COLUMN, ROW
-from .by_plane import fill_plane
-from .tiles import FINISHED_ROWS
+from .tiles import APART, LEAST_INNER
 
 #: The products of a tile, and the elements of a filter.
 PRODUCTS, TAPS = WINOGRAD_PRODUCTS, WINDOW * WINDOW
-#: Channels that are padded together: a load waits for the stores of different parts of its elements.
+#: Tiles of a line: a cache line of elements; and of a stretch, an even number of lines.
+LINE = PANEL_BYTES // 4
+STRETCH = GROUP_PANELS * LINE
+#: Columns of the narrowest tile of a product without masks.
+HALF = LINE // 2
+#: Channels that are transformed together: their lines are in the first cache until they are whole.
 CHANNELS = 8
-#: Tiles of a stretch: those of a group of panels.
-STRETCH = GROUP_PANELS * PANEL_BYTES // np.dtype(np.float32).itemsize
+#: Output channels whose sums are transformed together.
+BAND = 48
+
+
+@generic
+def stretch_count(tiles: int) -> int:
+    """The number of stretches of a call: the last one may have APART tiles more."""
+    return max((tiles - APART + STRETCH - 1) // STRETCH, min(tiles, 1))
+
+
+@generic
+def tile_pitch(tiles: int, wide: int) -> int:
+    """The number of elements from a row of transformed data or sums to the next; ``tiles``: those of the call, ``wide`` a row.
+
+    A transformation overwrites elements behind the last row of tiles.  Lines are odd in number: rows are in all sets of a cache.
+    """
+    lines = (tiles + (LEAST_LANES - 1) * wide % LEAST_LANES + LINE - 1) // LINE
+    return min(lines // 2 * 2, GROUP_PANELS) * LINE + LINE
 
 
 @generic
 def fill_panels(
-    data: Array, at: int, panels: Array, room: Array, every: Array, channels: int, row: int, rows: int, pitch: int, start: int,
-    count: int, sizes: Axes, steps: Axes, before: Axes,
+    data: Array, panels: Array, zeros: Array, first: int, end: int, step: int, pitch: int, wide: int, tall: int, sizes: Axes,
+    steps: Axes, before: Axes,
 ) -> None:  # fmt: skip
-    """Transform ``count`` tiles of all channels, from tile ``start`` of row ``row`` of tiles on; they touch ``rows`` rows."""
-    width = PANEL_BYTES // panels.itemsize
-    phase, moved = (rows + 1) * pitch, (0, before[1] - row * RESULTS, before[2])
-    for first in range(0, channels, CHANNELS):
-        end = min(first + CHANNELS, channels)
-        for i in range(first, end):
-            fill_plane(
-                room, (i - first) * RESULTS * RESULTS * phase, (1, rows + 1, pitch), data, at + i * steps[CHANNEL], sizes, steps,
-                (1, RESULTS, RESULTS), moved, every,
+    """Transform the data of the tiles ``first`` to ``end`` (exclusive)."""
+    for channel in range(0, sizes[CHANNEL], CHANNELS):
+        tile = first
+        while tile < end:
+            row, column = tile // wide % tall, tile % wide
+            count = min(wide - column, end - tile)
+            transform_data(
+                data, tile // (wide * tall) * steps[BATCH] + channel * steps[CHANNEL], sizes[ROW], sizes[COLUMN],
+                row * RESULTS - before[1], column * RESULTS - before[2], steps[CHANNEL], min(CHANNELS, sizes[CHANNEL] - channel),
+                zeros, panels, tile - first + channel * pitch, step, pitch, count,
             )  # fmt: skip
-        for i in range(first, end):
-            source = (i - first) * RESULTS * RESULTS * phase + start
-            for j in range(0, count, width):
-                transform_data(room, source + j, phase, pitch, panels, j * channels + i * width, channels * STRETCH)
+            tile += count
 
 
 @generic
 def finish_tiles(
-    sums: Array, results: int, to: int, channels: int, row: int, rows: int, pitch: int, start: int, count: int,
+    sums: Array, results: int, channel: int, channels: int, first: int, end: int, step: int, pitch: int, wide: int, tall: int,
     out_sizes: Axes, out_steps: Axes, finish: Callable[..., None], argv: int,
 ) -> None:  # fmt: skip
-    """Transform the sums of some output channels to results, from ``results`` on, and finish these."""
-    width, wide = PANEL_BYTES // sums.itemsize, (out_sizes[COLUMN] + 1) // RESULTS
-    for i in range(channels):
-        for j in range(0, count, width):
-            transform_sums(
-                sums, i * STRETCH + j, FINISHED_ROWS * STRETCH, sums, results + (i * STRETCH * RESULTS + j) * RESULTS,
-                STRETCH * RESULTS,
-            )  # fmt: skip
-    for tiles in range(rows):
-        before = tiles * pitch - start
-        first, end = max(-before, 0), min(count - before, wide)
-        size = min(end * RESULTS, out_sizes[COLUMN]) - first * RESULTS
+    """Transform the sums of some output channels, from ``channel`` on, to results, and finish these."""
+    below, across = RESULTS * pitch, RESULTS * RESULTS * pitch
+    transform_sums(sums, 0, step, pitch, channels, sums, results, across, below, end - first)
+    tile = first
+    while tile < end:
+        row, column = tile // wide % tall, tile % wide
+        count = min(wide - column, end - tile)
+        size = min(count * RESULTS, out_sizes[COLUMN] - column * RESULTS)
+        to = tile // (wide * tall) * out_steps[BATCH] + channel * out_steps[CHANNEL] + column * RESULTS
         for y in range(RESULTS):
-            line = (row + tiles) * RESULTS + y
-            if size > 0 and line < out_sizes[ROW]:
-                target = to + line * out_steps[ROW] + first * RESULTS
-                source = results + (y * STRETCH + before + first) * RESULTS
-                finish(argv, target, channels, size, sums, source, STRETCH * RESULTS * RESULTS)
+            line = row * RESULTS + y
+            if line < out_sizes[ROW]:
+                source = results + y * below + (tile - first) * RESULTS
+                finish(argv, to + line * out_steps[ROW], channels, size, sums, source, across)
+        tile += count
 
 
 @generic
@@ -91,45 +109,81 @@ def transform_weight(weight: Array, filters: Array, count: int) -> None:
 
 
 @generic
+def columns_apart(tiles: int, inputs: int) -> int:
+    """The number of tiles behind whole lines that are multiplied apart."""
+    return tiles % LINE if tiles % LINE <= APART and inputs >= LEAST_INNER else 0
+
+
+@generic
+def turn_columns(panels: Array, at: int, inputs: int, step: int, pitch: int, columns: Array, apart: int) -> None:
+    """Store ``apart`` tiles, from ``at`` on, by product, tile and channel."""
+    to = 0
+    for n in range(PRODUCTS):
+        for j in range(apart):
+            for i in range(inputs):
+                columns[np.uint64(to + i)] = panels[np.uint64(at + n * step + i * pitch + j)]
+            to += inputs
+
+
+@generic
+def multiply_band(
+    filters: Array, panels: Array, columns: Array, sums: Array, channel: int, channels: int, outputs: int, inputs: int,
+    count: int, step: int, out_step: int, pitch: int,
+) -> None:  # fmt: skip
+    """Multiply the filters of some output channels by ``count`` tiles, each product by itself."""
+    apart = columns_apart(count, inputs)
+    # lanes behind the tiles have any elements: a tile of a product with masks takes longer than one of as many columns more
+    whole = count - apart if apart > 0 else (count + HALF - 1) // HALF * HALF
+    for n in range(PRODUCTS):
+        for top in range(0, channels, TILE_ROWS):
+            here, to = (n * outputs + channel + top) * inputs, n * out_step + top * pitch
+            rows, later = min(TILE_ROWS, channels - top), here + TILE_ROWS * inputs
+            if top + TILE_ROWS >= channels:
+                later = ((n + 1) * outputs + channel) * inputs if n + 1 < PRODUCTS else (channel + channels) % outputs * inputs
+            multiply_panels(
+                filters, here, inputs, panels, n * step, LINE, pitch, sums, to, pitch, rows, inputs, whole, 0, 0, GROUP_PANELS,
+                0, filters, later, inputs,
+            )  # fmt: skip
+            if apart > 0:
+                multiply_by_rows(
+                    filters, here, inputs, columns, n * apart * inputs, inputs, sums, to + whole, pitch, rows, inputs, apart, 0
+                )
+
+
+@generic
 def convolve_winograd(
-    data: Array, filters: Array, out: Array, panels: Array, sums: Array, room: Array, every: Array,
+    data: Array, filters: Array, out: Array, panels: Array, columns: Array, sums: Array, zeros: Array,
     finish: Callable[..., None], argv: int, low: int, high: int, band: int, sizes: Axes, steps: Axes, out_sizes: Axes,
     out_steps: Axes, before: Axes,
 ) -> None:  # fmt: skip
-    """Compute the blocks ``low`` to ``high`` (exclusive) of the result: stretches of tiles, of each element of the batch, and
-    of these each ``band`` output channels.
+    """Compute the blocks ``low`` to ``high`` (exclusive) of the result: stretches of tiles, and of these each ``band`` output
+    channels.
 
-    Layout NCHW of data and result.  ``filters``: the transformed weight; ``panels``: for a stretch of tiles; ``sums``: for the
-    products of some output channels, and their results; ``room``: for padded channels and a vector.
+    Layout NCHW of data and result.  ``filters``: the transformed weight; ``panels``: for a stretch of tiles; ``columns``: for
+    APART tiles; ``sums``: for the products of BAND output channels, and their results; ``zeros``: for a row outside the data.
     """
-    outputs, inputs, width = out_sizes[CHANNEL], sizes[CHANNEL], PANEL_BYTES // out.itemsize
-    count_filters, results = outputs * inputs, PRODUCTS * FINISHED_ROWS * STRETCH
+    outputs, inputs = out_sizes[CHANNEL], sizes[CHANNEL]
     wide, tall = (out_sizes[COLUMN] + 1) // RESULTS, (out_sizes[ROW] + 1) // RESULTS
-    pitch = wide + 1
-    length = tall * pitch - 1
-    stretches = (length + STRETCH - 1) // STRETCH
-    bands, filled = (outputs + band - 1) // band, -1
+    tiles = out_sizes[BATCH] * tall * wide
+    pitch = tile_pitch(tiles, wide)
+    # products are a line further apart than their rows: those of one tile are in different sets of a cache
+    step, out_step = inputs * pitch + LINE, BAND * pitch + LINE
+    stretches, bands, filled = stretch_count(tiles), (outputs + band - 1) // band, -1
+    for i in range(zeros.size):
+        zeros[i] = 0
     for block in range(low, high):
-        number, top_channel = block // bands, block % bands * band
-        b, first = number // stretches, number % stretches * STRETCH
-        count, row = min(STRETCH, length - first), first // pitch
-        rows, start = (first + count - 1) // pitch + 1 - row, first % pitch
+        number, top = block // bands, block % bands * band
+        first, bottom = number * STRETCH, min(top + band, outputs)
+        end = tiles if number + 1 == stretches else first + STRETCH
         if number != filled:
-            fill_panels(data, b * steps[BATCH], panels, room, every, inputs, row, rows, pitch, start, count, sizes, steps, before)
+            fill_panels(data, panels, zeros, first, end, step, pitch, wide, tall, sizes, steps, before)
+            apart = columns_apart(end - first, inputs)
+            turn_columns(panels, end - first - apart, inputs, step, pitch, columns, apart)
             filled = number
-        bottom = min(top_channel + band, outputs)
-        for o in range(top_channel, bottom, FINISHED_ROWS):
-            channels = min(FINISHED_ROWS, bottom - o)
-            for n in range(PRODUCTS):
-                for top in range(0, channels, TILE_ROWS):
-                    here = n * count_filters + (o + top) * inputs
-                    following = TILE_ROWS * inputs if top + TILE_ROWS < channels else count_filters - top * inputs
-                    multiply_panels(
-                        filters, here, inputs, panels, n * inputs * STRETCH, inputs * width,
-                        width, sums, (n * FINISHED_ROWS + top) * STRETCH, STRETCH, min(TILE_ROWS, channels - top), inputs, count,
-                        0, 0, GROUP_PANELS, 0, filters, here + following, inputs,
-                    )  # fmt: skip
+        for o in range(top, bottom, BAND):
+            channels = min(BAND, bottom - o)
+            multiply_band(filters, panels, columns, sums, o, channels, outputs, inputs, end - first, step, out_step, pitch)
             finish_tiles(
-                sums, results, b * out_steps[BATCH] + o * out_steps[CHANNEL], channels, row, rows, pitch, start, count,
-                out_sizes, out_steps, finish, argv,
+                sums, PRODUCTS * out_step, o, channels, first, end, out_step, pitch, wide, tall, out_sizes, out_steps, finish,
+                argv,
             )  # fmt: skip

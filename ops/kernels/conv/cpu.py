@@ -22,10 +22,10 @@ from ...native.status import OK
 from ..spatial.cpu import BATCH, CHANNEL, COLUMN, DEPTH, ROW, end_inside, first_inside, sizes_of, strides_of
 from .by_plane import convolve_planes
 from .by_shifts import convolve_shifts
-from .by_winograd import convolve_winograd, transform_weight
+from .by_winograd import BAND, convolve_winograd, transform_weight
 from .depthwise import convolve_depthwise, is_depthwise
 from .direct import convolve_directly
-from .tiles import FINISHED_ROWS, convolve_tiles
+from .tiles import convolve_tiles
 from .weight_layout import OUT_IN_SPACE, SPACE_IN_OUT, Layouts, group_count, kernel_sizes, kernel_strides
 
 #: The number of gathered elements per tile, which stays in the cache; but at least LEAST_PLACES positions of the result.
@@ -323,7 +323,8 @@ def shifts(
 @generic
 def winograd(
     data: Array, data_dims: Axes, weight: Array, weight_dims: Axes, out: Array, out_dims: Axes, low: int, high: int,
-    filters: Array, panels: Array, sums: Array, room: Array, every: Array, finish: Callable[..., None], argv: int, before: Axes,
+    filters: Array, panels: Array, columns: Array, sums: Array, zeros: Array, finish: Callable[..., None], argv: int,
+    before: Axes,
 ) -> int:  # fmt: skip
     """Convolution by Winograd's algorithm: the blocks ``low`` to ``high`` (see ``convolve_winograd``)."""
     sizes, out_sizes, kernel = sizes_of(data_dims, False), sizes_of(out_dims, False), kernel_sizes(weight_dims, OUT_IN_SPACE)
@@ -331,8 +332,8 @@ def winograd(
         steps, out_steps = strides_of(sizes, False), strides_of(out_sizes, False)
         transform_weight(weight, filters, kernel[0] * kernel[1])
         convolve_winograd(
-            data, filters, out, panels, sums, room, every, finish, argv, low, high, kernel[0], sizes, steps, out_sizes, out_steps,
-            before,
+            data, filters, out, panels, columns, sums, zeros, finish, argv, low, high, kernel[0], sizes, steps, out_sizes,
+            out_steps, before,
         )  # fmt: skip
     return OK
 
@@ -340,14 +341,14 @@ def winograd(
 @generic
 def winograd_of_filters(
     data: Array, data_dims: Axes, filters: Array, filters_dims: Axes, out: Array, out_dims: Axes, low: int, high: int,
-    panels: Array, sums: Array, room: Array, every: Array, finish: Callable[..., None], argv: int, before: Axes,
+    panels: Array, columns: Array, sums: Array, zeros: Array, finish: Callable[..., None], argv: int, before: Axes,
 ) -> int:  # fmt: skip
     """As ``winograd``, of a transformed weight ``[products, O, I]``; a block has some of the output channels."""
     sizes, out_sizes = sizes_of(data_dims, False), sizes_of(out_dims, False)
     if not is_finished_apart(out, sums, (filters_dims[1], filters_dims[2], 1, 1, 1), out_sizes, finish, argv, low, high):
         steps, out_steps = strides_of(sizes, False), strides_of(out_sizes, False)
         convolve_winograd(
-            data, filters, out, panels, sums, room, every, finish, argv, low, high, FINISHED_ROWS, sizes, steps, out_sizes,
+            data, filters, out, panels, columns, sums, zeros, finish, argv, low, high, BAND, sizes, steps, out_sizes,
             out_steps, before,
         )  # fmt: skip
     return OK

@@ -1,0 +1,348 @@
+"""Transformations of Winograd's convolution F(2x2, 3x3) for neighbouring tiles of a row, of some channels.
+
+A tile of 4 x 4 data gives 2 x 2 results; tiles are 2 elements apart.  The same element of neighbouring tiles is a vector: every
+second element of a row.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...memory import set_machine_form, twin
+from ..product_tile import PANEL_BYTES, vector_bytes
+
+#: Elements of a tile along an axis, of its results, and of a window.
+TILE, RESULTS, WINDOW = 4, 2, 3
+#: Elements of the shortest vectors: of a register on every machine.
+LEAST_LANES = 4
+#: Bytes of the zeros that stand for a row outside the data.
+ZERO_BYTES = 3 * PANEL_BYTES
+
+
+@twin
+def transform_data(
+    data: Any, at: int, height: int, width: int, first_row: int, first_column: int, channel: int, channels: int, zeros: Any,
+    out: Any, to: int, step: int, row: int, count: int,
+) -> None:  # fmt: skip
+    """Store the 16 elements of ``B^T d B`` of ``count`` tiles of each channel.
+
+    Element ``n`` of tile ``j`` of channel ``i`` is stored at ``to + n * step + i * row + j``.  Element ``(y, x)`` of the tile
+    ``d`` is that of row ``first_row + y`` and column ``first_column + 2 * j + x`` of the data, or 0 outside ``height`` rows and
+    ``width`` columns; channels are ``channel`` elements apart.  ``zeros`` begins with ZERO_BYTES of zeros.  Contiguous arrays
+    of float32; ``at``, ``to``: the first elements.  Elements behind are overwritten, up to a multiple of LEAST_LANES tiles.
+    """
+    data, out = data.reshape(-1), out.reshape(-1)
+    for i in range(int(channels)):
+        for j in range(int(count)):
+            tile = [[out.dtype.type(0)] * TILE for _ in range(TILE)]
+            for y in range(TILE):
+                for x in range(TILE):
+                    line, along = int(first_row + y), int(first_column + RESULTS * j + x)
+                    if 0 <= line < height and 0 <= along < width:
+                        tile[y][x] = data[int(at + i * channel + line * width + along)]
+            columns = zip(*map(_of_data, tile), strict=True)
+            for x, column in enumerate(map(_of_data, columns)):
+                for y, value in enumerate(column):
+                    out[int(to + (y * TILE + x) * step + i * row + j)] = value
+
+
+@twin
+def transform_sums(
+    sums: Any, at: int, step: int, row: int, channels: int, out: Any, to: int, out_row: int, below: int, count: int
+) -> None:
+    """Store ``A^T m A`` of ``count`` tiles of each channel; ``m`` has 16 elements, as those of ``transform_data``.
+
+    Result ``(y, x)`` of tile ``j`` of channel ``i`` is stored at ``to + i * out_row + y * below + 2 * j + x``; elements behind
+    are overwritten, up to PANEL_BYTES of tiles.  Contiguous arrays of float32.
+    """
+    sums, out = sums.reshape(-1), out.reshape(-1)
+    for i in range(int(channels)):
+        for j in range(int(count)):
+            first = int(at + i * row + j)
+            tile = [[sums[first + (y * TILE + x) * int(step)] for x in range(TILE)] for y in range(TILE)]
+            columns = zip(*map(_of_sums, tile), strict=True)
+            for x, column in enumerate(map(_of_sums, columns)):
+                for y, value in enumerate(column):
+                    out[int(to + i * out_row + y * below + RESULTS * j + x)] = value
+
+
+def _of_data(d: Any) -> list[Any]:
+    a, b, c, e = d
+    return [a - c, b + c, c - b, b - e]
+
+
+def _of_sums(m: Any) -> list[Any]:
+    a, b, c, d = m
+    return [a + b + c, b - c - d]
+
+
+def _data_machine(
+    emitter: Any, data: Any, at: Any, height: Any, width: Any, first_row: Any, first_column: Any, channel: Any, channels: Any,
+    zeros: Any, out: Any, to: Any, step: Any, row: Any, count: Any,
+) -> None:  # fmt: skip
+    b, word = emitter.builder, emitter.word
+    given = [b.gep(data.parts[0], [word(at)]), *map(word, (height, width, first_row, first_column, channel, channels))]
+    given += [zeros.parts[0], b.gep(out.parts[0], [word(to)]), *map(word, (step, row, count))]
+    b.call(_DataTiles(b.module, out.parts[0].type.pointee).function(), given)
+
+
+def _sums_machine(
+    emitter: Any, sums: Any, at: Any, step: Any, row: Any, channels: Any, out: Any, to: Any, out_row: Any, below: Any, count: Any
+) -> None:
+    b, word = emitter.builder, emitter.word
+    given = [b.gep(sums.parts[0], [word(at)]), *map(word, (step, row, channels)), b.gep(out.parts[0], [word(to)])]
+    b.call(_SumTiles(b.module, out.parts[0].type.pointee).function(), [*given, *map(word, (out_row, below, count))])
+
+
+class _Tiles:
+    """Generator of the LLVM function of a transformation.  ``pointers``: the places of pointers among its arguments."""
+
+    name = ""
+    pointers: tuple[int, ...] = ()
+    arguments = 0
+
+    def __init__(self, module: Any, element: Any) -> None:
+        from llvmlite import ir
+
+        self.module, self.element, self.word = module, element, ir.IntType(64)
+        self.lanes = vector_bytes() // 4
+
+    def function(self) -> Any:
+        """The function: pointers and words in the order of the twin's arguments."""
+        from llvmlite import ir
+
+        if self.name in self.module.globals:
+            return self.module.globals[self.name]
+        kinds = [self.element.as_pointer() if n in self.pointers else self.word for n in range(self.arguments)]
+        function = ir.Function(self.module, ir.FunctionType(ir.VoidType(), kinds), self.name)
+        function.linkage = "internal"
+        for attribute in ("noinline", "optsize"):  # no loop is unrolled
+            function.attributes.add(attribute)
+        for n in self.pointers:
+            function.args[n].add_attribute("noalias")
+        builder = ir.IRBuilder(function.append_basic_block("entry"))
+        self._fill(builder, function)
+        builder.ret_void()
+        return function
+
+    def _fill(self, b: Any, function: Any) -> None:
+        raise NotImplementedError
+
+    def _loop(self, b: Any, end: Any, body: Any, *state: Any) -> None:
+        """Emit ``body(number, *state) -> [following number, *following state]`` from 0 on, while numbers are below ``end``."""
+        before, loop, after = b.block, b.append_basic_block("loop"), b.append_basic_block("loop.end")
+        b.branch(loop)
+        b.position_at_end(loop)
+        values = (self.word(0), *state)
+        nodes = [b.phi(value.type) for value in values]
+        for node, value in zip(nodes, values, strict=True):
+            node.add_incoming(value, before)
+        following = body(*nodes)
+        for node, value in zip(nodes, following, strict=True):
+            node.add_incoming(value, b.block)
+        b.cbranch(b.icmp_signed("<", following[0], end), loop, after)
+        b.position_at_end(after)
+
+    def _some(self, b: Any, count: Any, body: Any) -> None:
+        """Emit ``body()``, which runs if ``count`` is not 0."""
+        some, none = b.append_basic_block("some"), b.append_basic_block("none")
+        b.cbranch(b.icmp_signed(">", count, self.word(0)), some, none)
+        b.position_at_end(some)
+        body()
+        b.branch(none)
+        b.position_at_end(none)
+
+    def _shuffled(self, b: Any, first: Any, second: Any, lanes: list[int]) -> Any:
+        from llvmlite import ir
+
+        return b.shuffle_vector(first, second, ir.Constant(ir.VectorType(ir.IntType(32), len(lanes)), lanes))
+
+    def _load(self, b: Any, place: Any, lanes: int, mask: Any = None) -> Any:
+        """The elements of the mask, else 0; all elements without a mask."""
+        from llvmlite import ir
+
+        number, vector = ir.IntType(32), ir.VectorType(self.element, lanes)
+        place = b.bitcast(place, vector.as_pointer())
+        if mask is None:
+            return b.load(place, align=4)
+        bits = b.icmp_signed("<", mask, ir.Constant(mask.type, [0] * lanes))
+        name = f"llvm.masked.load.v{lanes}f32.p0"
+        kind = ir.FunctionType(vector, [place.type, number, bits.type, vector])
+        load = self.module.globals.get(name) or ir.Function(self.module, kind, name)
+        return b.call(load, [place, number(4), bits, ir.Constant(vector, [0.0] * lanes)])
+
+    def _store(self, b: Any, value: Any, place: Any) -> None:
+        b.store(value, b.bitcast(place, value.type.as_pointer()), align=4)
+
+    def _inside(self, b: Any, lanes: int, first: Any, end: Any) -> Any:
+        """The lanes from ``first`` to ``end`` (exclusive), any numbers; -1 in each.
+
+        LLVM keeps a vector of bits in a register of its own only within a block.
+        """
+        from llvmlite import ir
+
+        number = ir.IntType(32)
+        numbers = ir.Constant(ir.VectorType(number, lanes), list(range(lanes)))
+        nothing, places = ir.Constant(numbers.type, ir.Undefined), ir.Constant(numbers.type, [0] * lanes)
+
+        def limit(n: Any) -> Any:
+            low = b.select(b.icmp_signed(">", n, self.word(0)), n, self.word(0))
+            bounded = b.trunc(b.select(b.icmp_signed("<", low, self.word(lanes)), low, self.word(lanes)), number)
+            return b.shuffle_vector(b.insert_element(nothing, bounded, number(0)), nothing, places)
+
+        inside = b.and_(b.icmp_signed(">=", numbers, limit(first)), b.icmp_signed("<", numbers, limit(end)))
+        return b.sext(inside, numbers.type)
+
+
+class _DataTiles(_Tiles):
+    """Generator of the function of ``transform_data``."""
+
+    name, pointers, arguments = "relayvm.winograd_data", (0, 7, 8), 12
+
+    def _fill(self, b: Any, function: Any) -> None:
+        data, height, width, first_row, first_column, channel, channels, zeros, out, step, row, count = function.args
+        #: The elements to the other elements of a row of a tile, and to its other rows.
+        self.multiples, self.further = ([b.mul(step, self.word(n * m)) for n in range(TILE)] for m in (1, TILE))
+        self.row, self.channels = row, channels
+        rows = []
+        for y in range(TILE):
+            line = b.add(first_row, self.word(y))
+            inside = b.icmp_unsigned("<", line, height)
+            first = b.gep(data, [b.add(b.mul(line, width), first_column)])
+            rows.append((inside, first, b.select(inside, channel, self.word(0))))
+
+        def strip(j: Any) -> list[Any]:
+            """A vector of tiles: a shorter one if few tiles are left, so that few elements behind are overwritten."""
+            moved = b.mul(j, self.word(RESULTS))
+            along, left = b.add(first_column, moved), b.sub(count, j)
+            starts = [b.select(inside, b.gep(place, [moved]), zeros) for inside, place, _ in rows]
+            places, steps = [b.gep(out, [j]), *starts], [step for *_, step in rows]
+            after, done = b.append_basic_block("after"), []
+            for lanes in self.sizes:
+                if lanes > LEAST_LANES:
+                    wide, narrow = b.append_basic_block("wide"), b.append_basic_block("narrow")
+                    b.cbranch(b.icmp_signed(">", left, self.word(lanes - LEAST_LANES)), wide, narrow)
+                    b.position_at_end(wide)
+                self._strip(b, lanes, along, width, places, steps)
+                done.append((b.add(j, self.word(lanes)), b.block))
+                b.branch(after)
+                if lanes > LEAST_LANES:
+                    b.position_at_end(narrow)
+            b.position_at_end(after)
+            following = b.phi(self.word)
+            for value, block in done:
+                following.add_incoming(value, block)
+            return [following]
+
+        self._some(b, channels, lambda: self._some(b, count, lambda: self._loop(b, count, strip)))
+
+    @property
+    def sizes(self) -> list[int]:
+        """The elements of vectors, long ones first."""
+        return [self.lanes >> n for n in range(self.lanes.bit_length()) if self.lanes >> n >= LEAST_LANES]
+
+    def _strip(self, b: Any, lanes: int, along: Any, width: Any, places: list[Any], steps: list[Any]) -> None:
+        """Emit the loop over channels for a vector of tiles whose first element is in column ``along``."""
+        offsets = [0, lanes, RESULTS, RESULTS + lanes]
+        ends = b.sub(width, self.word(offsets[-1] + lanes))
+        is_inside = b.and_(b.icmp_signed(">=", along, self.word(0)), b.icmp_signed("<=", along, ends))
+        inside, beyond, after = (b.append_basic_block(name) for name in ("inside", "beyond", "after"))
+        b.cbranch(is_inside, inside, beyond)
+        b.position_at_end(beyond)
+        starts = [b.add(along, self.word(offset)) for offset in offsets]
+        masks = [self._inside(b, lanes, b.neg(begin), b.sub(width, begin)) for begin in starts]
+        for block, given in ((inside, [None] * len(offsets)), (beyond, masks)):
+            b.position_at_end(block)
+
+            def channel(i: Any, *at: Any, given: list[Any] = given) -> list[Any]:
+                self._tile(b, at[0], at[1:], list(zip(offsets, given, strict=True)), lanes)
+                following = [b.gep(place, [step]) for place, step in zip(at, [self.row, *steps], strict=True)]
+                return [b.add(i, self.word(1)), *following]
+
+            self._loop(b, self.channels, channel, *places)
+            b.branch(after)
+        b.position_at_end(after)
+
+    def _line(self, b: Any, place: Any, vectors: list[Any], lanes: int) -> list[Any]:
+        """The elements of a row of each tile."""
+        if vectors[0][1] is None and lanes == 2 * LEAST_LANES:
+            # instructions of AVX take elements of the same half of two vectors: load the halves in this order
+            half = lanes // 2
+            loaded = []
+            for first in (0, RESULTS):
+                four = [self._load(b, b.gep(place, [self.word(first + n * half)]), half) for n in range(4)]
+                order = list(range(lanes))
+                loaded += [self._shuffled(b, four[n], four[n + 2], order) for n in range(2)]
+            order = [0, 2, 8, 10, 4, 6, 12, 14]
+        else:
+            loaded = [self._load(b, b.gep(place, [self.word(offset)]), lanes, mask) for offset, mask in vectors]
+            order = list(range(0, 2 * lanes, 2))
+        return [
+            self._shuffled(b, first, second, [n + parity for n in order])
+            for first, second in (loaded[:2], loaded[2:])
+            for parity in (0, 1)
+        ]
+
+    def _tile(self, b: Any, to: Any, at: Any, vectors: list[Any], lanes: int) -> None:
+        """Emit the transformation of a vector of tiles of a channel."""
+
+        def line(y: int) -> list[Any]:
+            return self._of_data(b, *self._line(b, at[y], vectors, lanes))
+
+        def store(y: int, values: list[Any]) -> None:
+            base = b.gep(to, [self.further[y]])
+            for x, value in enumerate(values):
+                self._store(b, value, b.gep(base, [self.multiples[x]]))
+
+        first, third = line(0), line(2)
+        store(0, [b.fsub(p, q) for p, q in zip(first, third, strict=True)])
+        second = line(1)
+        store(1, [b.fadd(p, q) for p, q in zip(second, third, strict=True)])
+        store(2, [b.fsub(q, p) for p, q in zip(second, third, strict=True)])
+        fourth = line(3)
+        store(3, [b.fsub(p, q) for p, q in zip(second, fourth, strict=True)])
+
+    def _of_data(self, b: Any, p: Any, q: Any, r: Any, s: Any) -> list[Any]:
+        return [b.fsub(p, r), b.fadd(q, r), b.fsub(r, q), b.fsub(q, s)]
+
+
+class _SumTiles(_Tiles):
+    """Generator of the function of ``transform_sums``."""
+
+    name, pointers, arguments = "relayvm.winograd_sums", (0, 4), 8
+
+    def _fill(self, b: Any, function: Any) -> None:
+        sums, step, row, channels, out, out_row, below, count = function.args
+        multiples, further = ([b.mul(step, self.word(n * m)) for n in range(TILE)] for m in (1, TILE))
+        half = self.lanes // 2
+
+        def vector(j: Any, place: Any, to: Any) -> list[Any]:
+            lines = []
+            for y in range(TILE):
+                base = b.gep(place, [further[y]])
+                lines.append(self._of_sums(b, *(self._load(b, b.gep(base, [n]), self.lanes) for n in multiples)))
+            results = [self._of_sums(b, *column) for column in zip(*lines, strict=True)]
+            for y in range(RESULTS):
+                target = b.gep(to, [below]) if y else to
+                for part in range(RESULTS):
+                    order = [part * half + n // 2 + n % 2 * self.lanes for n in range(self.lanes)]
+                    mixed = self._shuffled(b, results[0][y], results[1][y], order)
+                    self._store(b, mixed, b.gep(target, [self.word(part * self.lanes)]))
+            return [
+                b.add(j, self.word(self.lanes)),
+                b.gep(place, [self.word(self.lanes)]),
+                b.gep(to, [self.word(RESULTS * self.lanes)]),
+            ]
+
+        def line(i: Any, place: Any, to: Any) -> list[Any]:
+            self._loop(b, count, vector, place, to)
+            return [b.add(i, self.word(1)), b.gep(place, [row]), b.gep(to, [out_row])]
+
+        self._some(b, channels, lambda: self._some(b, count, lambda: self._loop(b, channels, line, sums, out)))
+
+    def _of_sums(self, b: Any, p: Any, q: Any, r: Any, s: Any) -> list[Any]:
+        return [b.fadd(b.fadd(p, q), r), b.fsub(b.fsub(q, r), s)]
+
+
+set_machine_form(transform_data, lambda: _data_machine)
+set_machine_form(transform_sums, lambda: _sums_machine)

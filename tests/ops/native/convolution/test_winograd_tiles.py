@@ -1,0 +1,94 @@
+"""Transformations of Winograd's algorithm: machine code for every number of tiles; nothing outside the data is read."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from relayvm.ops.native.jit.convolution.winograd_tiles import (
+    LEAST_LANES,
+    RESULTS,
+    TILE,
+    ZERO_BYTES,
+    transform_data,
+    transform_sums,
+)
+from relayvm.ops.native.jit.product_tile import PANEL_BYTES
+
+from ..front_end.machine_code import compiled, python_function
+
+LANES = PANEL_BYTES // 4
+DATA = """
+def f(data, n, at, height, width, first_row, first_column, channel, channels, zeros, z, out, m, to, step, row, count):
+    x, y = array_float32(data, n), array_float32(out, m)
+    transform_data(
+        x, at, height, width, first_row, first_column, channel, channels, array_float32(zeros, z), y, to, step, row, count
+    )
+    return 0
+"""
+SUMS = """
+def f(sums, n, at, step, row, channels, out, m, to, out_row, below, count):
+    x, y = array_float32(sums, n), array_float32(out, m)
+    transform_sums(x, at, step, row, channels, y, to, out_row, below, count)
+    return 0
+"""
+
+
+def numbers(size: int, seed: int) -> np.ndarray:
+    return np.random.default_rng(seed).integers(-9, 10, size).astype("float32")
+
+
+@pytest.mark.parametrize("count", [0, 1, 3, 4, 5, 8, 9, 12, 13, 16, 21, 40])
+def test_data_of_tiles(count: int) -> None:
+    code = compiled(python_function(DATA, transform_data=transform_data))
+    zeros, rng = np.zeros(ZERO_BYTES // 4, "float32"), np.random.default_rng(count)
+    for height, width, channels in [(1, 1, 2), (4, 5, 1), (6, 40, 3), (3, 100, 2), (5, 18, 0)]:
+        # around the data are elements that would change every result; between channels, too
+        channel = height * width + 2
+        data = np.full(3 + max(channels, 1) * channel, np.nan, "float32")
+        inside = data[3:].reshape(-1, channel)[:, :-2]
+        inside[...] = numbers(inside.size, count).reshape(inside.shape)
+        row = count + LEAST_LANES + 1
+        step = channels * row + 3
+        for _ in range(6):
+            first_row, first_column = int(rng.integers(-5, height + 2)), int(rng.integers(-9, 4))
+            given = 3, height, width, first_row, first_column, channel, channels
+            found = np.full(5 + TILE * TILE * step + 2 * LANES, 77, "float32")
+            plain = found.copy()
+            code(
+                data.ctypes.data, data.size, *given, zeros.ctypes.data, zeros.size, found.ctypes.data, found.size, 5, step, row,
+                count,
+            )  # fmt: skip
+            transform_data(data, *given, zeros, plain, 5, step, row, count)
+            # elements behind a row of tiles are overwritten, up to a multiple of LEAST_LANES
+            free = np.zeros(found.size, bool)
+            for n in range(TILE * TILE):
+                for i in range(channels):
+                    end = 5 + n * step + i * row + count
+                    free[end : end + -count % LEAST_LANES] = True
+            np.testing.assert_array_equal(found[~free], plain[~free], err_msg=f"{given}")
+            assert np.isfinite(found).all()
+
+
+@pytest.mark.parametrize("count", [0, 1, 7, 8, 9, 16, 35])
+def test_results_of_tiles(count: int) -> None:
+    code = compiled(python_function(SUMS, transform_sums=transform_sums))
+    pitch = -(-count // LANES) * LANES
+    for channels in (0, 1, 3):
+        row, step = pitch + 1, channels * (pitch + 1) + 2
+        sums = numbers(3 + TILE * TILE * step + LANES, count)
+        below = RESULTS * pitch
+        out_row = RESULTS * below + 1
+        found = np.full(4 + channels * out_row + 5, 77, "float32")
+        plain = found.copy()
+        code(sums.ctypes.data, sums.size, 3, step, row, channels, found.ctypes.data, found.size, 4, out_row, below, count)
+        transform_sums(sums, 3, step, row, channels, plain, 4, out_row, below, count)
+        own = np.zeros(found.size, bool)
+        for i in range(channels):
+            for y in range(RESULTS):
+                first = 4 + i * out_row + y * below
+                own[first : first + RESULTS * count] = True
+                # behind the results of the tiles are those of lanes without a tile
+                found[first + RESULTS * count : first + below] = 77
+        np.testing.assert_array_equal(found, plain)
+        assert (plain[own] != 77).all() and (plain[~own] == 77).all()
