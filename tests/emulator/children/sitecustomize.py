@@ -1,6 +1,7 @@
 """Python reads this first in every process that the tests start on the emulated GPU: there, too, ``cuda`` is that GPU.
 
-Nothing is imported before the process opens a GPU.
+Nothing is imported before the process opens a GPU.  A worker of pytest is such a process too, and plugs in the GPU itself (see
+``conftest``), before a test puts another in its place: that GPU is kept.
 """
 
 from __future__ import annotations
@@ -23,9 +24,11 @@ class _OnFirstGpu:
         if name == _TRIGGER:
             sys.meta_path.remove(self)  # type: ignore[arg-type]
             sys.path.append(str(Path(__file__).resolve().parents[3]))
-            from tests.emulator.platform import plugged_in
+            from relayvm.vm.devices.cuda import provider
+            from tests.emulator.platform import EmulatedProvider, plugged_in
 
-            _open.enter_context(plugged_in())
+            if not isinstance(provider.provider, EmulatedProvider):
+                _open.enter_context(plugged_in())
 
 
 sys.meta_path.insert(0, _OnFirstGpu())  # type: ignore[arg-type]
