@@ -2,19 +2,16 @@
 
 In a tier every second text by the front end (``FrontEnd``), which finds the mistakes of a text, and every second to machine code
 for a real architecture, which can need too much of what a GPU has: in ``rest`` at once (``Quick``), after ``make test``, which
-keeps these texts, by tests/ops/cuda/test_architectures.py.  A run without a tier makes machine code of every text.
+keeps these texts (``kept_texts``), by tests/ops/cuda/test_architectures.py.  A run without a tier makes machine code of every
+text.
 Registered as a plugin by ``conftest``: the run ends with the number of texts.
 """
 
 from __future__ import annotations
 
 import functools
-import hashlib
 import os
-import shutil
-import threading
-from collections.abc import Iterator, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -22,7 +19,7 @@ import pytest
 from relayvm.ops.native.jit import nvrtc
 
 from .. import tiers
-from . import real
+from . import kept_texts, real
 
 ARCHITECTURES = ("sm_80", "sm_90")
 
@@ -64,6 +61,8 @@ COMPILER, QUICK, FRONT_END, CUBIN = nvrtc.Nvrtc(), Quick(), FrontEnd(), nvrtc.cu
 #: Texts that were compiled, with the number of their kernels.
 _proven: dict[str, int] = {}
 _why_not: list[str] = []
+#: The lock of the folder of texts, until the process ends.
+_folder_lock: int | None = None
 
 
 def architectures(text: str) -> Sequence[str]:
@@ -96,7 +95,7 @@ def prove(text: str) -> None:
     if real.gpu is not None or text in _proven or _why_not or "__global__" not in text:
         return  # a real GPU compiles for itself
     if tiers.tier() == "test" and tiers.is_one_of(text, 2):
-        _keep(text)
+        kept_texts.keep(text)
         return
     by = compiler(text)
     try:
@@ -117,29 +116,11 @@ def check_image(text: str, arch: str, by: nvrtc.Nvrtc = QUICK) -> None:
     assert image[:4] == b"\x7fELF" and len(image) >= nvrtc.image_bytes(image), "a part of the image is missing"
 
 
-def _folder() -> Path:
-    return Path(os.environ["RELAYVM_CACHE_DIR"]) / "texts_of_test"
-
-
-def _keep(text: str) -> None:
-    """Keep a text for ``kept_texts``, under the hash of its content."""
-    path = _folder() / f"{hashlib.sha256(text.encode()).hexdigest()[:24]}.cu"
-    if not path.exists():
-        part = path.with_suffix(f".{os.getpid()}-{threading.get_ident()}")  # threads compile equal texts at the same time
-        part.write_text(text)
-        part.replace(path)
-
-
-def kept_texts() -> Iterator[str]:
-    """The texts of the last ``make test`` of which machine code is to be made, in the order of their hashes."""
-    return (path.read_text() for path in sorted(_folder().glob("*.cu")))
-
-
-def pytest_sessionstart(session: pytest.Session) -> None:
-    """Forget the texts of an earlier ``make test``, but not in a run of pytest that a test starts."""
-    if tiers.tier() == "test" and not hasattr(session.config, "workerinput") and "PYTEST_CURRENT_TEST" not in os.environ:
-        shutil.rmtree(_folder(), ignore_errors=True)
-    _folder().mkdir(parents=True, exist_ok=True)
+def pytest_sessionstart() -> None:
+    """Take a folder of texts; a worker, and a run of pytest that a test starts, have the folder of the whole run."""
+    global _folder_lock
+    if kept_texts.VARIABLE not in os.environ:
+        _folder_lock = kept_texts.begin(writes=tiers.tier() == "test")
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
