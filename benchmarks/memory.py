@@ -13,7 +13,7 @@ bound      most bytes alive at one launch, with what its kernel works in: what m
 =========  =============================================================================================================
 
 Peak: most bytes in use at once, in blocks as they are taken.  Held: what one run leaves in the pool, which is what the process
-has taken from the system.  Allocations are those of one run.  What kernels work in (``Kernel.workspace``) is counted like any
+has taken from the system.  Allocations are those of one run.  What kernels work in (``Kernel.scratch``) is counted like any
 other value; inputs and weights are not.  Counts, so the same on every machine.
 """
 

@@ -12,7 +12,7 @@ from dataclasses import field
 from typing import Any, Protocol
 
 from ...shape_funcs.frozen_dataclass import frozen
-from ...shape_funcs.symbolic.dim import Dim, IntLike, dim, max_, product, total
+from ...shape_funcs.symbolic.dim import Dim, IntLike, dim, max_, product
 from ..core.tensor_types import ITEMSIZE, Tensor, computed_in
 from .conditions import Conditions
 
@@ -181,8 +181,8 @@ class Kernel:
     expected to be the fastest.  Conditions on run-time sizes are evaluated before the launch.
 
     Facts for the memory planner: ``in_place``, pairs of an input and an output that may share memory if the input is dead
-    afterwards; ``aliases``, pairs of an input and an output that *is* a view of the input; ``workspace``, the bytes of
-    ``scratch``.
+    afterwards; ``aliases``, pairs of an input and an output that *is* a view of the input; ``scratch``, the buffers of its
+    workspace.
     """
 
     name: str
@@ -248,13 +248,6 @@ class Kernel:
             return dim(scratch.length) if scratch.length else max_(view[scratch.axis], 1)
 
         return tuple(Buffer(s.dtype or computed_in(first.dtype), length(s), s.rows) for s in self.scratch)
-
-    def workspace(self, call: OpCall) -> Dim:
-        """Size of all buffers for ``call`` in bytes; without a planned pair a kernel whose sums are apart needs less.
-
-        0 on GPUs: the CUDA source of a launch declares its own workspace.
-        """
-        return total(b.nbytes for b in self.buffers(call)) if call.device == HOST else dim(0)
 
 
 def _viewed(view: str, shape: Sequence[Dim], axis: int | None) -> tuple[IntLike, ...]:
