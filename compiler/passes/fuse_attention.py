@@ -19,15 +19,14 @@ Ensures: the same.  Calls without a use are left to ``eliminate_dead_code``.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Collection
 
-from ...ops.core.op import Op, get
+from ...ops.core.op import get
 from ...ops.core.tensor_types import TensorType
 from ...ops.defs.attention import AttentionAttrs
 from ...shape_funcs.symbolic.dim import Dim, product
-from ..ir.anf import inner_chains, rebuild, rebuild_lets, uses
-from ..ir.expr import Call, Constant, Expr, IRModule, Var, let_chain, replace
+from ..ir.chain_rewriter import ChainRewriter, rewrite_chains
+from ..ir.expr import Call, Constant, Expr, IRModule, Var, replace
 from ..ir.pass_declaration import declare_pass
 from .constant_weights.weighted_products import DTYPES
 
@@ -48,41 +47,27 @@ def fuse_attention(mod: IRModule, forced: Collection[str] = (), pays: Pays | Non
     """
     if set(forced) & set(_REPLACED):
         return mod
-    functions = {
-        n: f if f.is_primitive else replace(f, body=_Fuser(f.body, pays).chain(f.body)) for n, f in mod.functions.items()
-    }
-    return replace(mod, functions=functions)
+    return rewrite_chains(mod, lambda body: _Fuser(body, pays))
 
 
-class _Fuser:
+class _Fuser(ChainRewriter):
     """The rewriter of one function."""
 
     def __init__(self, body: Expr, pays: Pays | None) -> None:
+        super().__init__(body)
         self.pays = pays
-        self.count = Counter(uses(body))
-        self.values: dict[Expr, Call] = {}
 
-    def chain(self, chain: Expr) -> Expr:
-        bindings, result = let_chain(chain)
-        out: list[tuple[Var, Expr]] = []
-        for var, value in bindings:
-            inner = rebuild(value, lambda atom: atom, self.chain) if inner_chains(value) else value
-            fused = self._fused(value) if isinstance(value, Call) else None
-            if isinstance(value, Call) and isinstance(value.op, Op):
-                self.values[var] = value
-            out.append((var, inner if fused is None else fused))
-        return rebuild_lets(chain, out, result)
+    def replaced(self, var: Var, call: Call) -> list[tuple[Var, Expr]] | None:
+        fused = self._fused(call)
+        return None if fused is None else [(var, fused)]
 
     def _call(self, atom: Expr, name: str) -> Call | None:
-        """The call of an operator whose value is ``atom``, behind reshapes; None for another value, or with another use."""
-        while self.count[atom] == 1 and atom in self.values:
-            call = self.values[atom]
-            if call.op is get(name):
-                return call
-            if call.op is not get("reshape"):
-                return None
-            atom = call.args[0]
-        return None
+        """The sole call of an operator behind ``atom`` and reshapes."""
+        wanted = get(name), get("reshape")
+        call = self.sole_call(atom, *wanted)
+        while call is not None and call.op is get("reshape"):
+            call = self.sole_call(call.args[0], *wanted)
+        return call
 
     def _fused(self, last: Call) -> Call | None:
         """Attention in the place of ``last``, a transpose of its result; None for any other call."""

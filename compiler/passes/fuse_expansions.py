@@ -18,7 +18,6 @@ Ensures: the same.  Calls without a use are left to ``eliminate_dead_code``.
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Collection
 
 from ...ops.core.op import Op, get
@@ -28,8 +27,8 @@ from ...ops.defs.expanded_conv import DTYPES, NAME, ExpandedConv2dAttrs, has_ban
 from ...ops.native.jit.convolution.window_taps import WINDOW
 from ...shape_funcs.defs.conv import per_axis, sides
 from ...shape_funcs.symbolic.dim import const
-from ..ir.anf import inner_chains, rebuild, rebuild_lets, uses
-from ..ir.expr import Call, Constant, Expr, IRModule, Var, let_chain, replace
+from ..ir.chain_rewriter import ChainRewriter, rewrite_chains
+from ..ir.expr import Call, Constant, Expr, IRModule, Var, replace
 from ..ir.pass_declaration import declare_pass
 
 #: The operators that are replaced.
@@ -47,32 +46,18 @@ def fuse_expansions(mod: IRModule, forced: Collection[str] = ()) -> IRModule:
     """The module with calls of ``nn.expanded_conv2d``.  ``forced``: names of operators that stay as they are."""
     if set(forced) & set(_REPLACED):
         return mod
-    functions = {n: f if f.is_primitive else replace(f, body=_Fuser(f.body).chain(f.body)) for n, f in mod.functions.items()}
-    return replace(mod, functions=functions)
+    return rewrite_chains(mod, _Fuser)
 
 
-class _Fuser:
+class _Fuser(ChainRewriter):
     """The rewriter of one function."""
 
-    def __init__(self, body: Expr) -> None:
-        self.count = Counter(uses(body))
-        self.values: dict[Expr, Call] = {}
-
-    def chain(self, chain: Expr) -> Expr:
-        bindings, result = let_chain(chain)
-        out: list[tuple[Var, Expr]] = []
-        for var, value in bindings:
-            inner = rebuild(value, lambda atom: atom, self.chain) if inner_chains(value) else value
-            fused = self._fused(value) if isinstance(value, Call) else None
-            if isinstance(value, Call) and isinstance(value.op, Op):
-                self.values[var] = value
-            out.append((var, inner if fused is None else fused))
-        return rebuild_lets(chain, out, result)
+    def replaced(self, var: Var, call: Call) -> list[tuple[Var, Expr]] | None:
+        fused = self._fused(call)
+        return None if fused is None else [(var, fused)]
 
     def _call(self, atom: Expr, *names: str) -> Call | None:
-        """The call of one of these operators whose value is ``atom``; None for another value, or with another use."""
-        call = self.values.get(atom) if self.count[atom] == 1 else None
-        return call if call is not None and isinstance(call.op, Op) and call.op.name in names else None
+        return self.sole_call(atom, *map(get, names))
 
     def _fused(self, last: Call) -> Call | None:
         """The call in the place of ``last``, a depthwise convolution; None for any other call."""
