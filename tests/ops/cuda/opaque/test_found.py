@@ -12,7 +12,7 @@ from relayvm.ops.core.tensor_types import DTYPES, numpy_dtype
 
 from ....emulator import emulator
 from ..on_gpu import run
-from .test_order import numbers, wide
+from .sorting import numbers, wide
 
 if reason := emulator.available():
     pytest.skip(reason, allow_module_level=True)

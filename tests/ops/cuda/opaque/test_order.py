@@ -2,63 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from relayvm.ops.core.dtype_rules import NUMBERS
-from relayvm.ops.core.tensor_types import DTYPES, numpy_dtype
-from relayvm.ops.kernels.sort import merge_cuda, rank_cuda
+from relayvm.ops.core.tensor_types import numpy_dtype
+from relayvm.ops.kernels.sort import merge_cuda
 from relayvm.ops.native.status import SIZE_OVERFLOW
 
 from ....emulator import emulator
 from ...opaque.test_opaque_sort import order
 from ..on_gpu import run, source_of
+from .sorting import no_ranks, numbers, wide  # noqa: F401  the fixture is used by every test
 
 if reason := emulator.available():
     pytest.skip(reason, allow_module_level=True)
 
 TILE = merge_cuda.TILE
-
-
-@pytest.fixture(scope="module", autouse=True)
-def no_ranks() -> Iterator[None]:
-    """The rows here are few and short enough to be sorted by ranks (see ``test_ranks``)."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(rank_cuda, "MOST_COMPARISONS", 0)
-        yield
-
-
-def numbers(rng: np.random.Generator, shape: tuple[int, ...], dtype: str) -> np.ndarray:
-    """Few different values, of both signs, with NaN, infinities and both zeros where there are such."""
-    data = rng.integers(-20 if dtype[0] in "ifb" else 0, 21, shape).astype(np.float32)
-    if "float" in dtype:
-        for value in (np.nan, np.inf, -np.inf, -0.0):
-            data[rng.random(shape) < 0.03] = value
-    return data.astype(bool) if dtype == "bool" else data.astype(numpy_dtype(dtype))
-
-
-def wide(data: np.ndarray) -> np.ndarray:
-    """The same in a dtype that numpy sorts, and in which minus zero is zero."""
-    return data + np.float32(0) if data.dtype.name.endswith("float16") else data + data.dtype.type(0)
-
-
-@pytest.mark.extensive(dtype=("float32", "uint8"))
-@pytest.mark.parametrize("dtype", DTYPES)
-def test_every_dtype_is_sorted_stably_both_ways(dtype: str) -> None:
-    rng = np.random.default_rng(0)
-    for shape, axis in (((3, 100), 1), ((40, 3), 0), ((2, 7, 2), 1)):
-        data = numbers(rng, shape, dtype)
-        for is_ascend in (True, False):
-            expected = order(wide(data), axis, is_ascend)
-            (positions,), status, _ = run("argsort", [data], axis=axis, is_ascend=is_ascend)
-            assert status == 0
-            np.testing.assert_array_equal(positions, expected)
-            (values,), _, _ = run("sort", [data], axis=axis, is_ascend=is_ascend)
-            assert values.tobytes() == np.take_along_axis(data, expected, axis).tobytes()
+#: The rows here are few and short enough to be sorted by ranks (see ``sorting``).
+pytestmark = pytest.mark.usefixtures("no_ranks")
 
 
 @settings(max_examples=25)

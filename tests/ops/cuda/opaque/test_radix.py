@@ -2,72 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from relayvm.ops.core.tensor_types import DTYPES, numpy_dtype
-from relayvm.ops.kernels.sort import merge_cuda, radix_cuda, rank_cuda
+from relayvm.ops.kernels.sort import merge_cuda, radix_cuda
 from relayvm.shape_funcs.symbolic.dim import const
 
 from ....emulator import emulator
 from ....emulator.session import Session
 from ...opaque.test_opaque_sort import order
 from ..on_gpu import run, source_of
-from .test_order import numbers, wide
+from .sorting import check, no_ranks, numbers, wide  # noqa: F401  the fixture is used by every test
 
 if reason := emulator.available():
     pytest.skip(reason, allow_module_level=True)
 
 PART = radix_cuda.part("float32")
-
-
-@pytest.fixture(scope="module", autouse=True)
-def no_ranks() -> Iterator[None]:
-    """The rows here are few and short enough to be sorted by ranks (see ``test_ranks``)."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(rank_cuda, "MOST_COMPARISONS", 0)
-        yield
-
-
-def check(data: np.ndarray, axis: int, is_ascend: bool, schedule: int = 0) -> None:
-    """argsort and sort are numpy's stable order; sorted elements keep their bits."""
-    expected = order(wide(data), axis, is_ascend)
-    (positions,), status, _ = run("argsort", [data], axis=axis, is_ascend=is_ascend, schedule=schedule)
-    assert status == 0
-    np.testing.assert_array_equal(positions, expected)
-    (values,), _, _ = run("sort", [data], axis=axis, is_ascend=is_ascend, schedule=schedule)
-    assert values.tobytes() == np.take_along_axis(data, expected, axis).tobytes()
-
-
-def of_bits(rng: np.random.Generator, n: int, dtype: str) -> np.ndarray:
-    """Random bits: all exponents, subnormal numbers, NaN of every kind, the least and the largest integers."""
-    kind = numpy_dtype(dtype)
-    bits = rng.integers(0, 256, (n, kind.itemsize)).astype(np.uint8)
-    bits[:20], bits[20:40] = 0, 255
-    return bits.reshape(-1).view(kind) if dtype != "bool" else bits[:, 0] > 127
-
-
-@pytest.mark.extensive(dtype=("float32", "int64"))
-@pytest.mark.parametrize("dtype", DTYPES)
-def test_every_dtype_is_sorted_stably_both_ways(dtype: str) -> None:
-    rng = np.random.default_rng(0)
-    rows = (numbers(rng, (PART + 1000,), dtype), of_bits(rng, PART + 1000, dtype))
-    for is_ascend in (True, False):
-        check(np.stack(rows), 1, is_ascend)
-
-
-@settings(max_examples=15)
-@given(st.data())
-def test_rows_of_any_length_between_other_axes(data: st.DataObject) -> None:
-    edges = [merge_cuda.TILE + 1, PART - 1, PART, PART + 1, 8191, 8193, 3 * PART + 5]
-    n, outer, inner = data.draw(st.sampled_from(edges)), data.draw(st.integers(1, 3)), data.draw(st.integers(1, 3))
-    x = numbers(np.random.default_rng(n), (outer, n, inner), data.draw(st.sampled_from(["float32", "int64"])))
-    check(x, 1, x.dtype == np.int64, data.draw(st.integers(0, 5)))
+#: The rows here are few and short enough to be sorted by ranks (see ``sorting``).
+pytestmark = pytest.mark.usefixtures("no_ranks")
 
 
 def test_a_long_row() -> None:

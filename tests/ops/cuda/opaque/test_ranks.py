@@ -7,48 +7,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from relayvm.ops.core.tensor_types import DTYPES
 from relayvm.ops.kernels.sort import merge_cuda, rank_cuda, select_cuda
 
 from ....emulator import emulator
 from ...opaque.test_opaque_sort import order
 from ..on_gpu import run, source_of
-from .test_order import numbers, wide
-from .test_radix import of_bits
+from .sorting import check, numbers
 
 if reason := emulator.available():
     pytest.skip(reason, allow_module_level=True)
 
 #: Entries that a block compares at a time.
 TURN = 4 * rank_cuda.THREADS
-
-
-def check(data: np.ndarray, axis: int, is_ascend: bool, schedule: int = 0) -> None:
-    """argsort and sort are numpy's stable order; sorted elements keep their bits."""
-    expected = order(wide(data), axis, is_ascend)
-    (positions,), status, _ = run("argsort", [data], axis=axis, is_ascend=is_ascend, schedule=schedule)
-    assert status == 0
-    np.testing.assert_array_equal(positions, expected)
-    (values,), _, _ = run("sort", [data], axis=axis, is_ascend=is_ascend, schedule=schedule)
-    assert values.tobytes() == np.take_along_axis(data, expected, axis).tobytes()
-
-
-@pytest.mark.extensive(dtype=("float32", "int64"))
-@pytest.mark.parametrize("dtype", DTYPES)
-def test_every_dtype_is_sorted_stably_both_ways(dtype: str) -> None:
-    rng = np.random.default_rng(0)
-    rows = np.stack([numbers(rng, (100,), dtype), of_bits(rng, 100, dtype)])
-    for is_ascend in (True, False):
-        check(rows, 1, is_ascend)
-
-
-@settings(max_examples=15)
-@given(st.data())
-def test_rows_of_any_length_between_other_axes(data: st.DataObject) -> None:
-    n = data.draw(st.sampled_from([33, 63, 64, 65, 500, TURN - 1, TURN, TURN + 1, 2 * TURN, 2 * TURN + 45]))
-    outer, inner = data.draw(st.integers(0, 2)), data.draw(st.integers(1, 2))
-    x = numbers(np.random.default_rng(n), (outer, n, inner), data.draw(st.sampled_from(["float32", "int64"])))
-    check(x, 1, x.dtype == np.int64, data.draw(st.integers(0, 5)))
 
 
 @settings(max_examples=10)
