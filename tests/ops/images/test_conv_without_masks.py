@@ -10,6 +10,7 @@ import pytest
 
 from relayvm.ops.kernels.conv import tiles
 from relayvm.ops.native.cache import kernel_store
+from relayvm.ops.native.code_parts import Part
 from relayvm.ops.native.jit import native_compiler, product_tile
 from relayvm.ops.native.jit.convolution.data_taps import has_masks
 from relayvm.ops.native.linking import linker
@@ -21,6 +22,8 @@ from .test_conv import check, numbers
 
 #: Processors by name: bytes of a vector register.
 MACHINES = {"haswell": 32, "nehalem": 16}
+#: The parts of kernels that tests have compiled, by processor, name and levels.
+PARTS: dict[tuple[Any, ...], bytes] = {}
 
 
 @pytest.fixture(params=MACHINES)
@@ -40,10 +43,16 @@ def machine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
 
     addresses: dict[str, int] = {}
 
-    def address_of(function: Any, signature: str, name: str, levels: Any) -> int:
+    def code_of_part(part: Part, levels: native_compiler.Levels) -> bytes:
+        key = name, part.name, part.maker, levels
+        if key not in PARTS:
+            PARTS[key] = native_compiler.compile_part(part, levels)
+        return PARTS[key]
+
+    def address_of(function: Any, signature: str, _: str, levels: Any) -> int:
         key = native_compiler.fingerprint(function)
         if key not in addresses:
-            addresses[key] = linker.load(native_compiler.compile_object(function, signature, levels))
+            addresses[key] = linker.load(native_compiler.compile_object(function, signature, levels, code_of_part))
         return addresses[key]
 
     monkeypatch.setattr(native_compiler, "_target_machine", machine)
