@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 import re
 import subprocess
 import sys
@@ -25,6 +26,10 @@ def test_test_and_rest_are_all_tests() -> None:
         assert tiers.belongs("test", extensive, drawn) or tiers.belongs("rest", extensive, drawn)
         assert tiers.belongs("check", extensive, drawn) == tiers.belongs("test", extensive, drawn) == (not extensive)
         assert tiers.belongs("rest", extensive, drawn) or not drawn, "a property has most of its examples in `rest`"
+
+
+def test_processes_that_tests_start_know_the_tier() -> None:
+    assert os.environ[tiers.VARIABLE] == (tiers.tier() or "")
 
 
 def test_parameters_that_are_kept() -> None:

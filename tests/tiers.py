@@ -21,6 +21,7 @@ is skipped at that point.  The names of the skipped tests are kept in pytest's c
 from __future__ import annotations
 
 import hashlib
+import os
 import sys
 import zlib
 from collections import Counter
@@ -53,11 +54,13 @@ SKIPPED = "relayvm/skipped_by_check"
 _ACTIONS = {"os.fork": "starts a process", "subprocess.Popen": "starts a process", "relayvm.emulator": "compiles for the GPU"}
 
 
-_tier: str | None = None
+#: The environment variable with the tier of this run, for the processes that its tests start; "" without a tier.
+VARIABLE = "RELAYVM_TEST_TIER"
+_tier: str | None = os.environ.get(VARIABLE) or None
 
 
 def tier() -> str | None:
-    """The tier of this run; None without ``--tier``."""
+    """The tier of this run, in processes that its tests start too; None without ``--tier``."""
     return _tier
 
 
@@ -97,6 +100,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """Declare the markers; in ``check`` watch for kernels and processes."""
     global _tier
     _tier = config.getoption("--tier")
+    os.environ[VARIABLE] = _tier or ""
     for marker in MARKERS:
         config.addinivalue_line("markers", marker)
     if config.getoption("--tier") == "check":
