@@ -81,6 +81,19 @@ def test_a_property_draws_a_part_of_its_examples() -> None:
     assert test_a_property._hypothesis_internal_use_settings.max_examples == tiers.examples(200)
 
 
+@given(st.integers(1, 1000))
+def test_rest_draws_what_test_has_not(number: int) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        drawn = {}
+        for tier in ("test", "rest"):
+            patch.setattr(tiers, "_tier", tier)
+            drawn[tier] = tiers.draws(number)
+            assert len(drawn[tier]) == tiers.examples(number)
+        assert tiers.examples(number, is_extensive=True) >= number // 2
+    assert [*drawn["test"], *drawn["rest"]] == [*range(max(number // 2, len(drawn["test"])))]
+    assert len(drawn["test"]) >= min(number, tiers.FEWEST)
+
+
 def test_make_runs_every_tier() -> None:
     """``make test-all`` is ``make test`` and the rest, and a continuous-integration service calls it."""
     makefile = (ROOT / "Makefile").read_text()

@@ -4,8 +4,8 @@
 ``check``     the tests of ``test`` that use no kernel and start no process, and those marked ``quick``; of tests marked ``many``
               one in MANY cases
 ``test``      every test that is not ``extensive``: every operator and every device; properties with a part of their examples
-``rest``      the tests that are ``extensive``, and properties with half of their examples: ``test`` and ``rest`` are all tests,
-              except cases of tests marked ``spread``
+``rest``      the tests that are ``extensive``, with half of their examples, and examples of other properties that ``test`` has
+              not drawn, up to half of them: ``test`` and ``rest`` are all tests, except cases of tests marked ``spread``
 ============  =========================================================================================================
 
 A test marked ``spread`` has parameters whose values need not meet each value of the others, such as a dtype and a device.  Of
@@ -25,12 +25,12 @@ import os
 import sys
 import zlib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
-from hypothesis import settings
+from hypothesis import seed, settings
 
 T = TypeVar("T")
 
@@ -39,7 +39,7 @@ MARKERS = (
     "extensive(**kept): not in `make test`, but in `make test-all`: beyond one representative for each operator and device; "
     "with arguments only the cases in which a parameter has another value than those of `kept`",
     "spread(*names): of cases that differ in these parameters alone, a tier has one, in turn",
-    "drawn: draws examples without hypothesis' decorator; their number is `tiers.examples(number)`",
+    "drawn: draws examples without hypothesis' decorator; by `tiers.drawing`, or as many as `tiers.examples` or `tiers.draws`",
     "quick(**kept): in `make check`, although it uses kernels or starts a process; with arguments only the cases in which "
     "parameters have values of `kept`",
     "many: a test with so many cases, mostly one for each operator, that `make check` has only some of them",
@@ -71,9 +71,38 @@ def belongs(tier: str | None, extensive: bool, drawn: bool) -> bool:
     return tier is None or not extensive
 
 
-def examples(number: int) -> int:
-    """The number of examples, out of ``number``, that a property draws in this run."""
-    return max(number // PART[_tier], min(number, FEWEST)) if _tier in PART else number
+def examples(number: int, is_extensive: bool = False) -> int:
+    """The number of examples, out of ``number``, that a property draws in this run.
+
+    ``rest``: those up to a half of ``number`` that ``test`` has not drawn, of a property that is not extensive.
+    """
+    drawn = _share(number, "test") if _tier == "rest" and not is_extensive else 0
+    return _share(number, _tier) - min(drawn, _share(number, _tier))
+
+
+def draws(number: int) -> range:
+    """The numbers, out of ``range(number)``, of the examples that a property draws in this run."""
+    first = _share(number, "test") if _tier == "rest" else 0
+    return range(first, first + examples(number))
+
+
+def _share(number: int, tier: str | None) -> int:
+    return max(number // PART[tier], min(number, FEWEST)) if tier in PART else number
+
+
+def other_seed() -> int | None:
+    """The seed of examples in ``rest``, where hypothesis would draw those of ``test`` again; None: as hypothesis does."""
+    return 1 if _tier == "rest" and settings().derandomize else None
+
+
+def drawing(number: int, **more: Any) -> Callable[[T], T]:
+    """Decorate a property inside a test that is marked ``drawn``: ``settings`` of hypothesis for ``examples(number)``."""
+
+    def decorated(function: T) -> T:
+        changed = settings(max_examples=examples(number), **more)(function)
+        return changed if other_seed() is None else seed(other_seed())(changed)
+
+    return decorated
 
 
 def is_extensive(markers: Iterable[pytest.Mark], parameters: Mapping[str, Any]) -> bool:
@@ -173,7 +202,11 @@ def is_one_of(name: str, part: int) -> bool:
 
 
 def _belongs(tier: str | None, item: pytest.Item) -> bool:
-    drawn = hasattr(_function(item), "hypothesis") or item.get_closest_marker("drawn") is not None
+    function = _function(item)
+    drawn = item.get_closest_marker("drawn") is not None
+    if hasattr(function, "hypothesis"):
+        whole = getattr(function, "all_examples", function._hypothesis_internal_use_settings.max_examples)
+        drawn = tier != "rest" or _number(item, whole) > 0
     return belongs(tier, is_extensive(item.iter_markers(), _parameters(item)), drawn)
 
 
@@ -187,9 +220,15 @@ def _draw_fewer(item: pytest.Item) -> None:
     function = _function(item)
     if hasattr(function, "hypothesis") and not hasattr(function, "all_examples"):
         whole = function._hypothesis_internal_use_settings
-        function.all_examples = whole.max_examples
-        if examples(whole.max_examples) < whole.max_examples:
-            function._hypothesis_internal_use_settings = settings(whole, max_examples=examples(whole.max_examples))
+        function.all_examples, number = whole.max_examples, _number(item, whole.max_examples)
+        if 0 < number < whole.max_examples:
+            function._hypothesis_internal_use_settings = settings(whole, max_examples=number)
+            function._hypothesis_internal_use_seed = other_seed()
+
+
+def _number(item: pytest.Item, number: int) -> int:
+    # cases share the settings: with one case in `rest` that `test` has not, all draw as many as that
+    return examples(number, any(m.name == "extensive" for m in item.iter_markers()))
 
 
 def _quick(item: pytest.Item) -> bool:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from relayvm.ops.core.op import Op, TypeRelError
@@ -18,7 +18,7 @@ from relayvm.ops.core.type_relation import shape_program
 from relayvm.shape_funcs.symbolic.dim import RESULT, Dim, const, dim, postorder, sym
 from relayvm.shape_funcs.symbolic.registry import ShapeError
 
-from ..tiers import examples
+from ..tiers import drawing
 from .every_op import all_recipes  # noqa: F401  (declares)
 from .every_op.drawing import Draw
 from .every_op.recipe import Call, dtypes_of, flags_of, group_of, known_shapes, operators, recipe_of
@@ -80,7 +80,7 @@ def check(op: Op, made: Call) -> None:
 def test_shapes(op: Op) -> None:
     own, (dtype, *_) = recipe_of(op.name), dtypes_of(op.name)
 
-    @settings(max_examples=examples(EXAMPLES), suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+    @drawing(EXAMPLES, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
     @given(st.binary(min_size=48, max_size=48))
     def example(choices: bytes) -> None:
         made = own.make(Draw(dtype, None, choices), op.name)

@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from relayvm.shape_funcs.symbolic.registry import ShapeError
 
-from ..tiers import examples
+from ..tiers import drawing
 
 SIZES = st.sampled_from([0, 1, 1, 2, 3, 5])
 SHAPES = st.lists(SIZES, max_size=4).map(tuple)
@@ -58,7 +58,7 @@ def case(test: Any) -> Any:
 
     @pytest.mark.drawn
     def run(shapes_of: Any) -> None:
-        @settings(max_examples=examples(60), deadline=None)
+        @drawing(60, deadline=None)
         @given(st.data())
         def example(data: Any) -> None:
             test(lambda *a, **k: agree(shapes_of, data.draw, *a, **k), data.draw)

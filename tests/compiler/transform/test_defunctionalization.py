@@ -50,14 +50,14 @@ def test_the_results_are_the_same(name: str) -> None:
 @pytest.mark.drawn
 def test_random_programs() -> None:
     with_functions = 0
-    for seed in range(tiers.examples(300)):
+    for seed in tiers.draws(300):
         program = Growth(random.Random(seed)).program()
         mod, args = relay.parse(text_of(program)), arguments(program)
         new = first_order(mod)
         want, got = results(mod, args), results(new, args)
         assert (want == got) if NO_MATCH in (want, got) else difference(want, got) is None, seed
         with_functions += "Function" in new.type_definitions
-    assert with_functions > tiers.examples(300) // 3
+    assert with_functions > len(tiers.draws(300)) // 3
 
 
 def test_the_text() -> None:

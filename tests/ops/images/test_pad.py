@@ -5,7 +5,7 @@ from __future__ import annotations
 import ml_dtypes
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from relayvm.ops.core.op import get
@@ -16,7 +16,7 @@ from relayvm.shape_funcs.symbolic.dim import sym
 from relayvm.shape_funcs.symbolic.registry import ShapeError
 
 from ...arrays import counted, same
-from ...tiers import examples
+from ...tiers import drawing
 from ..fused.run_group import call, compiled, evaluate, one_call
 from ..refusals import refused
 
@@ -40,7 +40,7 @@ def paddings(draw, least):
 @pytest.mark.drawn
 @pytest.mark.parametrize("mode", MODES)
 def test_pad_is_numpys(mode):
-    @settings(max_examples=examples(40), deadline=None)
+    @drawing(40, deadline=None)
     @given(paddings(1), st.booleans())
     def example(case, static):
         x, width = case
