@@ -117,6 +117,7 @@ def test_indices_of_other_integers(case: Case) -> None:
 
 
 @pytest.mark.extensive
+@pytest.mark.spread("dtype")
 @pytest.mark.parametrize("dtype", OTHER)
 @pytest.mark.parametrize("case", INDEXED, **IDS)
 def test_indices_of_every_integer(case: Case, dtype: str) -> None:
@@ -136,6 +137,7 @@ def fixed(case: Case) -> tuple[int, ...]:
 
 
 @pytest.mark.extensive
+@pytest.mark.spread("dtype")
 @pytest.mark.parametrize("dtype", [*OTHER, *FLOATS])
 @pytest.mark.parametrize("case", SIZED, **IDS)
 def test_sizes_of_every_number(case: Case, dtype: str) -> None:
@@ -151,6 +153,7 @@ def test_fill_values_of_other_dtypes(case: Case) -> None:
 
 
 @pytest.mark.extensive
+@pytest.mark.spread("dtype")
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("case", FILLED, **IDS)
 def test_fill_values_of_every_dtype(case: Case, dtype: str) -> None:
