@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from ...ops.core.adt_types import own_tensors
 from ...ops.core.tensor_types import TensorType, TupleType, Type, array_bytes
-from ...shape_funcs.symbolic.dim import MIN, Dim, const
+from ...shape_funcs.symbolic.dim import Dim, const
+from ...shape_funcs.symbolic.int_operations import MIN
 
 #: The largest work, in bytes of inputs and results, that may move to the host.
 SMALL_BYTES = 1024

@@ -13,17 +13,29 @@ from __future__ import annotations
 import hashlib
 import itertools
 import math
-import struct
 import weakref
 from collections.abc import Callable, Container, Iterable, Mapping
 from typing import Any, ClassVar, Union
 
+from .int_operations import (
+    ARANGE,
+    DIVISION,
+    EQ,
+    FLOORDIV,
+    LT,
+    MAX,
+    MIN,
+    MOD,
+    MUL,
+    SCALAR,
+    SCALED,
+    WHERE,
+    as_float,
+)
+
 IntLike = Union["Dim", int]
 
 INT, SYM, POLY, ANY_DIM, RESULT, ELEMENT, AXIS = "int", "sym", "poly", "any", "result", "element", "axis"
-ADD, MUL, FLOORDIV, MOD, MIN, MAX, EQ, LT, WHERE, ARANGE, SCALED, DIVISION = (
-    "add", "mul", "floordiv", "mod", "min", "max", "eq", "lt", "where", "arange_length", "scaled", "division",
-)  # fmt: skip
 
 #: The leaves without a value at compile time.
 UNKNOWNS = (SYM, ELEMENT, AXIS)
@@ -342,7 +354,7 @@ def arange_length(start: Dim, stop: Dim, step: Dim) -> Dim:
     """``max(0, ceil((stop - start) / step))`` of three float64 *bit patterns* held as int64 (see ``Operand.values``)."""
     known = [const(x) for x in (start, stop, step)]
     if None not in known:
-        return dim(evaluate(Dim(ARANGE, start, stop, step), {}))
+        return dim(SCALAR[ARANGE](*known))
     return Dim(ARANGE, start, stop, step)
 
 
@@ -352,10 +364,10 @@ def scaled(size: IntLike, factor: IntLike) -> Dim:
     known = const(factor)
     if known is None:
         return Dim(SCALED, size, factor)
-    number = _as_float(known)
+    number = as_float(known)
     if number.is_integer() and 0 < number < 2**31:
         return size * int(number)
-    return Dim(SCALED, size, factor) if const(size) is None else dim(_scaled(size.args[0], known))
+    return Dim(SCALED, size, factor) if const(size) is None else dim(SCALAR[SCALED](size.args[0], known))
 
 
 def division(by: IntLike, total: IntLike) -> Dim:
@@ -367,7 +379,7 @@ def division(by: IntLike, total: IntLike) -> Dim:
     by, total = dim(by), dim(total)
     if const(by) is None or const(total) is None:
         return Dim(DIVISION, by, total)
-    return dim(_division(by.args[0], total.args[0]))
+    return dim(SCALAR[DIVISION](by.args[0], total.args[0]))
 
 
 def product(values: Iterable[IntLike]) -> Dim:
@@ -446,58 +458,6 @@ def evaluate(d: Dim, values: Mapping[str, int]) -> int:
                 done[part] = SCALAR[part.op](*(done[a] for a in part.args))
     return done[d]
 
-
-def _as_float(bits: int) -> float:
-    (value,) = struct.unpack("<d", struct.pack("<q", bits))
-    return float(value)
-
-
-def _arange_length(start: int, stop: int, step: int) -> int:
-    a, b, s = map(_as_float, (start, stop, step))
-    if s == 0.0 or math.isnan(a + b + s) or math.isinf(a + b + s):
-        return 0
-    ratio = (b - a) / s
-    if ratio <= 0.0:
-        return 0
-    return 2**63 if ratio >= 4e18 else math.ceil(ratio)  # 2**63 is no valid size: the users report an overflow
-
-
-def _scaled(size: int, factor: int) -> int:
-    number = _as_float(factor)
-    if not number > 0:
-        return 0
-    product = float(size) * number
-    return math.floor(product) if abs(product) < 4e18 else 2**63  # also for NaN: no valid size
-
-
-#: Bits of the factors of a narrow and of a wide division.
-NARROW, WIDE = 32, 55
-
-
-def _division(by: int, total: int) -> int:
-    if total > 2**WIDE:
-        return 2**63  # no int64: the users report an overflow
-    by = max(min(by, total), 1)  # all numbers are smaller than the total: their quotients are 0 for it, too
-    bits, shift = WIDE if total >= 2**31 else NARROW, (by - 1).bit_length()
-    factor = ((1 << bits) * ((1 << shift) - by)) // by + 1
-    return factor << 8 | (bits == WIDE) << 7 | shift
-
-
-#: Semantics of each operation on ints; a polynomial is evaluated with ``add`` and ``mul``.
-SCALAR: dict[str, Callable[..., int]] = {
-    ADD: lambda a, b: a + b,
-    MUL: lambda a, b: a * b,
-    FLOORDIV: lambda a, b: a // b if b else 0,
-    MOD: lambda a, b: a % b if b else 0,
-    MIN: min,
-    MAX: max,
-    EQ: lambda a, b: int(a == b),
-    LT: lambda a, b: int(a < b),
-    WHERE: lambda c, a, b: a if c else b,
-    ARANGE: _arange_length,
-    SCALED: _scaled,
-    DIVISION: _division,
-}
 
 #: Constructor of each operation: a simplified Dim from its args.
 BUILD: dict[str, Callable[..., Dim]] = {

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ..frozen_dataclass import frozen
-from .dim import FLOORDIV, MAX, MIN, MOD, MUL, POLY, Dim
+from .dim import POLY, Dim
+from .int_operations import FLOORDIV, MAX, MIN, MOD, MUL
 
 #: Infix operators, and operators in function notation; a sum (POLY) has its own rule.
 SIGNS = {MUL: "*", FLOORDIV: "//", MOD: "%"}

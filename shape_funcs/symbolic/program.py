@@ -16,25 +16,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ..frozen_dataclass import frozen
-from .dim import (
-    ADD,
-    ANY_DIM,
-    ARANGE,
-    EQ,
-    INT,
-    LT,
-    MAX_RANK,
-    MUL,
-    POLY,
-    RESULT,
-    SCALAR,
-    UNKNOWNS,
-    WHERE,
-    Dim,
-    Shape,
-    dim,
-    postorder,
-)
+from .dim import ANY_DIM, INT, MAX_RANK, POLY, RESULT, UNKNOWNS, Dim, Shape, dim, postorder
+from .int_operations import ADD, ARANGE, EQ, LT, MUL, SCALAR, WHERE
 from .registry import Check, ShapeError
 
 #: Kinds of loads: the size of axis ``index``, or element ``index`` of the data (row-major).

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from relayvm import shape_funcs  # noqa: F401  (registers)
-from relayvm.shape_funcs.symbolic.dim import SCALAR, Dim, dim, sym
+from relayvm.shape_funcs.symbolic.dim import Dim, dim, sym
+from relayvm.shape_funcs.symbolic.int_operations import SCALAR
 from relayvm.shape_funcs.symbolic.program import ARITY, DATA, OPERATIONS, SIZE, ShapeProgram, assemble, constant_dims
 from relayvm.shape_funcs.symbolic.registry import SHAPE_FUNCS, Operand, ShapeError, tracing
 

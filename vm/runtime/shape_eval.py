@@ -23,7 +23,7 @@ from ...ops.native.memory import (
 )
 from ...ops.native.object_layout import TENSOR
 from ...ops.native.status import INTERNAL, NOT_ON_HOST, OK, OUT_OF_MEMORY, SHAPE_CHECK, SIZE_OVERFLOW
-from ...shape_funcs.symbolic.dim import NARROW, WIDE
+from ...shape_funcs.symbolic.int_operations import NARROW, WIDE
 from ...shape_funcs.symbolic.program import OPCODES
 from .heap import n_elements, release, vector
 from .state_layout import state_at
