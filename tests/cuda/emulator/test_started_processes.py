@@ -19,10 +19,10 @@ SESSION = "relayvm.vm.devices.cuda.session"
 @pytest.mark.parametrize("is_emulated", [True, False])
 def test_the_gpu_of_a_process_is_kept_where_it_is_emulated(is_emulated: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     own = platform.EmulatedProvider() if is_emulated else provider.CupyProvider()
-    with platform.plugged_in():
-        monkeypatch.setattr(provider, "provider", own)
-        monkeypatch.setattr(sys, "meta_path", list(sys.meta_path))
-        monkeypatch.setattr(sys, "path", list(sys.path))
+    with platform.plugged_in(), monkeypatch.context() as patch:
+        patch.setattr(provider, "provider", own)
+        patch.setattr(sys, "meta_path", list(sys.meta_path))
+        patch.setattr(sys, "path", list(sys.path))
         site = runpy.run_path(str(SITE))
         with site["_open"]:
             assert sys.meta_path[0].find_spec(SESSION, None) is None
