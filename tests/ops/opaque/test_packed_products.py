@@ -57,7 +57,8 @@ def test_parts_of_the_blocks_are_parts_of_the_product(machine: str, m: int, k: i
 @pytest.mark.parametrize("machine", MACHINES)
 def test_blocks_have_the_bits_of_the_whole(machine: str, dtype: str) -> None:
     rng = np.random.default_rng(4)
-    for m, k, n in ((2 * ROWS + 3, 3 * SHORT_INNER + 5, 150), (7, 1030, 70), (1, 300, 64), (6, 520, 130)):
+    many = 2 * ROWS + 3  # of which a part has short blocks of 4,200 elements, and the whole long ones
+    for m, k, n in ((many, 3 * SHORT_INNER + 5, 150), (many, 4200, 70), (7, 1030, 70), (1, 300, 64), (6, 520, 130)):
         a, weight = (rng.standard_normal(shape).astype(dtype) for shape in ((m, k), (n, k)))
         panels, blocks = in_panels(weight), -(-m // ROWS) * -(-n // (4 * WIDTHS[dtype]))
         whole, parts, others = np.full((3, m, n), np.nan, dtype)
