@@ -1,0 +1,132 @@
+"""Winograd's algorithm for windows of 3 x 3: conditions, workspace and blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ....shape_funcs.frozen_dataclass import frozen
+from ....shape_funcs.symbolic.dim import Dim, dim, max_, min_, product
+from ...core.tensor_types import ITEMSIZE
+from ...kernels.conv import by_winograd, tiles
+from ...kernels.conv import cpu as bodies
+from ...native.jit.convolution import winograd_tiles
+from ...native.jit.product_tile import GROUP_PANELS
+from ..conditions import Conditions, condition
+from ..implementation import Blocks, Kernel, OpCall, Scratch
+from .sizes import Convolution
+
+#: Input and output channels, and positions of all results of a batch, from which ``winograd`` pays: measured, it takes 0.8 of the
+#: time of ``tiles`` at 24 channels and 25 positions, 1.01 at 16 positions.
+LEAST_FILTERED, LEAST_PLACES = 24, 25
+#: Positions of all results of a batch from which a transformation of the weight in the call pays.
+LEAST_TRANSFORMED = 160
+#: The most tiles of ``winograd`` for a number of positions, a quotient: tiles at ends of rows and columns have fewer results.
+#: Pictures of 3 x 3 pay, a single row does not.
+MOST_TILES = (4, 9)
+
+
+@frozen
+class Winograd(Convolution):
+    """The implementation ``winograd`` of a call."""
+
+    def kernel(self, body: Callable[..., int]) -> Kernel:
+        """Winograd's algorithm, for convolution over two axes."""
+        in_call = body is bodies.winograd
+        return Kernel(
+            "winograd",
+            body,
+            takes=self.may_use_winograd,
+            fits=self.has_nine_taps,
+            pays=self.pays_transformation if in_call else self.has_many_channels,
+            scratch=(
+                *((Scratch(length=self.filter_elements),) if in_call else ()),
+                Scratch(length=self.tile_elements),
+                Scratch(length=self.apart_elements),
+                Scratch(length=self.tile_sums),
+                Scratch(length=lambda call: dim(winograd_tiles.ZERO_BYTES // ITEMSIZE["float32"])),
+            ),
+            blocks=Blocks(
+                self.stretches if in_call else self.bands_of_stretches,
+                self.multiplications,
+                most=self.stretches if in_call else self.parts_of_stretches,
+            ),
+            finishes=self.rank,
+            apart="always",
+            attrs=lambda attrs: {"before": self.geometry(attrs)["before"]},
+            views=("dims",) if in_call else ("dims", "skip", "dims"),
+        )
+
+    def may_use_winograd(self, call: OpCall) -> bool:
+        """Whether the call is on float32, without strides, dilation and groups, channels first."""
+        given, attrs = self.geometry(call.attrs), call.attrs
+        is_plain = set(given["stride"]) | set(given["dilation"]) == {1} and attrs.groups == 1
+        return is_plain and call.dtypes[0] == "float32" and self.is_channels_first(call)
+
+    def has_nine_taps(self, call: OpCall) -> Conditions:
+        """The conditions of a window of 3 x 3."""
+        return tuple(condition(taps, "==", winograd_tiles.WINDOW) for taps in self.weight(call)[2])
+
+    def has_many_channels(self, call: OpCall) -> Conditions:
+        """The conditions that products outweigh the transformations of data and results."""
+        outputs, inputs, _ = self.weight(call)
+        places, (most, of) = product(self.sizes(call)[1]), MOST_TILES
+        return (
+            condition(inputs, ">=", LEAST_FILTERED),
+            condition(outputs, ">=", LEAST_FILTERED),
+            condition(call.outputs[0].shape[0] * places, ">=", LEAST_PLACES),
+            condition(self.tiles(call) * of, "<=", places * most),
+        )
+
+    def pays_transformation(self, call: OpCall) -> Conditions:
+        """The conditions that products outweigh the transformations of data, results and weight."""
+        places = call.outputs[0].shape[0] * product(self.sizes(call)[1])
+        return (*self.has_many_channels(call), condition(places, ">=", LEAST_TRANSFORMED))
+
+    def tiles(self, call: OpCall) -> Dim:
+        """The number of tiles of ``winograd`` of a picture."""
+        tall, wide = ((size + winograd_tiles.RESULTS - 1) // winograd_tiles.RESULTS for size in self.sizes(call)[1])
+        return tall * wide
+
+    def tile_pitch(self, call: OpCall) -> Dim:
+        """The number of tiles of a row of ``winograd``, and of lanes behind them (see ``tile_pitch`` in its module)."""
+        line, least = by_winograd.LINE, winograd_tiles.LEAST_LANES
+        behind = (self.sizes(call)[1][-1] + 1) // winograd_tiles.RESULTS * (least - 1) % least
+        lines = (call.outputs[0].shape[0] * self.tiles(call) + behind + line - 1) // line
+        return min_(lines // 2 * 2, GROUP_PANELS) * line + line
+
+    def filter_elements(self, call: OpCall) -> Dim:
+        """The number of elements of the transformed weight."""
+        outputs, inputs, _ = self.weight(call)
+        return outputs * inputs * by_winograd.PRODUCTS
+
+    def tile_elements(self, call: OpCall) -> Dim:
+        """The number of elements of a stretch of transformed data."""
+        return (self.weight(call)[1] * self.tile_pitch(call) + by_winograd.LINE) * by_winograd.PRODUCTS
+
+    def apart_elements(self, call: OpCall) -> Dim:
+        """The number of elements of the tiles that ``winograd`` multiplies apart."""
+        return self.weight(call)[1] * (by_winograd.PRODUCTS * tiles.APART)
+
+    def tile_sums(self, call: OpCall) -> Dim:
+        """The number of sums of a stretch, and of their results."""
+        elements = self.tile_pitch(call) * by_winograd.BAND
+        return (elements + by_winograd.LINE) * by_winograd.PRODUCTS + elements * winograd_tiles.RESULTS**2
+
+    def stretches(self, call: OpCall) -> Dim:
+        """The number of blocks of ``winograd`` (see ``convolve_winograd`` in its module)."""
+        count, stretch = call.outputs[0].shape[0] * self.tiles(call), by_winograd.STRETCH
+        blocks: Dim = max_((count - tiles.APART + stretch - 1) // stretch, min_(count, 1))
+        return blocks
+
+    def bands_of_stretches(self, call: OpCall) -> Dim:
+        """The number of blocks of ``winograd`` that have some of the output channels."""
+        return self.stretches(call) * self.finished_bands(call)
+
+    def parts_of_stretches(self, call: OpCall) -> Dim:
+        """The most parts of ``winograd`` that pay."""
+        return self.parts(call, self.bands_of_stretches(call), self.finished_bands(call))
+
+    def finished_bands(self, call: OpCall) -> Dim:
+        """The number of blocks of ``winograd`` for a stretch: bands of output channels."""
+        bands: Dim = (self.weight(call)[0] + by_winograd.BAND - 1) // by_winograd.BAND
+        return bands
