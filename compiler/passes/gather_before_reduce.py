@@ -20,14 +20,13 @@ Ensures: the same.  Calls without a use are left to ``eliminate_dead_code``.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 
 from ...ops.core.op import Op, OpPattern, get
 from ...shape_funcs.defs.reduce import reduced_axes
 from ...shape_funcs.symbolic.dim import Dim, const, product
-from ..ir.anf import inner_chains, rebuild, rebuild_lets, uses
-from ..ir.expr import Call, Expr, IRModule, TupleGetItem, Var, let_chain, replace, tensor_type
+from ..ir.chain_rewriter import ChainRewriter, rewrite_chains
+from ..ir.expr import Call, Expr, IRModule, TupleGetItem, Var, replace, tensor_type
 from ..ir.pass_declaration import declare_pass
 from ..rules.rewriting import Scope
 
@@ -38,50 +37,39 @@ _SELECTIONS = ("strided_slice", "dyn.strided_slice", "topk", "dyn.topk")
 @declare_pass("GatherBeforeReduce", "infer_type")
 def gather_before_reduce(mod: IRModule) -> IRModule:
     """The module with gathers in front of reductions of the gathered rows."""
-    functions = {n: f if f.is_primitive else replace(f, body=_Mover(f.body).chain(f.body)) for n, f in mod.functions.items()}
-    return replace(mod, functions=functions)
+    return rewrite_chains(mod, _Mover)
 
 
-class _Mover:
+class _Mover(ChainRewriter):
     """The rewriter of one function."""
 
     def __init__(self, body: Expr) -> None:
-        self.count = Counter(uses(body))
-        self.scope = Scope()
+        super().__init__(body)
+        self.scope = Scope(self.values)
 
-    def chain(self, chain: Expr) -> Expr:
-        bindings, result = let_chain(chain)
-        out: list[tuple[Var, Expr]] = []
-        for var, value in bindings:
-            inner = rebuild(value, lambda atom: atom, self.chain) if inner_chains(value) else value
-            self.scope.values[var] = value
-            out += self._moved(var, value) or [(var, inner)]
-        return rebuild_lets(chain, out, result)
-
-    def _moved(self, var: Var, gather: Expr) -> list[tuple[Var, Expr]] | None:
-        """The bindings in the place of that of a gather; None to keep it."""
-        if not isinstance(gather, Call) or not _gathers_rows(gather):
+    def replaced(self, var: Var, call: Call) -> list[tuple[Var, Expr]] | None:
+        if not _gathers_rows(call):
             return None
-        rows, indices = gather.args
-        calls = self._by_rows(rows)
-        reduces = any(isinstance(call.op, Op) and call.op.pattern is OpPattern.COMM_REDUCE for call in calls)
+        rows, indices = call.args
+        behind = self._by_rows(rows)
+        reduces = any(isinstance(each.op, Op) and each.op.pattern is OpPattern.COMM_REDUCE for each in behind)
         if not reduces or tensor_type(rows).shape[0] not in self._most(indices):
             return None
         out: list[tuple[Var, Expr]] = []
-        value: Call = replace(gather, args=(calls[-1].args[0], indices))
-        for call in reversed(calls):
+        value: Call = replace(call, args=(behind[-1].args[0], indices))
+        for each in reversed(behind):
             typed = self.scope.typed(value)
             assert typed is not None, value
             step = Var(var.name, span=value.span, ty=typed[0])
             out.append((step, replace(value, ty=typed[0])))
-            value = replace(call, args=(step,))
-        return [*out, (var, replace(value, ty=gather.ty))]
+            value = replace(each, args=(step,))
+        return [*out, (var, replace(value, ty=call.ty))]
 
     def _by_rows(self, atom: Expr) -> list[Call]:
         """The calls that make ``atom`` row by row, the last one first."""
         calls: list[Call] = []
         while self.count[atom] == 1:
-            call = self.scope.values.get(atom)
+            call = self.values.get(atom)
             if not isinstance(call, Call) or not isinstance(call.op, Op) or not _is_by_rows(call) or not self.scope.is_safe(call):
                 break
             calls.append(call)
@@ -92,9 +80,9 @@ class _Mover:
         """Numbers of elements that ``atom`` does not exceed."""
         shape = tensor_type(atom).shape
         yield product(shape)
-        value = self.scope.values.get(atom)
+        value = self.values.get(atom)
         if isinstance(value, TupleGetItem):
-            value = self.scope.values.get(value.tuple_value)
+            value = self.values.get(value.tuple_value)
         if not isinstance(value, Call) or not isinstance(value.op, Op):
             return
         is_argwhere = value.op is get("argwhere") and tensor_type(value.args[0]).rank == 1

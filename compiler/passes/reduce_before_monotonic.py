@@ -27,8 +27,9 @@ from ...ops.analysis.monotonic import Order, order_of
 from ...ops.core.op import Op, OpPattern, get
 from ...ops.core.tensor_types import TensorType, Type
 from ...ops.strategy.implementation import GPU
-from ..ir.anf import inner_chains, rebuild, rebuild_lets, uses, values
-from ..ir.expr import Call, Expr, IRModule, Var, let_chain, replace, tensor_type, type_of
+from ..ir.anf import values
+from ..ir.chain_rewriter import ChainRewriter, rewrite_chains
+from ..ir.expr import Call, Expr, IRModule, Var, replace, tensor_type, type_of
 from ..ir.pass_declaration import declare_pass
 from ..rules.rewriting import Scope
 
@@ -45,45 +46,32 @@ def reduce_before_monotonic(mod: IRModule, machine: str = GPU) -> IRModule:
 
     What is monotonic on a GPU is so on every machine.
     """
-    functions = {
-        n: f if f.is_primitive else replace(f, body=_Mover(f.body, machine).chain(f.body)) for n, f in mod.functions.items()
-    }
-    return replace(mod, functions=functions)
+    return rewrite_chains(mod, lambda body: _Mover(body, machine))
 
 
-class _Mover:
+class _Mover(ChainRewriter):
     """The rewriter of one function."""
 
     def __init__(self, body: Expr, machine: str) -> None:
+        super().__init__(body)
         self.machine = machine
-        self.uses = Counter(uses(body))
         found = [value for value in values(body) if isinstance(value, Call)]
         self.reductions = Counter(call.args[0] for call in found if _is_reduction(call))
         self.gathers = Counter(call.args[0] for call in found if call.op is get("take"))
-        self.scope = Scope()
+        self.scope = Scope(self.values)
 
-    def chain(self, chain: Expr) -> Expr:
-        bindings, result = let_chain(chain)
-        out: list[tuple[Var, Expr]] = []
-        for var, value in bindings:
-            inner = rebuild(value, lambda atom: atom, self.chain) if inner_chains(value) else value
-            self.scope.values[var] = value
-            out += self._moved(var, value) or [(var, inner)]
-        return rebuild_lets(chain, out, result)
-
-    def _moved(self, var: Var, value: Expr) -> list[tuple[Var, Expr]] | None:
-        """The bindings in the place of that of a reduction; None to keep it."""
-        if not _is_reduction(value):
+    def replaced(self, var: Var, call: Call) -> list[tuple[Var, Expr]] | None:
+        if not _is_reduction(call):
             return None
-        assert isinstance(value, Call) and isinstance(value.op, Op)
-        results = atom = value.args[0]
-        name, behind = value.op.name, list[tuple[Call, int]]()
-        if self.uses[results] != self.reductions[results] + self.gathers[results]:
+        assert isinstance(call.op, Op)
+        results = atom = call.args[0]
+        name, behind = call.op.name, list[tuple[Call, int]]()
+        if self.count[results] != self.reductions[results] + self.gathers[results]:
             return None
-        while (atom is results or self.uses[atom] == 1) and (found := self._monotonic(atom)):
-            call, place, order = found
-            behind.append((call, place))
-            atom, name = call.args[place], _REDUCTIONS[name][order]
+        while (atom is results or self.count[atom] == 1) and (found := self._monotonic(atom)):
+            function, place, order = found
+            behind.append((function, place))
+            atom, name = function.args[place], _REDUCTIONS[name][order]
         if not behind:
             return None
         out: list[tuple[Var, Expr]] = []
@@ -91,18 +79,18 @@ class _Mover:
         if sliced is not None:
             out.append((Var(var.name, span=sliced.span, ty=sliced.ty), sliced))
             atom = out[0][0]
-        step: Call = replace(value, op=get(name), args=(atom,))
-        for call, place in reversed(behind):
+        step: Call = replace(call, op=get(name), args=(atom,))
+        for function, place in reversed(behind):
             typed = self.scope.typed(step)
             assert typed is not None, step
             out.append((Var(var.name, span=step.span, ty=typed[0]), replace(step, ty=typed[0])))
-            step = replace(call, args=(*call.args[:place], out[-1][0], *call.args[place + 1 :]))
+            step = replace(function, args=(*function.args[:place], out[-1][0], *function.args[place + 1 :]))
         # the place of the reduction, which an error names
-        return [*out, (var, replace(step, span=value.span, ty=value.ty))]
+        return [*out, (var, replace(step, span=call.span, ty=call.ty))]
 
     def _monotonic(self, atom: Expr) -> tuple[Call, int, Order] | None:
         """The monotonic call that makes ``atom``, the argument that its elements follow, and their order."""
-        call = self.scope.values.get(atom)
+        call = self.values.get(atom)
         if not isinstance(call, Call) or not isinstance(call.op, Op) or call.op.pattern > OpPattern.BROADCAST:
             return None
         result, inputs = call.ty, [self._number(arg) for arg in call.args]

@@ -46,10 +46,10 @@ class Rules:
 
 
 class Scope:
-    """The definitions of the variables in scope at a point."""
+    """The definitions of the variables in scope at a point: ``values``, or none at first."""
 
-    def __init__(self) -> None:
-        self.values: dict[Expr, Expr] = {}
+    def __init__(self, values: dict[Expr, Expr] | None = None) -> None:
+        self.values: dict[Expr, Expr] = {} if values is None else values
 
     def call(self, atom: Expr, *ops: Op) -> Call | None:
         """The call of one of ``ops`` that defines ``atom``, if there is one and it cannot fail: then it may be eliminated."""
