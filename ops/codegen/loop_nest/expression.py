@@ -6,10 +6,14 @@ operator's tree is therefore put in the table immediately and stays shallow: its
 
 from __future__ import annotations
 
+import itertools
+import math
 import operator
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
+
+import numpy as np
 
 from ....shape_funcs.symbolic.dim import Dim, const
 from ...core.compute import Apply, Axis, Cast, Guard, Literal, Load, Scalar, Select, Size, parts
@@ -156,7 +160,40 @@ class Cells:
             return self.literal(int(source.what == "True")) if source.dtype == "bool" else cell
         if cell.kind == APPLY and len(cell.args) == 2 and self[cell.args[0]].dtype == "int64":
             return self._arithmetic(cell)
+        if cell.what == "multiply" and cell.dtype == "float32":
+            return self._gelu(cell)
         return cell
+
+    def _gelu(self, cell: Cell) -> Cell:
+        """``gelu(x)`` for ``x * 0.5 * (1 + erf(x * sqrt(0.5)))``, with the factors in any order; else the cell.
+
+        The whole is a shorter sum than its erf, which has to be as exact near 0 as elsewhere.
+        """
+        for whole, other in (cell.args, cell.args[::-1]):
+            for half, x, sum_ in itertools.permutations((other, *self._operands(whole, "multiply")), 3):
+                if self._is_literal(half, 0.5) and self._is_twice_the_share(sum_, x):
+                    return Cell(APPLY, cell.dtype, (x,), "gelu")
+        return cell
+
+    def _is_twice_the_share(self, number: int, x: int) -> bool:
+        """Whether a cell is ``1 + erf(x * sqrt(0.5))``."""
+        for one, erf in itertools.permutations(self._operands(number, "add"), 2):
+            for argument in self._operands(erf, "erf") if self._is_literal(one, 1.0) else ():
+                if self._operands(argument, "divide")[:1] == (x,):
+                    return self._is_literal(self[argument].args[1], math.sqrt(2))
+                scales = [scale for scale, other in itertools.permutations(self._operands(argument, "multiply"), 2) if other == x]
+                return any(self._is_literal(scale, math.sqrt(0.5)) for scale in scales)
+        return False
+
+    def _operands(self, number: int, function: str) -> tuple[int, ...]:
+        """The arguments of a cell that applies the function; of no other cell."""
+        cell = self[number]
+        return cell.args if cell.kind == APPLY and cell.what == function else ()
+
+    def _is_literal(self, number: int, value: float) -> bool:
+        """Whether a cell is the constant of float32 nearest to ``value``."""
+        cell = self[number]
+        return cell.kind == LITERAL and cell.dtype == "float32" and np.float32(cell.what) == np.float32(value)
 
     def _arithmetic(self, cell: Cell) -> Cell | int:
         """Fold int64 arithmetic on constants, and simplify operations with 0 and 1."""

@@ -185,6 +185,10 @@ SCALAR_FUNCTIONS: dict[str, ScalarFunction] = {
         cuda=Texts(real="({t}(1) / ({t}(1) + exp{f}(-{0})))"),
         monotonic=_NEVER_FALLS,
     ),
+    # of float32 only: a part of an expression that is recognized when the expression is made
+    "gelu": ScalarFunction(
+        single="gelu_float32({0})", cuda=Texts(single="({0} * 0.5f * (1.0f + erff({0} * 0.70710678f)))")
+    ),
     "power": ScalarFunction(real="math.pow({0}, {1})", cuda=Texts(real="pow{f}({0}, {1})")),
     "maximum": _choice(">", "<="),
     "minimum": _choice("<", ">="),
