@@ -166,16 +166,15 @@ def erf_float32(x: Element) -> Element:
 def gelu_float32(x: Element) -> Element:
     """``x * (1 + erf(x / sqrt(2))) / 2``, within 1.6 units in the last place above 0 and ``|x| * 7e-8`` below."""
     # erf(t / sqrt(2)) = 1 - (1 - d) ** 8, and d / t is a polynomial within 5e-9 / t; from 5.66 on the result is 1
-    t = abs(x)
-    t = f32(5.656854) if t > f32(5.656854) else t
+    size = abs(x)
+    t = f32(5.656854) if size > f32(5.656854) else size
     s = t * t
     d = multiply_add(f32(3.0759995e-07), t, f32(-7.948268e-06))
     d = multiply_add(d, s, multiply_add(f32(6.455094e-05), t, f32(-3.403603e-05)))
     d = multiply_add(d, s, multiply_add(f32(-0.0016459725), t, f32(0.00073772913)))
     d = multiply_add(d, s, multiply_add(f32(0.034815427), t, f32(0.09973555))) * t
-    # 1 - (1 - d) ** 2 without the rounding errors of a number near 1
+    # 1 - (1 - d) ** 2 without the rounding errors of a number near 1; the last time half of it
     d = multiply_add(-d, d, d + d)
     d = multiply_add(-d, d, d + d)
-    d = multiply_add(-d, d, d + d)
-    half = x * f32(0.5)
-    return multiply_add(half, math.copysign(d, x), half)
+    d = multiply_add(f32(-0.5) * d, d, d)
+    return multiply_add(size, d, x * f32(0.5))
