@@ -1,10 +1,10 @@
 """Reductions over the innermost axes, and groups that use their results: several passes over each row.
 
 A value that is expensive to compute and needed in several passes is computed once per row, in its own loop, and stored in a
-*row buffer*: the row of the result if the dtypes match, else separate memory.  A cheap value is computed again.  So a loop that
-folds does little else, a loop that computes stores one value, and both vectorise.  Only sums in the elements' own dtype
-(``Fold.run``) are folded in the loop that computes the elements.  An expensive function of a row's fold is computed after all
-rows, for several rows at once.
+*row buffer*: the row of the result if the dtypes match, else separate memory.  A cheap value is computed again, unless the row of
+the result is free to hold it.  So a loop that folds does little else, a loop that computes stores one value, and both vectorise.
+Only sums in the elements' own dtype (``Fold.run``) are folded in the loop that computes the elements.  An expensive function of
+a row's fold is computed after all rows, for several rows at once.
 """
 
 from __future__ import annotations
@@ -29,6 +29,9 @@ from .partition import LEVELS, Partition, loops
 
 #: A value whose cost in additions is above CHEAP is not computed twice.
 CHEAP = 8
+#: As CHEAP, for a value that the row of the result can hold: more than an operation on an element.  Two rows that each pass reads
+#: take longer than a row that is written once, in the caches and beyond.
+HELD = 2
 
 
 @frozen
@@ -261,6 +264,20 @@ class RowText:
 
     # ---- row buffers -----------------------------------------------------------------------------------------------------
 
+    def _shared_with_result(self, passes: Sequence[tuple[int, Sequence[int]]]) -> dict[int, int]:
+        """The shared cells; if none of them has the row of the result, the costliest of the cheap cells that can have it too."""
+        table = self.lowered.table
+
+        def fits(cell: int) -> bool:
+            return computed_in(table[cell].dtype) == self.dtype
+
+        found = _shared_cells(table, passes, self.kept, CHEAP)
+        if self.rows.per_row or any(map(fits, found)):
+            return found
+        cheap, costs = _shared_cells(table, passes, self.kept, HELD), _costs(table, self.kept, found)
+        held = max(filter(fits, cheap), key=lambda cell: (costs[cell], cell), default=None)
+        return found if held is None else found | {held: cheap[held]}
+
     def _stored_cells(self) -> list[StoredCell]:
         table, number = self.lowered.table, self.lowered.cells
         passes = [(s, [number[f.element] for f in self.rows.folds if f.step == s]) for s in range(self.rows.steps)]
@@ -268,7 +285,7 @@ class RowText:
         scanned = [f for f in self.rows.folds if self._fold(f).block_scan and self._rising(number[f.element]) is None]
         passes += [(f.step, [number[f.element]]) for f in scanned]
         passes = [*sorted(passes, key=lambda each: each[0]), (self.rows.steps, [self.lowered.element])]
-        found = _shared_cells(table, passes, self.kept)
+        found = self._shared_with_result(passes)
         inside: list[Dim] = list(self.lowered.extents[self.kept :])
         axes = tuple(table.put(Cell(AXIS, "int64", (), self.kept + k)) for k in range(len(inside)))
         position = table.offset(axes, tuple(inside))
@@ -284,10 +301,10 @@ class RowText:
         return keeps
 
 
-def _shared_cells(table: Table, passes: Sequence[tuple[int, Sequence[int]]], kept: int) -> dict[int, int]:
-    """The expensive cells that several passes need and the later pass reads unconditionally; the step of the first pass of each.
+def _shared_cells(table: Table, passes: Sequence[tuple[int, Sequence[int]]], kept: int, cheap: int) -> dict[int, int]:
+    """The cells that cost more than ``cheap``, several passes need and the later pass reads unconditionally.
 
-    ``passes``: the step and the roots of each pass.
+    The value: the step of the first pass of each.  ``passes``: the step and the roots of each pass.
     """
     first: dict[int, int] = {}
     found: dict[int, int] = {}
@@ -299,7 +316,7 @@ def _shared_cells(table: Table, passes: Sequence[tuple[int, Sequence[int]]], kep
             if cell in seen or table.level[cell] <= kept:
                 continue
             seen.add(cell)
-            if cell in found or (cell in first and costs[cell] > CHEAP):
+            if cell in found or (cell in first and costs[cell] > cheap):
                 found.setdefault(cell, first[cell])
                 continue
             # only one branch of a select is computed, so its branches are not available

@@ -92,6 +92,32 @@ def test_memory_is_gone_through_once():
     assert text.count("gelu_float32(") == 1 and "alloc" not in text
 
 
+#: Values that two passes need: whether the row of the result holds them, and what they are.
+HELD = {
+    "add(%x, %y)": (True, lambda x, y: x + y),
+    "exp(add(%x, %y))": (True, lambda x, y: np.exp(x + y)),
+    "multiply(%x, 2f)": (False, lambda x, y: 2 * x),
+    "%x": (False, lambda x, y: x),
+}
+
+
+@pytest.mark.parametrize("value", HELD)
+def test_the_row_of_the_result_holds_a_value_of_several_rows(value):
+    held, expected = HELD[value]
+    text = f"def @main(%x: Tensor[(?n, ?m), float32], %y: Tensor[(?n, ?m), float32]) {{ let %v = {value};" + (
+        " subtract(%v, sum(%v, axis=[-1], keepdims=True)) }"
+    )
+    ((group, names),) = kernels(text)
+    lines = kernel_source(group).text.splitlines()
+    reads = [sum(line.strip().startswith("v") and f"= {array}[" in line for line in lines) for array in ("x0", "x1")]
+    assert reads == ([1, 1] if held else [0, 2])  # of the result and of x
+    arrays = {"x": np.float32([[1, 2, 4], [8, 16, 32]]) / 16, "y": np.float32([[3, 1, 0], [2, 5, 7]]) / 16}
+    status, (ours,) = evaluate(group, [arrays[n] for n in names])
+    v = expected(**arrays)
+    assert status == 0
+    np.testing.assert_allclose(ours, v - v.sum(-1, keepdims=True), rtol=1e-6)
+
+
 def test_a_status_frees_what_the_kernel_allocated():
     text = (
         "def @main(%x: Tensor[(?n, ?m), int32], %y: Tensor[(?n, ?m), int32]) {"
