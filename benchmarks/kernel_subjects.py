@@ -93,7 +93,7 @@ def norms() -> Iterator[Subject]:
     yield Subject(
         "layernorm(gelu(x + b) + r)", (x, b, r, gamma, beta),
         f"let %v = add(%x0, %x1); nn.layer_norm(add({_GELU.format('%v')}, %x2), %x3, %x4)", _ONNX_GELU, _gelu_norm,
-        lambda t: lambda x, b, r, g, o: t.layer_norm(t.nn.functional.gelu(x + b) + r, (ROWS[1],), g, o), TimesBound(2),
+        lambda t: lambda x, b, r, g, o: t.layer_norm(t.nn.functional.gelu(x + b) + r, (ROWS[1],), g, o), TimesBound(1.2),
         parameters=(1, 3, 4),
     )  # fmt: skip
     moved = ShareOfBound(2 * MIB_64)
