@@ -11,7 +11,7 @@ from ..core.op import Op, OpPattern
 from ..core.tensor_types import ITEMSIZE
 from ..kernels.attention import batches, cuda
 from ..kernels.attention import cpu as bodies
-from ..native.jit.product_tile import panel_width
+from ..native.jit.products.register_tile import panel_width
 from ..strategy.conditions import Conditions, condition
 from ..strategy.implementation import Blocks, Kernel, OpCall, Scratch
 from ..strategy.matmul_strategy import is_one_float

@@ -20,7 +20,7 @@ from ..core.tensor_types import ITEMSIZE
 from ..kernels.conv import expanded, expanded_cuda, tiles
 from ..native.jit.convolution.data_taps import MOST_STEP, ZERO_BYTES
 from ..native.jit.convolution.window_taps import WINDOW
-from ..native.jit.product_tile import TILE_ROWS, panel_width
+from ..native.jit.products.register_tile import TILE_ROWS, panel_width
 from ..strategy.implementation import Blocks, Kernel, OpCall, Scratch
 from .conv import Conv2dAttrs, Numbers
 from .elementwise import ClipAttrs

@@ -24,7 +24,7 @@ from ..kernels.matmul import cuda as cuda
 from ..kernels.matmul import half as halves
 from ..kernels.matmul import panels, tiles
 from ..kernels.matmul.cublas_lt import SUPPORTED
-from ..native.jit.product_tile import GROUP_PANELS, panel_width
+from ..native.jit.products.register_tile import GROUP_PANELS, panel_width
 from .conditions import Conditions, condition
 from .implementation import Blocks, Kernel, OpCall, Scratch
 

@@ -28,7 +28,7 @@ from ....ops.defs.weight_forms.winograd_filters import NAME as WITH_FILTERS
 from ....ops.defs.weight_forms.winograd_filters import ConvolutionWithFiltersAttrs
 from ....ops.kernels.conv.by_winograd import PRODUCTS
 from ....ops.native.jit.convolution.winograd_filters import transform_filters
-from ....ops.native.jit.product_tile import PANEL_BYTES, panel_width
+from ....ops.native.jit.products.register_tile import PANEL_BYTES, panel_width
 from ....ops.strategy.choice import choose
 from ....ops.strategy.implementation import OpCall
 from ...ir.anf import inner_chains, rebuild, rebuild_lets

@@ -35,7 +35,7 @@ from ...core.group import Group
 from ...core.op import OpPattern
 from ...core.tensor_types import ITEMSIZE, Tensor
 from ...native.jit.prefetch import fetch_early, fetch_to_write
-from ...native.jit.product_tile import PANEL_BYTES
+from ...native.jit.products.register_tile import PANEL_BYTES
 from ...native.memory import Array, generic, native
 from ...strategy.choice import candidates, choose
 from ...strategy.implementation import HOST

@@ -10,7 +10,7 @@ from ...core.dtype_rules import FLOATS, require, require_same
 from ...core.op import Op, OpPattern
 from ...core.tensor_types import ITEMSIZE
 from ...kernels.matmul import cuda, panels
-from ...native.jit.product_tile import GROUP_PANELS, panel_width
+from ...native.jit.products.register_tile import GROUP_PANELS, panel_width
 from ...strategy.conditions import Conditions, condition
 from ...strategy.implementation import Blocks, Kernel, OpCall
 from ...strategy.matmul_strategy import is_one_float

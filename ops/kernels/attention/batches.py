@@ -14,7 +14,7 @@ import numpy as np
 
 from ...codegen.loop_nest.reduction import RUN
 from ...codegen.loop_nest.vector_math import exp_float32_below
-from ...native.jit.product_tile import GROUP_PANELS, PANEL_BYTES
+from ...native.jit.products.register_tile import GROUP_PANELS, PANEL_BYTES
 from ...native.jit.row_powers import largest, powers_of_two
 from ...native.jit.templates import instantiate
 from ...native.jit.vector_hints import add_in_any_order, larger, multiply_add

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from ...native.jit.convolution.panel_row import store_gathered, store_halves, store_part
 from ...native.jit.convolution.plane_taps import HEIGHTS, TOGETHER, add_taps
-from ...native.jit.product_tile import PANEL_BYTES
+from ...native.jit.products.register_tile import PANEL_BYTES
 from ...native.memory import Array, Axes, generic
 from ..spatial.cpu import BATCH, CHANNEL, COLUMN, DEPTH, ROW, end_inside, first_inside
 

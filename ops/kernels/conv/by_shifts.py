@@ -17,7 +17,7 @@ from collections.abc import Callable
 import numpy as np
 
 from ...native.jit.convolution.shifted_tile import multiply_shifted
-from ...native.jit.product_tile import GROUP_PANELS, PANEL_BYTES, TILE_ROWS
+from ...native.jit.products.register_tile import GROUP_PANELS, PANEL_BYTES, TILE_ROWS
 from ...native.memory import Array, Axes, generic
 from ..spatial.cpu import BATCH, CHANNEL, COLUMN, DEPTH, ROW
 from .by_plane import fill_plane, padded_sizes, tap_start

@@ -24,8 +24,9 @@ import numpy as np
 from ....shape_funcs.defs.conv import WINOGRAD_PRODUCTS
 from ...native.jit.convolution.winograd_filters import transform_filters
 from ...native.jit.convolution.winograd_tiles import LEAST_LANES, RESULTS, WINDOW, transform_data, transform_sums
-from ...native.jit.product_tile import GROUP_PANELS, PANEL_BYTES, TILE_ROWS, multiply_panels
-from ...native.jit.row_products import multiply_by_rows
+from ...native.jit.products.panel_products import multiply_panels
+from ...native.jit.products.register_tile import GROUP_PANELS, PANEL_BYTES, TILE_ROWS
+from ...native.jit.products.row_products import multiply_by_rows
 from ...native.memory import Array, Axes, generic
 from ..spatial.cpu import BATCH, CHANNEL, COLUMN, ROW
 from .tiles import APART, LEAST_INNER

@@ -17,8 +17,8 @@ import numpy as np
 
 from ...native.jit.convolution.clipped_tile import multiply_clipped
 from ...native.jit.convolution.window_taps import WINDOW, add_windows
-from ...native.jit.product_tile import PANEL_BYTES, TILE_ROWS
-from ...native.jit.row_products import multiply_by_rows
+from ...native.jit.products.register_tile import PANEL_BYTES, TILE_ROWS
+from ...native.jit.products.row_products import multiply_by_rows
 from ...native.memory import Array, Axes, generic
 from ...native.status import OK
 from .depthwise import FINISHED

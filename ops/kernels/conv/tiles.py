@@ -1,4 +1,4 @@
-"""Convolution as tiles of matrix products (``native/jit/product_tile``): implicit GEMM, channels first.
+"""Convolution as tiles of matrix products (``native/jit/products``): implicit GEMM, channels first.
 
 The weight is the left matrix as it is.  The right matrix has a column per position of the result and a row per channel and tap;
 only a group of panels of it exists at a time, packed from the data into a buffer that stays in the second cache.  With one tap,
@@ -18,8 +18,9 @@ import numpy as np
 from ...native.jit.convolution.packing_tile import PACKING_ROWS, multiply_and_pack
 from ...native.jit.convolution.panel_row import reads_rows_apart, store_alternate, store_gathered, store_run, store_two_runs
 from ...native.jit.prefetch import fetch_early
-from ...native.jit.product_tile import GROUP_PANELS, PANEL_BYTES, TILE_ROWS, copy_line, multiply_panels
-from ...native.jit.row_products import multiply_by_rows
+from ...native.jit.products.panel_products import copy_line, multiply_panels
+from ...native.jit.products.register_tile import GROUP_PANELS, PANEL_BYTES, TILE_ROWS
+from ...native.jit.products.row_products import multiply_by_rows
 from ...native.memory import Array, Axes, generic
 from ..spatial.cpu import BATCH, CHANNEL, COLUMN, DEPTH, ROW
 from .by_plane import lanes_between

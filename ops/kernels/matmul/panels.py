@@ -1,12 +1,13 @@
-"""Products with a matrix that is stored in panels of columns: the tiles of ``native/jit/product_tile``, blocked for the caches.
+"""Products with a matrix that is stored in panels of columns: the tiles of ``native/jit/products``, blocked for the caches.
 
 Every element of the result is one sum along the inner axis, in order: the same bits for any blocks and any number of threads.
 """
 
 from __future__ import annotations
 
-from ...native.jit.paced_tile import multiply_paced, spans_group
-from ...native.jit.product_tile import GROUP_PANELS, TILE_ROWS, multiply_panels
+from ...native.jit.products.paced_tile import multiply_paced, spans_group
+from ...native.jit.products.panel_products import multiply_panels
+from ...native.jit.products.register_tile import GROUP_PANELS, TILE_ROWS
 from ...native.memory import Array, generic
 from ...native.status import OK
 

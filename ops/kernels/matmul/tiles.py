@@ -1,4 +1,4 @@
-"""Products by the tiles of ``native/jit/product_tile``, with a matrix that is packed into panels during the product.
+"""Products by the tiles of ``native/jit/products``, with a matrix that is packed into panels during the product.
 
 A block of the result is a group of columns by a band of rows of one product.  For consecutive blocks of one group, the columns
 are packed once.  Every element of the result is one sum along the inner axis, in order: the same bits for any number of threads.
@@ -7,8 +7,9 @@ are packed once.  Every element of the result is one sum along the inner axis, i
 from __future__ import annotations
 
 from ...native.jit.block_transpose import transpose_tile
-from ...native.jit.paced_tile import multiply_paced
-from ...native.jit.product_tile import GROUP_PANELS, PANEL_BYTES, TILE_ROWS, copy_line
+from ...native.jit.products.paced_tile import multiply_paced
+from ...native.jit.products.panel_products import copy_line
+from ...native.jit.products.register_tile import GROUP_PANELS, PANEL_BYTES, TILE_ROWS
 from ...native.memory import Array, Axes, generic
 from ...native.status import OK
 from .cpu import leading

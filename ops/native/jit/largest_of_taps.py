@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..memory import set_machine_form, twin
-from .product_tile import vector_bytes
+from .products.register_tile import vector_bytes
 
 #: The most elements of the data from one result to the next.
 MOST_STEP = 2

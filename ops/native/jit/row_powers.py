@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..memory import set_machine_form, twin
-from .product_tile import panel_width, vector_bytes
+from .products.register_tile import panel_width, vector_bytes
 
 #: ``2 ** r`` of a fraction ``r`` of at most 1/2: the coefficients of ``r``, the highest first; 1 comes last.  Within 2e-9 of it:
 #: least squares on Chebyshev nodes, reweighted until the largest relative error is minimal.

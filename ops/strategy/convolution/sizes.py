@@ -10,7 +10,7 @@ from ....shape_funcs.symbolic.dim import Dim, Shape, max_, min_, product
 from ...core.tensor_types import ITEMSIZE
 from ...kernels.conv import tiles
 from ...kernels.conv.weight_layout import OUT_IN_SPACE, OUT_SPACE_IN, SPACE_IN_OUT, SPACE_OUT_IN
-from ...native.jit.product_tile import panel_width
+from ...native.jit.products.register_tile import panel_width
 from ..conditions import Conditions, condition
 from ..implementation import OpCall
 from ..matmul_strategy import is_one_float

@@ -6,7 +6,7 @@ from ....shape_funcs.frozen_dataclass import frozen
 from ....shape_funcs.symbolic.dim import Dim, max_, min_, product
 from ...kernels.conv import cpu as bodies
 from ...kernels.conv import tiles
-from ...native.jit.product_tile import GROUP_PANELS, PANEL_BYTES, TILE_ROWS
+from ...native.jit.products.register_tile import GROUP_PANELS, PANEL_BYTES, TILE_ROWS
 from ..implementation import Blocks, Kernel, OpCall, Scratch
 from .sizes import Convolution
 

@@ -10,7 +10,7 @@ from ...core.tensor_types import ITEMSIZE
 from ...kernels.conv import by_winograd, tiles
 from ...kernels.conv import cpu as bodies
 from ...native.jit.convolution import winograd_tiles
-from ...native.jit.product_tile import GROUP_PANELS
+from ...native.jit.products.register_tile import GROUP_PANELS
 from ..conditions import Conditions, condition
 from ..implementation import Blocks, Kernel, OpCall, Scratch
 from .sizes import Convolution

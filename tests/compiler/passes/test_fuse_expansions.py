@@ -17,7 +17,7 @@ from relayvm.compiler.passes.fuse_expansions import fuse_expansions
 from relayvm.compiler.passes.infer_type import infer_type
 from relayvm.compiler.passes.to_a_normal_form import to_a_normal_form
 from relayvm.ops.core.op import TypeRelError, get
-from relayvm.ops.native.jit.product_tile import panel_width
+from relayvm.ops.native.jit.products.register_tile import panel_width
 
 from ...devices import DEVICES
 from ...ops.images.test_conv import convolution

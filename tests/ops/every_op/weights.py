@@ -9,7 +9,7 @@ import numpy as np
 
 from relayvm.compiler.passes.constant_weights.pack_weights import filters_of
 from relayvm.ops.defs.weight_forms.winograd_matrices import Matrix, winograd
-from relayvm.ops.native.jit.product_tile import panel_width
+from relayvm.ops.native.jit.products.register_tile import panel_width
 
 from ..images.test_conv import convolution, in_layout
 from .drawing import Draw, wide

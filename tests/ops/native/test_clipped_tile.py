@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from relayvm.ops.native.jit import product_tile
 from relayvm.ops.native.jit.convolution.clipped_tile import multiply_clipped
-from relayvm.ops.native.jit.product_tile import GROUP_PANELS, TILE_ROWS, panel_width
+from relayvm.ops.native.jit.products import register_tile
+from relayvm.ops.native.jit.products.register_tile import GROUP_PANELS, TILE_ROWS, panel_width
 
 from .front_end.machine_code import compiled, python_function
-from .test_product_tile import MACHINES
+from .test_panel_products import MACHINES
 
 CALL = """
 def f(
@@ -33,7 +33,7 @@ def multiply(machine: str, dtype: str, monkeypatch: pytest.MonkeyPatch) -> Any:
     function = python_function(CALL.format(t=dtype), multiply_clipped=multiply_clipped)
     if machine == "python":
         return function
-    monkeypatch.setattr(product_tile, "_registers", lambda: MACHINES[machine])
+    monkeypatch.setattr(register_tile, "_registers", lambda: MACHINES[machine])
     return compiled(function)
 
 

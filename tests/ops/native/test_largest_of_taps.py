@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from relayvm.ops.native.jit import product_tile
 from relayvm.ops.native.jit.largest_of_taps import MOST_STEP, take_largest
+from relayvm.ops.native.jit.products import register_tile
 
 from .front_end.machine_code import compiled, python_function
 
@@ -21,7 +21,7 @@ def f(data, n, at, taps, tap_step, step, out, m, to, count, more):
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int8", "uint8", "int64", "uint64"])
 @pytest.mark.parametrize("nbytes", [16, 64])
 def test_maxima_over_taps(monkeypatch: pytest.MonkeyPatch, dtype: str, nbytes: int) -> None:
-    monkeypatch.setattr(product_tile, "_registers", lambda: (32, nbytes))
+    monkeypatch.setattr(register_tile, "_registers", lambda: (32, nbytes))
     code = compiled(python_function(CALL.format(dtype=dtype), take_largest=take_largest))
     rng = np.random.default_rng(0)
     data = rng.integers(-100, 100, 900).astype(dtype)

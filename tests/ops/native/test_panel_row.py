@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from relayvm.ops.native.jit.convolution.panel_row import store_alternate, store_gathered, store_halves, store_part, store_run
-from relayvm.ops.native.jit.product_tile import panel_width
+from relayvm.ops.native.jit.products.register_tile import panel_width
 
 from .front_end.machine_code import compiled, python_function
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from relayvm.ops.native.jit.product_tile import TILE_ROWS
-from relayvm.ops.native.jit.row_products import multiply_by_rows
+from relayvm.ops.native.jit.products.register_tile import TILE_ROWS
+from relayvm.ops.native.jit.products.row_products import multiply_by_rows
 
 from .front_end.machine_code import compiled, python_function
 

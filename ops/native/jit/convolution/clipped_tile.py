@@ -9,8 +9,10 @@ import math
 from typing import Any
 
 from ...memory import set_machine_form, twin
-from ..product_tile import RegisterTile, TileCall, TileFunction, panel_width
-from ..tile_fetch import Fetch
+from ..products.panel_products import TileCall
+from ..products.register_tile import RegisterTile, panel_width
+from ..products.tile_fetch import Fetch
+from ..products.tile_function import TileFunction
 
 
 @twin

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ...memory import set_machine_form, twin
-from ..product_tile import PANEL_BYTES, vector_bytes
+from ..products.register_tile import PANEL_BYTES, vector_bytes
 from .plane_taps import TOGETHER, PlaneFunction
 
 #: The most rows of a column of taps.

@@ -8,8 +8,9 @@ from __future__ import annotations
 from typing import Any
 
 from ...memory import set_machine_form, twin
-from ..product_tile import TILE_ROWS, RegisterTile, TileFunction, panel_width, register_tile
-from ..tile_fetch import Fetch
+from ..products.register_tile import TILE_ROWS, RegisterTile, panel_width, register_tile
+from ..products.tile_fetch import Fetch
+from ..products.tile_function import TileFunction
 
 #: The fewest rows of a tile that packs: tiles of fewer have less to compute in a step than to store.
 PACKING_ROWS = 5

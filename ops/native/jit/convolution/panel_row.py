@@ -1,4 +1,4 @@
-"""A row of a panel (see ``product_tile``) of operands from anywhere: loaded as one vector, zero where there is no operand."""
+"""A row of a panel (see ``products.register_tile``) of operands from anywhere: one vector, zero where there is no operand."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ...memory import set_machine_form, twin
-from ..product_tile import PANEL_BYTES, panel_width, vector_bytes
+from ..products.register_tile import PANEL_BYTES, panel_width, vector_bytes
 
 
 @twin

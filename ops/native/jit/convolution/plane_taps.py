@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from ...memory import set_machine_form, twin
-from ..product_tile import PANEL_BYTES, panel_width, vector_bytes
+from ..products.register_tile import PANEL_BYTES, panel_width, vector_bytes
 
 #: Rows of sums that are computed together, the most first: an addition waits for the one before it in its row.  Most planes of
 #: networks have a multiple of 7 rows.

@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from ...memory import set_machine_form, twin
-from ..product_tile import PANEL_BYTES, TileCall, TileFunction
+from ..products.panel_products import TileCall
+from ..products.register_tile import PANEL_BYTES
+from ..products.tile_function import TileFunction
 
 
 @twin

@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import Any
 
 from ...memory import set_machine_form, twin
-from ..product_tile import PANEL_BYTES, vector_bytes
+from ..products.register_tile import PANEL_BYTES, vector_bytes
 from .data_taps import MOST_STEP
 
 #: Rows and columns of a window.

@@ -6,7 +6,7 @@ import operator
 from typing import Any
 
 from ...memory import set_machine_form, twin
-from ..product_tile import panel_width
+from ..products.register_tile import panel_width
 from .panel_row import PanelRow
 from .winograd_tiles import TILE, WINDOW
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from ...memory import set_machine_form, twin
-from ..product_tile import PANEL_BYTES, vector_bytes
+from ..products.register_tile import PANEL_BYTES, vector_bytes
 
 #: Elements of a tile along an axis, of its results, and of a window.
 TILE, RESULTS, WINDOW = 4, 2, 3

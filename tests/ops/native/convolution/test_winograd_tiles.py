@@ -13,7 +13,7 @@ from relayvm.ops.native.jit.convolution.winograd_tiles import (
     transform_data,
     transform_sums,
 )
-from relayvm.ops.native.jit.product_tile import PANEL_BYTES
+from relayvm.ops.native.jit.products.register_tile import PANEL_BYTES
 
 from ..front_end.machine_code import compiled, python_function
 

@@ -13,7 +13,7 @@ from llvmlite import ir
 
 from relayvm.ops.native.cache import disk_cache, kernel_store
 from relayvm.ops.native.code_parts import share_parts
-from relayvm.ops.native.jit import native_compiler, product_tile
+from relayvm.ops.native.jit import native_compiler
 from relayvm.ops.native.jit.native_compiler import (
     EMITTED_LOOPS,
     OPTIMIZED,
@@ -22,7 +22,10 @@ from relayvm.ops.native.jit.native_compiler import (
     compile_object,
     has_near_constants,
 )
-from relayvm.ops.native.jit.product_tile import TILE_ROWS, TileFunction, multiply_panels, register_tile
+from relayvm.ops.native.jit.products import register_tile, tile_function
+from relayvm.ops.native.jit.products.panel_products import multiply_panels
+from relayvm.ops.native.jit.products.register_tile import TILE_ROWS
+from relayvm.ops.native.jit.products.tile_function import TileFunction
 from relayvm.ops.native.linking import linker
 from relayvm.ops.native.linking.object_file import LinkError, objects_in
 
@@ -62,7 +65,7 @@ def results(address: int) -> list[bytes]:
 def whole(monkeypatch: pytest.MonkeyPatch) -> ObjectCode:
     """The function as one object, with the tiles in it."""
     with monkeypatch.context() as patch:
-        patch.setattr(product_tile, "parts_of", lambda module: None)
+        patch.setattr(tile_function, "parts_of", lambda module: None)
         return compile_object(product(), SIGNATURE, UNOPTIMIZED)
 
 
@@ -78,7 +81,7 @@ def test_code_with_parts_computes_the_same_bytes_as_one_object(monkeypatch: pyte
 def test_the_levels_of_parts_change_no_instruction(rows: int) -> None:
     module = ir.Module()
     parts = share_parts(module)
-    TileFunction(module, ir.FloatType(), register_tile(4, rows), rows).function()
+    TileFunction(module, ir.FloatType(), register_tile.register_tile(4, rows), rows).function()
     (part,) = parts.values()
     code = native_compiler.compile_part(part, EMITTED_LOOPS)
     assert code == native_compiler.compile_part(part, OPTIMIZED) != native_compiler.compile_part(part, UNOPTIMIZED)
@@ -124,7 +127,7 @@ def test_a_part_is_compiled_for_the_registers_of_the_machine(monkeypatch: pytest
     names = count_parts(monkeypatch)
     for answer, registers in ((1, (16, 16)), (2, (32, 16))):
         with monkeypatch.context() as patch:
-            patch.setattr(product_tile, "_registers", lambda registers=registers: registers)
+            patch.setattr(register_tile, "_registers", lambda registers=registers: registers)
             results(kernel_store.address_of(product(answer), SIGNATURE, levels=UNOPTIMIZED))
     assert len(set(names)) == 2 * TILE_ROWS
 

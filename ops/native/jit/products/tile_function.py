@@ -1,9 +1,5 @@
 """A tile of a matrix product in vector registers: a few rows times a group of columns, summed along the inner axis.
 
-A panel holds columns of a matrix side by side: element ``(k, j)`` is at ``k * width + j``, so a tile reads a panel as one stream.
-A row of a panel is a cache line on every machine, so that executables with panels run anywhere; a tile spans some panels of a
-group.  Panels of several lines would share few sets of the first cache.
-
 The sums of a tile stay in registers; each step along the inner axis reads a row of the panels, and one element of each row of the
 other matrix.  The scheme is that of Goto and van de Geijn, "Anatomy of High-Performance Matrix Multiplication", 2008.
 """
@@ -11,221 +7,18 @@ other matrix.  The scheme is that of Goto and van de Geijn, "Anatomy of High-Per
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from ....shape_funcs.frozen_dataclass import frozen
-from ..code_parts import Part, parts_of
-from ..memory import set_machine_form, twin
+from ...code_parts import Part, parts_of
+from .register_tile import RegisterTile, panel_width, register_tile, registers_name, tiles_of_columns
 from .tile_fetch import Fetch, function_type
 
-#: The most rows of a tile.
-TILE_ROWS = 6
-#: Bytes of a row of a panel: a cache line, and a register of AVX-512.
-PANEL_BYTES = 64
-#: Panels of a group: four registers of AVX-512 for each row of a tile.
-GROUP_PANELS = 4
 #: A tile of fewer rows reads panels as fast as caches deliver them: it fetches nothing, which would take longer than it saves.
 FETCH_ROWS = 3
 #: Steps along the inner axis in one iteration, and the most sums for which this is so.  With AVX2 a step of 12 multiply-adds has
 #: 10 other instructions then, and 24 without, which take as long as the multiply-adds.  AVX-512 hides them.
 _STEPS, _FEW_SUMS = 4, 12
-
-
-@frozen
-class RegisterTile:
-    """The tile for elements of one size: a few rows of ``vectors`` registers with ``lanes`` elements each.
-
-    ``is_part``: whether the matrix may have fewer columns than the tile; masks exclude the others.
-    """
-
-    vectors: int
-    lanes: int
-    is_part: bool = False
-
-    @property
-    def width(self) -> int:
-        """The number of columns; a group has a multiple of it."""
-        return self.vectors * self.lanes
-
-
-def panel_width(itemsize: int) -> int:
-    """The number of columns of a panel of floats of ``itemsize`` bytes."""
-    return PANEL_BYTES // itemsize
-
-
-@functools.cache
-def _registers() -> tuple[int, int]:
-    """The number of vector registers of this machine, and their bytes."""
-    import llvmlite.binding as llvm
-
-    features = llvm.get_host_cpu_features()
-    if features.get("avx512f"):
-        return 32, 64
-    if features.get("neon") or llvm.get_default_triple().startswith(("aarch64", "arm64")):
-        return 32, 16
-    return 16, 32 if features.get("avx") else 16
-
-
-def vector_bytes() -> int:
-    """The bytes of a vector register of this machine."""
-    return _registers()[1]
-
-
-def register_tile(itemsize: int, rows: int) -> RegisterTile:
-    """The tile of ``rows`` rows for floats of ``itemsize`` bytes on this machine: as many columns of a group as registers hold.
-
-    Registers hold the sums, the row of the panels or the elements of the other matrix, whichever are fewer, and an element of the
-    other kind.  Measured, tiles that spill take 1.4 times as long.
-    """
-    registers, nbytes = _registers()
-    vectors = GROUP_PANELS * PANEL_BYTES // nbytes
-    while rows * vectors + min(rows, vectors) + 1 > registers:
-        vectors //= 2
-    return RegisterTile(vectors, nbytes // itemsize)
-
-
-@twin
-def multiply_panels(
-    a: Any, a_at: int, a_row: int, panels: Any, panel_at: int, panel_step: int, panel_row: int, out: Any, out_at: int,
-    out_row: int, rows: int, inner: int, columns: int, add: int, ahead: int, first: int, end: int, later: Any, later_at: int,
-    later_row: int,
-) -> None:  # fmt: skip
-    """Compute ``out[i, j] = sum of a[i, k] * panels[j / width, k, j % width]``; add it to ``out[i, j]`` if ``add`` is not 0.
-
-    Meanwhile fetch the elements ``ahead`` of those of the panels ``first`` to ``end`` (exclusive) of the group, and the rows of
-    ``later`` that begin at element ``later_at`` and are ``later_row`` elements apart, if there are FETCH_ROWS rows.  An ``ahead``
-    or a ``later_row`` of 0 fetches nothing new: for rows that are in a cache.
-
-    ``i`` below ``rows``, at most TILE_ROWS; ``j`` below ``columns``; ``k`` below ``inner``, in order.  The rows of ``a`` are
-    ``a_row`` elements apart, those of ``out`` ``out_row`` elements, panels ``panel_step`` elements, rows of a panel
-    ``panel_row``: ``width``, or as many elements as a matrix by rows has columns.
-    Contiguous arrays of one dtype, float32 or float64; ``*_at``: their first elements.
-    """
-    width = panel_width(out.itemsize)
-    a, panels, out = a.reshape(-1), panels.reshape(-1), out.reshape(-1)
-    for i in range(int(rows)):
-        for j in range(int(columns)):
-            total = out[int(out_at + i * out_row + j)] if add else out.dtype.type(0)
-            for k in range(int(inner)):
-                total += (
-                    a[int(a_at + i * a_row + k)] * panels[int(panel_at + j // width * panel_step + k * panel_row + j % width)]
-                )
-            out[int(out_at + i * out_row + j)] = total
-
-
-@twin
-def copy_line(source: Any, at: int, target: Any, to: int) -> None:
-    """Copy a row of a panel: PANEL_BYTES from element ``at`` to element ``to``.  Arrays of one axis and of one dtype."""
-    for j in range(panel_width(target.itemsize)):
-        target[int(to + j)] = source[int(at + j)]
-
-
-def _copy_line(emitter: Any, source: Any, at: Any, target: Any, to: Any) -> None:
-    from llvmlite import ir
-
-    from ...core.tensor_types import ITEMSIZE
-
-    assert source.type.dtype == target.type.dtype, (source, target)
-    b, itemsize = emitter.builder, ITEMSIZE[target.type.dtype]
-    row = ir.VectorType(target.parts[0].type.pointee, panel_width(itemsize)).as_pointer()
-    read, written = (b.bitcast(b.gep(x.parts[0], [emitter.word(n)]), row) for x, n in ((source, at), (target, to)))
-    b.store(b.load(read, align=itemsize), written, align=itemsize)
-
-
-def _machine(
-    emitter: Any, a: Any, a_at: Any, a_row: Any, panels: Any, panel_at: Any, panel_step: Any, panel_row: Any, out: Any,
-    out_at: Any, out_row: Any, rows: Any, inner: Any, columns: Any, add: Any, ahead: Any, first: Any, end: Any,
-    later: Any, later_at: Any, later_row: Any,
-) -> None:  # fmt: skip
-    from ...core.tensor_types import ITEMSIZE
-
-    assert a.type.dtype == panels.type.dtype == out.type.dtype == later.type.dtype, (a, panels, out, later)
-    b, word, itemsize = emitter.builder, emitter.word, ITEMSIZE[out.type.dtype]
-
-    def pointer(array: Any, at: Any) -> Any:
-        return b.gep(array.parts[0], [word(at)])
-
-    pointers = pointer(a, a_at), pointer(panels, panel_at), pointer(out, out_at)
-    words = [word(a_row), word(panel_step), word(panel_row), word(out_row), word(inner), word(columns), word(add)]
-    number = word(rows).type
-    apart = b.sub(b.ptrtoint(pointer(later, later_at), number), b.ptrtoint(pointers[0], number))
-    words += [word(ahead), word(first), word(end), b.sdiv(apart, number(itemsize), flags=["exact"]), word(later_row)]
-    TileCall(b, out.parts[0].type.pointee, pointers, words).emit(word(rows), itemsize)
-
-
-class TileCall:
-    """Generator of the loop over the tiles of a group: as wide tiles as fit, then a part of a tile.
-
-    A part is one vector; with registers for masks (AVX-512) as many as the columns need: the rows of the other matrix are read
-    once for all of them.
-    """
-
-    def __init__(self, builder: Any, element: Any, pointers: tuple[Any, Any, Any], words: list[Any]) -> None:
-        self.builder, self.element, self.pointers, self.words = builder, element, pointers, words
-        self.function_kind = TileFunction
-
-    def emit(self, rows: Any, itemsize: int) -> None:
-        """Emit the loops for any number of rows, of which one runs."""
-        b = self.builder
-        after = b.append_basic_block("end")
-        of_rows = b.switch(rows, after)
-        for n in range(1, TILE_ROWS + 1):
-            case = b.append_basic_block("rows")
-            of_rows.add_case(rows.type(n), case)
-            b.position_at_end(case)
-            self.tiles(n, register_tile(itemsize, n), after)
-        b.position_at_end(after)
-
-    def tiles(self, rows: int, tile: RegisterTile, end: Any) -> None:
-        """Emit the loop for tiles of ``rows`` rows, of the width of ``tile`` at most; then control goes to ``end``."""
-        b, word, columns = self.builder, self.words[0].type, self.words[5]
-        entry, step = b.block, b.append_basic_block("tiles")
-        b.branch(step)
-        b.position_at_end(step)
-        column = b.phi(word)
-        column.add_incoming(word(0), entry)
-        left = b.sub(columns, column)
-        some = b.append_basic_block("some")
-        b.cbranch(b.icmp_signed(">", left, word(0)), some, end)
-        b.position_at_end(some)
-        for part in _parts(tile):
-            fits, less = b.append_basic_block("fits"), b.append_basic_block("less")
-            is_fit = b.icmp_signed("<=" if part.is_part else ">=", left, word(part.width))
-            b.cbranch(is_fit, fits, less)
-            b.position_at_end(fits)
-            column.add_incoming(self._tile(rows, part, column, left), b.block)
-            b.branch(step)
-            b.position_at_end(less)
-        b.unreachable()
-
-    def _tile(self, rows: int, tile: RegisterTile, column: Any, left: Any) -> Any:
-        """Call the function of a tile that begins at ``column``; return the column after the tile."""
-        b, word = self.builder, self.words[0].type
-        a_row, panel_step, panel_row, out_row, inner, _, add, ahead, first, end, later_at, later_row = self.words
-        # the first columns fetch the rows: a request takes time, of lines that are in the cache too
-        is_first = b.icmp_signed("==", column, word(0))
-        later = [later_at, b.select(is_first, later_row, word(0))]
-        function = self.function_kind(b.module, self.element, tile, rows)
-        panel = b.udiv(column, word(function.panel))
-        at = b.add(b.mul(panel_step, panel), b.urem(column, word(function.panel)))
-        a, panels, out = self.pointers
-        places = [a, a_row, b.gep(panels, [at]), panel_step, panel_row, b.gep(out, [column]), out_row]
-        fetched = [ahead, b.sub(first, panel), b.sub(end, panel), *later]
-        b.call(function.function(), [*places, inner, left, add, *fetched])
-        return b.add(column, b.and_(left, word(-tile.width)) if function.repeats else word(tile.width))
-
-
-def _parts(tile: RegisterTile) -> Iterator[RegisterTile]:
-    """The tiles that columns are divided among: the first that fits, wide ones first; the last fits what the others leave."""
-    if _registers()[1] == PANEL_BYTES:
-        yield tile
-        yield from (RegisterTile(vectors, tile.lanes, is_part=True) for vectors in range(1, tile.vectors + 1))
-        return
-    powers = [1 << n for n in range(tile.vectors.bit_length())]
-    yield from (RegisterTile(vectors, tile.lanes) for vectors in powers[:0:-1])
-    yield RegisterTile(1, tile.lanes)
-    yield RegisterTile(1, tile.lanes, is_part=True)
 
 
 class TileFunction:
@@ -272,9 +65,9 @@ class TileFunction:
         own, element, rows, itemsize = type(self), self.element, self.rows, self.bits // 8
 
         def functions(module: Any) -> list[Any]:
-            return [own(module, element, tile, rows).function() for tile in _parts(register_tile(itemsize, rows))]
+            return [own(module, element, tile, rows).function() for tile in tiles_of_columns(register_tile(itemsize, rows))]
 
-        name = f"{self.kind} {self.bits} {rows} {_registers()}"
+        name = f"{self.kind} {self.bits} {rows} {registers_name()}"
         return name, Part(name, own.__module__, functions)
 
     @property
@@ -503,7 +296,3 @@ class TileFunction:
 
         found = self.module.globals.get(name)
         return ir.Function(self.module, kind, name) if found is None else found
-
-
-set_machine_form(multiply_panels, lambda: _machine)
-set_machine_form(copy_line, lambda: _copy_line)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..memory import set_machine_form, twin
-from .product_tile import TILE_ROWS, panel_width
+from ...memory import set_machine_form, twin
+from .register_tile import TILE_ROWS, panel_width
 
 
 @twin

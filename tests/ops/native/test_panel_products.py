@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from relayvm.ops.native.jit import product_tile
 from relayvm.ops.native.jit.native_compiler import OPTIMIZED
-from relayvm.ops.native.jit.product_tile import GROUP_PANELS, TILE_ROWS, multiply_panels, panel_width
+from relayvm.ops.native.jit.products import register_tile, tile_function
+from relayvm.ops.native.jit.products.panel_products import multiply_panels
+from relayvm.ops.native.jit.products.register_tile import GROUP_PANELS, TILE_ROWS, panel_width
 
 from .front_end.machine_code import compiled, python_function
 
@@ -37,7 +38,7 @@ def f(
 
 def machine_code(monkeypatch: pytest.MonkeyPatch, machine: str, dtype: str) -> Any:
     """``multiply_panels`` compiled for the registers of a machine."""
-    monkeypatch.setattr(product_tile, "_registers", lambda: MACHINES[machine])
+    monkeypatch.setattr(register_tile, "_registers", lambda: MACHINES[machine])
     code = compiled(python_function(CALL.format(dtype=dtype), multiply_panels=multiply_panels))
 
     def multiply(
@@ -106,9 +107,9 @@ def test_a_matrix_by_rows_is_multiplied_in_place(monkeypatch: pytest.MonkeyPatch
 
 def test_registers_hold_every_tile(monkeypatch: pytest.MonkeyPatch) -> None:
     for registers, nbytes in MACHINES.values():
-        monkeypatch.setattr(product_tile, "_registers", lambda of=(registers, nbytes): of)
+        monkeypatch.setattr(register_tile, "_registers", lambda of=(registers, nbytes): of)
         for rows in range(1, TILE_ROWS + 1):
-            tile = product_tile.register_tile(4, rows)
+            tile = register_tile.register_tile(4, rows)
             assert tile.vectors >= 1 and 64 % tile.width == 0
             assert rows * tile.vectors + min(rows, tile.vectors) + 1 <= registers
 
@@ -117,7 +118,7 @@ def test_registers_hold_every_tile(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("machine", PROCESSORS)
 @pytest.mark.parametrize("rows", range(1, TILE_ROWS + 1))
 def test_no_step_of_a_tile_spills(monkeypatch: pytest.MonkeyPatch, machine: str, rows: int) -> None:
-    monkeypatch.setattr(product_tile, "_registers", lambda: MACHINES[machine])
+    monkeypatch.setattr(register_tile, "_registers", lambda: MACHINES[machine])
     spills = [line for line in inner_loops(assembly(rows, PROCESSORS[machine])) if "mm" in line and "(%rsp)" in line]
     assert not spills
 
@@ -128,7 +129,7 @@ def assembly(rows: int, processor: str) -> list[str]:
     from llvmlite import ir
 
     module = ir.Module()
-    function = product_tile.TileFunction(module, ir.FloatType(), product_tile.register_tile(4, rows), rows).function()
+    function = tile_function.TileFunction(module, ir.FloatType(), register_tile.register_tile(4, rows), rows).function()
     function.linkage = ""
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..memory import set_machine_form, twin
-from .product_tile import GROUP_PANELS, TILE_ROWS, TileCall, TileFunction, multiply_panels, panel_width, register_tile
+from ...memory import set_machine_form, twin
+from .panel_products import TileCall, multiply_panels
+from .register_tile import GROUP_PANELS, TILE_ROWS, panel_width, register_tile
 from .tile_fetch import PacedFetch, function_type
+from .tile_function import TileFunction
 
 #: Steps along the inner axis in one iteration.  A tile of 6 rows by 2 registers takes 3 % less time than with 4.
 _STEPS = 8
@@ -32,7 +34,7 @@ def spans_group() -> bool:
 def _spans_group(emitter: Any) -> Any:
     from llvmlite import ir
 
-    from ..front_end.machine_types import BOOL, Value
+    from ...front_end.machine_types import BOOL, Value
 
     spans = register_tile(4, TILE_ROWS).width == GROUP_PANELS * panel_width(4)  # for every size of elements: bytes count
     return Value(BOOL, (ir.IntType(1)(int(spans)),))
@@ -58,7 +60,7 @@ def _machine(
     emitter: Any, a: Any, a_at: Any, a_row: Any, panels: Any, panel_at: Any, panel_step: Any, out: Any, out_at: Any,
     out_row: Any, rows: Any, inner: Any, columns: Any, add: Any, ahead: Any, pace: Any,
 ) -> None:  # fmt: skip
-    from ...core.tensor_types import ITEMSIZE
+    from ....core.tensor_types import ITEMSIZE
 
     assert a.type.dtype == panels.type.dtype == out.type.dtype, (a, panels, out)
     b, word, itemsize = emitter.builder, emitter.word, ITEMSIZE[out.type.dtype]

@@ -1,0 +1,1 @@
+"""Generators of machine code of matrix products, as twins of Python functions."""
