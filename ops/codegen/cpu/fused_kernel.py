@@ -14,7 +14,7 @@ from typing import Any
 from ....shape_funcs.symbolic.dim import Dim, const
 from ...core.group import Group
 from ...core.tensor_types import is_float
-from ...native.jit import block_transpose, vector_hints
+from ...native.jit import block_transpose, non_temporal, vector_hints
 from ...native.threads import work_partition
 from ..group_memo import per_group
 from ..loop_nest import vector_math
@@ -25,6 +25,7 @@ from ..loop_nest.size_prologue import Sizes
 from ..loop_nest.statements import KernelContext, Writer
 from .kernel_source import KernelSource, either, same_address
 from .loop_plan import plan, plans
+from .moved_runs import moved_run
 from .partition import GRAIN, LEVELS, Partition, loops, partition_prologue
 from .reduce_inner import RowText
 from .reduce_outer import ColumnText
@@ -32,7 +33,7 @@ from .split_loops import Segment, segments
 from .tiling import TileText, order_for_tiles, transposed_loads, word_of
 
 #: The functions that generated texts may call, by name.
-_MODULES = (vector_hints, vector_math, work_partition, block_transpose)
+_MODULES = (vector_hints, vector_math, work_partition, block_transpose, non_temporal)
 BODIES = {name: f for module in _MODULES for name, f in vars(module).items() if hasattr(f, "__native__")}
 _CALLS = re.compile(r"\b[a-z]\w*(?=\()")
 
@@ -150,37 +151,73 @@ class Kernel(Sizes):
             return RowText(lowered, self.context, result, self.group.values()[ref].dtype).lines()
         if lowered.nest.columns:
             return ColumnText(lowered, self.context, result).lines()
+        if len(lowered.extents) > 1 and moved_run(self.group, lowered) is not None:
+            moved = self._one_nest(lowered, position, moving=True)
+            return self._past_caches(position, lowered.extents[-1], moved, self._one_nest(lowered, position))
+        return self._one_nest(lowered, position)
+
+    def _one_nest(self, lowered: Lowered, position: int, moving: bool = False) -> list[str]:
+        """One loop per extent around the statement that stores an element; ``moving``: or that moves a run."""
         writer = Writer(lowered.table, len(lowered.extents), self.context)
-        element = writer.value(lowered.element)
-        target = element_of(result, writer.value(lowered.offset))
         extents = [self.size(d) for d in lowered.extents]
+        if moving:
+            inner, body = extents[:-1], self._moved(lowered, writer, position, "0", extents[-1])
+        else:
+            element = writer.value(lowered.element)
+            inner, body = extents, [f"{element_of(self.array(position), writer.value(lowered.offset))} = {element}"]
         # the innermost of several loops is never partitioned, so it compiles as in a sequential kernel
         n = min(len(extents) - 1, LEVELS) if len(extents) > 1 else len(extents)
         partition = Partition(extents[:n], grain=GRAIN if len(extents) == 1 else 1)
-        lines = loops(self.context, writer.regions, partition, extents[n:], [f"{target} = {element}"])
+        lines = loops(self.context, writer.regions, partition, inner[n:], body)
         return unless_empty(extents, lines) if writer.hoisted else lines
+
+    def _past_caches(self, position: int, innermost: Dim, moved: list[str], plain: list[str]) -> list[str]:
+        """The loops ``moved``, which move runs, if the result is too large for the caches; else ``plain``, which are shorter."""
+        large = f"moves_past_caches({self.words(position)}, {self.size(innermost)})"
+        return [f"if {large}:", *indented(moved), "else:", *indented(plain)]
+
+    def _moved(self, lowered: Lowered, writer: Writer, position: int, start: str, stop: str) -> list[str]:
+        """The innermost loop from ``start`` to ``stop``, which only moves elements, as one statement."""
+        run = moved_run(self.group, lowered)
+        assert run is not None
+        source, target = (writer.value(base) for base in (run.source, run.target))
+        if start != "0":
+            source, target, stop = f"{source} + {start}", f"{target} + {start}", f"{stop} - {start}"
+        return [f"move_run({self.words(run.param)}, {source}, {self.words(position)}, {target}, {stop})"]
 
     def _split_loops(self, ref: int, parts: Sequence[Segment]) -> list[str] | None:
         """One innermost loop per segment.  None for a single segment, or if a load would be hoisted above an empty loop."""
         if len(parts) == 1:
             return None
-        result = self.array(len(self.group.params) + self.group.results.index(ref))
+        lowered = [general(self.group, segment.nest) for segment in parts]
+        position = len(self.group.params) + self.group.results.index(ref)
+        plain = self._segments(ref, parts, lowered)
+        if plain is None or not all(moved_run(self.group, one) for one in lowered):
+            return plain
+        moved = self._segments(ref, parts, lowered, moving=True)
+        return None if moved is None else self._past_caches(position, parts[0].nest.dims[-1], moved, plain)
+
+    def _segments(self, ref: int, parts: Sequence[Segment], nests: Sequence[Lowered], moving: bool = False) -> list[str] | None:
+        """One innermost loop per segment, or the run that it moves."""
+        position = len(self.group.params) + self.group.results.index(ref)
         around, inside = [self.size(d) for d in parts[0].nest.dims[:-1]], list[str]()
         outer: list[list[str]] = [[] for _ in range(len(around) + 1)]
-        for segment in parts:
-            lowered = general(self.group, segment.nest)
+        for segment, lowered in zip(parts, nests, strict=True):
             writer = Writer(lowered.table, len(lowered.extents), self.context)
             guards = [(writer.value(lowered.cells[cell]), value) for cell, value in segment.guards]
-            element = writer.value(lowered.element)
-            stored = f"{element_of(result, writer.value(lowered.offset))} = {element}"
-            if writer.hoisted:
-                return None
-            for lines, more in zip(outer, writer.regions, strict=False):
-                lines += more
             start, stop = self.size(segment.start), self.size(segment.stop)
             if self.context.partitioned and not around:
                 start, stop = f"max({start}, low0)", f"min({stop}, high0)"
-            lines = [f"for i{len(around)} in range({start}, {stop}):", *indented([*writer.regions[-1], stored])]
+            if moving:
+                lines = self._moved(lowered, writer, position, start, stop)
+            else:
+                element = writer.value(lowered.element)
+                stored = f"{element_of(self.array(position), writer.value(lowered.offset))} = {element}"
+                lines = [f"for i{len(around)} in range({start}, {stop}):", *indented([*writer.regions[-1], stored])]
+            if writer.hoisted:
+                return None
+            for hoisted, more in zip(outer, writer.regions, strict=False):
+                hoisted += more
             conditions = " and ".join(text if value else f"not {text}" for text, value in guards)
             inside += [f"if {conditions}:", *indented(lines)] if conditions else lines
         if self.context.partitioned and not around:

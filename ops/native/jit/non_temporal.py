@@ -8,7 +8,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..memory import Array, set_machine_form, twin
+import numpy as np
+
+from ...core.tensor_types import ITEMSIZE
+from ..memory import Array, generic, set_machine_form, twin
+from .inlining import keep_out_of_line
 
 #: Bytes of a cache line.
 LINE_BYTES = 64
@@ -16,10 +20,56 @@ LINE_BYTES = 64
 NON_TEMPORAL_BYTES = 32 << 20
 
 
+#: Of shorter runs few lines are whole, and plain loops write consecutive runs without a gap.
+SHORTEST_RUN_BYTES = 16 * LINE_BYTES
+
+
 @twin
+def place_in_line(array: Array, at: int) -> int:
+    """The number of bytes between the beginning of a cache line and element ``at`` of a C-contiguous array, which is in it."""
+    return int((array.ctypes.data + int(at) * array.itemsize) % LINE_BYTES)
+
+
+@generic
 def is_line_aligned(array: Array, at: int) -> bool:
     """Whether element ``at`` of a C-contiguous array is the first one of a cache line."""
-    return (array.ctypes.data + int(at) * array.itemsize) % LINE_BYTES == 0
+    return place_in_line(array, at) == 0
+
+
+@twin
+def move_line(source: Any, at: int, target: Any, to: int) -> None:
+    """Move the elements of a whole cache line, which ``to`` begins, by a non-temporal store.
+
+    Arrays of one axis, of one unsigned dtype.
+    """
+    n = LINE_BYTES // source.itemsize
+    target[int(to) : int(to) + n] = source[int(at) : int(at) + n]
+
+
+@generic
+def moves_past_caches(target: Array, count: int) -> bool:
+    """Whether a tensor is too large for the caches, and runs of ``count`` elements are long enough for ``move_run``."""
+    return target.size * target.itemsize >= NON_TEMPORAL_BYTES and count * target.itemsize >= SHORTEST_RUN_BYTES
+
+
+@generic
+def move_run(source: Array, at: int, target: Array, to: int, count: int) -> None:
+    """Compute ``target[to + k] = source[at + k]`` for ``k`` below ``count``: whole lines of the target by non-temporal stores.
+
+    Arrays of one axis, of one unsigned dtype.
+    """
+    keep_out_of_line()  # the loops of small results, beside it in a kernel, stay as fast as alone
+    item = target.itemsize
+    done = min((LINE_BYTES - place_in_line(target, to)) % LINE_BYTES // item, count)
+    for k in range(done):
+        target[np.uint64(to + k)] = source[np.uint64(at + k)]
+    lines = (count - done) * item // LINE_BYTES
+    for line in range(lines):
+        first = done + line * (LINE_BYTES // item)
+        move_line(source, at + first, target, to + first)
+    done += lines * (LINE_BYTES // item)
+    for k in range(done, count):
+        target[np.uint64(to + k)] = source[np.uint64(at + k)]
 
 
 def make_non_temporal(builder: Any, store: Any) -> None:
@@ -29,12 +79,23 @@ def make_non_temporal(builder: Any, store: Any) -> None:
     store.set_metadata("nontemporal", builder.module.add_metadata([ir.Constant(ir.IntType(32), 1)]))
 
 
-def _is_line_aligned(emitter: Any, array: Any, at: Any) -> Any:
-    from ..front_end.machine_types import BOOL, WORD, Value
+def _place_in_line(emitter: Any, array: Any, at: Any) -> Any:
+    from ..front_end.machine_types import INT64, WORD, Value
 
     b = emitter.builder
     address = b.ptrtoint(b.gep(array.parts[0], [emitter.word(at)]), WORD)
-    return Value(BOOL, (b.icmp_unsigned("==", b.and_(address, WORD(LINE_BYTES - 1)), WORD(0)),))
+    return Value(INT64, (b.and_(address, WORD(LINE_BYTES - 1)),))
 
 
-set_machine_form(is_line_aligned, lambda: _is_line_aligned)
+def _move_line(emitter: Any, source: Any, at: Any, target: Any, to: Any) -> None:
+    from llvmlite import ir
+
+    assert source.type == target.type, (source, target)
+    b, item = emitter.builder, ITEMSIZE[source.type.dtype]
+    line = ir.VectorType(source.parts[0].type.pointee, LINE_BYTES // item).as_pointer()
+    read, written = (b.bitcast(b.gep(a.parts[0], [emitter.word(k)]), line) for a, k in ((source, at), (target, to)))
+    make_non_temporal(b, b.store(b.load(read, align=item), written, align=LINE_BYTES))
+
+
+set_machine_form(place_in_line, lambda: _place_in_line)
+set_machine_form(move_line, lambda: _move_line)
