@@ -12,10 +12,12 @@ of relayvm is the difference of two calls, one of which writes a single token.  
 no benchmark.
 
 attention  the kernels whose work grows with the context, by a trace of the program: attention, its bias, the positions seen
-rest       the other kernels and all between them, by the same trace: of each the least mean over the tokens of a run, because the
-           speed of a computer changes by more than the goal between two runs.  The time that the recording takes is left out: by
-           how much a traced token exceeds an untraced one at the shortest context.  The goal is that the rest is the same within
-           a tenth at all contexts.
+rest       the other kernels and all between them, by the same trace.  The time that the recording takes is left out: by how much a
+           traced call exceeds an untraced one at the shortest context.  The goal is that the rest is the same within a tenth at
+           all contexts.
+A run writes the same tokens each time, with the same work for each.  So of each token the least time over the rounds counts, and
+the means over the tokens are shown: what a token does in every run is in them, and what disturbed a run is not.  All contexts have
+as many tokens in a round, and so as many chances.
 The bytes allocated per token are those of all tensors; a cache is allocated only where it doubles.  The bytes appended are those
 that the profile counts for the rows of all caches, with their positions, and for the token.
 """
@@ -29,13 +31,13 @@ for _threads in ("RELAYVM_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS
     os.environ[_threads] = "1"  # read when the libraries load
 
 import argparse
+import bisect
 import importlib
 import json
 import platform
 import statistics
 import sys
 import time
-from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -43,7 +45,6 @@ from typing import Any
 import numpy as np
 
 import relayvm as relay
-from relayvm.vm.runtime.trace_events import KERNEL
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "examples"))
 
@@ -55,7 +56,7 @@ OURS = "relayvm"
 ATTENTION = ("nn_attention", "fused_subtract_cast_less_greater_logical_or_multiply_where", "arange")
 #: The kernel that chooses a token, once in each step.
 CHOICE = "argmax"
-#: The tokens of a sample of traced runs.
+#: The tokens that are traced in a round.
 TRACED = 512
 PEERS = {"onnxruntime": OnnxPeer, "torch": TorchPeer}
 #: The goals: times faster than the better peer at the context, and the most that the rest may differ.
@@ -87,23 +88,32 @@ class Ours:
         tokens = self.written(prompt, count + 1)
         return time.perf_counter() - between - (between - began), tokens
 
-    def traced(self, prompt: str, count: int) -> Counter[str]:
-        """Nanoseconds per token by kernel, by kind of other work, and ``between`` them, over ``count`` tokens of one run.
+    def traced(self, prompt: str, count: int, runs: int) -> tuple[np.ndarray, float]:
+        """Nanoseconds of each of ``count`` tokens of each run, ``(2, runs * count)``: attention, and the rest; those of all runs.
 
-        The first token, whose step has the whole prompt, is left out.
+        The first token of a run, whose step has the whole prompt, is left out.
         """
-        self.vm.start_trace()
-        self.written(prompt, count + 1)
-        names, events = [p.name for p in self.vm.exe.packed], self.vm.stop_trace()
-        ends = [e.end_ns for e in events if e.kind == KERNEL and names[e.subject] == CHOICE]
-        found = Counter[str]()
-        for e in events:
-            if ends[0] < e.end_ns <= ends[-1]:
-                found[names[e.subject] if e.kind == KERNEL else e.kind] += e.end_ns - e.start_ns
-        if len(ends) != count + 1 or not set(ATTENTION) <= set(found):
-            raise SystemExit("the program's kernels have other names: change ATTENTION and CHOICE")
-        found["between"] = ends[-1] - ends[0] - found.total()
-        return Counter({name: ns / count for name, ns in found.items()})  # type: ignore[misc]
+        self.written(prompt, 1)  # what Python did since the last run emptied the caches
+        self.vm.start_trace(kernels=(*ATTENTION, CHOICE))
+        taken = self.call(prompt, count + 1, runs)
+        names = [p.name for p in self.vm.exe.packed]
+        kernels = [(names[e.subject], e) for e in self.vm.stop_trace()]
+        ends = [e.end_ns for name, e in kernels if name == CHOICE]
+        if len(ends) != runs * (count + 1):
+            raise SystemExit(f"{CHOICE} runs more than once in a step: change CHOICE")
+        attention = np.zeros(len(ends) + 1)  # the program's last positions seen are after its last token
+        for name, e in kernels:
+            if name in ATTENTION:
+                attention[bisect.bisect_left(ends, e.end_ns)] += e.end_ns - e.start_ns
+        tokens = np.stack([attention[:-1], np.diff(ends, prepend=0) - attention[:-1]]).reshape(2, runs, count + 1)
+        return tokens[:, :, 1:].reshape(2, -1), taken
+
+    def call(self, prompt: str, limit: int, runs: int) -> float:
+        """Nanoseconds of ``runs`` calls that write ``limit`` tokens each."""
+        began = time.perf_counter_ns()
+        for _ in range(runs):
+            self.written(prompt, limit)
+        return time.perf_counter_ns() - began
 
 
 class Context:
@@ -113,8 +123,8 @@ class Context:
         self.context, self.count, self.machines = context, context // 2, machines
         self.prompt = prompt_of(context - self.count // 2)
         self.samples: dict[str, list[float]] = {name: [] for name in machines}
-        self.traces: list[Counter[str]] = []
-        self.untraced: list[float] = []
+        self.traces: list[np.ndarray] = []  # of each round: nanoseconds of attention and of the rest by token
+        self.calls: list[tuple[float, float]] = []  # nanoseconds of a traced and an untraced call
         texts = {name: machine.seconds(self.prompt, self.count)[1] for name, machine in machines.items()}  # warm
         for name, tokens in texts.items():
             if tokens != texts[OURS]:
@@ -126,14 +136,12 @@ class Context:
         self.samples[name].append(seconds * 1e6 / self.count)
 
     def trace(self) -> None:
-        """Trace some runs, and time as many untraced ones: ``TRACED`` tokens each, so that contexts have equal chances."""
+        """Trace runs of ``TRACED`` tokens, then time as many untraced ones."""
         ours, runs = self.machines[OURS], max(1, TRACED // self.count)
-        found, seconds = Counter[str](), 0.0
-        for _ in range(runs):
-            found.update(ours.traced(self.prompt, self.count))
-            seconds += ours.seconds(self.prompt, self.count)[0] / self.count
-        self.traces.append(Counter({name: ns / runs for name, ns in found.items()}))  # type: ignore[misc]
-        self.untraced.append(seconds / runs)
+        found, taken = ours.traced(self.prompt, self.count, runs)
+        self.traces.append(found)
+        ours.written(self.prompt, 1)
+        self.calls.append((taken, ours.call(self.prompt, self.count + 1, runs)))
 
     def row(self) -> dict[str, Any]:
         """The figures."""
@@ -145,13 +153,14 @@ class Context:
             profile = ours.vm.profile(**arguments([self.prompt], limit, stop=-1), repeat=1, warmup=0)
             copied.append(sum(row.nbytes for row in profile.activities if row.name == "scatter_nd"))
         times = {name: (statistics.median(s), min(s), max(s)) for name, s in self.samples.items()}
-        least = {name: min(trace[name] for trace in self.traces) / 1e3 for name in set().union(*self.traces)}
+        attention, rest = np.min(self.traces, 0).mean(1) / 1e3
+        traced, untraced = np.min(self.calls, 0) / 1e3
         return {
             "context": self.context,
             "us": times,
-            "attention": sum(least[name] for name in ATTENTION),
-            "rest": sum(us for name, us in least.items() if name not in ATTENTION),
-            "recording": min(trace.total() for trace in self.traces) / 1e3 - min(self.untraced) * 1e6,
+            "attention": float(attention),
+            "rest": float(rest),
+            "recording": float(traced - untraced) / len(self.traces[0][0]),
             "alloc": (allocated[1] - allocated[0]) // self.count,
             "copied": (copied[1] - copied[0]) // self.count,
         }

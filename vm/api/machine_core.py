@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import os
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import numpy as np
@@ -418,15 +418,23 @@ class MachineCore:
         """The number of functions that this process has compiled so far, for all machines; 0 if all were in the kernel cache."""
         return kernel_store.counters["compiles"]
 
-    def start_trace(self, types: bool = False) -> None:
+    def start_trace(self, types: bool = False, kernels: Collection[str] | None = None) -> None:
         """Start recording kernels, copies, waits, shape functions, allocations and calls of Python kernels.
 
         ``types``: also record dtypes and shapes of the arguments of kernels and shape functions, and the bytes that kernels
-        access.  Raises VMError if the machine is running.
+        access.  ``kernels``: record only the kernels with these names (see ``exe.packed``), and nothing else: a short record
+        leaves the caches to the program.  Raises VMError if the machine is running, ArgumentError for a name of no kernel.
         """
+        names = [p.name for p in self.exe.packed]
+        for name in kernels or ():
+            if name not in names:
+                raise wrong("start_trace: a kernel", "the name of a kernel of the program", name)
+        chosen = None if kernels is None else np.array([name in kernels for name in names] or [False], np.int64)
 
         def start() -> None:
             self._runtime.host_events.clear()
+            self._runtime.traced_kernels = chosen
+            self._runtime.view["traced_kernels"] = 0 if chosen is None else chosen.ctypes.data
             if self._runtime.session is not None:
                 self._runtime.request(requests.TRACE, 0, 0)
             self._runtime.view["trace_used"], self._runtime.view["tracing"] = 0, TRACE_TYPES if types else TRACE_EVENTS

@@ -121,7 +121,7 @@ def _counted(runtime: Runtime, call: _Call) -> Iterator[None]:
         error = VMError(Diagnostic(text, span_of(runtime.exe, call.function, call.pc), code=codes.of_status(HOST_KERNEL)))
         error.status = HOST_KERNEL
         raise error from cause
-    if state["tracing"] != TRACE_OFF:
+    if state["tracing"] != TRACE_OFF and not state["traced_kernels"]:
         shown = [tensor_fields(at) for at in call.addresses] if state["tracing"] == TRACE_TYPES else []
         types = tuple((dtype, shape) for _, shape, dtype in shown)
         nbytes = sum(array_bytes(shape, dtype) for _, shape, dtype in shown)

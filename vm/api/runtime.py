@@ -41,6 +41,7 @@ class Runtime:
     def __init__(self, exe: ExecutableData, session: Session | None, tables: Tables, options: RuntimeOptions) -> None:
         self.exe, self.session, self.tables, self.options = exe, session, tables, options
         self.host_events: list[Event] = []
+        self.traced_kernels: np.ndarray | None = None  # the words at the state's ``traced_kernels``
         self.block = np.zeros(1, STATE)
         self.view: Any = self.block[0]
         self.address: int = self.block.ctypes.data

@@ -23,11 +23,14 @@ def trace_room(state: int, words: int) -> bool:
 
 
 @native
-def record_event(state: int, kind: int, pc: int, subject: int, start: int, end: int, nbytes: int) -> None:
-    """Append an event of the host."""
+def record_event(state: int, kind: int, pc: int, subject: int, start: int, end: int, nbytes: int) -> int:
+    """Append an event of the host: the first word of its row; -1: no memory, or the trace leaves the event out."""
     s = state_at(state)
+    if s.traced_kernels != 0 and (kind != EVENT_KERNEL or load_i64(s.traced_kernels + 8 * subject) == 0):
+        return -1
     if not trace_room(state, EVENT_WORDS):
-        return
+        return -1
+    row = s.trace_used
     at = s.trace + 8 * s.trace_used
     store_i64(at, EVENT_WORDS)
     store_i64(at + 8, kind)
@@ -40,6 +43,7 @@ def record_event(state: int, kind: int, pc: int, subject: int, start: int, end: 
     store_i64(at + 64, end)
     store_i64(at + 72, s.live_bytes)
     s.trace_used += EVENT_WORDS
+    return row
 
 
 @native
@@ -81,37 +85,31 @@ def record_types(state: int, argv: int, n: int, packed: int) -> None:
 def record_kernel(state: int, pc: int, packed: int, start: int, argv: int, n: int, asked_start: int, asked_end: int) -> None:
     """Append the event of a finished kernel on the ``n`` tensors at ``argv``; ``asked_start`` is 0 for a kernel on the host."""
     s = state_at(state)
-    used = s.trace_used
-    record_event(state, EVENT_KERNEL, pc, packed, start, clock_ns(), 0)
-    if s.trace_used == used:
+    row = record_event(state, EVENT_KERNEL, pc, packed, start, clock_ns(), 0)
+    if row < 0:
         return
     if asked_start != 0:
-        store_i64(s.trace + 8 * used + 56, asked_start)
-        store_i64(s.trace + 8 * used + 64, asked_end)
+        store_i64(s.trace + 8 * row + 56, asked_start)
+        store_i64(s.trace + 8 * row + 64, asked_end)
     if s.tracing > TRACE_EVENTS:
         record_types(state, argv, n - load_i64(s.packed + 8 * (PACKED_WORDS * packed + 4)), packed)
 
 
 @native
 def begin_kernel(state: int, pc: int, packed: int, argv: int, n: int) -> int:
-    """Append the event of a launch on a GPU, without its times: first word of the row; -1: no memory."""
-    s = state_at(state)
-    used = s.trace_used
+    """Append the event of a launch on a GPU, without its times: first word of the row; -1 as ``record_event``."""
     now = clock_ns()
-    record_event(state, EVENT_KERNEL, pc, packed, now, now, 0)
-    if s.trace_used == used:
-        return -1
-    if s.tracing > TRACE_EVENTS:
+    row = record_event(state, EVENT_KERNEL, pc, packed, now, now, 0)
+    if row >= 0 and state_at(state).tracing > TRACE_EVENTS:
         record_types(state, argv, n, packed)
-    return used
+    return row
 
 
 @native
 def record_shape_func(state: int, pc: int, number: int, start: int, argv: int, n: int) -> None:
     """Append the event of a finished shape function on the ``n`` tensors at ``argv``, with 0 bytes."""
     s = state_at(state)
-    used = s.trace_used
-    record_event(state, EVENT_SHAPE_FUNC, pc, number, start, clock_ns(), 0)
-    if s.tracing > TRACE_EVENTS and s.trace_used != used:
+    row = record_event(state, EVENT_SHAPE_FUNC, pc, number, start, clock_ns(), 0)
+    if row >= 0 and s.tracing > TRACE_EVENTS:
         record_types(state, argv, n, -1)
-        store_i64(s.trace + 8 * used + 48, 0)
+        store_i64(s.trace + 8 * row + 48, 0)

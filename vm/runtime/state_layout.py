@@ -99,6 +99,8 @@ STATE = np.dtype(
         ("gpu_record", _WORD),
         # the trace: rows as described at EVENT_WORDS; ``tracing`` is one of the levels below
         ("tracing", _WORD),
+        # 0: all is recorded; else the address of a word for each kernel: whether it is, and nothing but such kernels
+        ("traced_kernels", _WORD),
         ("trace", _WORD),
         ("trace_words", _WORD),
         ("trace_used", _WORD),

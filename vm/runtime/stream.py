@@ -25,7 +25,6 @@ from .state_layout import (
     EVENT_DTOH,
     EVENT_HTOD,
     EVENT_SYNC,
-    EVENT_WORDS,
     GPU_COPY_BEGIN,
     GPU_COPY_ON_DEVICE,
     GPU_COPY_WAIT,
@@ -120,8 +119,7 @@ def begin_copy(state: int, source: int, pc: int, reason: int) -> int:
     row = -1
     if s.tracing != TRACE_OFF:
         now = clock_ns()
-        record_event(state, EVENT_DTOH, pc, reason, now, now, nbytes)
-        row = s.trace_used - EVENT_WORDS
+        row = record_event(state, EVENT_DTOH, pc, reason, now, now, nbytes)
     p.ticket = call_6(s.gpu, state, GPU_COPY_BEGIN, tensor(to).data, tensor(source).data, nbytes, row)
     if p.ticket < 0:
         s.status = -p.ticket
@@ -232,8 +230,7 @@ def host_to_device(state: int, source: int, device: int, pc: int, reason: int, l
     start = clock_ns()
     row = -1
     if device == CUDA and s.tracing != TRACE_OFF:
-        record_event(state, EVENT_HTOD, pc, reason, start, start, nbytes)
-        row = s.trace_used - EVENT_WORDS
+        row = record_event(state, EVENT_HTOD, pc, reason, start, start, nbytes)
     status = fill_on_device(state, at, source, nbytes, row, lasts) + 0
     if status != 0:
         release(state, at)
