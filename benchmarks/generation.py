@@ -11,12 +11,14 @@ A time is that of one token: of half as many tokens as the context has, in whose
 of relayvm is the difference of two calls, one of which writes a single token.  All write the same most likely tokens, or there is
 no benchmark.
 
-attention  the kernels whose work grows with the context, by a trace of the program: attention, its bias, the positions seen
-rest       the other kernels and all between them, by the same trace.  The time that the recording takes is left out: by how much a
-           traced call exceeds an untraced one at the shortest context.  The goal is that the rest is the same within a tenth at
-           all contexts.
+attention  the kernels whose work grows with the context, by a trace of these alone: attention, its bias, the positions seen.  A
+           record of all events would be as large as the caches, and empty those of the CPU the more tokens a run has.
+rest       the tokens' time without these kernels, by the same trace.  The time that the recording takes is left out: by how much
+           traced calls exceed untraced ones at the shortest context.  The goal is that the rest is the same within a tenth at all
+           contexts.
+
 A run writes the same tokens each time, with the same work for each.  So of each token the least time over the rounds counts, and
-the means over the tokens are shown: what a token does in every run is in them, and what disturbed a run is not.  All contexts have
+the means over the tokens are shown: they have what a token does in every run, and not what disturbed a run.  All contexts have
 as many tokens in a round, and so as many chances.
 The bytes allocated per token are those of all tensors; a cache is allocated only where it doubles.  The bytes appended are those
 that the profile counts for the rows of all caches, with their positions, and for the token.

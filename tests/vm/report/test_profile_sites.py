@@ -11,7 +11,7 @@ import pytest
 from relayvm.compiler.compile import compile
 from relayvm.ops.native.cache import kernel_store
 from relayvm.vm.api.machine import VirtualMachine
-from relayvm.vm.diagnostics.source import InputError
+from relayvm.vm.diagnostics.source import ArgumentError, InputError
 from relayvm.vm.report.profile_report import Profile
 from relayvm.vm.report.profile_rows import Trace, timeline
 from relayvm.vm.report.profile_views import bulks
@@ -112,6 +112,28 @@ def test_live_bytes_are_those_of_the_machine(machine: VirtualMachine) -> None:
     (allocation,) = [e for e in events if e.kind == ALLOC]
     assert allocation.live_bytes >= before + 800
     del result
+
+
+@pytest.mark.parametrize("types", [False, True])
+def test_a_trace_of_some_kernels_records_nothing_else(types: bool) -> None:
+    text = '#[version = "0.0.5"]\ndef @main(%x: Tensor[(?, ?), float32]) { sort(cumsum(sort(%x), axis=1)) }'
+    machine, x = VirtualMachine(compile(text, target="cpu")), np.ones((3, 4), "float32")
+    names = [p.name for p in machine.exe.packed]
+
+    def kernels(chosen: list[str] | None) -> list[tuple[str, int]]:
+        machine.start_trace(types, chosen)
+        machine.run(x)
+        events = machine.stop_trace()
+        assert chosen is None or {e.kind for e in events} <= {KERNEL}
+        assert all(bool(e.types) == types for e in events if e.kind == KERNEL)
+        return [(names[e.subject], e.pc) for e in events if e.kind == KERNEL]
+
+    every = kernels(None)
+    for chosen in ([], ["cumsum"], ["sort"], ["sort", "cumsum"]):
+        assert kernels(chosen) == [(name, pc) for name, pc in every if name in chosen]
+    assert kernels(None) == every and {"sort", "cumsum"} <= {name for name, _ in every}
+    with pytest.raises(ArgumentError, match="must be the name of a kernel of the program, not"):
+        machine.start_trace(kernels=["sor"])
 
 
 def test_types_as_text() -> None:
