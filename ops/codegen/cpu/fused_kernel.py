@@ -11,9 +11,9 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ....shape_funcs.symbolic.dim import Dim, const
+from ....shape_funcs.symbolic.dim import Dim, const, product
 from ...core.group import Group
-from ...core.tensor_types import is_float
+from ...core.tensor_types import ITEMSIZE, is_float
 from ...native.jit import block_transpose, non_temporal, vector_hints
 from ...native.threads import work_partition
 from ..group_memo import per_group
@@ -151,7 +151,7 @@ class Kernel(Sizes):
             return RowText(lowered, self.context, result, self.group.values()[ref].dtype).lines()
         if lowered.nest.columns:
             return ColumnText(lowered, self.context, result).lines()
-        if len(lowered.extents) > 1 and moved_run(self.group, lowered) is not None:
+        if len(lowered.extents) > 1 and self._may_be_large(position) and moved_run(self.group, lowered) is not None:
             moved = self._one_nest(lowered, position, moving=True)
             return self._past_caches(position, lowered.extents[-1], moved, self._one_nest(lowered, position))
         return self._one_nest(lowered, position)
@@ -170,6 +170,11 @@ class Kernel(Sizes):
         partition = Partition(extents[:n], grain=GRAIN if len(extents) == 1 else 1)
         lines = loops(self.context, writer.regions, partition, inner[n:], body)
         return unless_empty(extents, lines) if writer.hoisted else lines
+
+    def _may_be_large(self, position: int) -> bool:
+        """Whether a tensor may be too large for the caches: a kernel of known, smaller sizes has one nest, compiled sooner."""
+        elements = const(product(self.tensors[position].shape))
+        return elements is None or elements * ITEMSIZE[self.tensors[position].dtype] >= non_temporal.NON_TEMPORAL_BYTES
 
     def _past_caches(self, position: int, innermost: Dim, moved: list[str], plain: list[str]) -> list[str]:
         """The loops ``moved``, which move runs, if the result is too large for the caches; else ``plain``, which are shorter."""
@@ -192,7 +197,7 @@ class Kernel(Sizes):
         lowered = [general(self.group, segment.nest) for segment in parts]
         position = len(self.group.params) + self.group.results.index(ref)
         plain = self._segments(ref, parts, lowered)
-        if plain is None or not all(moved_run(self.group, one) for one in lowered):
+        if plain is None or not self._may_be_large(position) or not all(moved_run(self.group, one) for one in lowered):
             return plain
         moved = self._segments(ref, parts, lowered, moving=True)
         return None if moved is None else self._past_caches(position, parts[0].nest.dims[-1], moved, plain)

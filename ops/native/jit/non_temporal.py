@@ -8,10 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from ...core.tensor_types import ITEMSIZE
-from ..memory import Array, generic, set_machine_form, twin
+from ..memory import Array, copy_bytes, generic, set_machine_form, twin
 from .inlining import keep_out_of_line
 
 #: Bytes of a cache line.
@@ -25,15 +23,15 @@ SHORTEST_RUN_BYTES = 16 * LINE_BYTES
 
 
 @twin
-def place_in_line(array: Array, at: int) -> int:
-    """The number of bytes between the beginning of a cache line and element ``at`` of a C-contiguous array, which is in it."""
-    return int((array.ctypes.data + int(at) * array.itemsize) % LINE_BYTES)
+def address_of(array: Array, at: int) -> int:
+    """The address of element ``at`` of a C-contiguous array."""
+    return int(array.ctypes.data) + int(at) * array.itemsize
 
 
 @generic
 def is_line_aligned(array: Array, at: int) -> bool:
     """Whether element ``at`` of a C-contiguous array is the first one of a cache line."""
-    return place_in_line(array, at) == 0
+    return address_of(array, at) % LINE_BYTES == 0
 
 
 @twin
@@ -60,16 +58,14 @@ def move_run(source: Array, at: int, target: Array, to: int, count: int) -> None
     """
     keep_out_of_line()  # the loops of small results, beside it in a kernel, stay as fast as alone
     item = target.itemsize
-    done = min((LINE_BYTES - place_in_line(target, to)) % LINE_BYTES // item, count)
-    for k in range(done):
-        target[np.uint64(to + k)] = source[np.uint64(at + k)]
+    done = min(-address_of(target, to) % LINE_BYTES // item, count)
+    copy_bytes(address_of(target, to), address_of(source, at), done * item)
     lines = (count - done) * item // LINE_BYTES
     for line in range(lines):
         first = done + line * (LINE_BYTES // item)
         move_line(source, at + first, target, to + first)
     done += lines * (LINE_BYTES // item)
-    for k in range(done, count):
-        target[np.uint64(to + k)] = source[np.uint64(at + k)]
+    copy_bytes(address_of(target, to + done), address_of(source, at + done), (count - done) * item)
 
 
 def make_non_temporal(builder: Any, store: Any) -> None:
@@ -79,12 +75,11 @@ def make_non_temporal(builder: Any, store: Any) -> None:
     store.set_metadata("nontemporal", builder.module.add_metadata([ir.Constant(ir.IntType(32), 1)]))
 
 
-def _place_in_line(emitter: Any, array: Any, at: Any) -> Any:
+def _address_of(emitter: Any, array: Any, at: Any) -> Any:
     from ..front_end.machine_types import INT64, WORD, Value
 
     b = emitter.builder
-    address = b.ptrtoint(b.gep(array.parts[0], [emitter.word(at)]), WORD)
-    return Value(INT64, (b.and_(address, WORD(LINE_BYTES - 1)),))
+    return Value(INT64, (b.ptrtoint(b.gep(array.parts[0], [emitter.word(at)]), WORD),))
 
 
 def _move_line(emitter: Any, source: Any, at: Any, target: Any, to: Any) -> None:
@@ -97,5 +92,5 @@ def _move_line(emitter: Any, source: Any, at: Any, target: Any, to: Any) -> None
     make_non_temporal(b, b.store(b.load(read, align=item), written, align=LINE_BYTES))
 
 
-set_machine_form(place_in_line, lambda: _place_in_line)
+set_machine_form(address_of, lambda: _address_of)
 set_machine_form(move_line, lambda: _move_line)

@@ -14,8 +14,8 @@ from relayvm.ops.core.op import NoAttrs
 from relayvm.ops.core.tensor_types import Tensor
 from relayvm.ops.defs.transform import AxisAttrs
 from relayvm.ops.native.jit import non_temporal
-from relayvm.ops.native.jit.non_temporal import LINE_BYTES, move_run
-from relayvm.shape_funcs.symbolic.dim import sym
+from relayvm.ops.native.jit.non_temporal import LINE_BYTES, NON_TEMPORAL_BYTES, move_run
+from relayvm.shape_funcs.symbolic.dim import dim, sym
 
 from .run_group import group_of
 
@@ -58,6 +58,13 @@ def test_a_computation_moves_no_run():
     nodes = [Node("concatenate", AxisAttrs(1), ((0, 1),), ()), Node("exp", NoAttrs(), (2,), ())]
     assert "move_run" in kernel_source(group_of(tensors, nodes[:1])).text
     assert "move_run" not in kernel_source(group_of(tensors, nodes)).text
+
+
+@pytest.mark.parametrize("rows", [4, NON_TEMPORAL_BYTES // 4096])
+def test_a_result_known_to_be_small_has_plain_loops_alone(rows):
+    tensors = [Tensor("float32", (dim(rows), dim(512)))] * 2
+    text = kernel_source(group_of(tensors, [Node("concatenate", AxisAttrs(0), ((0, 1),), ())])).text
+    assert ("move_run" in text) == (2 * rows * 512 * 4 >= NON_TEMPORAL_BYTES)
 
 
 @settings(max_examples=200, deadline=None)
