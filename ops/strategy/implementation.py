@@ -195,7 +195,8 @@ class Kernel:
     #: Another partition than ``split``.
     blocks: Blocks | None = None
     #: The number of trailing axes of the result over which the body finishes runs: after its buffers it takes ``finish`` and
-    #: ``argv``, and calls ``finish`` for each part of its result (see ``ops.codegen.cpu.epilogue``).  0: it does not.
+    #: ``argv``, and calls ``finish`` for each part of its result (see ``ops.codegen.cpu.epilogue``).  0: it does not.  A body
+    #: that takes ``addend`` may limit its results itself (see ``ops.codegen.cpu.channel_limits``).
     finishes: int = 0
     #: Unless "", the result may be written over an operand of the epilogue: the body passes ``finish`` the array with its sums,
     #: the first sum of the part, and the elements from a run of sums to the next.  "always": a buffer of the body's.  "over": the

@@ -173,19 +173,22 @@ def copying_text(place: int | None, result: Tensor, axes: int) -> str:
     return _function(FINISH, lines, ", sums, first, pitch")
 
 
+def lowered(group: Group) -> Lowered:
+    """The loops of the function FINISH of ``group``.  Raises as ``text``."""
+    return _finish_of(group).lowered
+
+
 def _finish_of(group: Group) -> _Finish:
     if not fits(group):
         raise ValueError(f"{group.name}: no kernel applies its operators together")
     opened = _opened(group)
-    lowered = _lowered(group, opened)
-    if lowered is None:  # an operator computes with the known sizes
+    loops = _lowered(group, opened)
+    if loops is None:  # an operator computes with the known sizes
         opened = elementwise(group)
-        lowered = _lowered(group, opened)
-    assert lowered is not None
+        loops = _lowered(group, opened)
+    assert loops is not None
     kernel = group.kernel_on(HOST)
-    return _Finish(
-        replace(opened, in_place=group.in_place), lowered, _lowered(group, opened, _SUM), kernel.apart if kernel else ""
-    )
+    return _Finish(replace(opened, in_place=group.in_place), loops, _lowered(group, opened, _SUM), kernel.apart if kernel else "")
 
 
 def _refs(args: Any, first: int) -> list[int]:

@@ -34,7 +34,7 @@ from ...strategy.implementation import ALIGNMENT, HOST, Buffer, Kernel
 from ..group_memo import per_group
 from ..loop_nest.expression_text import Python, indented
 from ..loop_nest.size_prologue import Sizes
-from . import epilogue
+from . import channel_limits, epilogue
 from .kernel_source import KernelSource, either, same_address
 from .partition import request_threads
 
@@ -197,7 +197,12 @@ class _Wrapper:
                 bodies = (*bodies, *((fetch_early, fetch_to_write) if fetching else (epilogue.fetch_nothing,)))
                 self.arguments.append(epilogue.FETCH if fetching else epilogue.fetch_nothing.__name__)
             self.arguments.append("argv")
-        constants = [f"{name}={_constant(value)}" for name, value in self.kernel.attrs(self.attrs).items() if name in taken]
+        given = self.kernel.attrs(self.attrs)
+        if channel_limits.ADDEND in taken:
+            defined, limits = channel_limits.arguments(self.group, f"v{len(self.tensors) - 1}")
+            self.lines, given = self.lines + defined, given | limits
+            self.arguments.append(channel_limits.ADDEND)
+        constants = [f"{name}={_constant(value)}" for name, value in given.items() if name in taken]
         call = f"{body.__name__}({', '.join(self.arguments + constants)})"
         if self.buffers:
             self.lines += self._in_buffers(call)

@@ -266,7 +266,8 @@ def pointwise(
 @generic
 def planes(
     data: Array, data_dims: Axes, weight: Array, weight_dims: Axes, out: Array, out_dims: Axes, low: int, high: int, room: Array,
-    numbers: Array, finish: Callable[..., None], argv: int, stride: Axes, before: Axes, dilation: Axes, layouts: Layouts,
+    numbers: Array, finish: Callable[..., None], argv: int, addend: Array, stride: Axes, before: Axes, dilation: Axes,
+    layouts: Layouts, lowest: float, highest: float, is_limited: bool,
 ) -> int:  # fmt: skip
     """Convolution by planes: the blocks ``low`` to ``high`` (see ``convolve_planes``)."""
     sizes, out_sizes, kernel = sizes_of(data_dims, False), sizes_of(out_dims, False), kernel_sizes(weight_dims, layouts[0])
@@ -276,7 +277,7 @@ def planes(
         if is_depthwise(kernel, groups, sizes, out_sizes, stride):
             convolve_depthwise(
                 data, weight, out, room, numbers, finish, argv, low, high, sizes, steps, out_sizes, out_steps, kernel, taps,
-                stride, before, dilation,
+                stride, before, dilation, addend, lowest, highest, is_limited,
             )  # fmt: skip
         else:
             convolve_planes(

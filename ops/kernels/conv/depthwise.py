@@ -44,7 +44,8 @@ def place_data_column(numbers: Array, at: int, tap: Axes, before: Axes, kernel: 
 @generic
 def convolve_windows(
     data: Array, weight: Array, out: Array, room: Array, finish: Callable[..., None], argv: int, low: int, high: int,
-    sizes: Axes, steps: Axes, out_sizes: Axes, out_steps: Axes, kernel: Axes, taps: Axes, step: int, before: Axes,
+    sizes: Axes, steps: Axes, out_sizes: Axes, out_steps: Axes, kernel: Axes, taps: Axes, step: int, before: Axes, addend: Array,
+    lowest: float, highest: float, is_limited: bool,
 ) -> None:  # fmt: skip
     """As ``convolve_depthwise``, for windows of 3 x 3 that are ``step`` rows and columns apart."""
     positions, columns = out_steps[CHANNEL], out_sizes[COLUMN]
@@ -55,13 +56,15 @@ def convolve_windows(
         for o in range(first, end):
             for y in range(0, out_sizes[ROW], stretch):
                 rows, here = min(stretch, out_sizes[ROW] - y), o * positions + y * columns
+                c = o % kernel[0]
                 add_windows(
                     data, o * steps[CHANNEL], sizes[ROW], sizes[COLUMN], step, y * step - before[1], -before[2], room, weight,
-                    o % kernel[0] * taps[0], taps[2], out, here, rows, columns, BLOCK, BLOCK // (step * step),
+                    c * taps[0], taps[2], out, here, rows, columns, BLOCK, BLOCK // (step * step),
+                    addend[c] if is_limited else -0.0, lowest, highest,
                 )  # fmt: skip
-                if together == 1:
+                if together == 1 and not is_limited:
                     finish(argv, here, 1, rows * columns)
-        if together > 1:
+        if together > 1 and not is_limited:
             finish(argv, first * positions, end - first, positions)
 
 
@@ -69,19 +72,20 @@ def convolve_windows(
 def convolve_depthwise(
     data: Array, weight: Array, out: Array, room: Array, numbers: Array, finish: Callable[..., None], argv: int, low: int,
     high: int, sizes: Axes, steps: Axes, out_sizes: Axes, out_steps: Axes, kernel: Axes, taps: Axes, stride: Axes, before: Axes,
-    dilation: Axes,
+    dilation: Axes, addend: Array, lowest: float, highest: float, is_limited: bool,
 ) -> None:  # fmt: skip
     """Compute the blocks ``low`` to ``high`` (exclusive) of the result: the channels of each element of the batch.
 
     Layout NCHW of data and result; ``taps``: the kernel's strides of output channel, input channel and tap.  ``room``: at least
-    ZERO_BYTES; ``numbers``: HEIGHTS numbers and COLUMN_WORDS for each tap.
+    ZERO_BYTES; ``numbers``: HEIGHTS numbers and COLUMN_WORDS for each tap.  The last four: as of ``codegen.cpu.channel_limits``.
     """
     for i in range(ZERO_BYTES // out.itemsize):
         room[i] = 0
     if has_windows() and kernel[3] == kernel[4] == WINDOW and stride[1] == stride[2] and dilation[1] == dilation[2] == 1:
         convolve_windows(
-            data, weight, out, room, finish, argv, low, high, sizes, steps, out_sizes, out_steps, kernel, taps, stride[2], before
-        )
+            data, weight, out, room, finish, argv, low, high, sizes, steps, out_sizes, out_steps, kernel, taps, stride[2], before,
+            addend, lowest, highest, is_limited,
+        )  # fmt: skip
         return
     place_columns(place_data_column, COLUMN_WORDS, HEIGHTS, numbers, 0, before, kernel, stride, dilation)
     w_row, positions = kernel[4] * stride[1], out_steps[CHANNEL]

@@ -116,7 +116,8 @@ def copy_run(source: Array, at: int, target: Array, to: int, count: int) -> None
 @generic
 def convolve_channels(
     expanded: Array, pitch: int, base: int, low: int, high: int, weight: Array, out: Array, to: int, sizes: Axes, out_sizes: Axes,
-    first: int, rows: int, step: int, before: Axes, zeros: Array, finish: Callable[..., None], argv: int,
+    first: int, rows: int, step: int, before: Axes, zeros: Array, finish: Callable[..., None], argv: int, addend: Array,
+    lowest: float, highest: float, is_limited: bool,
 ) -> None:  # fmt: skip
     """Convolve the expanded channels ``low`` to ``high`` (exclusive), whose rows from ``base`` on are in ``expanded``.
 
@@ -130,8 +131,11 @@ def convolve_channels(
         here = to + (c - low) * places + first * out_sizes[1]
         add_windows(
             expanded, (c - low) * pitch - base * sizes[1], sizes[0], sizes[1], step, first * step - before[0], -before[1], zeros,
-            weight, c * WINDOW * WINDOW, 1, out, here, rows, out_sizes[1], 0, places,
+            weight, c * WINDOW * WINDOW, 1, out, here, rows, out_sizes[1], 0, places, addend[c] if is_limited else -0.0, lowest,
+            highest,
         )  # fmt: skip
+        if is_limited:
+            continue
         if c + 1 - begin == together or c + 1 == high:
             finish(argv, here - (c - begin) * places, c + 1 - begin, count)
             begin = c + 1
@@ -141,7 +145,8 @@ def convolve_channels(
 def bands(
     data: Array, data_dims: Axes, weight: Array, weight_dims: Axes, bias: Array, depthwise: Array, out: Array, out_dims: Axes,
     low: int, high: int, panels: Array, columns: Array, expanded: Array, kept: Array, zeros: Array, finish: Callable[..., None],
-    argv: int, step: int, before: Axes, least: float, most: float,
+    argv: int, addend: Array, step: int, before: Axes, least: float, most: float, lowest: float, highest: float,
+    is_limited: bool,
 ) -> int:  # fmt: skip
     """Compute the blocks ``low`` to ``high`` (exclusive) of the result: channels that are convolved together, in a band.
 
@@ -149,7 +154,7 @@ def bands(
     block; ``kept``: for the rows of all channels that two bands read; ``zeros``: ``data_taps.ZERO_BYTES``.
 
     ``step``: the stride of the depthwise convolution; ``before``: its padding above and on the left; ``least``, ``most``: the
-    bounds of the expansion.
+    bounds of the expansion; the others: as of ``codegen.cpu.channel_limits``, of the result.
     """
     inputs, channels, itemsize = data_dims[1], weight_dims[0], out.itemsize
     sizes, out_sizes = (data_dims[2], data_dims[3]), (out_dims[2], out_dims[3])
@@ -189,7 +194,7 @@ def bands(
                 )  # fmt: skip
             convolve_channels(
                 expanded, pitch, base, top, bottom, depthwise, out, (b * channels + top) * places, sizes, out_sizes, first, here,
-                step, before, zeros, finish, argv,
+                step, before, zeros, finish, argv, addend, lowest, highest, is_limited,
             )  # fmt: skip
             for c in range(top, bottom if band + 1 < band_count else top):
                 at = (c - top) * pitch + (following - base) * sizes[1]

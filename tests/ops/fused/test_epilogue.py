@@ -14,6 +14,7 @@ from relayvm.ops.analysis.aliasing import in_place_pairs
 from relayvm.ops.analysis.preconditions import demands
 from relayvm.ops.analysis.uses import reads
 from relayvm.ops.codegen import fits, kernel_source
+from relayvm.ops.codegen.cpu.channel_limits import limits_of
 from relayvm.ops.core.group import Group, Literal, Node
 from relayvm.ops.core.op import TypeRelError, get
 from relayvm.ops.core.tensor_types import Tensor
@@ -158,6 +159,20 @@ def test_epilogues_in_machine_code(implementation: str) -> None:
             case = {"data": sizes, "weight": weight, "attrs": {"strides": 1, **attrs}, "tail": tail, "dtype": "float32"}
             group, arrays = made({**case, "is_known": False, "seed": 3})
             same(replace(group, implementation=implementation), arrays, jit=True)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_epilogues_that_limit_each_channel(dtype: str) -> None:
+    """Windows of 3 x 3 of each channel, whose sums are limited before they are stored; others, which are finished afterwards."""
+    limits = [("nn.bias_add", "channel")], [("nn.bias_add", "channel"), "nn.relu"]
+    for tail, is_limited in [*((tail, True) for tail in limits), (["nn.relu"], False), ([("add", "result"), "nn.relu"], False)]:
+        for sizes, stride, is_known in [((2, 5, 9, 20), 1, False), ((1, 3, 7, 5), 2, True), ((1, 2, 90, 33), 1, False)]:
+            weight, attrs = (sizes[1], 1, 3, 3), {"groups": sizes[1], "padding": 1, "strides": stride}
+            case = {"data": sizes, "weight": weight, "attrs": attrs, "tail": tail, "dtype": dtype, "is_known": is_known}
+            group, arrays = made({**case, "seed": 3})
+            group = replace(group, implementation="planes")
+            assert (limits_of(group) is not None) is is_limited
+            same(group, arrays, jit=True)
 
 
 @pytest.mark.parametrize("implementation", ["winograd", "shifts"])

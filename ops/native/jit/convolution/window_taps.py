@@ -4,11 +4,13 @@ Sums advance down a strip of columns, as wide as a vector.  A row of the data ad
 registers hold the row, the nine weights and a few vectors of sums.  ``data_taps`` has windows of any size: rows of the data are
 read again for each column of a window, and places and masks are computed again for each of these columns.
 
-An element of the result is one sum, over the rows of its window from the first on, and along each row.
+An element of the result is the sum of its window's rows, from the first on; a row is one sum along it.  One sum of all nine
+products would wait for each of them: a processor begins so few windows meanwhile that windows take longer.
 """
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from ...memory import set_machine_form, twin
@@ -38,7 +40,7 @@ def _has_windows(emitter: Any) -> Any:
 @twin
 def add_windows(
     data: Any, at: int, height: int, width: int, step: int, first_row: int, first_column: int, zeros: Any, weight: Any, w_at: int,
-    w_step: int, out: Any, to: int, rows: int, columns: int, ahead: int, out_ahead: int,
+    w_step: int, out: Any, to: int, rows: int, columns: int, ahead: int, out_ahead: int, addend: float, low: float, high: float,
 ) -> None:  # fmt: skip
     """Compute ``out[y, x] = sum of weight[t, u] * data[first_row + y * step + t, first_column + x * step + u]``.
 
@@ -46,6 +48,9 @@ def add_windows(
     and ``columns`` are at least 1; rows of the result follow one another.  Weights are ``w_step`` elements apart; ``at``,
     ``w_at``, ``to``: the first elements.  Contiguous arrays of one dtype, float32 or float64; ``zeros`` begins with
     ``data_taps.ZERO_BYTES`` of zeros.
+
+    ``addend`` is added to each sum, which is then limited to ``low`` and ``high``; a sum that is NaN stays NaN.  An addend of
+    -0.0 and infinite bounds leave sums as they are.
 
     Meanwhile fetch the data ``ahead`` elements on, and the results ``out_ahead`` elements on.
     """
@@ -59,13 +64,20 @@ def add_windows(
                     is_inside = 0 <= row < height and 0 <= along < width
                     operand = data[int(at + row * width + along)] if is_inside else out.dtype.type(0)
                     total += weight[int(w_at + (t * WINDOW + u) * w_step)] * operand
+            total += out.dtype.type(addend)
+            if not math.isnan(total):
+                total = min(max(total, out.dtype.type(low)), out.dtype.type(high))
             out[int(to + y * columns + x)] = total
 
 
 def _machine(
     emitter: Any, data: Any, at: Any, height: Any, width: Any, step: Any, first_row: Any, first_column: Any, zeros: Any,
-    weight: Any, w_at: Any, w_step: Any, out: Any, to: Any, rows: Any, columns: Any, ahead: Any, out_ahead: Any,
+    weight: Any, w_at: Any, w_step: Any, out: Any, to: Any, rows: Any, columns: Any, ahead: Any, out_ahead: Any, addend: Any,
+    low: Any, high: Any,
 ) -> None:  # fmt: skip
+    from ...front_end.machine_types import scalar_type
+    from ...front_end.scalars import cast
+
     assert data.type.dtype == weight.type.dtype == out.type.dtype == zeros.type.dtype, (data, weight, out, zeros)
     b, word = emitter.builder, emitter.word
 
@@ -75,6 +87,7 @@ def _machine(
     arguments = [
         pointer(data, at), word(height), word(width), word(first_row), word(first_column), zeros.parts[0], pointer(weight, w_at),
         word(w_step), pointer(out, to), word(rows), word(columns), word(ahead), word(out_ahead),
+        *(cast(b, number, scalar_type(out.type.dtype)).scalar for number in (addend, low, high)),
     ]  # fmt: skip
     after = b.append_basic_block("end")
     of_step = b.switch(word(step), after)
@@ -106,7 +119,7 @@ class _WindowFunction:
         if self.name in self.module.globals:
             return self.module.globals[self.name]
         pointer, word = self.element.as_pointer(), self.word
-        kinds = [pointer, *[word] * 4, pointer, pointer, word, pointer, *[word] * 4]
+        kinds = [pointer, *[word] * 4, pointer, pointer, word, pointer, *[word] * 4, *[self.element] * 3]
         function = ir.Function(self.module, ir.FunctionType(ir.VoidType(), kinds), self.name)
         function.linkage = "internal"
         for attribute in ("noinline", "optsize"):  # no loop is unrolled
@@ -118,10 +131,12 @@ class _WindowFunction:
         """Emit the loop over strips.  The last one ends with the row: elements that are computed twice have the same bits."""
         from llvmlite import ir
 
-        data, height, width, first_row, first_column, zeros, weight, w_step, out, rows, columns, ahead, out_ahead = function.args
+        data, height, width, first_row, first_column, zeros, weight, w_step, out, rows, columns, *others = function.args
+        ahead, out_ahead, *limits = others
         b = ir.IRBuilder(function.append_basic_block("entry"))
         places = [b.gep(weight, [b.mul(w_step, self.word(n))]) for n in range(WINDOW * WINDOW)]
         factors = [self._splat(b, b.load(place)) for place in places]
+        self._addend, self._low, self._high = (self._splat(b, number) for number in limits)
         row = b.gep(data, [b.mul(first_row, width)])
         self._operands = (height, width, first_row, zeros, rows, columns, ahead, out_ahead, factors)
         entry, loop, end = b.block, b.append_basic_block("strip"), b.append_basic_block("end")
@@ -148,19 +163,16 @@ class _WindowFunction:
 
     def _strip(self, b: Any, place: Any, to: Any, x: Any, masks: list[Any]) -> None:
         """Emit the loop down a strip: the first row of its first window begins at ``place``."""
-        from llvmlite import ir
-
         height, width, first_row, zeros, rows, columns, ahead, out_ahead, factors = self._operands
         weights = [factors[t * WINDOW : (t + 1) * WINDOW] for t in range(WINDOW)]
-        zero = ir.Constant(self.vector, [0.0] * self.lanes)
 
         def advanced(t: int, number: Any, pointer: Any, held: list[Any]) -> list[Any]:
             """The sums after row ``t`` of the first window, and those of the window that begins there."""
             self._fetch(b, b.gep(pointer, [ahead]), 0)
             here = b.select(b.icmp_unsigned("<", number, height), pointer, zeros)
             operands = self._row(b, here, masks)
-            sums = [self._add(b, operands, weights[t - n * self.step], total) for n, total in enumerate(held)]
-            return sums if t % self.step else [*sums, self._add(b, operands, weights[0], zero)]
+            sums = [b.fadd(total, self._row_sum(b, operands, weights[t - n * self.step])) for n, total in enumerate(held)]
+            return sums if t % self.step else [*sums, self._row_sum(b, operands, weights[0])]
 
         held: list[Any] = []
         number = first_row
@@ -179,18 +191,26 @@ class _WindowFunction:
             number, place = b.add(number, self.word(1)), b.gep(place, [width])
         self._fetch(b, b.gep(to, [out_ahead]), 1)
         left = b.sub(b.mul(b.sub(rows, y), columns), x)
-        self._store(b, held[0], to, left, columns)
+        self._store(b, self._limited(b, held[0]), to, left, columns)
         following = b.add(y, self.word(1))
         for node, value in zip(nodes, (following, number, place, b.gep(to, [columns]), *held[1:]), strict=True):
             node.add_incoming(value, b.block)
         b.cbranch(b.icmp_signed("<", following, rows), loop, after)
         b.position_at_end(after)
 
-    def _add(self, b: Any, operands: list[Any], weights: list[Any], total: Any) -> Any:
-        """The sums after a row of their windows."""
+    def _row_sum(self, b: Any, operands: list[Any], weights: list[Any]) -> Any:
+        """The products of a row of windows, added along it."""
         fma = self._declared(f"llvm.fma.v{self.lanes}f{self.bits}", self.vector, [self.vector] * 3)
-        for operand, weight in zip(operands, weights, strict=True):
+        total = b.fmul(weights[0], operands[0])
+        for operand, weight in zip(operands[1:], weights[1:], strict=True):
             total = b.call(fma, [weight, operand, total])
+        return total
+
+    def _limited(self, b: Any, total: Any) -> Any:
+        """Complete sums with the addend, within the bounds."""
+        total = b.fadd(total, self._addend)
+        for bound, beyond in ((self._low, "<"), (self._high, ">")):
+            total = b.select(b.fcmp_ordered(beyond, total, bound), bound, total)  # false for NaN
         return total
 
     @property

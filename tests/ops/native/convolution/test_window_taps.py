@@ -11,13 +11,19 @@ from relayvm.ops.native.jit.convolution.window_taps import WINDOW, add_windows
 from ..front_end.machine_code import compiled, python_function
 
 CALL = """
-def f(data, n, at, height, width, step, first_row, first_column, zeros, weight, w_at, w_step, out, m, to, rows, columns, ahead):
+def f(data, n, at, height, width, step, first_row, first_column, zeros, weight, w_at, w_step, out, m, to, rows, columns, ahead,
+      limits):
+    l = array_{dtype}(limits, 3)
     x, w, y, z = array_{dtype}(data, n), array_{dtype}(weight, 32), array_{dtype}(out, m), array_{dtype}(zeros, 32)
     add_windows(
-        x, at, height, width, step, first_row, first_column, z, w, w_at, w_step, y, to, rows, columns, ahead, 2 * ahead
+        x, at, height, width, step, first_row, first_column, z, w, w_at, w_step, y, to, rows, columns, ahead, 2 * ahead,
+        l[0], l[1], l[2]
     )
     return 0
 """
+
+#: Addends with the bounds of the results; the first leaves results as they are.
+LIMITS = (-0.0, -np.inf, np.inf), (3.0, 0.0, 6.0), (-7.0, 0.0, np.inf), (2.0, -np.inf, 5.0)
 
 
 @pytest.mark.extensive(dtype=("float32",))
@@ -37,8 +43,9 @@ def test_sums_over_windows(dtype: str, step: int) -> None:
             found, plain = np.tile(rng.integers(-9, 9, rows * columns + 43).astype(dtype), (2, 1))
             given = 3, height, width, step, first_row, first_column, zeros, weight, 3, 1 + rows % 3
             words = [v.ctypes.data if isinstance(v, np.ndarray) else v for v in given]
-            code(data.ctypes.data, data.size, *words, found.ctypes.data, found.size, 21, rows, columns, 1024)
-            add_windows(data, *given, plain, 21, rows, columns, 1024, 2048)
+            limits = rng.choice(np.array(LIMITS, dtype))
+            code(data.ctypes.data, data.size, *words, found.ctypes.data, found.size, 21, rows, columns, 1024, limits.ctypes.data)
+            add_windows(data, *given, plain, 21, rows, columns, 1024, 2048, *limits)
             np.testing.assert_array_equal(found, plain, err_msg=f"{height, width, rows, columns, first_row, first_column}")
     assert weight.size >= 3 + WINDOW * WINDOW * 3
 
@@ -48,13 +55,13 @@ def test_a_sum_has_the_same_bits_in_any_strip() -> None:
     code = compiled(python_function(CALL.format(dtype="float32"), add_windows=add_windows))
     rng = np.random.default_rng(2)
     height, width, weight, zeros = 6, 29, rng.standard_normal(32).astype("f"), np.zeros(ZERO_BYTES // 4, "f")
-    data = rng.standard_normal(height * width).astype("f")
+    data, limits = rng.standard_normal(height * width).astype("f"), np.array(LIMITS[0], "f")
 
     def run(first_row: int, first_column: int, rows: int, columns: int) -> np.ndarray:
         out = np.zeros((rows, columns), "f")
         code(
             data.ctypes.data, data.size, 0, height, width, 1, first_row, first_column, zeros.ctypes.data, weight.ctypes.data, 0,
-            1, out.ctypes.data, out.size, 0, rows, columns, 0,
+            1, out.ctypes.data, out.size, 0, rows, columns, 0, limits.ctypes.data,
         )  # fmt: skip
         return out
 
