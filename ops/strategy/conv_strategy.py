@@ -6,6 +6,7 @@ planes       few output channels per group, channels first: sums of shifted plan
 winograd     float32, a window of 3 x 3, channels first, enough channels and positions: Winograd's algorithm, of a weight that is
              transformed in the call or before
 shifts       channels first, several taps, rows that are not short: tiles of a matrix product over shifts of padded data
+positions    channels first, one tap, small pictures: tiles of a few positions by a panel of output channels
 tiles        channels first: tiles of a matrix product over columns that are packed for each tile
 pointwise    kernel of size 1, stride 1: a matrix product of the data itself
 im2col       a matrix product over gathered columns
@@ -24,6 +25,7 @@ from ..kernels.conv import cpu as bodies
 from ..kernels.conv import cuda, cudnn
 from .convolution.matrices import Matrices
 from .convolution.planes import Planes
+from .convolution.positions import Positions
 from .convolution.shifts import Shifts
 from .convolution.sizes import Convolution, Geometry
 from .convolution.tiles import Tiles
@@ -48,6 +50,7 @@ def kernels(rank: int, geometry: Geometry) -> tuple[Kernel, ...]:
         Planes(rank, geometry).kernel(),
         *((Winograd(rank, geometry).kernel(bodies.winograd),) if rank == len("HW") else ()),
         Shifts(rank, geometry).kernel(),
+        Positions(rank, geometry).kernel(),
         Tiles(rank, geometry).kernel(),
         matrices.pointwise(),
         matrices.im2col(),

@@ -21,6 +21,7 @@ from ...native.memory import Array, Axes, generic
 from ...native.status import OK
 from ..spatial.cpu import BATCH, CHANNEL, COLUMN, DEPTH, ROW, end_inside, first_inside, sizes_of, strides_of
 from .by_plane import convolve_planes
+from .by_positions import convolve_positions
 from .by_shifts import convolve_shifts
 from .by_winograd import BAND, convolve_winograd, transform_weight
 from .depthwise import convolve_depthwise, is_depthwise
@@ -301,6 +302,21 @@ def tiles(
         convolve_tiles(
             data, weight, out, panels, places, sums, finish, fetch_operands, argv, low, high, sizes, steps, out_sizes, out_steps,
             kernel, groups, stride, before, dilation,
+        )  # fmt: skip
+    return OK
+
+
+@generic
+def positions(
+    data: Array, data_dims: Axes, weight: Array, weight_dims: Axes, out: Array, out_dims: Axes, low: int, high: int,
+    panels: Array, sums: Array, results: Array, finish: Callable[..., None], fetch_operands: Callable[..., None], argv: int,
+) -> int:  # fmt: skip
+    """Convolution of one tap by tiles of positions: the blocks ``low`` to ``high`` (see ``convolve_positions``)."""
+    sizes, out_sizes, kernel = sizes_of(data_dims, False), sizes_of(out_dims, False), kernel_sizes(weight_dims, OUT_IN_SPACE)
+    if not is_finished_apart(out, results, kernel, out_sizes, finish, argv, low, high):
+        convolve_positions(
+            data, weight, out, panels, sums, results, finish, fetch_operands, argv, low, high, sizes[BATCH], kernel[1], kernel[0],
+            strides_of(sizes, False)[CHANNEL],
         )  # fmt: skip
     return OK
 

@@ -101,7 +101,7 @@ def _machine(whole_lines: bool) -> Any:
         read = pointers(emitter, source, at, stride, side)
         written = pointers(emitter, target, to, to_stride, side)
         rows = [builder.load(p, align=item) for p in read]
-        for row, p in zip(_transpose_registers(builder, rows), written, strict=True):
+        for row, p in zip(transposed_registers(builder, rows), written, strict=True):
             if whole_lines:
                 make_non_temporal(builder, builder.store(row, p, align=min(LINE_BYTES, side * item)))
             else:
@@ -110,7 +110,7 @@ def _machine(whole_lines: bool) -> Any:
     return block
 
 
-def _transpose_registers(builder: Any, rows: list[Any]) -> list[Any]:
+def transposed_registers(builder: Any, rows: list[Any]) -> list[Any]:
     """Transpose a square of vectors: in each step, pairs of rows swap the halves of ever larger squares."""
     from llvmlite import ir
 

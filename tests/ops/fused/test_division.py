@@ -227,6 +227,11 @@ IMPLEMENTATIONS = {
         IMAGES_AND_WEIGHT,
         {"padding": 1, "implementation": "winograd"},
     ),
+    "three images, three panels of output channels": (
+        "nn.conv2d",
+        [np.sin(np.arange(18900, dtype="f4")).reshape(3, 21, 15, 20), np.cos(np.arange(840, dtype="f4")).reshape(40, 21, 1, 1)],
+        {"implementation": "positions"},
+    ),
     "two groups, bands of rows, two parts of the channels": (
         "nn.conv2d",
         [np.sin(np.arange(4800, dtype="f4")).reshape(1, 2, 24, 100), np.cos(np.arange(1200, dtype="f4")).reshape(200, 1, 3, 2)],

@@ -175,6 +175,16 @@ def test_epilogues_that_limit_each_channel(dtype: str) -> None:
             same(group, arrays, jit=True)
 
 
+@pytest.mark.parametrize("sizes", [(2, 300, 9, 13), (3, 130, 5, 5), (1, 600, 14, 14), (2, 0, 5, 9), (1, 9, 1, 1)])
+def test_epilogues_of_positions(sizes: tuple[int, ...]) -> None:
+    """Several panels of output channels, the last of a few; parts of the inner axis; pictures together and one by one."""
+    for outputs in (50, 16, 300):
+        for tail in (["nn.relu"], [("nn.bias_add", "channel"), ("add", "result"), "tanh"], [("multiply", "image")]):
+            case = {"data": sizes, "weight": (outputs, sizes[1], 1, 1), "attrs": {}, "tail": tail, "dtype": "float32"}
+            group, arrays = made({**case, "is_known": False, "seed": 3})
+            same(replace(group, implementation="positions"), arrays, jit=True)
+
+
 @pytest.mark.parametrize("implementation", ["winograd", "shifts"])
 def test_epilogues_of_sums_in_a_buffer(implementation: str) -> None:
     """Results in memory of their own and over an operand; without terms, too."""
@@ -208,7 +218,7 @@ def test_networks_share_the_text_of_their_epilogues() -> None:
 def test_operands_that_the_result_of_an_epilogue_is_written_over() -> None:
     group = _convolution(("add", "result"), ("nn.bias_add", "channel"), ("multiply", "result"), "nn.relu")
     assert fits(group) and reads(group) == (True,) * 5
-    for apart in ("tiles", "winograd"):
+    for apart in ("tiles", "positions", "winograd"):
         assert in_place_pairs(replace(group, implementation=apart)) == ((2, 0), (4, 0))
     for other in ("", "planes", "shifts", "im2col", "direct"):  # parts of sums are stored before operands are read
         assert in_place_pairs(replace(group, implementation=other)) == ()

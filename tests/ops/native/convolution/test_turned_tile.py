@@ -1,0 +1,69 @@
+"""Tiles of neighbours by panels: for the registers of any machine, the bits of other tiles; nothing else is written."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from relayvm.ops.native.jit.convolution.turned_tile import multiply_turned, square_side, turn_square
+from relayvm.ops.native.jit.products import register_tile
+from relayvm.ops.native.jit.products.panel_products import multiply_panels
+from relayvm.ops.native.jit.products.register_tile import TILE_ROWS, panel_width
+
+from ..front_end.machine_code import compiled, python_function
+from ..test_panel_products import MACHINES
+
+CALL = """
+def f(a, n_a, panels, n_panels, out, n_out, step, columns, rows, inner, add, is_turned):
+    x, p, z = array_{dtype}(a, n_a), array_{dtype}(panels, n_panels), array_{dtype}(out, n_out)
+    if is_turned != 0:
+        multiply_turned(x, 2, 70, p, 5, step, z, 7, 80, rows, inner, columns, add)
+    else:
+        multiply_panels(x, 2, 50, p, 5, step, {width}, z, 7, 80, rows, inner, columns, add, 0, 4, 4, x, 0, 0)
+    return 0
+"""
+
+
+@pytest.mark.extensive(machine=["avx512"], dtype=["float32"])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("machine", MACHINES)
+def test_a_tile_of_neighbours(monkeypatch: pytest.MonkeyPatch, machine: str, dtype: str) -> None:
+    monkeypatch.setattr(register_tile, "_registers", lambda: MACHINES[machine])
+    bodies = {"multiply_turned": multiply_turned, "multiply_panels": multiply_panels}
+    width = panel_width(np.dtype(dtype).itemsize)
+    code = compiled(python_function(CALL.format(dtype=dtype, width=width), **bodies))
+    rng, step = np.random.default_rng(0), 48 * width
+    panels, data = rng.standard_normal(5 + 4 * step).astype(dtype), rng.standard_normal((48, 70)).astype(dtype)
+    by_columns = np.concatenate([np.zeros(2, dtype), data.ravel()])
+    by_rows = np.concatenate([np.zeros(2, dtype), np.pad(data.T, [(0, 0), (0, 2)]).ravel()])
+    for rows in range(1, TILE_ROWS + 1):
+        for columns, inner, add in [(width, 48, 0), (width, 7, 3), (4 * width, 4, 0), (3 * width - 1, 1, 2), (1, 0, 0)]:
+            before = rng.standard_normal(7 + 80 * TILE_ROWS).astype(dtype)
+            turned, other, plain = (before.copy() for _ in range(3))
+            for is_turned, a, out in [(1, by_columns, turned), (0, by_rows, other)]:
+                words = [word for x in (a, panels, out) for word in (x.ctypes.data, x.size)]
+                code(*words, step, columns, rows, inner, add, is_turned)
+            np.testing.assert_array_equal(turned, other)  # the bits of other tiles
+            multiply_turned(by_columns, 2, 70, panels, 5, step, plain, 7, 80, rows, inner, columns, add)
+            np.testing.assert_allclose(turned, plain, rtol=1e-4, atol=1e-4)
+
+
+TURN = """
+def f(source, n_source, target, n_target, stride, to_stride):
+    x, y = array_{dtype}(source, n_source), array_{dtype}(target, n_target)
+    turn_square(x, 3, stride, y, 5, to_stride)
+    return square_side(x)
+"""
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("machine", MACHINES)
+def test_a_square_is_turned(monkeypatch: pytest.MonkeyPatch, machine: str, dtype: str) -> None:
+    monkeypatch.setattr(register_tile, "_registers", lambda: MACHINES[machine])
+    code = compiled(python_function(TURN.format(dtype=dtype), turn_square=turn_square, square_side=square_side))
+    source, target = np.arange(600, dtype=dtype), np.zeros(600, dtype)
+    side = code(source.ctypes.data, 600, target.ctypes.data, 600, 33, 17)
+    wanted = np.zeros(600, dtype)
+    for r in range(side):
+        wanted[5 + 17 * r : 5 + 17 * r + side] = source[3 + r : 3 + r + 33 * side : 33]
+    np.testing.assert_array_equal(target, wanted)
