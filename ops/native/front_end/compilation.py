@@ -10,6 +10,7 @@ from typing import Any
 from llvmlite import ir
 
 from ..code_parts import share_parts
+from . import kept_text
 from .machine_types import BOOL, INT64, NOTHING, Integer, Type, Value, llvm_parts
 from .numba_functions import c_arguments, compiled_by_numba, declared
 from .scalars import Outside, cast
@@ -39,9 +40,10 @@ class Compilation:
         #: Modules to link, from numba.
         self.bitcode: list[bytes] = []
         self.module.triple, self.module.data_layout = triple, data_layout
-        self._functions: dict[_Key, tuple[ir.Function, Type]] = {}
+        self._functions: dict[_Key, tuple[kept_text.Function, Type]] = {}
         self._pending: set[_Key] = set()
         self._recursive: set[_Key] = set()
+        self._recordings: list[kept_text.Recording] = []
         self._count = 0
 
     def use_offset_table(self) -> None:
@@ -72,7 +74,9 @@ class Compilation:
         b = emitter.builder
         if function.__native__ == "function":  # type: ignore[attr-defined]
             arguments = [cast(b, a, INT64) for a in arguments]
-        inner, kind = self._function_for(function, tuple(a.type for a in arguments))
+        kinds = tuple(a.type for a in arguments)
+        inner, kind = self._function_for(function, kinds)
+        self._recordings[-1].calls[f'@"{inner.name}"'] = (function, kinds), kind
         returned = b.call(inner, [part for a in arguments for part in a.parts])
         n = len(llvm_parts(kind))
         if n > 1:
@@ -84,7 +88,9 @@ class Compilation:
         key = id(function), kinds
         if key in self._pending:
             self._recursive.add(key)
-        elif key not in self._functions:
+            for recording in self._recordings:
+                recording.is_whole = False
+        elif key not in self._functions and not self._insert(function, kinds, key):
             self._pending.add(key)
             try:
                 self._emit(function, kinds, key)
@@ -94,6 +100,28 @@ class Compilation:
             finally:
                 self._pending.remove(key)
         return self._functions[key]
+
+    def _insert(self, function: Callable[..., Any], kinds: tuple[Type, ...], key: _Key) -> bool:
+        """Take a function from its kept text; whether there is one that fits.  The module is the same as without the text."""
+        kept = kept_text.find(function, kinds)
+        if kept is None:
+            return False
+        for calls in kept.failed:
+            del self.module.globals[self._declared(function.__name__, kinds, kept.result).name]
+            for called, types in calls:
+                self._function_for(called, types)
+        made = self._declared(function.__name__, kinds, kept.result)
+        self._functions[key] = made, kept.result
+        names = {kept.name: f'@"{made.name}"'}
+        for name, ((called, types), result) in kept.calls.items():
+            inner, kind = self._function_for(called, types)
+            if kind != result:  # a global has changed that the called function names
+                del self._functions[key], self.module.globals[made.name]
+                return False
+            names[name] = f'@"{inner.name}"'
+        kept_text.declare(self.module, kept)
+        made.text = kept.text(names)
+        return True
 
     def _use_numba(self, function: Callable[..., Any], kinds: tuple[Type, ...], key: _Key, error: Outside) -> None:
         """Let numba compile a user's function.  Raises Outside for a function of this package, and if numba fails too."""
@@ -130,7 +158,7 @@ class Compilation:
         if len(names) != len(kinds) or node.args.vararg or node.args.kwonlyargs or node.args.kwarg:
             raise Outside(f"the parameters of {function.__name__}")
         annotation = ast.unparse(node.returns) if node.returns else ""
-        assumed = Assumed(_ANNOTATED.get(annotation, INT64))
+        assumed, recording = Assumed(_ANNOTATED.get(annotation, INT64)), kept_text.Recording()
         while True:
             made = self._declared(function.__name__, kinds, assumed.result)
             self._functions[key] = made, assumed.result
@@ -140,22 +168,27 @@ class Compilation:
                 n = len(llvm_parts(kind))
                 emitter.variables.set(emitter.builder, name, Value(kind, tuple(made.args[at : at + n])))
                 at += n
+            self._recordings.append(recording)
             try:
                 emitter.body(node.body)
                 emitter.finish()
+                kept_text.keep(function, kinds, made, assumed.result, recording)
                 return
             except Again:
                 self._forget_callers(key)
                 del self.module.globals[made.name]
+                recording.begin_again()
             except Outside:
                 del self.module.globals[made.name]
                 raise
+            finally:
+                self._recordings.pop()
 
-    def _declared(self, name: str, kinds: tuple[Type, ...], result: Type) -> ir.Function:
+    def _declared(self, name: str, kinds: tuple[Type, ...], result: Type) -> kept_text.Function:
         parts = llvm_parts(result)
         returned = ir.VoidType() if not parts else parts[0] if len(parts) == 1 else ir.LiteralStructType(parts)
         self._count += 1
-        made = ir.Function(
+        made = kept_text.Function(
             self.module, ir.FunctionType(returned, [p for kind in kinds for p in llvm_parts(kind)]), f"{name}.{self._count}"
         )
         made.linkage = "internal"
