@@ -42,9 +42,9 @@ _TEXT_FLAGS = (
 )
 #: Every access becomes a call, of functions in device.hpp; the sanitizer's own library is not linked.
 _CHECKED_FLAGS = ("-DEMULATOR_CHECKED", "-fsanitize=thread", "--param=tsan-instrument-func-entry-exit=0")
-#: The libraries that texts need, by their files: other libraries, start files and scripts of libraries take a fifth of the time
-#: of a text.
-_LIBRARIES = ("-nostdlib", "-Wl,--build-id=none", "-l:libm.so.6", "-l:libc.so.6", "-lgcc")
+#: Texts name no library but that of g++: a linker takes a fifth of the time of a text to read the symbols of the C library.
+#: Its functions are found when a text is loaded (see ``modules::open_image``).
+_LIBRARIES = ("-nostdlib", "-Wl,--build-id=none", "-lgcc")
 _DRIVER_FLAGS = ("-std=c++17", "-O1", "-fPIC", "-fvisibility=hidden", "-ffp-contract=off")
 
 #: How kernels wait for the kernels in front of them (``dependent_launch``): blocks::TURN_KERNELS.
