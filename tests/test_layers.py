@@ -58,20 +58,21 @@ class Import:
 
 def imports(tree: ast.Module) -> Iterator[Import]:
     """Every import in a file; those under ``if TYPE_CHECKING:`` do not happen and are left out of the start-up rule only."""
-    lazy: set[ast.AST] = set()
-    for node in ast.walk(tree):
-        typing_only = isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
-        if typing_only or isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
-            lazy.update(ast.walk(node))
-    for node in ast.walk(tree):
+    todo: list[tuple[ast.AST, bool]] = [(tree, False)]
+    while todo:
+        node, lazy = todo.pop()
         if isinstance(node, ast.Import):
             for alias in node.names:
-                yield Import(0, alias.name, node.lineno, node not in lazy)
+                yield Import(0, alias.name, node.lineno, not lazy)
         elif isinstance(node, ast.ImportFrom) and node.module is None:
             for alias in node.names:  # from .. import ops
-                yield Import(node.level, alias.name, node.lineno, node not in lazy)
+                yield Import(node.level, alias.name, node.lineno, not lazy)
         elif isinstance(node, ast.ImportFrom):
-            yield Import(node.level, node.module, node.lineno, node not in lazy)
+            yield Import(node.level, node.module, node.lineno, not lazy)
+        elif not isinstance(node, ast.expr):  # which has no import
+            typing_only = isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
+            inner_lazy = lazy or typing_only or isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+            todo += [(inner, inner_lazy) for inner in reversed(list(ast.iter_child_nodes(node)))]
 
 
 @functools.cache
