@@ -2,11 +2,11 @@
 
 Per operator and dtype of its main input, at sizes of 0, 1, odd ones and about 10^4 elements, on every device that is tested:
 
-* the first dtype: sizes as ``?``, fused with what comes before and behind;
+* the first dtype: sizes as ``?``, fused with what comes before and behind; in ``make test`` on one of the devices, on others for
+  other operators, and in ``make test-all`` another call on another device: the kernels of ``cpu`` and ``sim`` are the same;
 * extensive: each other dtype in the same way; the first dtype with sizes static, ``?`` and named, fused and not, flagged inputs
   as constants, and other attributes.  In ``make test-all`` each operator has half of its other dtypes, and one of these kinds of
-  sizes and of the rows of attributes, others than the next operator, and each call one of the devices (``tiers.some``): the
-  kernels of ``cpu`` and ``sim`` are the same.
+  sizes and of the rows of attributes, others than the next operator, and each call one of the devices (``tiers.some``).
 
 On ``cuda``, where a compiler takes seconds a kernel, the first dtype with ``?`` sizes, fused; with
 ``RELAYVM_TEST_DEVICES=cuda`` all of the above.
@@ -41,6 +41,8 @@ from .every_op.recipe import Call, dtypes_of, one_of_each_pattern, operators, re
 #: The number of rows of non-default attributes.
 VARIANTS = 2
 REST = Mode("any")
+#: The turn of an operator's first call.
+FIRST = "first"
 #: The devices with full coverage, and those with partial coverage.
 FULL = tuple(d for d in DEVICES if d != "cuda") or DEVICES
 GPUS = tuple(d for d in DEVICES if d not in FULL)
@@ -122,7 +124,7 @@ def test_every_recipe_has_an_operator() -> None:
 def test_first_dtype(op: Op, record_property: Any) -> None:
     """The first dtype with ``?`` sizes."""
     dtype = dtypes_of(op.name)[0]
-    record_property("every_op", (op.name, [dtype], check_calls(op, calls_of(op, dtype), REST)))
+    record_property("every_op", (op.name, [dtype], check_calls(op, calls_of(op, dtype), REST, in_turn(op, FIRST))))
 
 
 @pytest.mark.extensive
@@ -151,7 +153,7 @@ def test_sizes(op: Op, record_property: Any) -> None:
     calls = calls_of(op, dtype)
     cases = sum(check_calls(op, calls, mode, in_turn(op, str(mode))) for mode in tiers.some(OTHERS, op.name, len(OTHERS)))
     odd, static = {"odd": calls["odd"]}, Mode("static", fuse=False)
-    cases += check_calls(op, odd, static, in_turn(op, str(static)))
+    cases += check_calls(op, odd, static, in_turn(op, FIRST))  # in ``rest`` the device on which ``test`` has not run it
     if any(op.data_dependent):
         cases += check_calls(op, calls, Mode("static", constants=True))
     record_property("every_op", (op.name, [dtype], cases))
