@@ -1,7 +1,7 @@
 """Convolution of one tap, channels first, as tiles of a few positions by a panel of output channels.
 
 Vectors hold output channels here, and positions of ``tiles``.  The data are read where they are, and no columns are left over:
-pictures of 14 x 14 or 7 x 7 are not whole panels of positions.  The weight is turned into panels during the call, which takes
+pictures of 14 x 14 are no whole panels of positions.  The weight is turned into panels during the call, which takes
 a few hundredths of the products with 100 positions or more.  Sums are turned into the result, a panel of channels at a time.
 
 Every element of the result is one sum over channels, in order: the same bits for any number of threads.

@@ -16,8 +16,6 @@ from .inlining import keep_out_of_line
 LINE_BYTES = 64
 #: At the first use of a larger result, the caches would hold little of it.
 NON_TEMPORAL_BYTES = 32 << 20
-
-
 #: Of shorter runs few lines are whole, and plain loops write consecutive runs without a gap.
 SHORTEST_RUN_BYTES = 16 * LINE_BYTES
 
