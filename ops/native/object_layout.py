@@ -56,8 +56,9 @@ TENSOR = np.dtype(
 OBJECT_BYTES = TENSOR.itemsize
 
 #: The partition of a kernel's work: part ``part`` of ``parts`` equal parts.  A kernel that can be divided, and has more than
-#: ``limit`` units of work, asks for threads instead of running.
-SHARE = np.dtype([("part", _WORD), ("parts", _WORD), ("limit", _WORD)])
+#: ``limit`` units of work, asks for threads instead of running.  The parts are in ``stretches`` of equally many neighbours;
+#: ``own``: whether the thread computes the parts of this stretch in order.
+SHARE = np.dtype([("part", _WORD), ("parts", _WORD), ("limit", _WORD), ("stretches", _WORD), ("own", _WORD)])
 #: The limit of a kernel that must not ask for threads.
 NO_LIMIT = 1 << 62
 

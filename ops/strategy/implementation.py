@@ -136,6 +136,8 @@ class Blocks:
     """Partition of a kernel between threads in blocks that its body counts: the body computes a range of them.
 
     After the tensors and ``counts`` the body takes ``low`` and ``high`` (exclusive).  The results of a block depend on no other.
+    A body with the parameters ``thread_low`` and ``thread_high`` (exclusive) then takes the range of blocks that its thread is
+    expected to compute in order, in this call and those around it: it may fetch the data of the next call.
     ``count``: the number of blocks of a call; ``work``: the work of all, in units of ``ops.analysis.cost``.  ``together``: the
     number of neighbouring blocks, from a multiple of it on, for which the body prepares once, such as by packing an operand.
     ``most``: the most parts that pay, None: as many as blocks.

@@ -16,7 +16,7 @@ parallel call except the first.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -29,7 +29,7 @@ from ...core.tensor_types import Tensor as GroupTensor
 from ...native.jit.prefetch import fetch_early, fetch_to_write
 from ...native.object_layout import TENSOR
 from ...native.status import OUT_OF_MEMORY
-from ...native.threads.work_partition import end_of, first_of, grain_of, is_first, threads_wanted
+from ...native.threads import work_partition as of_work
 from ...strategy.implementation import ALIGNMENT, HOST, Buffer, Kernel
 from ..group_memo import per_group
 from ..loop_nest.expression_text import Python, indented
@@ -40,6 +40,8 @@ from .partition import request_threads
 
 assert TENSOR.fields is not None
 _SHAPE_OFFSET = TENSOR.fields["shape"][1]
+#: Parameters of a body with blocks: the range of blocks that its thread computes in order, in this call and those around it.
+OF_THREAD: dict[str, Callable[..., int]] = {"thread_low": of_work.first_of_thread, "thread_high": of_work.end_of_thread}
 #: The floats whose ``repr`` is not an expression.
 _NOT_FINITE = {"nan": "math.nan", "inf": "math.inf", "-inf": "-math.inf"}
 
@@ -175,7 +177,8 @@ class _Wrapper:
         finish, called = epilogue.text(self.group) if self.group.has_epilogue else ("", ())
         if self.kernel.apart == "always" and not finish:
             finish = epilogue.copying_text(*self.tensors[-1][:2], self.kernel.finishes)
-        bodies = (body, *called, *(self._partition() if self.split else self._blocks() if self.kernel.blocks else ()))
+        taken = body.__code__.co_varnames[: body.__code__.co_argcount]
+        bodies = (body, *called, *(self._partition() if self.split else self._blocks(taken) if self.kernel.blocks else ()))
         for number, (place, tensor, value) in enumerate(self.tensors):
             self._tensor(number, place, tensor, value)
         self._unless_empty()
@@ -183,10 +186,9 @@ class _Wrapper:
             at = max(place for place, _, _ in self.tensors if place is not None) + 1
             self.lines += [f"c = tensor(load_i64(argv + {8 * at}))", "counts = array_int64(c.data, c.shape[0])"]
             self.arguments.append("counts")
-        self.arguments += ["low", "high"] if self.kernel.blocks else []
+        self.arguments += ["low", "high", *(name for name in OF_THREAD if name in taken)] if self.kernel.blocks else []
         self._scratch()
         library = self._library(dtypes)
-        taken = body.__code__.co_varnames[: body.__code__.co_argcount]
         if self.kernel.finishes:
             keep = epilogue.keep_sums if self.kernel.apart else epilogue.keep
             bodies = (*bodies, *(() if finish else (keep,)))
@@ -296,18 +298,24 @@ class _Wrapper:
             *request_threads(work, "pieces"),
             "low, high = first_of(share, pieces, 1), end_of(share, pieces, 1)",
         ]
-        return threads_wanted, first_of, end_of, is_first
+        return of_work.threads_wanted, of_work.first_of, of_work.end_of, of_work.is_first
 
-    def _blocks(self) -> tuple[Callable[..., Any], ...]:
-        """Write the request for threads and the range of blocks; return the functions that this text calls."""
+    def _blocks(self, taken: Sequence[str]) -> tuple[Callable[..., Any], ...]:
+        """Write the request for threads and the ranges of blocks that the body takes; return the functions that it calls."""
         blocks, lengths, call = self.kernel.blocks, _Lengths(self.sized), self.sized.call_on()
         assert blocks is not None and not self.kernel.split
         count, work = lengths.size(blocks.count(call)), lengths.size(blocks.work(call))
         most, together = lengths.size((blocks.most or blocks.count)(call)), lengths.size(blocks.together(call))
         grain = "1" if together == "1" else f"grain_of(share, {count}, {together})"
         bounds = [f"grain = {grain}", f"low, high = first_of(share, {count}, grain), end_of(share, {count}, grain)"]
+        if together != "1":  # parts after the first may be empty
+            bounds += ["if low == high and not is_first(share):", "    return 0"]
         self.lines += [*lengths.prologue, *request_threads(work, most), *bounds]
-        return threads_wanted, grain_of, first_of, end_of, is_first
+        called = of_work.threads_wanted, of_work.grain_of, of_work.first_of, of_work.end_of, of_work.is_first
+        if not set(OF_THREAD) <= set(taken):
+            return called
+        self.lines += [f"{name} = {f.__name__}(share, {count}, grain)" for name, f in OF_THREAD.items()]
+        return *called, *OF_THREAD.values()
 
     def _literal(self, number: int, tensor: GroupTensor, value: Any) -> None:
         """Store a constant of the group, which has no tensor, in a buffer of one element."""

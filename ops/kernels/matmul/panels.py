@@ -22,18 +22,19 @@ SHARERS, FAR = 16, 2048
 
 
 @generic
-def dense_panels(a: Array, panels: Array, out: Array, low: int, high: int) -> int:
+def dense_panels(a: Array, panels: Array, out: Array, low: int, high: int, thread_low: int, thread_high: int) -> int:
     """``out[m, n] = a[m, k] @ b[k, n]``; ``panels[n / width, k, width]``: the columns of ``b``, the last ones padded.
 
     A block of the result is a band of rows by a group of panels; this computes the blocks ``low`` to ``high`` (exclusive).  Rows
-    are divided evenly among tiles: 8 rows are 4 and 4, not 6 and 2.  The tiles of a block share the fetching of the next panels.
+    are divided evenly among tiles: 8 rows are 4 and 4, not 6 and 2.  The tiles of a block share the fetching of the next panels,
+    also of those that the thread reads in its next call.
     """
     if a.shape[0] == 0 or out.shape[1] == 0:
         return OK
     if spans_group():
         multiply_bands(a, panels, out, low, high)
     else:
-        multiply_groups(a, panels, out, low, high)
+        multiply_groups(a, panels, out, low, high, thread_low, thread_high)
     return OK
 
 
@@ -67,7 +68,7 @@ def multiply_bands(a: Array, panels: Array, out: Array, low: int, high: int) -> 
 
 
 @generic
-def multiply_groups(a: Array, panels: Array, out: Array, low: int, high: int) -> None:
+def multiply_groups(a: Array, panels: Array, out: Array, low: int, high: int, thread_low: int, thread_high: int) -> None:
     """The blocks for tiles of a part of a group, group after group: all rows, so that panels are read from memory once."""
     (m, k), width = a.shape, panels.shape[2]
     group, bands, number = GROUP_PANELS * width, (m + ROWS - 1) // ROWS, low
@@ -75,7 +76,8 @@ def multiply_groups(a: Array, panels: Array, out: Array, low: int, high: int) ->
         column = number // bands * group
         following = min(high, (number // bands + 1) * bands)
         begin, end = number % bands * m // bands, ((following - 1) % bands + 1) * m // bands
-        multiply_group(a, begin, end - begin, panels, column // width * k * width, out, column, number == low, following < high)
+        is_first, goes_on = number == thread_low, following < thread_high and following % bands == 0
+        multiply_group(a, begin, end - begin, panels, column // width * k * width, out, column, is_first, goes_on)
         number = following
 
 
@@ -85,8 +87,8 @@ def multiply_group(
 ) -> None:
     """The columns of a group from ``column`` on, in ``m`` rows; ``panel``: their first element.
 
-    ``is_first``: whether no group came before, which fetched this one; ``goes_on``: whether the next group follows.  A tile that
-    is alone, or the first of all, reads the panels of a group as one stream, and fetches from it.
+    ``is_first``: whether nothing came before in this thread, which fetched this group; ``goes_on``: whether the next group
+    follows.  A tile that is alone, or the first of all, reads the panels of a group as one stream, and fetches from it.
     """
     k, n, width = a.shape[1], out.shape[1], panels.shape[2]
     tiles = (m + TILE_ROWS - 1) // TILE_ROWS

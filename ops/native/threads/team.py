@@ -1,8 +1,8 @@
 """Kernels in several threads: the thread team of this process, as machine code.
 
 A kernel that has enough work asks for threads instead of running.  It is then called once for each part of the work, by the
-asking thread and by workers; each thread takes the next part when it has finished one.  Parts share no result, and each element
-is computed as in a single thread, so results do not depend on the number of threads.
+asking thread and by workers.  Each thread takes the parts of a stretch of its own in order, then parts of the others' stretches.
+Parts share no result, and each element is computed as in a single thread, so results do not depend on the number of threads.
 
 All shared data is in one TEAM record under one mutex.  Workers are started when first needed, sleep on a condition variable and
 take no signals; they never end.  There is one team: a kernel that finds it busy runs in its own thread only.
@@ -22,7 +22,7 @@ from ..jit.c_functions import by_name, call_5
 from ..memory import alloc, call_kernel, clock_ns, copy_bytes, fill_bytes, free, native, pause, record, store_i64
 from ..object_layout import NO_LIMIT, SHARE
 from ..status import OUT_OF_MEMORY
-from .work_partition import PARTS_PER_THREAD, WAKING, WORTH_A_THREAD, share_at
+from .work_partition import MOST_STRETCHES, PARTS_PER_THREAD, WAKING, WORTH_A_THREAD, share_at
 from .worker_cores import HAS_MASKS, STATE_BYTES, current_core, leave_core
 
 _WORD = np.int64
@@ -35,11 +35,14 @@ TEAM = np.dtype(
         ("part", _WORD),
         ("parts", _WORD),
         ("limit", _WORD),
+        ("stretches", _WORD),
+        ("own", _WORD),
         ("threads", _WORD),  # maximum number of threads, the asking one included
         # addresses of the machine code of ``divide`` and ``worker``; 0: not compiled yet, and no kernel gets threads
         ("divide", _WORD),
         ("worker", _WORD),
-        ("workers", _WORD),  # number of workers started
+        ("workers", _WORD),  # number of workers started, and of those that have begun
+        ("started", _WORD),
         ("awake", _WORD),  # number of workers that do not sleep
         ("limit_awake", _WORD),
         ("limit_asleep", _WORD),
@@ -49,13 +52,16 @@ TEAM = np.dtype(
         ("argv", _WORD),
         ("n", _WORD),
         ("end", _WORD),  # number of parts
-        ("next", _WORD),  # the first part not yet taken
+        ("taken", _WORD),  # parts taken so far
         ("done", _WORD),
         ("helpers", _WORD),  # workers on the current work, and their maximum
         ("most_helpers", _WORD),
         ("core", _WORD),  # of the thread that published the work
         ("failed", _WORD),  # parts that returned a status
         ("splits", _WORD),  # kernels run in parts so far
+        # of each stretch: the first part that is not taken, and the end (exclusive) of those
+        ("first", _WORD, (MOST_STRETCHES,)),
+        ("last", _WORD, (MOST_STRETCHES,)),
         ("owed_until", _WORD),  # ns: the time at which the waits in vain so far are made up for
         ("patience", _WORD),
         ("mutex", _WORD, (_MUTEX_WORDS,)),
@@ -63,7 +69,7 @@ TEAM = np.dtype(
         ("finished", _WORD, (_CONDITION_WORDS,)),  # condition: the last part is done
     ]
 )
-assert TEAM.fields is not None and list(TEAM.names or ())[:3] == list(SHARE.names or ())
+assert TEAM.fields is not None and list(TEAM.names or ())[: len(SHARE.names or ())] == list(SHARE.names or ())
 _MUTEX, _WORK, _FINISHED = (TEAM.fields[name][1] for name in ("mutex", "work", "finished"))
 _SHARE_BYTES = SHARE.itemsize
 team_at = record(TEAM)
@@ -122,15 +128,15 @@ def divide(team: int, function: int, argv: int, n: int, wanted: int) -> int:
     After a failure of any part the whole kernel runs again in one thread: so its status does not depend on the number of threads.
     """
     if not publish_work(team, function, argv, n, wanted):
-        return run_part(function, argv, n, 0, 1)
+        return run_part(function, argv, n, 0, 1, 1, 1)
     t, start = team_at(team), clock_ns()
-    while t.next < t.end:
-        run_next_part(team)
+    while t.taken < t.end:
+        run_next_part(team, 0)
     wait_for_parts(team, start)
     failed = t.failed
     t.busy = 0
     unlock(team + _MUTEX)
-    return run_part(function, argv, n, 0, 1) if failed != 0 else 0
+    return run_part(function, argv, n, 0, 1, 1, 1) if failed != 0 else 0
 
 
 @native
@@ -148,9 +154,13 @@ def publish_work(team: int, function: int, argv: int, n: int, wanted: int) -> bo
         return False
     t.busy = 1
     t.function, t.argv, t.n = function, argv, n
-    # no part has less work than is worth a thread
-    t.end, t.next, t.done, t.failed = min(max(wanted // threads, 1), PARTS_PER_THREAD) * threads, 0, 0, 0
     t.helpers, t.most_helpers = 0, threads - 1
+    # no part has less work than is worth a thread
+    stretches = stretches_of(team)
+    together = max(min(wanted, PARTS_PER_THREAD * threads) // stretches, 1)
+    t.end, t.taken, t.done, t.failed = together * stretches, 0, 0, 0
+    for stretch in range(stretches):
+        t.first[stretch], t.last[stretch] = stretch * together, (stretch + 1) * together
     t.splits += 1
     if HAS_MASKS:
         t.core = current_core() & 0xFFFFFFFF
@@ -182,13 +192,32 @@ def wait_for_parts(team: int, start: int) -> None:
 
 
 @native
-def run_next_part(team: int) -> None:
-    """Run the next part.  The mutex is held before and after."""
+def stretches_of(team: int) -> int:
+    """The number of stretches of the current work: one for each thread, with many threads for some of them."""
+    threads: int = team_at(team).most_helpers + 1
+    return min(threads, MOST_STRETCHES)
+
+
+@native
+def run_next_part(team: int, number: int) -> None:
+    """Run a part in the thread of this number, 0: the asking one.  The mutex is held before and after."""
     t = team_at(team)
-    part, function, argv, n, parts = t.next, t.function, t.argv, t.n, t.end
-    t.next = part + 1
+    stretches = stretches_of(team)
+    stretch = number % stretches
+    own = 1 if t.first[stretch] < t.last[stretch] else 0
+    if own != 0:
+        part = t.first[stretch] + 0
+        t.first[stretch] = part + 1
+    else:
+        for other in range(stretches):
+            if t.last[other] - t.first[other] > t.last[stretch] - t.first[stretch]:
+                stretch = other
+        part = t.last[stretch] - 1
+        t.last[stretch] = part
+    t.taken += 1
+    function, argv, n, parts = t.function, t.argv, t.n, t.end
     unlock(team + _MUTEX)
-    status = run_part(function, argv, n, part, parts) + 0
+    status = run_part(function, argv, n, part, parts, stretches, own) + 0
     lock(team + _MUTEX)
     t.failed += 1 if status != 0 else 0
     t.done += 1
@@ -197,17 +226,17 @@ def run_next_part(team: int) -> None:
 
 
 @native
-def run_part(function: int, argv: int, n: int, part: int, parts: int) -> int:
-    """Run one part of a kernel; a status."""
+def run_part(function: int, argv: int, n: int, part: int, parts: int, stretches: int, own: int) -> int:
+    """Run one part of a kernel, of so many ``stretches``, in a thread with its ``own`` stretch or in another; a status."""
     block = alloc(_SHARE_BYTES + 8 * (n + 2))
     if block == 0:
         return OUT_OF_MEMORY
     share = share_at(block)
-    share.part, share.parts, share.limit = part, parts, NO_LIMIT
-    own = block + _SHARE_BYTES
-    copy_bytes(own, argv, 8 * (n + 1))
-    store_i64(own + 8 * (n + 1), block)
-    status = call_kernel(function, own, n) + 0
+    share.part, share.parts, share.limit, share.stretches, share.own = part, parts, NO_LIMIT, stretches, own
+    own_argv = block + _SHARE_BYTES
+    copy_bytes(own_argv, argv, 8 * (n + 1))
+    store_i64(own_argv + 8 * (n + 1), block)
+    status = call_kernel(function, own_argv, n) + 0
     free(block)
     return status
 
@@ -223,6 +252,8 @@ def worker(team: int) -> int:
     if cores != 0:
         fill_bytes(cores, 0, STATE_BYTES)
     lock(team + _MUTEX)
+    t.started += 1
+    number = t.started + 0
     t.awake += 1
     while t.worker != 0:  # always
         if not has_free_slot(team):
@@ -233,8 +264,8 @@ def worker(team: int) -> int:
             lock(team + _MUTEX)
         if has_free_slot(team):
             t.helpers += 1
-            while t.next < t.end:  # parts of the same work: the work is not over while one of them runs
-                run_next_part(team)
+            while t.taken < t.end:  # parts of the same work: the work is not over while one of them runs
+                run_next_part(team, number)
         else:
             sleep_until_woken(team)  # then it polls: who wakes too late for some work is awake for the next
             core = t.core
@@ -264,7 +295,7 @@ def has_free_slot(team: int) -> bool:
     More workers may be awake: the first ones take the parts.
     """
     t = team_at(team)
-    has_work: bool = t.next < t.end
+    has_work: bool = t.taken < t.end
     return has_work and bool(t.helpers < t.most_helpers)
 
 
@@ -297,7 +328,7 @@ _team = _block[0]
 
 def _reset() -> None:
     """Reset the team: no work, no workers, free mutex.  Also runs in a forked child, which has none of its parent's workers."""
-    for name in ("workers", "awake", "busy", "end", "next", "done", "owed_until", "mutex", "work", "finished"):
+    for name in ("workers", "started", "awake", "busy", "end", "taken", "done", "owed_until", "mutex", "work", "finished"):
         _team[name] = 0
     for name, n in (("pthread_mutex_init", _MUTEX), ("pthread_cond_init", _WORK), ("pthread_cond_init", _FINISHED)):
         by_name(name, 2)(address() + n, 0)
@@ -347,11 +378,11 @@ def load_workers() -> None:
     _team["divide"] = kernel_store.address_of(divide, DIVIDE_SIGNATURE)
 
 
-_team["parts"] = 1
+_team["parts"] = _team["stretches"] = _team["own"] = 1
 set_patience()
 set_threads(1)
 _reset()
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_reset)
 #: The SHARE of a kernel that runs in this thread only: all of the work, and no request for threads.
-ALONE = np.array([(0, 1, NO_LIMIT)], SHARE)
+ALONE = np.array([(0, 1, NO_LIMIT, 1, 1)], SHARE)

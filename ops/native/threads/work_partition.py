@@ -15,6 +15,8 @@ WORTH_A_THREAD = 1_000_000
 WAKING = 2
 #: The most parts of the work per thread: a delayed thread leaves its last parts to the others.
 PARTS_PER_THREAD = 4
+#: The most stretches of parts, each for a thread of its own.
+MOST_STRETCHES = 64
 
 
 @native
@@ -28,33 +30,63 @@ def threads_wanted(share: int, work: int, most: int) -> int:
 
 @native
 def grain_of(share: int, total: int, together: int) -> int:
-    """The grain of ``total`` blocks if a part prepares once for ``together`` neighbours: with enough blocks none are divided."""
-    parts: int = share_at(share).parts
-    return together if together > 1 and total >= parts * together else 1
+    """The grain of ``total`` blocks if a part prepares once for ``together`` neighbours: the number of these, or 1.
+
+    Neighbours are not divided if there are enough for all parts, or if each stretch has the same number of them: some parts are
+    then empty.
+    """
+    s = share_at(share)
+    is_even = together > 1 and total % (together * s.stretches) == 0
+    return together if is_even or (together > 1 and total >= s.parts * together) else 1
 
 
 @native
 def first_of(share: int, total: int, grain: int) -> int:
     """The first of ``total`` blocks, by the grain, in the share."""
     s = share_at(share)
-    return 0 if s.parts == 1 else boundary(total, s.part, s.parts, grain)
+    return 0 if s.parts == 1 else boundary(total, s.part, s.parts, s.stretches, grain)
 
 
 @native
 def end_of(share: int, total: int, grain: int) -> int:
     """The end (exclusive) of the blocks in the share, of ``total`` blocks, by the grain."""
     s = share_at(share)
-    return total if s.parts == 1 else boundary(total, s.part + 1, s.parts, grain)
+    return total if s.parts == 1 else boundary(total, s.part + 1, s.parts, s.stretches, grain)
 
 
 @native
-def boundary(total: int, part: int, parts: int, grain: int) -> int:
-    """The first block of a part: sizes of parts differ by one grain at most, and only the last part may end within a grain.
+def first_of_thread(share: int, total: int, grain: int) -> int:
+    """The first of the blocks that the thread of the share computes in order, as far as is known: a stretch, or a part."""
+    s = share_at(share)
+    if s.parts == 1 or s.own == 0:
+        return first_of(share, total, grain)
+    together = s.parts // s.stretches
+    return boundary(total, s.part // together * together, s.parts, s.stretches, grain)
 
-    The larger parts come first: threads that take parts in order then end at most a small part after each other.
+
+@native
+def end_of_thread(share: int, total: int, grain: int) -> int:
+    """The end (exclusive) of the blocks of which ``first_of_thread`` is the first."""
+    s = share_at(share)
+    if s.parts == 1 or s.own == 0:
+        return end_of(share, total, grain)
+    together = s.parts // s.stretches
+    return boundary(total, (s.part // together + 1) * together, s.parts, s.stretches, grain)
+
+
+@native
+def boundary(total: int, part: int, parts: int, stretches: int, grain: int) -> int:
+    """The first block of a part: sizes of stretches, and of the parts of a stretch, differ by one grain at most.
+
+    Only the last part may end within a grain.  The larger stretches, and the larger parts of a stretch, come first: threads take
+    small parts last.
     """
-    grains = (total + grain - 1) // grain
-    return min(total, (grains // parts * part + min(part, grains % parts)) * grain)
+    grains, together = (total + grain - 1) // grain, parts // stretches
+    stretch, inside = part // together, part % together
+    size, larger = grains // stretches, grains % stretches
+    first = size * stretch + min(stretch, larger)
+    size += 1 if stretch < larger else 0
+    return min(total, (first + size // together * inside + min(inside, size % together)) * grain)
 
 
 @native

@@ -29,29 +29,51 @@ pytestmark = pytest.mark.many
 PARTS = (1, 2, 3, 7, 12)
 
 
-def part(k: int, parts: int) -> np.ndarray:
-    return np.array([(k, parts, NO_LIMIT)], SHARE)
+def part(k: int, parts: int, stretches: int = 1, own: int = 1) -> np.ndarray:
+    return np.array([(k, parts, NO_LIMIT, stretches, own)], SHARE)
 
 
 def asking(limit: int) -> np.ndarray:
-    return np.array([(0, 1, limit)], SHARE)
+    return np.array([(0, 1, limit, 1, 1)], SHARE)
 
 
 def bits(a: np.ndarray) -> np.ndarray:
     return np.frombuffer(a.tobytes(), np.uint8)
 
 
-def test_neighbours_stay_together_where_there_are_enough() -> None:
-    """The blocks that share a preparation are divided only if there are fewer groups of them than parts."""
-    for total, together, parts in [(12, 3, 4), (12, 3, 5), (100, 7, 8), (7, 7, 4), (5, 1, 2), (9, 0, 2), (0, 3, 2)]:
-        records = [part(k, parts) for k in range(parts)]
-        shares = [record.ctypes.data for record in records]
-        grain = work_partition.grain_of(shares[0], total, together)
-        bounds = [(work_partition.first_of(s, total, grain), work_partition.end_of(s, total, grain)) for s in shares]
-        assert [low for low, _ in bounds[1:]] == [high for _, high in bounds[:-1]]
-        assert (bounds[0][0], bounds[-1][1]) == (0, total)
-        assert grain == (together if together > 1 and together * parts <= total else 1)
-        assert together < 2 or together * parts > total or all(low % together == 0 for low, _ in bounds if low < total)
+@examples(st.integers(0, 300), st.integers(0, 9), st.integers(1, 5), st.integers(1, 4))
+def test_neighbours_stay_together_where_there_are_enough(total: int, together: int, stretches: int, each: int) -> None:
+    """The blocks that share a preparation are divided only if some part, or some stretch, would have more of them than others."""
+    parts = stretches * each
+    shares = [part(k, parts, stretches) for k in range(parts)]
+    grain = work_partition.grain_of(shares[0].ctypes.data, total, together)
+    bounds = [bounds_of(share, total, grain) for share in shares]
+    assert [low for low, _ in bounds[1:]] == [high for _, high in bounds[:-1]]
+    assert (bounds[0][0], bounds[-1][1]) == (0, total)
+    if together > 1 and (total >= parts * together or total % (stretches * together) == 0):
+        assert grain == together and all(low % together == 0 for low, _ in bounds if low < total)
+    else:
+        assert grain == 1
+
+
+@examples(st.integers(0, 300), st.sampled_from([1, 3, 64]), st.integers(1, 5), st.integers(1, 4))
+def test_a_thread_computes_its_stretch_or_a_part_of_another(total: int, grain: int, stretches: int, each: int) -> None:
+    parts = stretches * each
+    for k in range(parts):
+        own, other = part(k, parts, stretches), part(k, parts, stretches, own=0)
+        ends = k // each * each, k // each * each + each - 1
+        first, last = (bounds_of(part(n, parts, stretches), total, grain) for n in ends)
+        assert bounds_of_thread(own, total, grain) == (first[0], last[1])
+        assert bounds_of_thread(other, total, grain) == bounds_of(other, total, grain) == bounds_of(own, total, grain)
+
+
+def bounds_of(share: np.ndarray, total: int, grain: int) -> tuple[int, int]:
+    return work_partition.first_of(share.ctypes.data, total, grain), work_partition.end_of(share.ctypes.data, total, grain)
+
+
+def bounds_of_thread(share: np.ndarray, total: int, grain: int) -> tuple[int, int]:
+    at = share.ctypes.data
+    return work_partition.first_of_thread(at, total, grain), work_partition.end_of_thread(at, total, grain)
 
 
 def same_in_parts(group, arrays, run, parts) -> None:
@@ -319,17 +341,19 @@ def test_a_part_that_fails_says_so() -> None:
     assert said == [0, 0, DIVISION_BY_ZERO, 0]
 
 
-@examples(st.integers(0, 10**6), st.integers(1, 200), st.sampled_from([1, 64]))
-def test_boundaries(total: int, parts: int, grain: int) -> None:
-    found = [work_partition.boundary(total, k, parts, grain) for k in range(parts + 1)]
+@examples(st.integers(0, 10**6), st.integers(1, 50), st.integers(1, 4), st.sampled_from([1, 64]))
+def test_boundaries(total: int, stretches: int, each: int, grain: int) -> None:
+    parts = stretches * each
+    found = [work_partition.boundary(total, k, parts, stretches, grain) for k in range(parts + 1)]
     assert found[0] == 0 and found[-1] == total and sorted(found) == found
     assert all(b % grain == 0 or b == total for b in found)
-    sizes = np.diff(found)
-    assert sizes.max() - sizes.min() < 2 * grain
-    assert list(sizes) == sorted(sizes, reverse=True)
+    sizes = np.diff(found).reshape(stretches, each)
+    for together in (sizes.sum(axis=1), *sizes):
+        assert together.max() - together.min() < 2 * grain
+        assert list(together) == sorted(together, reverse=True)
 
 
 def test_who_runs_alone_asks_nothing() -> None:
     alone = team.ALONE.ctypes.data
     assert work_partition.threads_wanted(alone, 1 << 60, 1000) == 0
-    assert (work_partition.first_of(alone, 10, 64), work_partition.end_of(alone, 10, 64)) == (0, 10)
+    assert bounds_of(team.ALONE, 10, 64) == bounds_of_thread(team.ALONE, 10, 64) == (0, 10)

@@ -108,7 +108,7 @@ def run(group: Group, arrays: list[np.ndarray], jit: bool, parts: int = 1, over:
         out = arrays[over].copy()
         arrays = [*arrays[:over], out, *arrays[over + 1 :]]
     for k in range(parts):
-        assert call(kernel_source(group), [*arrays, out], jit=jit, share=np.array([(k, parts, NO_LIMIT)], SHARE)) == 0
+        assert call(kernel_source(group), [*arrays, out], jit=jit, share=np.array([(k, parts, NO_LIMIT, 1, 1)], SHARE)) == 0
     return out
 
 

@@ -23,11 +23,12 @@ MACHINES = {"neon": (32, 16), "sse": (16, 16), "avx": (16, 32), "avx512": (32, 6
 WIDTHS = {"float32": 16, "float64": 8}
 
 CALL = """
-def f(a, m, k, panels, n_panels, out, n, low, high):
+def f(a, m, k, panels, n_panels, out, n, low, high, thread_low, thread_high):
     x, y, z = array_{dtype}_2d(a, (m, k)), array_{dtype}_3d(panels, (n_panels, k, {width})), array_{dtype}_2d(out, (m, n))
-    return dense_panels(x, y, z, low, high)
+    return dense_panels(x, y, z, low, high, thread_low, thread_high)
 """
 SIZES = st.one_of(st.integers(0, 20), st.sampled_from([ROWS - 1, ROWS, ROWS + 1, 2 * ROWS + 3]))
+CUTS = st.lists(st.floats(0, 1), max_size=4)
 INNER = st.one_of(st.integers(0, 20), st.sampled_from([SHORT_INNER, SHORT_INNER + 1, 3 * SHORT_INNER - 1, 1030]))
 
 
@@ -40,15 +41,19 @@ def product(machine: str, dtype: str) -> Any:
 
 
 @pytest.mark.parametrize("machine", MACHINES)
-@given(SIZES, INNER, st.one_of(st.integers(1, 70), st.sampled_from([128, 200])), st.lists(st.floats(0, 1), max_size=4))
-def test_parts_of_the_blocks_are_parts_of_the_product(machine: str, m: int, k: int, n: int, cuts: list[float]) -> None:
+@given(SIZES, INNER, st.one_of(st.integers(1, 70), st.sampled_from([128, 200])), CUTS, st.booleans())
+def test_parts_of_the_blocks_are_parts_of_the_product(
+    machine: str, m: int, k: int, n: int, cuts: list[float], in_order: bool
+) -> None:
     rng = np.random.default_rng(m * 7919 + k * 31 + n)
     a, weight = (rng.integers(-9, 9, shape).astype(np.float32) for shape in ((m, k), (n, k)))
     panels = in_panels(weight) if k else np.empty((-(-n // 16), 0, 16), np.float32)
     out, blocks = np.full((m, n), np.nan, np.float32), -(-m // ROWS) * -(-n // 64)
     bounds = [0, *sorted(round(cut * blocks) for cut in cuts), blocks]
     for low, high in reversed([*itertools.pairwise(bounds)]):  # no part needs the parts before it
-        product(machine, "float32")(a.ctypes.data, m, k, panels.ctypes.data, len(panels), out.ctypes.data, n, low, high)
+        of_thread = (0, blocks) if in_order else (low, high)  # what the thread fetches, but not what it computes
+        places = (a.ctypes.data, m, k, panels.ctypes.data, len(panels), out.ctypes.data, n)
+        product(machine, "float32")(*places, low, high, *of_thread)
     np.testing.assert_array_equal(out, a @ weight.T)  # integers: sums are exact
 
 
@@ -58,15 +63,16 @@ def test_parts_of_the_blocks_are_parts_of_the_product(machine: str, m: int, k: i
 def test_blocks_have_the_bits_of_the_whole(machine: str, dtype: str) -> None:
     rng = np.random.default_rng(4)
     many = 2 * ROWS + 3  # of which a part has short blocks of 4,200 elements, and the whole long ones
-    for m, k, n in ((many, 3 * SHORT_INNER + 5, 150), (many, 4200, 70), (7, 1030, 70), (1, 300, 64), (6, 520, 130)):
+    few = (31, 520, 150), (7, 1030, 70), (1, 300, 64), (6, 520, 130)
+    for m, k, n in ((many, 3 * SHORT_INNER + 5, 150), (many, 4200, 70), *few):
         a, weight = (rng.standard_normal(shape).astype(dtype) for shape in ((m, k), (n, k)))
         panels, blocks = in_panels(weight), -(-m // ROWS) * -(-n // (4 * WIDTHS[dtype]))
         whole, parts, others = np.full((3, m, n), np.nan, dtype)
         places = (a.ctypes.data, m, k, panels.ctypes.data, len(panels))
-        product(machine, dtype)(*places, whole.ctypes.data, n, 0, blocks)
+        product(machine, dtype)(*places, whole.ctypes.data, n, 0, blocks, 0, blocks)
         np.testing.assert_allclose(whole, a @ weight.T, rtol=1e-4, atol=1e-3)
         for block in range(blocks):
-            product(machine, dtype)(*places, parts.ctypes.data, n, block, block + 1)
-        product("sse", dtype)(*places, others.ctypes.data, n, 0, blocks)  # one sum in order, whatever the registers
+            product(machine, dtype)(*places, parts.ctypes.data, n, block, block + 1, 0, blocks)
+        product("sse", dtype)(*places, others.ctypes.data, n, 0, blocks, 0, blocks)  # one sum in order, whatever the registers
         np.testing.assert_array_equal(whole, parts)
         np.testing.assert_array_equal(whole, others)

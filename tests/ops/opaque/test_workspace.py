@@ -183,7 +183,7 @@ def test_only_the_first_part_of_a_call_has_the_workspace(monkeypatch: pytest.Mon
     group = replace(group, implementation="merge", workspace=True)
     out, room = np.zeros_like(x), np.zeros(4096, np.uint8)
     for part in range(3):
-        share = np.array([(part, 3, 1 << 62)], opaque_kernels.team.SHARE)
+        share = np.array([(part, 3, 1 << 62, 1, 1)], opaque_kernels.team.SHARE)
         assert is_first(share.ctypes.data) == (part == 0)
         assert opaque_kernels.call(opaque_kernel.source(group), [x, out, room], share=share) == 0
         assert len(asked) == part
