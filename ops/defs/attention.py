@@ -79,9 +79,12 @@ def _are_many(call: OpCall) -> Conditions:
     return (condition(_sizes(call)[1], ">=", _LEAST_QUERIES),)
 
 
+def _bands_of_head(call: OpCall) -> Dim:
+    return (_sizes(call)[1] + batches.BAND - 1) // batches.BAND
+
+
 def _bands(call: OpCall) -> Dim:
-    count, queries, *_ = _sizes(call)
-    return count * ((queries + batches.BAND - 1) // batches.BAND)
+    return _sizes(call)[0] * _bands_of_head(call)
 
 
 def _work(call: OpCall) -> Dim:
@@ -126,7 +129,7 @@ Op(
             views=("dims",),
             takes=is_one_float,
             pays=_are_many,
-            blocks=Blocks(_bands, _work),
+            blocks=Blocks(_bands, _work, _bands_of_head),
             scratch=(
                 Scratch(length=lambda call: batches.BAND * dim(_sizes(call)[3])),
                 _panels(3, 2),
