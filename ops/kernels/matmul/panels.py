@@ -19,6 +19,9 @@ INNER, ROWS = 1024, 96
 SHORT_INNER, ELEMENTS_A_ROW = 256, 32
 #: Tiles that share the fetching of the next panels at most, and how far ahead a tile fetches from its own, in elements.
 SHARERS, FAR = 16, 2048
+#: The fewest tiles with which a group that nothing has fetched is read panel by panel: all tiles but one read a panel from the
+#: L1 cache, and fetch the next one meanwhile.
+COLD_TILES = 4
 
 
 @generic
@@ -101,6 +104,9 @@ def multiply_group(
         sharers = min(tiles - streams, SHARERS) if goes_on or not is_last else 0
         pace = (width + sharers - 1) // max(sharers, 1)
         ahead = (GROUP_PANELS * k - first if is_last else inner) * width
+        if streams != 0 and tiles >= COLD_TILES:
+            multiply_cold(a, begin, m, panels, panel, out, column, inner, ahead, goes_on or not is_last)
+            continue
         for tile in range(tiles):
             top, sharer = begin + tile * m // tiles, tile - streams
             rows = begin + (tile + 1) * m // tiles - top
@@ -108,6 +114,37 @@ def multiply_group(
                 a, top * k + first, k, panels, panel + first * width, k * width, out, top * n + column, n, rows, inner,
                 min(GROUP_PANELS * width, n - column), first, FAR if sharer < 0 else ahead + sharer * pace * inner,
                 width if sharer < 0 else pace if sharer < sharers else 0,
+            )  # fmt: skip
+
+
+@generic
+def multiply_cold(
+    a: Array, begin: int, m: int, panels: Array, panel: int, out: Array, column: int, inner: int, ahead: int, goes_on: bool
+) -> None:
+    """``inner`` elements of the inner axis of a group that nothing has fetched, panel by panel.
+
+    The first tile of all reads its panel as one stream.  Half of the others fetch the next panel of the group, half the panel
+    that is ``ahead`` of theirs.
+    """
+    k, n, width = a.shape[1], out.shape[1], panels.shape[2]
+    tiles, columns = (m + TILE_ROWS - 1) // TILE_ROWS, min(GROUP_PANELS * width, n - column)
+    for at in range(0, columns, width):
+        streams = 1 if at == 0 else 0
+        beside = (tiles - streams + 1) // 2 if at + width < columns else 0
+        later = min(tiles - streams - beside, SHARERS) if goes_on else 0
+        pace_beside, pace_later = (width + beside - 1) // max(beside, 1), (width + later - 1) // max(later, 1)
+        for tile in range(tiles):
+            top, sharer = begin + tile * m // tiles, tile - streams
+            rows = begin + (tile + 1) * m // tiles - top
+            far, pace = FAR, width
+            if sharer >= beside:
+                far = ahead + (sharer - beside) * pace_later * inner
+                pace = pace_later if sharer < beside + later else 0
+            elif sharer >= 0:
+                far, pace = k * width + sharer * pace_beside * inner, pace_beside
+            multiply_paced(
+                a, top * k, k, panels, panel + at * k, k * width, out, top * n + column + at, n, rows, inner,
+                min(width, columns - at), 0, far, pace,
             )  # fmt: skip
 
 
