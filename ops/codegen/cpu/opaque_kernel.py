@@ -36,12 +36,10 @@ from ..loop_nest.expression_text import Python, indented
 from ..loop_nest.size_prologue import Sizes
 from . import channel_limits, epilogue
 from .kernel_source import KernelSource, either, same_address
-from .partition import request_threads
+from .partition import RANGE_OF_THREAD, block_range, request_threads
 
 assert TENSOR.fields is not None
 _SHAPE_OFFSET = TENSOR.fields["shape"][1]
-#: Parameters of a body with blocks: the range of blocks that its thread computes in order, in this call and those around it.
-OF_THREAD: dict[str, Callable[..., int]] = {"thread_low": of_work.first_of_thread, "thread_high": of_work.end_of_thread}
 #: The floats whose ``repr`` is not an expression.
 _NOT_FINITE = {"nan": "math.nan", "inf": "math.inf", "-inf": "-math.inf"}
 
@@ -186,7 +184,7 @@ class _Wrapper:
             at = max(place for place, _, _ in self.tensors if place is not None) + 1
             self.lines += [f"c = tensor(load_i64(argv + {8 * at}))", "counts = array_int64(c.data, c.shape[0])"]
             self.arguments.append("counts")
-        self.arguments += ["low", "high", *(name for name in OF_THREAD if name in taken)] if self.kernel.blocks else []
+        self.arguments += ["low", "high", *(name for name in RANGE_OF_THREAD if name in taken)] if self.kernel.blocks else []
         self._scratch()
         library = self._library(dtypes)
         if self.kernel.finishes:
@@ -306,16 +304,9 @@ class _Wrapper:
         assert blocks is not None and not self.kernel.split
         count, work = lengths.size(blocks.count(call)), lengths.size(blocks.work(call))
         most, together = lengths.size((blocks.most or blocks.count)(call)), lengths.size(blocks.together(call))
-        grain = "1" if together == "1" else f"grain_of(share, {count}, {together})"
-        bounds = [f"grain = {grain}", f"low, high = first_of(share, {count}, grain), end_of(share, {count}, grain)"]
-        if together != "1":  # parts after the first may be empty
-            bounds += ["if low == high and not is_first(share):", "    return 0"]
-        self.lines += [*lengths.prologue, *request_threads(work, most), *bounds]
-        called = of_work.threads_wanted, of_work.grain_of, of_work.first_of, of_work.end_of, of_work.is_first
-        if not set(OF_THREAD) <= set(taken):
-            return called
-        self.lines += [f"{name} = {f.__name__}(share, {count}, grain)" for name, f in OF_THREAD.items()]
-        return *called, *OF_THREAD.values()
+        lines, called = block_range(count, work, most, together, taken)
+        self.lines += [*lengths.prologue, *lines]
+        return called
 
     def _literal(self, number: int, tensor: GroupTensor, value: Any) -> None:
         """Store a constant of the group, which has no tensor, in a buffer of one element."""

@@ -14,10 +14,11 @@ The parts of a kernel write disjoint results, so results do not depend on the nu
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from ....shape_funcs.symbolic.dim import Dim, const, product
 from ...analysis.cost import cost_of_element
+from ...native.threads import work_partition as of_work
 from ...native.threads.work_partition import WORTH_A_THREAD
 from ..loop_nest.expression_text import indented, loops_around
 from ..loop_nest.inlining import Nest
@@ -29,6 +30,11 @@ LEVELS = 3
 #: A reduction along an axis other than the last is partitioned at multiples of COLUMNS columns, which are folded together.  Their
 #: states take COLUMNS times 8 to 32 bytes.  With fewer columns the strides through memory are too short.
 COLUMNS = 2048
+#: Parameters of a body with blocks: the range of blocks that its thread computes in order, in this call and those around it.
+RANGE_OF_THREAD: dict[str, Callable[..., int]] = {
+    "thread_low": of_work.first_of_thread,
+    "thread_high": of_work.end_of_thread,
+}
 #: A flat loop is partitioned at multiples of GRAIN: whole cache lines, and whole iterations of a vectorised loop.
 GRAIN = 64
 
@@ -99,6 +105,24 @@ def request_threads(work: str, most: str) -> list[str]:
     """The partition and the request for threads: ``work`` units of work for at most ``most`` threads."""
     lines = ["share = load_i64(argv + 8 * n + 8)", f"wanted = threads_wanted(share, {work}, {most})"]
     return [*lines, "if wanted != 0:", *indented(["return -wanted"])]
+
+
+def block_range(
+    count: str, work: str, most: str, together: str, taken: Collection[str]
+) -> tuple[list[str], tuple[Callable[..., int], ...]]:
+    """The request for threads and the blocks ``low`` to ``high`` of a part, of ``count`` blocks; and the functions that it calls.
+
+    ``together``: the neighbours that a part prepares once for; ``taken``: names of ranges that are wanted (RANGE_OF_THREAD).
+    """
+    grain = "1" if together == "1" else f"grain_of(share, {count}, {together})"
+    lines = [*request_threads(work, most), f"grain = {grain}"]
+    lines.append(f"low, high = first_of(share, {count}, grain), end_of(share, {count}, grain)")
+    if together != "1":  # parts after the first may be empty
+        lines += ["if low == high and not is_first(share):", "    return 0"]
+    ranges = {name: f for name, f in RANGE_OF_THREAD.items() if name in taken}
+    lines += [f"{name} = {f.__name__}(share, {count}, grain)" for name, f in ranges.items()]
+    called = of_work.threads_wanted, of_work.grain_of, of_work.first_of, of_work.end_of, of_work.is_first
+    return lines, (*called, *ranges.values())
 
 
 def _work(sizes: Sizes, nest: Nest) -> str:
