@@ -171,11 +171,11 @@ class Cells:
         """
         for whole, other in (cell.args, cell.args[::-1]):
             for half, x, sum_ in itertools.permutations((other, *self._operands(whole, "multiply")), 3):
-                if self._is_literal(half, 0.5) and self._is_twice_the_share(sum_, x):
+                if self._is_literal(half, 0.5) and self._is_one_plus_erf(sum_, x):
                     return Cell(APPLY, cell.dtype, (x,), "gelu")
         return cell
 
-    def _is_twice_the_share(self, number: int, x: int) -> bool:
+    def _is_one_plus_erf(self, number: int, x: int) -> bool:
         """Whether a cell is ``1 + erf(x * sqrt(0.5))``."""
         for one, erf in itertools.permutations(self._operands(number, "add"), 2):
             for argument in self._operands(erf, "erf") if self._is_literal(one, 1.0) else ():
