@@ -57,21 +57,23 @@ def end_of(share: int, total: int, grain: int) -> int:
 @native
 def first_of_thread(share: int, total: int, grain: int) -> int:
     """The first of the blocks that the thread of the share computes in order, as far as is known: a stretch, or a part."""
-    s = share_at(share)
-    if s.parts == 1 or s.own == 0:
-        return first_of(share, total, grain)
-    together = s.parts // s.stretches
-    return boundary(total, s.part // together * together, s.parts, s.stretches, grain)
+    return edge_of_thread(share, total, grain, 0)
 
 
 @native
 def end_of_thread(share: int, total: int, grain: int) -> int:
     """The end (exclusive) of the blocks of which ``first_of_thread`` is the first."""
+    return edge_of_thread(share, total, grain, 1)
+
+
+@native
+def edge_of_thread(share: int, total: int, grain: int, after: int) -> int:
+    """The first block of the stretch or part of a thread; with ``after`` 1, the first block behind."""
     s = share_at(share)
-    if s.parts == 1 or s.own == 0:
-        return end_of(share, total, grain)
-    together = s.parts // s.stretches
-    return boundary(total, (s.part // together + 1) * together, s.parts, s.stretches, grain)
+    if s.parts == 1:
+        return total * after
+    together = s.parts // s.stretches if s.own != 0 else 1
+    return boundary(total, (s.part // together + after) * together, s.parts, s.stretches, grain)
 
 
 @native
