@@ -129,18 +129,18 @@ class OnnxPeer:
 class TorchPeer:
     """Eager mode; the caches have room for all tokens."""
 
-    def __init__(self, torch: Any, weights: Weights) -> None:
+    def __init__(self, torch: Any, weights: Weights, device: str = "cpu") -> None:
         torch.set_num_threads(1)
-        self.torch, self.f = torch, torch.nn.functional
-        self.w = {name: torch.from_numpy(value) for name, value in weights.items()}
-        self.slopes = torch.from_numpy(SLOPES)
+        self.torch, self.f, self.device = torch, torch.nn.functional, device
+        self.w = {name: torch.from_numpy(value).to(device) for name, value in weights.items()}
+        self.slopes = torch.from_numpy(SLOPES).to(device)
 
     def seconds(self, prompt: str, count: int) -> tuple[float, list[int]]:
         """Seconds for ``count`` tokens after the first one, and the tokens."""
         with self.torch.inference_mode():
             given = started(prompt)
             room = (2, LAYERS, 1, HEADS, len(given) + count, WIDTH // HEADS)
-            caches = self.torch.zeros(room)
+            caches = self.torch.zeros(room, device=self.device)
             for n, token in enumerate(given):
                 following = self.step(token, n, caches)
             tokens, began = [following], time.perf_counter()
@@ -152,7 +152,7 @@ class TorchPeer:
         """The next token; the caches get a row."""
         f, w, torch = self.f, self.w, self.torch
         x = w["meanings"][token : token + 1]
-        bias = self.slopes * torch.arange(-at, 1, dtype=torch.float32)
+        bias = self.slopes * torch.arange(-at, 1, dtype=torch.float32, device=self.device)
         for n in range(LAYERS):
             h = f.layer_norm(x, (WIDTH,), w[f"g1_{n}"], w[f"c1_{n}"])
             q, k, v = f.linear(h, w[f"wqkv_{n}"], w[f"bqkv_{n}"]).view(3, 1, HEADS, 1, -1)

@@ -40,10 +40,15 @@ def torch_runs(model: bytes, heads: int | None, threads: int) -> dict[str, Run]:
 
         return call
 
+    module = torch_module(torch, graph, heads)
     if heads is None:
-        return {EAGER: run(_network(torch, graph).eval())}
-    encoder = _encoder(torch, graph, heads).eval()
-    return {EAGER: run(encoder), COMPILED: run(torch.compile(encoder, dynamic=True))}
+        return {EAGER: run(module)}
+    return {EAGER: run(module), COMPILED: run(torch.compile(module, dynamic=True))}
+
+
+def torch_module(torch: Any, graph: onnx.GraphProto, heads: int | None) -> Any:
+    """The module of the model, for inference; ``heads`` as above."""
+    return (_network(torch, graph) if heads is None else _encoder(torch, graph, heads)).eval()
 
 
 def _tensors(torch: Any, graph: onnx.GraphProto) -> dict[str, Any]:

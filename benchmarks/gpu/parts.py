@@ -45,6 +45,7 @@ PARTS = (
     Part("products", "Matrix products and convolutions against torch.", "products", 45, 25),
     Part("predicted", "The programs of docs/gpu-roofline.md, beside their predicted rates.", "predicted", 60, 30),
     Part("models", "Two whole programs, by what the host has to read.", "models", 60, 30),
+    Part("networks", "A text encoder, networks of convolutions and generated text, against torch.", "networks", 90, 40),
     Part("cold", "The first process, and those after it.", "cold", 75, 50),
     Part("tests", "The tests of the suite, on the GPU.", "suite", None, 120),
     Part("sanitizer", "compute-sanitizer over tests.", "sanitizer", 120, 90),

@@ -80,6 +80,23 @@ def torch_contestant(run: Callable[..., Any], *arguments: Any) -> Contestant:
     return Contestant(call, t.cuda.synchronize)
 
 
+def replayed(run: Callable[..., Any], *arguments: Any) -> tuple[Contestant, Any]:
+    """Replays of a function's launches as a CUDA graph of torch, for these sizes alone, and the tensor that a replay writes."""
+    t = torch()
+    graph = t.cuda.CUDAGraph()
+    with t.inference_mode():
+        side = t.cuda.Stream()  # torch's guide: run the warm-up before a capture on another stream
+        side.wait_stream(t.cuda.current_stream())
+        with t.cuda.stream(side):
+            run(*arguments)
+        t.cuda.current_stream().wait_stream(side)
+        with t.cuda.graph(graph):
+            result = run(*arguments)
+    graph.replay()
+    # the result has to live as long as the graph that writes it
+    return Contestant(lambda kept=result: graph.replay(), t.cuda.synchronize), result
+
+
 def compiled(run: Callable[..., Any], *arguments: Any) -> Contestant:
     """The same through ``torch.compile``, which has PATIENCE_S seconds for it.  Raises NotRun, from its first failure on."""
     t = torch()

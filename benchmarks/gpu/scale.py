@@ -11,7 +11,8 @@ class Scale:
 
     ``columns``: of these arrays.  ``chain``: operators of the program of tiny ones; ``burst``: its calls in a burst, so few that
     the driver's queue (some thousand launches) has room for all.  ``product``: rows of the matrices.  ``candidates`` and
-    ``anchors``: of the two models; ``repeat``: rounds of comparing them.  ``starts``: processes with a filled cache.
+    ``anchors``: of the two models; ``repeat``: rounds of comparing them.  ``starts``: processes with a filled cache.  ``words``:
+    of the encoder's texts.  ``pictures``: of a network's batches.  ``written``: tokens of a text, of which half are the prompt.
     """
 
     rounds: int
@@ -25,6 +26,9 @@ class Scale:
     anchors: tuple[int, int, int]
     repeat: int
     starts: int
+    words: tuple[int, ...]
+    pictures: tuple[int, ...]
+    written: int
 
 
 FULL = Scale(
@@ -39,6 +43,9 @@ FULL = Scale(
     anchors=(3000, 50, 68),
     repeat=10,
     starts=3,
+    words=(7, 33, 100, 200, 512),
+    pictures=(1, 4, 32),
+    written=512,
 )
 TINY = Scale(
     rounds=2,
@@ -52,4 +59,7 @@ TINY = Scale(
     anchors=(6, 4, 5),
     repeat=1,
     starts=1,
+    words=(3,),
+    pictures=(),
+    written=8,
 )

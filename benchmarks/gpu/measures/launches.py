@@ -151,20 +151,9 @@ def _torch(count: int, x: np.ndarray) -> Contestant:
 
 
 def _torch_graph(count: int, x: np.ndarray) -> Contestant:
-    torch, chain, held = rivals.torch(), _chain_of(_torch_functions(count)), rivals.tensor(x)
-    graph = torch.cuda.CUDAGraph()
-    with torch.inference_mode():
-        side = torch.cuda.Stream()  # torch's guide: run the warm-up before a capture on another stream
-        side.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(side):
-            chain(held)
-        torch.cuda.current_stream().wait_stream(side)
-        with torch.cuda.graph(graph):
-            result = chain(held)
-    graph.replay()
+    one, result = rivals.replayed(_chain_of(_torch_functions(count)), rivals.tensor(x))
     _agreed(result.cpu().numpy(), count, x)
-    # the result has to live as long as the graph that writes it
-    return Contestant(lambda kept=result: graph.replay(), torch.cuda.synchronize)
+    return one
 
 
 def _cupy(count: int, x: np.ndarray) -> Contestant:
