@@ -62,7 +62,7 @@ class Config:
     fuse: bool = _key(True, "fuse operators into one kernel")
     graphs: str = _key(
         "auto",
-        "replay repeated regions of launches as CUDA graphs (auto: where the host takes longer than the GPU); cuda only",
+        "replay repeated regions of launches as CUDA graphs (auto: from their third occurrence on); cuda only",
         *("on", "off", "auto"),
     )
     opt_level: int = _key(

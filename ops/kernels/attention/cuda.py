@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from ....shape_funcs.symbolic.dim import Dim, const, dim, lt, not_, where
+from ....shape_funcs.symbolic.dim import Dim, any_, const, dim, lt, not_, where
 from ...codegen.cuda.assembly import DIVISOR, Assembly, Parameter, blocks, divisor, literal, reads, size, writes
 from ...codegen.cuda.cuda_program import CudaSource, OpaqueCall
 from ...core.tensor_types import ITEMSIZE, computed_in
@@ -21,6 +21,10 @@ from .prefill_cuda import Tile
 TILES_WANTED = LANES_WANTED = 528
 #: The least number of keys of a part for lanes, and the number of which a part has a multiple.
 LEAST_KEYS, KEYS_UNIT = 64, 32
+#: The number of scores up to which lanes compute any number of queries.  An H200 takes 13 us for the fewest tiles (4 heads of 64
+#: elements, 7 queries and keys) and 9 us for each further tile of keys, whose blocks leave most multiprocessors idle.  Lanes read
+#: the keys again for each query: 512 bytes a score, at about 5 TB/s from the L2 cache.
+FEW_SCORES = 1 << 17
 
 
 def pays(dtype: str, d: Dim, e: Dim) -> bool:
@@ -72,11 +76,12 @@ class _Attention:
         add_sums(self.assembly, self.call.results[0])
         self.assembly.text(DIVISOR)
         lanes = decode_cuda.lanes_of(self.call.inputs[0].dtype, self.d, self.e)
-        are_few = dim(0) if lanes is None else lt(self.m, decode_cuda.LEAST_QUERIES)
+        scores = self.rows * self.n
+        are_few = dim(0) if lanes is None else any_(lt(self.m, decode_cuda.LEAST_QUERIES), lt(scores, FEW_SCORES))
         tile = prefill_cuda.tile_of(self.call.inputs[0].dtype, self.d, self.e)
         bands, slabs = (self.m + (tile.rows - 1)) // tile.rows, (self.e + (tile.columns - 1)) // tile.columns
         work = self.batch * self.heads * where(are_few, self.m, bands * slabs)
-        least, unit = (where(are_few, a, b) for a, b in ((LEAST_KEYS, 2 * tile.keys), (KEYS_UNIT, tile.keys)))
+        least, unit = (where(are_few, a, b) for a, b in ((LEAST_KEYS, tile.keys), (KEYS_UNIT, tile.keys)))
         self.parts = parts_of(self.n, work, where(are_few, LANES_WANTED, TILES_WANTED), least, unit)
         self.rooms = workspace(self.assembly, self.rows, self.e, self.parts.count, self.call.results[0])
         if lanes is not None:

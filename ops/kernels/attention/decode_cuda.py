@@ -16,7 +16,7 @@ from ...core.tensor_types import ITEMSIZE
 THREADS = 128
 #: The blocks that must fit a multiprocessor, by the dtype that is computed in: a float64 fills two registers.
 RESIDENT = {"float32": 4, "float64": 3}
-#: Queries from which tiles pay: each query here reads the keys again.
+#: Queries from which tiles pay unless there are few scores: each query here reads the keys again.
 LEAST_QUERIES = 4
 #: Packs of 16 bytes of a key, and of a value, that a thread loads at once.
 AT_ONCE = 8

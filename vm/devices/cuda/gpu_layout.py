@@ -90,8 +90,8 @@ GRAPHS_OFF, GRAPHS_ON, GRAPHS_AUTO = range(3)
 GRAPHS = {"off": GRAPHS_OFF, "on": GRAPHS_ON, "auto": GRAPHS_AUTO}
 
 #: A region: hash of its launches, their words and address of a copy of them (0: not captured), the executable graph, last use,
-#: host and GPU time of separate launches, events around these (0: times are read), state, hash of the first entry, number of
-#: regions held back because the region might be this one, the row of the region that followed the last time (0: none).
+#: state, hash of the first entry, number of regions held back because the region might be this one, the row of the region that
+#: followed the last time (0: none).
 GRAPH = np.dtype(
     [
         (name, _WORD)
@@ -101,10 +101,6 @@ GRAPH = np.dtype(
             "entries",
             "exec",
             "met",
-            "host_ns",
-            "device_ns",
-            "start_event",
-            "end_event",
             "state",
             "first",
             "trials",
@@ -114,10 +110,10 @@ GRAPH = np.dtype(
 )
 GRAPH_BYTES = GRAPH.itemsize
 graph_at: Callable[[int], Record] = record(GRAPH)
-#: State of a region of launches: seen once, never to be captured (it is not faster, or capture failed), captured, seen again and
-#: not yet decided (mode ``auto``).
-MET, NEVER, CAPTURED, TRIAL = range(4)
-#: Most regions that are held back for the decision on one.
+#: State of a region of launches: seen once, never to be captured (capture failed, or the region did not come), captured, seen
+#: twice and to be captured when it comes again (mode ``auto``).
+MET, NEVER, CAPTURED, AWAITED = range(4)
+#: Most regions that are held back to capture one.
 MAX_TRIALS = 16
 
 #: A queue entry of a launch: words in all, kind, function, grid, block, shared bytes, number of arguments, arguments.

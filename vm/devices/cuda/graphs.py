@@ -1,11 +1,13 @@
 """Launches of a GPU, as machine code: one by one, or a region of launches as a CUDA graph.
 
 With graphs off an entry goes to the driver at once.  With graphs on, entries are held back until the region ends (the host reads,
-copies, or returns to Python) and are then compared with earlier regions.  In mode ``auto``, entries are held back only if a
-region that is captured, or is to be decided, begins with the same entry; else they are launched at once, and their words are kept
-to recognise the region.  A region with the same words as an earlier one is captured, and later replayed by one call.  Equal words
-mean equal functions, shapes and memory, so a replay has the effect of the launches.  A graph needs no memory of its own: it is
-replayed only if its addresses are those just allocated.
+copies, or returns to Python) and are then compared with earlier regions.  A region with the same words as an earlier one is
+captured, and later replayed by one call.  In mode ``auto``, entries are held back only if a region that is captured, or has
+occurred twice, begins with the same entry; else they are launched at once, and their words are kept to recognise the region.
+Equal words mean equal functions, shapes and memory, so a replay has the effect of the launches.  A graph needs no memory of its
+own: it is replayed only if its addresses are those just allocated.
+
+A replay saves time of the host, and about 1 us of the GPU between two kernels: it pays even if the host is ahead of the GPU.
 
 If the region that followed the region before the last time is captured, entries are compared with it as they come: nothing is
 copied while they are equal.
@@ -15,15 +17,13 @@ from __future__ import annotations
 
 from ....ops.native.jit.c_functions import by_name
 from ....ops.native.jit.inlining import keep_out_of_line
-from ....ops.native.memory import alloc, clock_ns, copy_bytes, free, load_i64, native
+from ....ops.native.memory import alloc, copy_bytes, free, load_i64, native
 from ....ops.native.status import OK, OUT_OF_MEMORY
 from ...runtime.growable import grow
 from ...runtime.state_layout import state_at
 from .driver_calls import (
     CAPTURE_BEGIN,
     CAPTURE_END,
-    EVENT_QUERY,
-    EVENT_RECORD,
     GRAPH_DESTROY,
     GRAPH_EXEC_DESTROY,
     GRAPH_LAUNCH,
@@ -34,8 +34,8 @@ from .driver_calls import (
     drive_3,
 )
 from .entries import launch_entries, launch_entry
-from .events import acquire_timed_event, begin_timing, elapsed_ns, release_timed_event
 from .gpu_layout import (
+    AWAITED,
     CAPTURED,
     ENTRY_WORDS,
     GRAPH,
@@ -46,7 +46,6 @@ from .gpu_layout import (
     MAX_TRIALS,
     MET,
     NEVER,
-    TRIAL,
     gpu_at,
     graph_at,
 )
@@ -54,8 +53,6 @@ from .gpu_layout import (
 _ROW = GRAPH.itemsize
 #: CU_STREAM_CAPTURE_MODE_THREAD_LOCAL: calls of other threads do not interfere with a capture.
 _THREAD_LOCAL = 1
-#: Upper bound of the time from a launch to the end of a small kernel on an idle GPU.
-_LATENCY_NS = 20_000
 _ODD = 0x9E3779B97F4A7C15 - (1 << 64)
 _LOW = 0xFFFFFFFF
 compare_bytes = by_name("memcmp", 3)
@@ -163,13 +160,13 @@ def replay(gpu: int, row: int) -> int:
 
 @native
 def is_awaited(gpu: int, first: int) -> bool:
-    """Whether a region that is captured, or is to be decided, begins with an entry of this hash."""
+    """Whether a region that is captured, or is to be captured, begins with an entry of this hash."""
     c = gpu_at(gpu)
     for i in range(c.n_graphs):
         g = graph_at(c.graph_rows + _ROW * i)
         if g.first == first and g.state == CAPTURED:
             return True
-        if g.first == first and g.state == TRIAL:
+        if g.first == first and g.state == AWAITED:
             g.trials += 1
             if g.trials <= MAX_TRIALS:
                 return True
@@ -229,37 +226,18 @@ def flush(gpu: int) -> int:
     if g.state == CAPTURED and is_issued == 0 and are_equal(g.entries, c.queue, words):
         return replay(gpu, row)
     meet(gpu, row)
-    if c.graphs == GRAPHS_AUTO and (g.state == MET or g.state == TRIAL):
-        return try_region(gpu, row, words, is_issued)
-    if is_issued != 0:
-        return OK
-    if g.state == NEVER or g.state == CAPTURED:  # captured: another region with the same hash
-        return launch_entries(gpu, c.queue, end)
-    if g.words == 0:
-        g.words = words
-        return launch_first(gpu, row, end)
-    return capture(gpu, row, words)
-
-
-@native
-def try_region(gpu: int, row: int, words: int, is_issued: int) -> int:
-    """Treat a region that is not yet decided in mode ``auto``; a status.
-
-    The region is remembered at its first meeting, held back from the third meeting on, timed once, and then captured or never
-    held back again.
-    """
-    c, g = gpu_at(gpu), graph_at(row)
-    end = c.queue + 8 * words
-    if g.words == 0:
+    is_new = g.words == 0
+    if is_new:
         g.words = words
         g.first = hash_words(c.queue, load_i64(c.queue + 8 * ENTRY_WORDS))
-    elif g.state == MET:
-        g.state = TRIAL
-    elif is_issued == 0 and g.host_ns == 0:
-        return launch_first(gpu, row, end)
-    elif is_issued == 0 and is_faster(gpu, row):
-        return capture(gpu, row, words)
-    return OK if is_issued != 0 else launch_entries(gpu, c.queue, end)
+    elif g.state == MET and c.graphs == GRAPHS_AUTO:
+        g.state = AWAITED
+    if is_issued != 0:
+        return OK
+    # captured: another region with the same hash
+    if is_new or g.state == NEVER or g.state == CAPTURED:
+        return launch_entries(gpu, c.queue, end)
+    return capture(gpu, row, words)
 
 
 @native
@@ -285,10 +263,6 @@ def find_region(gpu: int, h: int, words: int) -> int:
     g.words = 0
     g.entries = 0
     g.exec = 0
-    g.host_ns = 0
-    g.device_ns = -1
-    g.start_event = 0
-    g.end_event = 0
     g.state = MET
     g.first = 0
     g.trials = 0
@@ -304,14 +278,8 @@ def free_region(gpu: int, row: int) -> None:
         drive_1(gpu, GRAPH_EXEC_DESTROY, g.exec)
     if g.entries != 0:
         free(g.entries)
-    if g.start_event != 0:
-        release_timed_event(gpu, g.start_event)
-    if g.end_event != 0:
-        release_timed_event(gpu, g.end_event)
     g.exec = 0
     g.entries = 0
-    g.start_event = 0
-    g.end_event = 0
 
 
 @native
@@ -322,49 +290,6 @@ def forget_regions(gpu: int) -> None:
         free_region(gpu, c.graph_rows + _ROW * i)
     c.n_graphs = 0
     c.last_region = 0
-
-
-@native
-def launch_first(gpu: int, row: int, end: int) -> int:
-    """Launch a region for the first time, and time it in mode ``auto``; a status."""
-    c, g = gpu_at(gpu), graph_at(row)
-    if c.graphs != GRAPHS_AUTO:
-        return launch_entries(gpu, c.queue, end)
-    # the host's time includes only the launches: its time before them is spent with a graph, too
-    start = clock_ns()
-    g.start_event = begin_timing(gpu, c.compute)
-    status = launch_entries(gpu, c.queue, end) + 0
-    g.end_event = acquire_timed_event(gpu)
-    c.starts_early = 0
-    if status == 0 and g.end_event != 0:
-        status = checked(gpu, drive_2(gpu, EVENT_RECORD, g.end_event, c.compute))
-    g.host_ns = clock_ns() - start
-    return status
-
-
-@native
-def is_faster(gpu: int, row: int) -> bool:
-    """Whether the host took longer to launch the region than the GPU to run it; False until it has run.
-
-    A GPU that is faster waits for each launch: between the events around the region it then takes as long as the host, and a
-    little more for the last launch.  If the GPU takes clearly longer, the host is ahead of it and a graph saves nothing.
-    """
-    g = graph_at(row)
-    if g.device_ns < 0:
-        if g.start_event == 0 or g.end_event == 0:
-            g.state = NEVER
-            return False
-        if drive_1(gpu, EVENT_QUERY, g.end_event) != 0:
-            return False
-        g.device_ns = elapsed_ns(gpu, g.start_event, g.end_event)
-        release_timed_event(gpu, g.start_event)
-        release_timed_event(gpu, g.end_event)
-        g.start_event = 0
-        g.end_event = 0
-    if g.device_ns < 0 or g.device_ns > g.host_ns + g.host_ns // 4 + _LATENCY_NS:
-        g.state = NEVER
-        return False
-    return True
 
 
 @native

@@ -10,6 +10,7 @@ import pytest
 from relayvm.ops.core.dtype_rules import FLOATS
 from relayvm.ops.core.op import get
 from relayvm.ops.core.tensor_types import numpy_dtype
+from relayvm.ops.kernels.attention import cuda
 
 from ....emulator import emulator
 from ....emulator.session import Session
@@ -22,6 +23,12 @@ if reason := emulator.available():
 #: Relative and absolute tolerance: of values with a scale of 1, rounded to the dtype.
 TOLERANCE = {"float32": 2e-5, "float64": 1e-12, "float16": 4e-3, "bfloat16": 3e-2}
 SIZES = (0, 1, 3, 31, 33, 64, 65, 129)
+
+
+@pytest.fixture(autouse=True)
+def no_scores_are_few(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The number of queries alone decides, so that tiles are tested with few of them."""
+    monkeypatch.setattr(cuda, "FEW_SCORES", 0)
 
 
 def attended(query: np.ndarray, key: np.ndarray, value: np.ndarray, scale: float, bias: np.ndarray | float = 0) -> np.ndarray:
@@ -58,6 +65,20 @@ def check(dtype: str, b: int, m: int, n: int, h: int, d: int, e: int, *, scale: 
 @pytest.mark.parametrize("m", SIZES)
 def test_all_numbers_of_queries_and_keys(m: int, n: int) -> None:
     check("float32", 1, m, n, 2, 8, 8)
+
+
+@pytest.mark.parametrize(("m", "n", "few"), [(5, 0, 100), (5, 7, 100), (5, 9, 2 * 45 + 1), (5, 9, 2 * 45), (33, 70, 10**6)])
+def test_lanes_compute_few_scores_of_many_queries(m: int, n: int, few: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cuda, "FEW_SCORES", few)
+    launched, used = Session.launch, set[str]()
+
+    def launch(self: Session, image: bytes, entry: str, *args: Any, **kwargs: Any) -> None:
+        used.add(entry)
+        launched(self, image, entry, *args, **kwargs)
+
+    monkeypatch.setattr(Session, "launch", launch)
+    check("float32", 1, m, n, 2, 8, 8)
+    assert used == {"attention_lanes" if 2 * m * n < few else "attention_tiles"}
 
 
 #: Heads of each kernel: lanes and tiles, several packs of a lane, tiles of 96 and 128 columns, several slabs.
