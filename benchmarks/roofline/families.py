@@ -195,7 +195,7 @@ def launches(
     found = list[Ran]()
     for packed in exe.packed:
         # the blocks that did not run left no values: half of the elements are chosen
-        arrays = [a if whole or a.dtype != bool else _drawn(a.shape) > 0 for a in arrays]
+        arrays = [a if whole or a.dtype != bool else _repeated(_numbers(a.size) > 0, a.shape) for a in arrays]
         ran, arrays = _group(packed.group, arrays, whole, family.samples)
         found += ran
     return found, arrays
@@ -203,17 +203,21 @@ def launches(
 
 def arguments(family: Family, shapes: Sequence[tuple[int, ...]]) -> list[np.ndarray]:
     """Arguments of a family's program, of these shapes."""
-    drawn = [_of_dtype(_drawn(s), family.dtype) for s in shapes]
-    return [np.maximum(a, 0) for a in drawn] if family.has_zeros else drawn
+    return [_repeated(_drawn(family, math.prod(s)), s) for s in shapes]
 
 
-def _drawn(shape: tuple[int, ...]) -> np.ndarray:
-    count = math.prod(shape)
-    return np.resize(np.random.default_rng(0).uniform(-1, 1, min(count, 1 << 20)).astype(np.float32), count).reshape(shape)
+def _drawn(family: Family, count: int) -> np.ndarray:
+    drawn = np.maximum(_numbers(count), 0) if family.has_zeros else _numbers(count)
+    return drawn.astype(numpy_dtype(family.dtype)) if family.dtype != "int64" else (drawn * 2.0**62).astype(np.int64)
 
 
-def _of_dtype(drawn: np.ndarray, dtype: str) -> np.ndarray:
-    return drawn.astype(numpy_dtype(dtype)) if dtype != "int64" else (drawn * 2.0**62).astype(np.int64)
+def _numbers(count: int) -> np.ndarray:
+    """Numbers from -1 to 1, at most a million of them."""
+    return np.random.default_rng(0).uniform(-1, 1, min(count, 1 << 20)).astype(np.float32)
+
+
+def _repeated(drawn: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+    return np.resize(drawn, math.prod(shape)).reshape(shape)
 
 
 def _in_order(group: Group, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
