@@ -7,15 +7,16 @@ One pass over memory: a block selects from a part of a row, and looks back for t
 from __future__ import annotations
 
 from ....shape_funcs.frozen_dataclass import frozen
-from ....shape_funcs.symbolic.dim import Dim, lt, max_
+from ....shape_funcs.symbolic.dim import Dim, lt, max_, min_
 from ...codegen.cuda.assembly import DIVISOR, Assembly, Parameter, blocks, divisor, size
 from ...codegen.cuda.device_code.look_back import add_look_back
 
 _THREADS = 256
 #: Packs per thread, at most; elements per thread, at most.
 _PACKS, _ELEMENTS = 4, 32
-#: Blocks that a multiprocessor holds.
+#: Blocks that a multiprocessor holds, and all 132 of an H100: a block has several parts of a long row.
 _RESIDENT = 6
+_BLOCKS = 132 * _RESIDENT
 
 
 @frozen
@@ -52,21 +53,30 @@ class Compaction:
     packs: Packs | None = None
 
 
-# Thread t selects from packs t, t + THREADS, ... of the part; their counts are scanned together, 16 bits each.
+# Thread t selects from packs t, t + THREADS, ... of the part; their counts are scanned together, 16 bits each.  The block selects
+# from its next part before it looks back for this one.
 _SELECT = r"""
   __shared__ int of_warp[32];
   const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
   const int64 parts = length > {part} ? (length + {part} - 1) / {part} : 1;
+  int64 number;
+  uint32 ahead[{packs}];
+  auto select = [&](int64 work) {{
+    if (work >= rows * parts) return;
+    number = parts > 1 ? next_part(posted) : work;
+    const int64 row = by_parts.quotient(number), first = (number - row * parts) * {part};
+#pragma unroll
+    for (int k = 0; k < {packs}; ++k) {{
+      ahead[k] = choice.some(row, first + (k * {threads} + int(threadIdx.x)) * {width}, length);
+    }}
+  }};
+  select(blockIdx.x);
   for (int64 work = blockIdx.x; work < rows * parts; work += gridDim.x) {{
-    int64 numbered = parts > 1 ? next_part(posted) : work;
-    int64 row = by_parts.quotient(numbered), in_row = numbered - row * parts, start = in_row * {part};
+    const int64 mine = number, row = by_parts.quotient(mine), in_row = mine - row * parts, start = in_row * {part};
     uint32 wanted[{packs}];
     uint64 counts = 0;
 #pragma unroll
-    for (int k = 0; k < {packs}; ++k) {{
-      int64 at = start + (k * {threads} + int(threadIdx.x)) * {width};
-      wanted[k] = choice.some(row, at, length);
-    }}
+    for (int k = 0; k < {packs}; ++k) wanted[k] = ahead[k];
 #pragma unroll
     for (int k = 0; k < {packs}; ++k) counts |= uint64(__popc(wanted[k])) << 16 * k;
     uint64 up_to = warp_scan(counts, Add());
@@ -77,6 +87,7 @@ _SELECT = r"""
     __syncthreads();
     up_to -= counts;
     int ends = warp_scan(lane < {packs} * {warps} ? of_warp[lane] : 0, Add()), own = shuffle_from(ends, 31);
+    if (parts > 1) post_own(PostedCounts{{posted}}, mine, in_row, int64(own));
 {visits}
     if (in_row == parts - 1 && threadIdx.x == 0) choice.total(row, before + own);
     __syncthreads();
@@ -85,7 +96,8 @@ _SELECT = r"""
 
 _LOOK_BACK = """
     int64 before = 0;
-    if (parts > 1) before = sum_of_parts_before<{threads}>(PostedCounts{{posted}}, numbered, in_row, int64(own), int64(0), Add());
+    select(work + gridDim.x);
+    if (parts > 1) before = sum_of_parts_before<{threads}>(PostedCounts{{posted}}, mine, in_row, int64(own), int64(0), Add());
 """
 
 _EACH_PACK = """
@@ -144,7 +156,7 @@ def add_compaction(assembly: Assembly, compaction: Compaction) -> None:
     if not compaction.visits_all:
         begin += f"  __shared__ uint16 selected[{part}];\n"
     assembly.kernel(f"select_{compaction.name}", _THREADS, parameters, begin + body.strip("\n"), _RESIDENT)
-    assembly.launch(f"select_{compaction.name}", blocks(all_parts))
+    assembly.launch(f"select_{compaction.name}", min_(blocks(all_parts), _BLOCKS))
 
 
 def _visits(compaction: Compaction, numbers: dict[str, int]) -> str:

@@ -6,6 +6,9 @@ that have started.  The sum up to part i is always ``combine(sum up to part i - 
 and any timing.
 
 All threads of a block read posted sums, each a number of them: those of as many parts as threads, in one trip to memory.
+
+A block that looks back waits for the slowest of the blocks before it.  So it first takes the number of its next part, and loads
+from it.  The blocks before it still make progress: a block ends its parts in the order of their numbers.
 """
 
 from __future__ import annotations
@@ -141,12 +144,11 @@ DEVICE void look_back(const Posts& posts, int64 mine, int64 stride, int64 in_row
   }}
 }}
 
-// The sum of the parts before this block's `part`, after the block has posted its `own` sum; `first` for the first part of a row.
-// Known to all threads of the block.
+// The sum of the parts before this block's `part`, whose `own` sum is posted; `first` for the first part of a row.  Known to all
+// threads of the block.
 template <int THREADS, class Sum, class Posts, class F>
 DEVICE Sum sum_of_parts_before(const Posts& posts, int64 part, int64 in_row, Sum own, Sum first, F combine) {{
   __shared__ Sum before;
-  if (threadIdx.x == 0) posts.post(part, in_row > 0 ? {SUM} : {SUM_UP_TO}, own);
   if (in_row == 0) {{
     __syncthreads();
     return first;
@@ -156,6 +158,9 @@ DEVICE Sum sum_of_parts_before(const Posts& posts, int64 part, int64 in_row, Sum
     before = sum;
   }});
   return before;
+}}
+template <class Posts, class Sum> DEVICE void post_own(const Posts& posts, int64 part, int64 in_row, Sum own) {{
+  if (threadIdx.x == 0) posts.post(part, in_row > 0 ? {SUM} : {SUM_UP_TO}, own);
 }}
 """
 
