@@ -117,7 +117,7 @@ def _ours(vm: relay.VirtualMachine, x: np.ndarray) -> Contestant:
 
 
 def _counted(vm: relay.VirtualMachine, x: np.ndarray) -> dict[str, int]:
-    """What a call counts."""
+    """Counters of a call."""
     held = vm["put"](x)
     before = vm.counters
     vm.run(held)
