@@ -120,7 +120,7 @@ class Assembly:
     steps: list[Step] = field(default_factory=list)
     sizes: list[Extent] = field(default_factory=list)
     kernels: dict[str, tuple[str, Parameters, int]] = field(default_factory=dict)  # text, parameters, threads per block
-    allowed: Dim = field(default_factory=lambda: dim(1))  # 0 where a requirement does not hold
+    allowed: Dim = field(default_factory=lambda: dim(1))  # 0 where a requirement or condition does not hold
 
     def text(self, *parts: str) -> None:
         """Add device code."""
@@ -149,6 +149,10 @@ class Assembly:
         if name not in self.kernels:
             self.kernel(name, 32, _FAULT, f"  if (threadIdx.x == 0) fail(fault, {status}, site);")
         self.launch(name, not_(condition))
+        self.only_if(condition)
+
+    def only_if(self, condition: Dim) -> None:
+        """Kernels launched later do not run if ``condition`` is 0."""
         self.allowed = all_(self.allowed, condition)
 
     def launch(

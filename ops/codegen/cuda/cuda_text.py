@@ -95,6 +95,24 @@ _SIZES = {
     "scaled": "({1} > 0.0 ? to_int64(floor(float64({0}) * {1})) : 0)",
 }
 
+#: Loads of a thread that are in flight together.
+IN_BATCHES = r"""
+// load(at) of positions from `at` on, `step` from one to the next, and use(value, at) of each, in order.  BATCH loads are in
+// flight, without a branch between them, then half as many.  A compiler that unrolls a loop itself divides by the step before it.
+template <int BATCH, class L, class U>
+DEVICE void in_batches(int64 at, int64 end, int64 step, const L& load, const U& use) {
+#pragma unroll 1
+  for (; at + (BATCH - 1) * step < end; at += BATCH * step) {
+    decltype(load(at)) some[BATCH];
+#pragma unroll
+    for (int k = 0; k < BATCH; ++k) some[k] = load(at + k * step);
+#pragma unroll
+    for (int k = 0; k < BATCH; ++k) use(some[k], at + k * step);
+  }
+  if constexpr (BATCH > 1) in_batches<BATCH / 2>(at, end, step, load, use);
+}
+"""
+
 #: The device functions that texts of this language call.
 FUNCTIONS = (
     r"""
@@ -143,22 +161,9 @@ DEVICE int64 length_of_range(float64 start, float64 stop, float64 step) {
   int64 length = to_int64(ceil((stop - start) / step));
   return length > 0 ? length : 0;
 }
-
-// load(at) of positions from `at` on, `step` from one to the next, and use(value, at) of each, in order.  BATCH loads are in
-// flight, without a branch between them, then half as many.  A compiler that unrolls a loop itself divides by the step before it.
-template <int BATCH, class L, class U>
-DEVICE void in_batches(int64 at, int64 end, int64 step, const L& load, const U& use) {
-#pragma unroll 1
-  for (; at + (BATCH - 1) * step < end; at += BATCH * step) {
-    decltype(load(at)) some[BATCH];
-#pragma unroll
-    for (int k = 0; k < BATCH; ++k) some[k] = load(at + k * step);
-#pragma unroll
-    for (int k = 0; k < BATCH; ++k) use(some[k], at + k * step);
-  }
-  if constexpr (BATCH > 1) in_batches<BATCH / 2>(at, end, step, load, use);
-}
-
+"""
+    + IN_BATCHES
+    + r"""
 // Whether N elements, `distance` from one to the next, are one pack in memory.
 template <int N, class T> DEVICE bool is_straight(const T* from, int64 distance) {
   constexpr int bytes = sizeof(T) * N < 16 ? int(sizeof(T)) * N : 16;

@@ -1,7 +1,8 @@
-"""Scattering on CUDA: a stable sort of the updates by place, so that the updates of one place are contiguous and in order.
+"""Scattering on CUDA: few updates in one launch, more by a stable sort by place.
 
-Mode ``update`` writes the last update of each place.  The other modes run one thread per place, which combines its updates in
-order.  The result equals that of one loop over the updates and does not depend on the schedule of threads.
+After the sort the updates of one place are contiguous and in order.  Mode ``update`` writes the last update of each place.  The
+other modes run one thread per place, which combines its updates in order.  The result equals that of one loop over the updates
+and does not depend on the schedule of threads.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ....shape_funcs.frozen_dataclass import frozen
-from ....shape_funcs.symbolic.dim import Dim, const, dim, product
+from ....shape_funcs.symbolic.dim import Dim, const, dim, le, not_, product, where
 from ...codegen.cuda.assembly import Assembly, Parameter, Parameters, blocks, element, reads, size, writes
 from ...codegen.cuda.cuda_program import CudaSource, Fault, OpaqueCall, Operand, Site
 from ...codegen.cuda.device_code.casts import NUMBER, converted
@@ -18,6 +19,7 @@ from ...core.tensor_types import computed_in, is_float
 from ...native.status import BAD_VALUE, INDEX_OUT_OF_RANGE
 from ..sort.merge_cuda import add_sort
 from ..sort.order_cuda import Order, entry_bytes
+from .few_cuda import FEW, FewUpdates
 
 _THREADS = 256
 _FAULT: Parameters = (Parameter("void*", "fault", Fault()), Parameter("int64", "site", Site()))
@@ -130,26 +132,37 @@ class _Scatter:
 
     def source(self, locate: Sequence[str], sizes: Parameters) -> CudaSource:
         """``locate``: statements that return the place of the update ``at``, -1 if an index of it is out of range."""
-        assembly, count = Assembly(), size("count", self.count)
-        inner, indices = size("inner", self.inner), reads("indices", self.indices)
-        places = Parameter("int64*", "places", assembly.scratch(self.count * 8))
-        ordered = Parameter("Entry*", "ordered", assembly.scratch(self.count * entry_bytes("int64")))
-        for name, tensor in (("index_at", self.indices), ("data_at", self.data), ("update_at", self.updates)):
-            assembly.text(element(name, tensor))
-        assembly.text(NUMBER, _FROM_THE_END)
+        assembly, is_few = Assembly(), le(self.count, FEW)
+        indices = (("index_at", self.indices), ("data_at", self.data), ("update_at", self.updates))
+        assembly.text(*(element(name, tensor) for name, tensor in indices), NUMBER, _FROM_THE_END)
+        fields = (reads("indices", self.indices), size("count", self.count), size("inner", self.inner), *sizes, *_FAULT)
+        if const(is_few) != 0:
+            combine = None if self.mode == "update" else _steps(self.mode, self.out.dtype, "__popc(mates)")
+            few = FewUpdates(self.out, self.data, self.updates, self.count, self.inner, locate, fields, combine)
+            few.add(assembly)
+        if const(is_few) != 1:
+            assembly.only_if(not_(is_few))
+            self.many(assembly, locate, fields)
+        return assembly.source()
+
+    def many(self, assembly: Assembly, locate: Sequence[str], fields: Parameters) -> None:
+        """Add the kernels that copy the data, find the places, sort them and write the updates."""
+        room = where(le(self.count, FEW), 0, self.count)
+        places = Parameter("int64*", "places", assembly.scratch(room * 8))
+        ordered = Parameter("Entry*", "ordered", assembly.scratch(room * entry_bytes("int64")))
         self.begin(assembly)
         body = "  auto locate = [&](int64 at) -> int64 {\n" + "".join(f"    {line}\n" for line in locate) + "  };\n"
         body += _EACH.format(threads=_THREADS, count="count", body=f"places[at] = locate(at);\n    {_REFUSE}")
-        assembly.kernel("locate", _THREADS, (indices, places, count, inner, *sizes, *_FAULT), body)
+        assembly.kernel("locate", _THREADS, (places, *fields), body)
         assembly.launch("locate", blocks(self.count, _THREADS))
         add_sort(assembly, self.order(places, ordered))
         update = "update * inner + part" if self.updates.shape else "0"
-        step = _LAST if self.mode == "update" else _IN_TURN.format(**_steps(self.mode, self.out.dtype))
+        step = _LAST if self.mode == "update" else _IN_TURN.format(**_steps(self.mode, self.out.dtype, "next - at"))
         body = _WRITE.format(threads=_THREADS, update=update, body=step)
+        count, inner = size("count", self.count), size("inner", self.inner)
         parameters = (reads("updates", self.updates), writes("out", self.out), places, ordered, count, inner)
         assembly.kernel("write", _THREADS, parameters, body)
         assembly.launch("write", blocks(self.count * self.inner, _THREADS))
-        return assembly.source()
 
     def begin(self, assembly: Assembly) -> None:
         """Add the kernel that initialises the result before any update; nothing where it is written over the data."""
@@ -174,12 +187,15 @@ class _Scatter:
         )
 
 
-def _steps(mode: str, dtype: str) -> dict[str, str]:
-    """Texts of a mode: combine a value with another, finish after the last update, and convert to the stored form."""
+def _steps(mode: str, dtype: str, updates: str) -> dict[str, str]:
+    """Texts of a mode: combine a value with another, finish after the last update, and convert to the stored form.
+
+    ``updates``: the number of updates.
+    """
     sort = computed_in(dtype)
     function = {"add": "add", "mean": "add", "mul": "multiply", "min": "minimum", "max": "maximum"}[mode]
     step = f"value = {SCALAR_FUNCTIONS[function].cuda_c(['value', 'other'], sort, sort)};"
-    finish = f"value = {sort}(float64(value) / float64(next - at + 1));" if mode == "mean" else ""
+    finish = f"value = {sort}(float64(value) / float64({updates} + 1));" if mode == "mean" else ""
     assert mode != "mean" or is_float(dtype), "checked by the dtype rule"
     return {"step": step, "finish": finish, "result": converted("value", sort, dtype)}
 
