@@ -1,8 +1,13 @@
-"""CUDA C of a group of fusable operators: one kernel per result, and a second one for a reduction split between blocks."""
+"""CUDA C of a group of fusable operators: a kernel for each result with a reduction, and a second one if blocks share its folds.
+
+Results whose elements are independent share a kernel, in which the second index of a block is the number of the result.
+"""
 
 from __future__ import annotations
 
-from ....shape_funcs.symbolic.dim import const, min_
+from collections.abc import Sequence
+
+from ....shape_funcs.symbolic.dim import Dim, const, dim, max_, min_
 from ...core.group import Group
 from ..loop_nest.expression_text import indented
 from ..loop_nest.inlining import Nest, nest_of
@@ -21,6 +26,8 @@ from .vector_access import packed
 
 #: Threads per block; the largest number of blocks, which loop over the elements.
 THREADS, MAX_BLOCKS = 256, 4096
+#: Results per kernel: each has a text of its own, and the number of parameters is limited.
+RESULTS = 16
 
 _STORE = r"""
 template <int N, class T, class E, class P>
@@ -44,7 +51,7 @@ def source(group: Group) -> CudaSource:
 
     Raises TooComplex if the operators should not have been fused.
     """
-    assembly = Assembly()
+    assembly, independent = Assembly(), list[Nest]()
     assembly.text(DIVISOR, FUNCTIONS)
     for number, ref in enumerate(group.results):
         name = f"kernel{number}"
@@ -56,14 +63,35 @@ def source(group: Group) -> CudaSource:
         if nest.reduction is not None:
             add_reduction(assembly, group, nest, name)
         elif not join(assembly, group, nest, name) and not add_tiles(assembly, group, nest, name):
-            _store(assembly, group, nest, name)
+            independent.append(nest)
+    for first in range(0, len(independent), RESULTS):
+        _store(assembly, group, independent[first : first + RESULTS])
     return assembly.source()
 
 
-def _store(assembly: Assembly, group: Group, nest: Nest, name: str) -> None:
-    """Add a kernel that computes each element of a result independently."""
+def _store(assembly: Assembly, group: Group, nests: Sequence[Nest]) -> None:
+    """Add a kernel that computes each element of some results independently, named after the first."""
     assembly.text(_STORE)
-    kernel, position = Kernel(group), len(group.params) + group.results.index(nest.result)
+    kernel, name = Kernel(group), f"kernel{group.results.index(nests[0].result)}"
+    bodies, grid = list[list[str]](), dim(0)
+    for nest in nests:
+        lines, blocks = _result(kernel, group, nest)
+        bodies.append(lines)
+        grid = max_(grid, blocks)
+    lines = bodies[0]
+    if len(nests) > 1:
+        lines = ["switch (blockIdx.y) {"]
+        for number, own in enumerate(bodies):
+            lines += indented([f"case {number}: {{", *indented(own), "    break;", "}"])
+        lines += ["}"]
+    body = "\n".join(indented([*kernel.prologue, *lines]))
+    assembly.kernel(name, THREADS, kernel.parameters(body), body)
+    launch(assembly, name, grid, len(nests))
+
+
+def _result(kernel: Kernel, group: Group, nest: Nest) -> tuple[list[str], Dim]:
+    """Statements that store a result, and the number of blocks for it."""
+    position = len(group.params) + group.results.index(nest.result)
     result, total = kernel.array(position), kernel.count(nest.dims)
     short, dtype = flat(group, nest), group.values()[nest.result].dtype
     variants = []
@@ -76,11 +104,9 @@ def _store(assembly: Assembly, group: Group, nest: Nest, name: str) -> None:
         same = " && ".join(f"{kernel.size(a)} == {kernel.size(b)}" for a, b in short.equal)
         lines = [f"if ({same}) {{", *indented(lines), "} else {", *indented(variants[0][0]), "}"]
     width = max(width for _, width in variants)
-    body = "\n".join(indented([*kernel.prologue, *lines]))
-    assembly.kernel(name, THREADS, kernel.parameters(body), body)
     # the fewest blocks that give every thread one pack; a small tensor does not occupy many blocks
     count = kernel.launch_count(position)
-    launch(assembly, name, min_((count + (THREADS * width - 1)) // (THREADS * width), MAX_BLOCKS))
+    return lines, min_((count + (THREADS * width - 1)) // (THREADS * width), MAX_BLOCKS)
 
 
 def _variant(kernel: Kernel, lowered: Lowered, nest: Nest, dtype: str, result: str, total: str) -> tuple[list[str], int]:

@@ -153,4 +153,6 @@ class FewUpdates:
 
     def width(self) -> int:
         """The most elements of a unit."""
-        return 1 if const(self.inner) == 1 or not self.data.shape or not self.updates.shape else _ACCESS // ITEMSIZE[self.out.dtype]
+        return (
+            1 if const(self.inner) == 1 or not self.data.shape or not self.updates.shape else _ACCESS // ITEMSIZE[self.out.dtype]
+        )

@@ -38,7 +38,9 @@ def scattered(data: np.ndarray, indices: np.ndarray, updates: np.ndarray, mode: 
     return out.astype(data.dtype)
 
 
-def on_gpu(data: np.ndarray, indices: np.ndarray, updates: np.ndarray, mode: str, is_over: bool, away: int) -> tuple[int, Any, int]:
+def on_gpu(
+    data: np.ndarray, indices: np.ndarray, updates: np.ndarray, mode: str, is_over: bool, away: int
+) -> tuple[int, Any, int]:
     """Status, result, and number of kernels of ``scatter_nd`` over unknown sizes.
 
     ``is_over``: the result is written over the data.  ``away``: elements in front of data and updates, which are then not aligned.
