@@ -36,7 +36,8 @@ DEVICE uint32 lanes_at(int64 place, int count) {{
 }}
 // The data in units of N elements, if `copies`, and the updates of the lanes that act; `same`: the lanes with the same place.
 template <int N> DEVICE void scatter_few(
-    {dtype}* out, const {dtype}* data, const {dtype}* updates, int64 total, int64 inner, bool copies, int64 place, bool acts, uint32 same) {{
+    {dtype}* out, const {dtype}* data, const {dtype}* updates, int64 total, int64 inner, bool copies, int64 place, bool acts,
+    uint32 same) {{
   auto update_of = [&](int update, int64 unit) {{ return {update}; }};
   const int64 first = blockIdx.x * int64({threads}) + threadIdx.x, step = gridDim.x * int64({threads});
   const int64 units = inner / N, begin = place / N;
