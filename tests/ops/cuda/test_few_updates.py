@@ -43,8 +43,8 @@ def on_gpu(
 ) -> tuple[int, Any, int]:
     """Status, result, and number of kernels of ``scatter_nd`` over unknown sizes.
 
-    ``is_over``: the result is written over the data.  ``away``: elements in front of data and updates, whose addresses are then no
-    multiples of 16.
+    ``is_over``: the result is written over the data.  ``away``: elements in front of data and updates, whose addresses are then
+    no multiples of 16.
     """
     kinds = (data, indices, updates)
     shapes = [a.shape for a in kinds]
