@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -38,14 +39,15 @@ def scattered(data: np.ndarray, indices: np.ndarray, updates: np.ndarray, mode: 
     return out.astype(data.dtype)
 
 
-def on_gpu(
-    data: np.ndarray, indices: np.ndarray, updates: np.ndarray, mode: str, is_over: bool, away: int
-) -> tuple[int, Any, int]:
-    """Status, result, and number of kernels of ``scatter_nd`` over unknown sizes.
+#: Elements in front of data, updates and result: an address is then no multiple of 16.
+Away = tuple[int, int, int]
+ALIGNED: Away = (0, 0, 0)
 
-    ``is_over``: the result is written over the data.  ``away``: elements in front of data and updates, whose addresses are then
-    no multiples of 16.
-    """
+
+def on_gpu(
+    data: np.ndarray, indices: np.ndarray, updates: np.ndarray, mode: str, is_over: bool, away: Away = ALIGNED
+) -> tuple[int, Any, int]:
+    """Status, result, and number of kernels of ``scatter_nd`` over unknown sizes; ``is_over``: written over the data."""
     kinds = (data, indices, updates)
     shapes = [a.shape for a in kinds]
     dims = [tuple(sym(f"d{k}_{i}") for i in range(len(s))) for k, s in enumerate(shapes)]
@@ -54,11 +56,11 @@ def on_gpu(
     group = build_group(params, (), (Node("scatter_nd", get("scatter_nd").attrs(mode), (0, 1, 2), ()),), [3])
     with Session() as gpu:
 
-        def put(a: np.ndarray) -> int:
-            return gpu.put(np.concatenate([np.zeros(away, a.dtype), a.reshape(-1)])) + away * a.itemsize
+        def put(a: np.ndarray, before: int) -> int:
+            return gpu.put(np.concatenate([np.zeros(before, a.dtype), a.reshape(-1)])) + before * a.itemsize
 
-        first, others = put(data), [gpu.put(indices), put(updates)]
-        out = first if is_over else gpu.allocate(data.nbytes + 16)
+        first, others = put(data, away[0]), [gpu.put(indices), put(updates, away[1])]
+        out = first if is_over else put(np.zeros_like(data), away[2])
         steps = _Steps(gpu, opaque_cuda.source(group), [first, *others, out], [*dims, dims[0]], [*shapes, shapes[0]])
         before = emulator.get("kernels")
         status = steps.run(is_checked=True)
@@ -84,9 +86,9 @@ CASES = [*(("update", dtype) for dtype in DTYPES), *((mode, "float32") for mode 
 
 @pytest.mark.parametrize("mode, dtype", CASES)
 @settings(max_examples=25)
-@given(sizes=sizes(), seed=st.integers(0, 9), is_over=st.booleans(), away=st.integers(0, 1))
+@given(sizes=sizes(), seed=st.integers(0, 9), is_over=st.booleans(), away=st.tuples(*[st.integers(0, 1)] * 3))
 def test_updates_are_applied_in_order(
-    mode: str, dtype: str, sizes: tuple[int, int, int, int], seed: int, is_over: bool, away: int
+    mode: str, dtype: str, sizes: tuple[int, int, int, int], seed: int, is_over: bool, away: Away
 ) -> None:
     rows, count, *inner = sizes
     rng = np.random.default_rng(seed)
@@ -105,12 +107,12 @@ def test_an_index_out_of_range_is_refused(count: int) -> None:
     for bad in (3, -4, 2**40):
         indices = np.zeros((1, count), np.int64)
         indices[0, count - 1] = bad
-        status, result, _ = on_gpu(data, indices, updates, "update", True, 0)
+        status, result, _ = on_gpu(data, indices, updates, "update", True)
         assert status == INDEX_OUT_OF_RANGE
         if count <= FEW:
             np.testing.assert_array_equal(result, data)
-        assert on_gpu(data[:, :0], indices, updates[:, :0], "update", False, 0)[0] == INDEX_OUT_OF_RANGE
-    assert on_gpu(data[:0], np.zeros((1, count), np.int64), updates, "update", False, 0)[0] == INDEX_OUT_OF_RANGE
+        assert on_gpu(data[:, :0], indices, updates[:, :0], "update", False)[0] == INDEX_OUT_OF_RANGE
+    assert on_gpu(data[:0], np.zeros((1, count), np.int64), updates, "update", False)[0] == INDEX_OUT_OF_RANGE
 
 
 @pytest.mark.parametrize("is_over", [False, True])
@@ -122,9 +124,18 @@ def test_threads_with_several_units(mode: str, is_over: bool) -> None:
     for inner in (width, width - 1):
         data, updates = (rng.integers(0, 250, (n, inner, 1)).astype(np.uint8) for n in (70, 3))
         for indices in (np.array([[1, -1, 1]]), np.array([[68, 67, 68]])):
-            status, result, kernels = on_gpu(data, indices, updates, mode, is_over, 0)
+            status, result, kernels = on_gpu(data, indices, updates, mode, is_over)
             assert (status, kernels) == (OK, 1)
             np.testing.assert_array_equal(result, scattered(data, indices, updates, mode))
+
+
+@pytest.mark.parametrize("away", list(itertools.product((0, 1), repeat=3)))
+@pytest.mark.parametrize("is_over", [False, True])
+def test_packs_are_aligned(away: Away, is_over: bool) -> None:
+    data, updates, indices = np.arange(96, dtype=np.float32).reshape(6, 16), -np.ones((2, 16), np.float32), np.array([[4, 1]])
+    status, result, kernels = on_gpu(data, indices, updates, "update", is_over, away)
+    assert (status, kernels) == (OK, 1)
+    np.testing.assert_array_equal(result, scattered(data, indices, updates, "update"))
 
 
 def test_tuples_of_several_coordinates() -> None:
@@ -132,7 +143,7 @@ def test_tuples_of_several_coordinates() -> None:
     data, updates = rng.standard_normal((3, 4, 8)).astype(np.float32), rng.standard_normal((30, 8)).astype(np.float32)
     indices = np.stack([rng.integers(-3, 3, 30), rng.integers(-4, 4, 30)])
     for mode in ("update", "max"):
-        np.testing.assert_array_equal(on_gpu(data, indices, updates, mode, False, 0)[1], scattered(data, indices, updates, mode))
+        np.testing.assert_array_equal(on_gpu(data, indices, updates, mode, False)[1], scattered(data, indices, updates, mode))
 
 
 def test_only_the_needed_kernels_are_compiled() -> None:
