@@ -17,7 +17,8 @@ import numpy as np
 
 from ....shape_funcs.symbolic.dim import Dim, const
 from ...core.compute import Apply, Axis, Cast, Guard, Literal, Load, Scalar, Select, Size, parts
-from ...core.tensor_types import is_float
+from ...core.tensor_types import HALVES, is_float
+from .scalar_functions import ROOT_OF_HALF
 
 LITERAL, AXIS, SIZE, LOAD, APPLY, CAST, SELECT, GUARD, LOCAL = (
     "literal", "axis", "size", "load", "apply", "cast", "select", "guard", "local",
@@ -46,6 +47,16 @@ class Reference(Scalar):
     dtype: str
 
 
+@dataclass(frozen=True)
+class _Gelu:
+    """The function of a dtype for ``x * 0.5 * (1 + erf(x * factor))``, and with ``x / divisor`` if that is the same function."""
+
+    function: str
+    factor: float
+    divisor: float | None = None
+
+
+_GELU = {"float32": _Gelu("gelu", math.sqrt(0.5), math.sqrt(2)), **dict.fromkeys(HALVES, _Gelu("gelu_of_half", ROOT_OF_HALF))}
 #: Constant folding of int64 index arithmetic.
 _FOLD: dict[str, Callable[[int, int], Any]] = {
     "add": operator.add,
@@ -160,19 +171,20 @@ class Cells:
             return self.literal(int(source.what == "True")) if source.dtype == "bool" else cell
         if cell.kind == APPLY and len(cell.args) == 2 and self[cell.args[0]].dtype == "int64":
             return self._arithmetic(cell)
-        if cell.what == "multiply" and cell.dtype == "float32":
+        if cell.what == "multiply" and cell.dtype in _GELU:
             return self._gelu(cell)
         return cell
 
     def _gelu(self, cell: Cell) -> Cell:
         """``gelu(x)`` for ``x * 0.5 * (1 + erf(x * sqrt(0.5)))``, with the factors in any order; else the cell.
 
-        The whole is a shorter sum than its erf, which has to be as exact near 0 as elsewhere.
+        The whole is a shorter sum than its erf, which has to be as exact near 0 as elsewhere.  The constants are those of the
+        dtype of x: in 11 or 8 bits sqrt(0.5) is another number, and so the function of such x is another.
         """
         for whole, other in (cell.args, cell.args[::-1]):
             for half, x, sum_ in itertools.permutations((other, *self._operands(whole, "multiply")), 3):
                 if self._is_literal(half, 0.5) and self._is_one_plus_erf(sum_, x):
-                    return Cell(APPLY, cell.dtype, (x,), "gelu")
+                    return Cell(APPLY, cell.dtype, (x,), _GELU[cell.dtype].function)
         return cell
 
     def _is_one_plus_erf(self, number: int, x: int) -> bool:
@@ -180,9 +192,9 @@ class Cells:
         for one, erf in itertools.permutations(self._operands(number, "add"), 2):
             for argument in self._operands(erf, "erf") if self._is_literal(one, 1.0) else ():
                 if self._operands(argument, "divide")[:1] == (x,):
-                    return self._is_literal(self[argument].args[1], math.sqrt(2))
+                    return self._is_literal(self[argument].args[1], _GELU[self[x].dtype].divisor)
                 scales = [scale for scale, other in itertools.permutations(self._operands(argument, "multiply"), 2) if other == x]
-                return any(self._is_literal(scale, math.sqrt(0.5)) for scale in scales)
+                return any(self._is_literal(scale, _GELU[self[x].dtype].factor) for scale in scales)
         return False
 
     def _operands(self, number: int, function: str) -> tuple[int, ...]:
@@ -190,10 +202,10 @@ class Cells:
         cell = self[number]
         return cell.args if cell.kind == APPLY and cell.what == function else ()
 
-    def _is_literal(self, number: int, value: float) -> bool:
-        """Whether a cell is the constant of float32 nearest to ``value``."""
+    def _is_literal(self, number: int, value: float | None) -> bool:
+        """Whether a cell is the constant ``value``, as float32."""
         cell = self[number]
-        return cell.kind == LITERAL and cell.dtype == "float32" and np.float32(cell.what) == np.float32(value)
+        return cell.kind == LITERAL and cell.dtype in _GELU and value is not None and np.float32(cell.what) == np.float32(value)
 
     def _arithmetic(self, cell: Cell) -> Cell | int:
         """Fold int64 arithmetic on constants, and simplify operations with 0 and 1."""

@@ -135,6 +135,8 @@ def _choice(sign: str, other: str) -> ScalarFunction:
     )
 
 
+#: The square root of 0.5 in 11 bits, and in 8 bits.
+ROOT_OF_HALF = 0.70703125
 _NEGATED = "{t}({u}(0) - {u}({0}))"
 
 #: By the name that ``compute.apply`` uses.
@@ -185,9 +187,11 @@ SCALAR_FUNCTIONS: dict[str, ScalarFunction] = {
         cuda=Texts(real="({t}(1) / ({t}(1) + exp{f}(-{0})))"),
         monotonic=_NEVER_FALLS,
     ),
-    # of float32 only: a part of an expression that is recognized when the expression is made
-    "gelu": ScalarFunction(
-        single="gelu_float32({0})", cuda=Texts(single="({0} * 0.5f * (1.0f + erff({0} * 0.70710678f)))")
+    # of float32 only, and of float16 and bfloat16 only: parts of an expression that are recognized when the expression is made
+    "gelu": ScalarFunction(single="gelu_float32({0})"),
+    "gelu_of_half": ScalarFunction(
+        single="({0} * {t}(0.5) * ({t}(1.0) + erf_float32({0} * {t}(" + f"{ROOT_OF_HALF}))))",
+        cuda=Texts(half="gelu_of_half({0})"),
     ),
     "power": ScalarFunction(real="math.pow({0}, {1})", cuda=Texts(real="pow{f}({0}, {1})")),
     "maximum": _choice(">", "<="),

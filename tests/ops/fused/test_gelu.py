@@ -6,9 +6,11 @@ import itertools
 
 import numpy as np
 import pytest
-from scipy.special import ndtr
+from scipy.special import erfc, ndtr
 
 from relayvm.ops.codegen import kernel_source
+from relayvm.ops.codegen.cuda import cuda_source
+from relayvm.ops.core.tensor_types import numpy_dtype
 
 from .row_groups import kernels
 from .run_group import compiled, evaluate
@@ -16,9 +18,13 @@ from .run_group import compiled, evaluate
 SCALED = ("multiply(%x, {root}f)", "multiply({root}f, %x)", "divide(%x, {square}f)")
 
 
+#: By dtype, the suffix of a constant.
+SUFFIX = {"float32": "f", "float64": "f64", "float16": "f16", "bfloat16": "bf16"}
+
+
 def program(body, dtype="float32"):
     text = f"def @main(%x: Tensor[(?n), {dtype}]) {{ {body} }}"
-    return text if dtype == "float32" else text.replace("f,", "f64,").replace("f)", "f64)")
+    return text.replace("f,", f"{SUFFIX[dtype]},").replace("f)", f"{SUFFIX[dtype]})")
 
 
 def product(order, nested, half, sum_):
@@ -72,3 +78,25 @@ def test_another_argument_is_none():
 def test_other_dtypes_are_composed():
     ((group, _),) = kernels(program(next(bodies()), "float64"))
     assert "gelu" not in kernel_source(group).text
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_halves_have_a_function_of_their_own(dtype):
+    for body in bodies():
+        ((group, _),) = kernels(program(body, dtype))
+        text = cuda_source(group).text.rpartition("__global__")[2]
+        # in 11 and in 8 bits a quotient by sqrt(2) is another function
+        assert ("gelu_of_half(" in text) == ("divide" not in body), body
+        assert ("erf_of_half(" in text) == ("divide" in body), body
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_halves_on_the_processor_are_rounded_once(dtype):
+    ((group, _),) = kernels(program(next(bodies()), dtype))
+    x = np.arange(65536, dtype="uint16").view(numpy_dtype(dtype))
+    x = x[np.isfinite(x.astype("float32"))]
+    status, (ours,) = evaluate(group, [x], compiled)
+    assert status == 0
+    wide = x.astype("float64")
+    exact = wide * 0.5 * erfc(-wide * 0.70703125)
+    np.testing.assert_allclose(ours.astype("float64"), exact, rtol={"float16": 2**-10.9, "bfloat16": 2**-7.9}[dtype], atol=2e-6)
