@@ -49,8 +49,6 @@ struct Tile {
   // `near` neighbouring threads share a row, a power of two
   DEVICE explicit Tile(int near)
       : ways(near), way(threadIdx.x & (near - 1)), apart(1), rows(256 / near), row(threadIdx.x / near) {}
-  // for rows in registers: at most `held` elements a thread
-  DEVICE Tile(int64 length, int held) : Tile(power_of_two((length + held - 1) / held, 256)) {}
   DEVICE Tile(int64 all_rows, int64 length, bool side_by_side) : Tile(near_of(all_rows, length, side_by_side)) {
     if (side_by_side) return;
     // neighbouring threads have neighbouring rows
@@ -67,21 +65,24 @@ struct Tile {
   }
 };
 
+// The states of two threads together; `is_second`: whether `mine` is that of the second.
+template <class Fold>
+DEVICE typename Fold::State join_both(typename Fold::State mine, typename Fold::State other, bool is_second) {
+  if (!Fold::commutes && is_second) {
+    Fold::join(other, mine);
+    return other;
+  }
+  Fold::join(mine, other);
+  return mine;
+}
 // The state of all threads that share a row, known to the first of them.  All threads of the block take part.
 template <class Fold> DEVICE typename Fold::State join_ways(typename Fold::State state, const Tile& tile) {
   typedef typename Fold::State State;
   __shared__ State all[256];
   int near = 1;  // so many neighbours have been joined
   if (tile.apart == 1) {
-    for (; near < 32 && near < tile.ways; near *= 2) {
-      State other = shuffle_xor(state, near);
-      if (threadIdx.x & near) {
-        State mine = state;
-        state = other;
-        other = mine;
-      }
-      Fold::join(state, other);
-    }
+    for (; near < 32 && near < tile.ways; near *= 2)
+      state = join_both<Fold>(state, shuffle_xor(state, near), threadIdx.x & near);
   }
   if (near == tile.ways) return state;
   all[threadIdx.x] = state;

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from ....shape_funcs.frozen_dataclass import frozen
 from ...core.tensor_types import ITEMSIZE, computed_in
-from ..loop_nest.expression import AXIS, LOCAL, Cell
+from ..loop_nest.expression import APPLY, AXIS, CAST, LOCAL, SIZE, Cell
 from ..loop_nest.expression_text import indented
 from ..loop_nest.linear_index import Lowered, Table
 from ..loop_nest.row_passes import RowFold, Rows
@@ -45,7 +45,7 @@ class Holding:
 
 
 #: More blocks and several loads at once hide the latency of memory, for rows that need few registers; and what longer rows leave.
-SHORT, LONG = Holding(16, 3, 64), Holding(32, 2, 0)
+SHORT, LONG = Holding(16, 4, 64), Holding(32, 2, 0)
 
 
 @frozen
@@ -107,29 +107,32 @@ class HeldText:
         for f, made, struct in folds:
             passes += self._fold(f, made, struct, ready)
         passes += self._store(result, ready)
-        width, most = self.rows.width, self.rows.holding.elements
-        each_row = "for (int64 base = blockIdx.x * held.rows; base < rows; base += gridDim.x * held.rows) {"
+        width, holding = self.rows.width, self.rows.holding
         return [
-            f"if (length > 0 && length <= {self.rows.holding.longest} && {self.last} % {width} == 0) {{",
-            f"    const Tile held(length, {most});",
-            "    const int end = int(length);",
+            f"if (length > 0 && length <= {holding.longest} && {self.last} % {width} == 0) {{",
+            "    const uint32 end = uint32(length);",
+            f"    const int shared = log_of_ways<{holding.elements}>(end);",
+            "    const unsigned side_by_side = 256u >> shared;  // the rows of a block",
             f"    int fits = is_straight<{width}>({result}, 1);",
-            f"    {each_row}",
-            "        const int64 row = base + held.row < rows ? base + held.row : rows - 1;",
+            "    // each thread tests some of the rows that the block computes",
+            "    for (int64 k = threadIdx.x;; k += 256) {",
+            "        const int64 turn = k >> (8 - shared);",
+            "        const int64 row = (turn * gridDim.x + blockIdx.x) * side_by_side + (k & (side_by_side - 1u));",
+            "        if (row >= rows) break;",
             *indented(self.fits, 2),
             "    }",
             "    auto all_rows = [&](auto kind) {",
             "        constexpr bool straight = decltype(kind)::value;",
-            "        for (int64 base = blockIdx.x * held.rows; base < rows;) {",
+            "        for (int64 base = blockIdx.x * side_by_side; base < rows;) {",
             "            // what depends on `ways` is computed for each row: else it takes the registers of the row",
-            "            const int ways = opaque(held.ways), way = threadIdx.x & (ways - 1);",
+            "            const int log = opaque(shared), ways = 1 << log, way = threadIdx.x & (ways - 1);",
             "            // a thread without a row computes the first row of the block again, and does not store it",
-            "            const int64 own = base + (threadIdx.x >> (__ffs(ways) - 1));",
+            "            const int64 own = base + (threadIdx.x >> log);",
             "            const bool mine = own < rows;",
             "            const int64 row = mine ? own : base;",
             *indented(passes, 3),
             "            __syncthreads();",
-            "            base += gridDim.x * (256u >> (__ffs(opaque(held.ways)) - 1));",
+            "            base += gridDim.x * (256u >> opaque(shared));",
             "        }",
             "    };",
             "    if (__syncthreads_and(fits)) all_rows(Known<true>()); else all_rows(Known<false>());",
@@ -145,33 +148,30 @@ class HeldText:
         pack = f"Pack<{dtype}, {width}>"
         name = self.rows.held.get(cell, "")
         lines = [f"{kind} {f.name};"]
-        inside = [f"{struct}::State s = {struct}::start();"]
-        steps = [
-            "if (here < end) {",
-            "#pragma unroll",
-            f"    for (int k = 0; k < {width}; ++k) {struct}::step(s, {{}}.at[k], here + k);",
-            "}",
-        ]
+        inside = [f"OfThread<{struct}, {packs}> held;"]
+        step = "held.take(p, here < end, {}, here);"
         if cell in ready:
-            inside += self._in_groups({}, [line.replace("{}", f"{name}[p]") for line in steps])
+            inside += self._in_groups({}, [step.format(f"{name}[p]")])
         else:
             of_pack, loads, call = self._function(cell, ready, None)
-            filling = [f"const {pack} each = {call};", *(line.replace("{}", "each") for line in steps)]
+            filling = [f"const {pack} each = {call};", step.format("each")]
             if cell in self.rows.held:
                 lines.append(f"{pack} {name}[{packs}];")
                 filling.append(f"{name}[p] = each;")
                 ready[cell] = name
             inside += [*of_pack, *self._in_groups(loads, filling, self._together(loads), True)]
         inside += [
-            f"s = join_all<{struct}>(s, ways);",
+            f"const {struct}::State s = join_all<{struct}>(held.state, ways);",
             f"{f.name} = {kind}({made.value});",
         ]
         return [*lines, "{", *indented(inside), "}"]
 
     def _store(self, result: str, ready: dict[int, str]) -> list[str]:
         lines, loads, call = self._function(self.rows.lowered.element, ready, self.dtype)
-        each = f"if (mine && here < end) store_row({result} + row * length + here, {call}, straight);"
-        return ["{", *indented([*lines, *self._in_groups(loads, [each], STORED)]), "}"]
+        # no load is behind a branch
+        each = [f"const auto each = {call};", "if (mine && here < end) store_row(of_row + here, each, straight);"]
+        lines.append(f"{self.dtype}* const of_row = address_of({result}, row * length);")
+        return ["{", *indented([*lines, *self._in_groups(loads, each, STORED)]), "}"]
 
     def _together(self, loads: dict[str, int]) -> int:
         """The number of packs of each load that are loaded together."""
@@ -182,7 +182,7 @@ class HeldText:
 
         ``is_first``: whether all loads of a group are issued before the first of its packs is computed.
         """
-        here = f"const int here = (p * ways + way) * {self.rows.width}, at = here < end ? here : 0;"
+        here = f"const uint32 here = (p * ways + way) * {self.rows.width}, at = here < end ? here : 0;"
         group = min(most, self.rows.packs)
         over = ["#pragma unroll", f"for (int p = first; p < first + {group}; ++p) {{", f"    {here}"]
         return [
@@ -231,8 +231,13 @@ class HeldText:
             writer = Writer(packs.table, depth + 1, self.kernel.context)
             offset, distance = (writer.value(a, floor=depth) for a in cell.args)
             body = [line for region in writer.regions for line in region]
-            load = f"return row_of_packs<{packs.width}>({self.kernel.array(cell.what)} + {offset}, {distance}, straight);"
-            lines += function(f"load_{names[cell]}", f"Pack<{cell.dtype}, {packs.width}>", [*apart, *body, load])
+            kind, array = f"Pack<{cell.dtype}, {packs.width}>", self.kernel.array(cell.what)
+            load = f"return row_of_packs<{packs.width}>({array} + {offset}, {distance}, straight);"
+            if len(apart) == 1:  # the offset is linear in the position in the row
+                lines += function(f"from_{names[cell]}", "int64", [*apart, *body, f"return {offset};"])
+                lines.append(f"const {cell.dtype}* const row_{names[cell]} = address_of({array}, from_{names[cell]}(0));")
+                load = f"if (straight) return load_pack<{cell.dtype}, {packs.width}>(row_{names[cell]} + at);\n{load}"
+            lines += function(f"load_{names[cell]}", kind, [*apart, *body, *load.split("\n")])
         return names, lines
 
 
@@ -271,5 +276,24 @@ def _with_held(lowered: Lowered, root: int, ready: dict[int, str], depth: int) -
         if number in ready and number != root:
             new.append(table.put(Cell(LOCAL, cell.dtype, (innermost,), ready[number])))
         else:
-            new.append(table.put(replace(cell, args=tuple(new[a] for a in cell.args))))
+            copied = replace(cell, args=tuple(new[a] for a in cell.args))
+            new.append(table.put(_by_reciprocal(table, copied)))
     return replace(lowered, table=table, element=new[root])
+
+
+def _by_reciprocal(table: Table, cell: Cell) -> Cell:
+    """A product with the reciprocal of a count, for a cell that rounds a quotient of float64 to a narrower dtype; else the cell.
+
+    All folds of a row share the reciprocal, and it is computed while the row is loaded; a quotient is computed after the fold.
+    The product is within two units in the last place of float64, and is rounded to 24 bits or fewer.
+    """
+    if cell.kind != CAST or computed_in(cell.dtype) != "float32":
+        return cell
+    quotient = table[cell.args[0]]
+    if quotient.kind != APPLY or quotient.what != "divide" or quotient.dtype != "float64":
+        return cell
+    total, count = quotient.args
+    if table[count].kind != CAST or table[table[count].args[0]].kind != SIZE:
+        return cell
+    reciprocal = table.apply("divide", table.literal(1.0, "float64"), count)
+    return replace(cell, args=(table.apply("multiply", total, reciprocal),))

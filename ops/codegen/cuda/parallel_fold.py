@@ -1,7 +1,9 @@
 """Folds of reductions on a CUDA device: many folds run in parallel and are combined in a fixed order.
 
 Sums and products of float32 and float64 are accumulated in float64, as on the CPU: one conversion and one addition per four
-bytes keep up with the memory of GPUs with full-rate float64 (16 conversions per clock and multiprocessor).
+bytes keep up with the memory of GPUs with full-rate float64 (16 conversions per clock and multiprocessor).  Of a row that
+threads hold in registers, two packs are added in float32, as the CPU adds runs of elements, and their sum is converted: such a
+kernel computes more of each element, and a conversion takes as long as eight additions.
 Those of float16 and bfloat16 are accumulated in float32: each thread adds a few hundred elements, and then sums of similar size
 are added.
 """
@@ -22,7 +24,8 @@ class Fold:
 
     ``state``: type, name and initial value of each variable.  ``step``: statements that fold the element ``e`` at position ``at``
     into the state ``s``.  ``join``: statements that combine ``s`` with another state ``o``.  ``value``: the result of
-    the state ``s``, of dtype ``dtype``.  ``needs_one``: an empty axis has no result.
+    the state ``s``, of dtype ``dtype``.  ``needs_one``: an empty axis has no result.  ``commutes``: whether states may be joined
+    in either order, bit for bit.  ``adds_packs``: whether elements that a thread holds are added in float32, two packs together.
     """
 
     state: tuple[tuple[str, str, str], ...]
@@ -31,6 +34,8 @@ class Fold:
     value: str
     dtype: str
     needs_one: bool = False
+    commutes: bool = False
+    adds_packs: bool = False
 
     @property
     def nbytes(self) -> int:
@@ -44,6 +49,7 @@ class Fold:
         return (
             f"struct {name} {{\n"
             f"  struct State {{{fields} }};\n"
+            f"  static constexpr bool commutes = {str(self.commutes).lower()}, adds_packs = {str(self.adds_packs).lower()};\n"
             f"  static DEVICE State start() {{ return State{{{start}}}; }}\n"
             f"  static DEVICE void step(State& s, {computed_in(element)} e, int64 at) {{ {self.step} }}\n"
             f"  static DEVICE void join(State& s, const State& o) {{ {self.join} }}\n"
@@ -59,7 +65,8 @@ def fold(combine: str, element: str, attrs: Any) -> Fold:
         case "all" | "any":
             sign = "&" if combine == "all" else "|"
             state = (("bool", "value", str(combine == "all").lower()),)
-            return Fold(state, f"s.value = s.value {sign} e;", f"s.value = s.value {sign} o.value;", "s.value", "bool")
+            step, join = (f"s.value = s.value {sign} {other};" for other in ("e", "o.value"))
+            return Fold(state, step, join, "s.value", "bool", commutes=True)
         case "max" | "min":
             larger = SCALAR_FUNCTIONS["maximum" if combine == "max" else "minimum"]
             step, join = (larger.cuda_c(["s.value", other], element, element) for other in ("e", "o.value"))
@@ -84,7 +91,9 @@ def _arithmetic(sign: str, start: int, element: str) -> Fold:
         # a signed integer that is truncated at the end may overflow before; an unsigned one wraps
         wide = "uint64" if ITEMSIZE[element] == 8 else "uint32"
     state = ((wide, "value", f"{wide}({start})"),)
-    return Fold(state, f"s.value = s.value {sign} {wide}(e);", f"s.value = s.value {sign} o.value;", "s.value", wide)
+    step, join = (f"s.value = s.value {sign} {other};" for other in (f"{wide}(e)", "o.value"))
+    adds_packs = sign == "+" and computed_in(element) == "float32"
+    return Fold(state, step, join, "s.value", wide, commutes=True, adds_packs=adds_packs)
 
 
 def _extreme(smallest: bool, dtype: str) -> str:

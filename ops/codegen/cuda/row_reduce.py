@@ -17,7 +17,7 @@ from ..loop_nest.expression_text import indented
 from ..loop_nest.linear_index import Lowered, general, without_broadcast
 from ..loop_nest.row_passes import RowFold, Rows
 from .assembly import Assembly
-from .block_reduce import MAX_BLOCKS, REDUCE, THREADS
+from .block_reduce import BUSY, REDUCE, THREADS
 from .cuda_nest import Elements, Kernel, elements, function, launch
 from .cuda_text import stored
 from .held_rows import LONG, SHORT, HeldText, Holding, held_rows
@@ -29,6 +29,39 @@ DEVICE int opaque(int number) {
   asm volatile("" : "+r"(number));
   return number;
 }
+// array + offset, in bytes that a compiler does not know (a grid has one layer): it adds an index to this address in one
+// instruction, where it would compute the product of a row and its length anew for each index.
+template <class T> DEVICE T* address_of(T* array, int64 offset) {
+  return (T*)((char*)array + (offset * int64(sizeof(T)) ^ int64(gridDim.z - 1u)));
+}
+// The logarithm of the number of threads that share a row, of which each holds at most HELD elements.
+template <int HELD> DEVICE int log_of_ways(int length) { return 32 - __clz((length - 1) / HELD); }
+
+// The sum of N numbers, by pairs.
+template <int N> DEVICE float32 sum_of(const float32* numbers) {
+  if constexpr (N == 1) return numbers[0];
+  else return sum_of<N / 2>(numbers) + sum_of<N - N / 2>(numbers + N / 2);
+}
+// The fold of the elements of a row that a thread holds, in PACKS packs: pack number p, at position `at`, if it `is_there`.
+template <class Fold, int PACKS, bool = Fold::adds_packs> struct OfThread {
+  typename Fold::State state = Fold::start();
+  template <class T, int N> DEVICE void take(int, bool is_there, const Pack<T, N>& pack, int64 at) {
+    if (!is_there) return;
+#pragma unroll
+    for (int k = 0; k < N; ++k) Fold::step(state, pack.at[k], at + k);
+  }
+};
+// Sums of two packs in float32 are exact if all elements are equal.
+template <class Fold, int PACKS> struct OfThread<Fold, PACKS, true> {
+  typename Fold::State state = Fold::start();
+  float32 sum = 0.0f;
+  template <int N> DEVICE void take(int p, bool is_there, const Pack<float32, N>& pack, int64) {
+    const float32 more = is_there ? sum_of<N>(pack.at) : 0.0f;
+    sum = p % 2 ? sum + more : more;
+    if (p % 2 || p == PACKS - 1) state.value += decltype(state.value)(sum);
+  }
+};
+
 template <class T, int N> DEVICE void store_row(T* to, const Pack<T, N>& pack, bool straight) {
   if (straight) {
     store_pack(to, pack);
@@ -60,15 +93,8 @@ template <class P, int N, class... Others> DEVICE void load_first(P (&packs)[N],
 }
 // The state of `count` neighbouring lanes, known to each of them.
 template <class Fold> DEVICE typename Fold::State join_lanes(typename Fold::State state, int count) {
-  for (int near = 1; near < count; near *= 2) {
-    typename Fold::State other = shuffle_xor(state, near);
-    if (threadIdx.x & near) {
-      typename Fold::State mine = state;
-      state = other;
-      other = mine;
-    }
-    Fold::join(state, other);
-  }
+  for (int near = 1; near < count; near *= 2)
+    state = join_both<Fold>(state, shuffle_xor(state, near), threadIdx.x & near);
   return state;
 }
 // The state of all threads that share a row, known to each of them.  All threads of the block take part, and meet once more
@@ -137,7 +163,7 @@ class _RowKernel:
         long = kernel.known_at_launch(self.plan.dims[self.kept :])
         if long is not None:  # short rows share a block
             rows = min_(rows, max_(rows * long // 4096, 1))
-        return min_(rows, MAX_BLOCKS)
+        return min_(rows, BUSY)
 
     def _variants(self, kernel: Kernel, result: str, holding: Holding) -> list[str]:
         quick = without_broadcast(self.group, self.plan)

@@ -18,6 +18,7 @@ from ....shape_funcs.frozen_dataclass import frozen
 from ....shape_funcs.symbolic.dim import Shape, const, dim
 from ...core.group import Group, Node
 from ...core.op import OpPattern
+from ...core.tensor_types import is_float
 from .expression import CAST, LOCAL, Cell, Cells, substituted
 from .inlining import Inliner, Nest, TooComplex
 
@@ -206,6 +207,8 @@ class _RowInliner(Inliner):
         element = self.compute(ref, self.axes(self.loop[a] for a in range(rank)))
         total = self._fold(operator.reduction.combine, element, node.attrs)
         if operator.reduction.finish is not None:
+            # in float64, as the mean of a variance: both are the same quotient
+            total = self._cast(total, "float64") if is_float(self.cells[total].dtype) else total
             count = self.cells.reference(self.count)
             total = self.cells.expression(operator.reduction.finish(self.cells.reference(total), count))
         return self._cast(total, values[ref].dtype)
@@ -218,7 +221,7 @@ class _RowInliner(Inliner):
             mean = self.cells.apply("divide", self._cast(self._fold("sum", element, None), "float64"), count)
             away = self.cells.apply("subtract", element, self._cast(mean, dtype))
             squares = self._fold("sum", self.cells.apply("multiply", away, away), None)
-            return self.cells.apply("divide", squares, count)
+            return self.cells.apply("divide", self._cast(squares, "float64"), count)
         last = getattr(attrs, "select_last_index", None)
         key = (combine, element, None if last is None else attrs)
         if key not in self.found:

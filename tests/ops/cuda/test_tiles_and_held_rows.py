@@ -54,6 +54,14 @@ def test_rows_in_registers(width: int) -> None:
     assert on_gpu(made, x[:0], w).shape == (0, width)
 
 
+@pytest.mark.parametrize("width", [4, 1000, 1024, 4100, 8192])
+def test_rows_of_equal_elements_have_their_mean_and_no_variance(width: int) -> None:
+    made = group("nn.layer_norm(%a, %b, %b)", "(?, ?n), float32", "(?n,), float32")
+    each = np.random.default_rng(0).uniform(-1e6, 1e6, (16, 1)).astype("float32")
+    w = drawn((width,))
+    np.testing.assert_array_equal(on_gpu(made, np.repeat(each, width, 1), w), np.broadcast_to(w, (16, width)))
+
+
 @pytest.mark.parametrize("dtype", HALVES)
 def test_rows_of_halves_in_registers(dtype: str) -> None:
     made = group("nn.layer_norm(%a, %b, %b)", f"(?, ?n), {dtype}", f"(?n,), {dtype}")
