@@ -6,6 +6,7 @@ tiles       float32 or float64, the first matrix not transposed: the tiles of pa
 blas        float32 or float64
 blocks      float16 and bfloat16: blocks converted to float32, multiplied by the BLAS
 loops       any product
+few_rows    on GPUs: up to 16 rows, a kernel that reads the second matrix once; other products as ``lt``
 lt          on GPUs: cuBLASLt, its algorithm chosen for the sizes when they first occur; without an algorithm as ``gemm``
 gemm        on GPUs: cuBLAS, or tiles for dtypes that cuBLAS does not support (``kernels/matmul/cuda``)
 ==========  ====================================================================================================
@@ -22,8 +23,9 @@ from ..core.tensor_types import HALVES, ITEMSIZE, computed_in, is_float
 from ..kernels.matmul import cpu as bodies
 from ..kernels.matmul import cuda as cuda
 from ..kernels.matmul import half as halves
-from ..kernels.matmul import panels, tiles
+from ..kernels.matmul import few_rows, panels, tiles
 from ..kernels.matmul.cublas_lt import SUPPORTED
+from ..kernels.matmul.library_products import Product
 from ..native.jit.products.register_tile import GROUP_PANELS, panel_width
 from .conditions import Conditions, condition
 from .implementation import Blocks, Kernel, OpCall, Scratch
@@ -59,6 +61,7 @@ def tensor_times_matrix(transposed: Transposed) -> tuple[Kernel, ...]:
         halves.matmul_halves,
         by_dtype,
         cuda.matmul,
+        by_few_rows=True,
     )
 
 
@@ -111,6 +114,11 @@ class _Product:
         # if there is certainly more than one column, only the rows matter
         return (condition(m if columns is not None and columns > 1 else min_(m, THIN * n), "<=", THIN),)
 
+    def has_few_rows(self, call: OpCall) -> bool:
+        """Whether the kernel for few rows may multiply these dtypes, and there may be few rows."""
+        shape = Product(dim(1), *self.sizes(call), dim(0), dim(0), *self.transposed(call.attrs))
+        return _by_lt(call) and few_rows.may_pay((call.dtypes[0], call.dtypes[-1]), shape)
+
     def block_elements(self, call: OpCall) -> Dim:
         """The number of elements of the scratch blocks of ``blocks`` (see ``kernels/matmul/half``)."""
         m, n, k = self.sizes(call)
@@ -161,6 +169,7 @@ def _kernels(
     blocks: Any,
     loops: tuple[Any, Any],
     on_gpu: Callable[..., Any],
+    by_few_rows: bool = False,
 ) -> tuple[Kernel, ...]:
     of_floats, of_integers = loops
 
@@ -168,6 +177,10 @@ def _kernels(
         return of_floats if is_float(dtypes[0]) else of_integers
 
     common: dict[str, Any] = {"attrs": predicates.flags, "views": ("dims",)}
+
+    def by_lt(name: str, takes: Callable[[OpCall], bool], **options: bool) -> Kernel:
+        return Kernel(name, None, cuda=on_gpu(predicates.transposed, by_lt=True, **options), adds=True, takes=takes, **common)
+
     return (
         Kernel("rows", rows, takes=is_one_float, fits=predicates.stored_by_rows, pays=predicates.is_thin, **common),
         Kernel(
@@ -189,6 +202,7 @@ def _kernels(
             **common,
         ),
         Kernel("loops", of_floats, choose=loop, **common),
-        Kernel("lt", None, cuda=on_gpu(predicates.transposed, by_lt=True), adds=True, takes=_by_lt, **common),
+        *(by_lt("few_rows", predicates.has_few_rows, by_few_rows=True) for _ in range(by_few_rows)),
+        by_lt("lt", _by_lt),
         Kernel("gemm", None, cuda=on_gpu(predicates.transposed), **common),
     )

@@ -172,11 +172,15 @@ class CudaSource:
 
     ``steps`` run one after another on one stream.  ``scratch``: the size in bytes of each workspace.  The
     steps may be captured in a CUDA graph.  Equal groups have equal sources.
+
+    ``has_sums``: an int64, whether the steps themselves add the sums of the call (``OpaqueCall.sums``).  A ``MatrixProduct`` adds
+    them in any case.
     """
 
     text: str = ""
     steps: tuple[Step, ...] = ()
     scratch: tuple[Extent, ...] = ()
+    has_sums: Extent = 0
 
 
 @frozen

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ....shape_funcs.symbolic.dim import INT, RESULT, UNKNOWNS, Dim, axis_size, dim, postorder, substitute
+from ....shape_funcs.symbolic.dim import INT, RESULT, UNKNOWNS, Dim, axis_size, dim, postorder, substitute, where
 from ...core.group import Group
 from ...strategy.implementation import GPU
 from ..cpu.epilogue import elementwise
@@ -129,22 +129,23 @@ def _is_computed(size: Dim) -> bool:
 
 
 def _followed_by_sums(product: CudaSource, group: Group) -> CudaSource:
-    """The program of a product, and of a kernel that adds the group's sums to the result in place.
+    """The program of a product, and of a kernel that adds the group's sums to the result in place, unless the product has them.
 
-    The library's product, the first step if there is one, replaces all other steps.
+    The library's product, if there is one, replaces all steps behind it.
     """
     n = len(group.params)
     rest = fused_cuda.source(replace(elementwise(group), in_place=((n, 0),)))
     assert not rest.scratch, "elementwise operators need no workspace"
-    steps = (*product.steps, *(_in_place(step, group) for step in rest.steps))
-    if isinstance(steps[0], MatrixProduct):
-        steps = (replace(steps[0], instead=len(steps) - 1), *steps[1:])
+    steps = [*product.steps, *(_in_place(step, group, product.has_sums) for step in rest.steps)]
+    for k, step in enumerate(steps):
+        if isinstance(step, MatrixProduct):
+            steps[k] = replace(step, instead=len(steps) - 1 - k)
     text = f"{product.text}\nnamespace sums {{\n{rest.text}}}\nusing namespace sums;\n"
-    return CudaSource(text, steps, product.scratch)
+    return CudaSource(text, tuple(steps), product.scratch)
 
 
-def _in_place(step: Step, group: Group) -> Step:
-    """A step of the elementwise group, whose result is stored over its last parameter."""
+def _in_place(step: Step, group: Group, unless: Extent) -> Step:
+    """A step of the elementwise group, whose result is stored over its last parameter; nothing runs if ``unless``."""
     assert isinstance(step, Launch)
     n = len(group.params)
     same: dict[Dim, Dim] = {axis_size(n + 1, i): axis_size(n, i) for i in range(len(group.nodes[0].outputs[0].shape))}
@@ -158,4 +159,4 @@ def _in_place(step: Step, group: Group) -> Step:
         return Size(extent(a.dim)) if isinstance(a, Size) else a
 
     x, y, z = map(extent, step.grid)
-    return Launch(step.entry, (x, y, z), step.block, tuple(map(argument, step.args)), extent(step.shared_bytes))
+    return Launch(step.entry, (where(unless, 0, x), y, z), step.block, tuple(map(argument, step.args)), extent(step.shared_bytes))

@@ -1,5 +1,7 @@
 """Matrix products on CUDA: cuBLASLt or cuBLAS for their dtypes, with float32 accumulation (float64 for float64), without TF32.
 
+Products of few rows are computed by a kernel of their own (``few_rows``).
+
 A tiled kernel computes the rest: other integers, floats whose result has another dtype, an empty inner axis, sizes beyond int32.
 Integers are multiplied and added modulo their result's range.
 """
@@ -7,10 +9,11 @@ Integers are multiplied and added modulo their result's range.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from string import Template
 from typing import Any
 
-from ....shape_funcs.symbolic.dim import Dim, Shape, dim, eq, not_, product, where
+from ....shape_funcs.symbolic.dim import Dim, Shape, all_, dim, eq, not_, product, where
 from ...codegen.cuda.assembly import Assembly, Parameter, blocks, reads, size, writes
 from ...codegen.cuda.cuda_program import (
     CudaSource,
@@ -20,6 +23,7 @@ from ...codegen.cuda.cuda_program import (
 )
 from ...codegen.cuda.device_code.casts import NUMBER, converted
 from ...core.tensor_types import ITEMSIZE, computed_in, is_float
+from . import few_rows
 from .cublas_lt import SUPPORTED, matrix_product
 from .dot_product import PLUS_PRODUCT
 from .library_products import PAIRS, Product, fits_library, library_call
@@ -32,10 +36,10 @@ TILE, THREADS, DEPTH = 64, 256, 16
 Transposed = Callable[[Any], tuple[bool, bool]]
 
 
-def matmul(transposed: Transposed, by_lt: bool = False) -> Callable[[OpaqueCall], CudaSource]:
+def matmul(transposed: Transposed, by_lt: bool = False, by_few_rows: bool = False) -> Callable[[OpaqueCall], CudaSource]:
     """``op(a) @ op(b)`` of ``a[..., m, k]`` and one matrix ``b``: a single product unless ``a`` is transposed.
 
-    ``by_lt``: cuBLASLt computes the product if it has an algorithm.
+    ``by_lt``: cuBLASLt computes the product if it has an algorithm.  ``by_few_rows``: the kernel for few rows computes their products.
     """
 
     def source(call: OpaqueCall) -> CudaSource:
@@ -46,7 +50,7 @@ def matmul(transposed: Transposed, by_lt: bool = False) -> Callable[[OpaqueCall]
             shape = Product(product(a.shape[:-2]), m, n, k, m * k, dim(0), transpose_a, transpose_b)
         else:
             shape = Product(dim(1), product(a.shape[:-1]), n, k, dim(0), dim(0), transpose_a, transpose_b)
-        return _source(call, shape, by_lt)
+        return _source(call, shape, by_lt, by_few_rows)
 
     return source
 
@@ -78,17 +82,23 @@ def _sides(shape: Shape, transposed: bool) -> tuple[Dim, Dim]:
     return (shape[0], shape[1]) if transposed else (shape[1], shape[0])
 
 
-def _source(call: OpaqueCall, shape: Product, by_lt: bool) -> CudaSource:
+def _source(call: OpaqueCall, shape: Product, by_lt: bool, by_few_rows: bool = False) -> CudaSource:
     (a, b), (out,) = call.inputs, call.results
-    assembly = Assembly()
-    fits, dtypes = fits_library(shape), (a.dtype, out.dtype)
+    assembly, dtypes = Assembly(), (a.dtype, out.dtype)
+    are_few = dim(0)
+    if by_few_rows and few_rows.may_pay(dtypes, shape):
+        are_few = few_rows.pays(a.dtype, shape)
+        matrices = reads("a", a), reads("b", b), writes("out", out)
+        few_rows.add_kernels(assembly, matrices, dtypes, shape, are_few, call.sums)
+    fits = fits_library(shape)
+    by_library = all_(not_(are_few), fits)
     if by_lt and dtypes in SUPPORTED:
-        assembly.steps.append(matrix_product((_data(a), _data(b), _data(out)), dtypes, shape, fits, call.sums))
+        assembly.steps.append(matrix_product((_data(a), _data(b), _data(out)), dtypes, shape, by_library, call.sums))
     if dtypes in PAIRS:
-        matrices = (_data(a), a.dtype), (_data(b), b.dtype), (_data(out), out.dtype)
-        assembly.steps.append(library_call(matrices, shape, fits))
-    _add_kernel(assembly, a, b, out, shape, not_(fits) if dtypes in PAIRS else dim(1))
-    return assembly.source()
+        places = (_data(a), a.dtype), (_data(b), b.dtype), (_data(out), out.dtype)
+        assembly.steps.append(library_call(places, shape, by_library))
+    _add_kernel(assembly, a, b, out, shape, all_(not_(are_few), not_(fits) if dtypes in PAIRS else dim(1)))
+    return replace(assembly.source(), has_sums=are_few)
 
 
 def _data(tensor: Operand) -> Data:

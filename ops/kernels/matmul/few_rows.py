@@ -1,0 +1,280 @@
+"""Products of few rows on CUDA: a kernel that reads each element of the second matrix once, and adds a vector and a matrix.
+
+A block computes a few columns of all rows, and its lanes share the inner axis: there are enough blocks where a library's tile would
+take all columns at once.  The sums of lanes, then of parts of a block are added in an order that depends on sizes only.
+
+A second matrix by columns (``transpose_b``): the lanes of one warp or of several read neighbouring elements of a column.  By rows: a
+lane reads 4 x 4 elements of the matrix, 1 to 4 lanes lie side by side along a row.
+"""
+
+from __future__ import annotations
+
+from string import Template
+
+from ....shape_funcs.symbolic.dim import Dim, all_, any_, const, eq, le, lt, where
+from ...codegen.cuda.assembly import Assembly, Parameter, blocks, size
+from ...codegen.cuda.cuda_program import Data, Sums, Word
+from ...codegen.cuda.device_code.casts import NUMBER, converted
+from ...core.tensor_types import computed_in
+from .dot_product import PLUS_PRODUCT
+from .library_products import PAIRS, Product
+
+#: Threads of a block, and elements of a pack: 16 bytes of float32.
+THREADS, UNIT = 128, 4
+#: The rows for which kernels are compiled: a kernel computes the last of its rows again for those that are missing.
+ROWS = (1, 4, 8, 16)
+#: Rows up to which any matrix, and elements of the second matrix up to which all rows of ROWS are computed here.
+ANY_MATRIX, MOST_ELEMENTS = 4, 1 << 22
+#: The longest inner axis of few columns: a block passes over all of it.  Fewer columns than this are few.
+LONGEST, MANY_COLUMNS = 8192, 512
+#: A bound of the inner axis: 16 rows of so many elements have places of 32 bits.
+_SHORT = 1 << 26
+
+
+def pays(dtype: str, shape: Product) -> Dim:
+    """Whether the rows are few enough for these matrices; 0 if the first matrix is transposed."""
+    if shape.transpose_a:
+        return all_(0)
+    m, n, k = shape.m, shape.n, shape.k
+    are_packs = all_(*(eq(s % UNIT, 0) for s in ((k,) if shape.transpose_b else (k, n))))
+    return all_(
+        eq(shape.batch, 1),
+        lt(m, _rows(dtype)[-1] + 1),
+        any_(lt(m, ANY_MATRIX + 1), all_(are_packs, le(n * k, MOST_ELEMENTS))),
+        lt(k, _SHORT),
+        any_(lt(k, LONGEST + 1), le(MANY_COLUMNS, n)),
+    )
+
+
+def may_pay(dtypes: tuple[str, str], shape: Product) -> bool:
+    """Whether the kernel may run, by the sizes that are known when the program is compiled."""
+    return dtypes in PAIRS and const(pays(dtypes[0], shape)) != 0
+
+
+def add_kernels(assembly: Assembly, matrices: tuple[Parameter, Parameter, Parameter], dtypes: tuple[str, str], shape: Product,
+                wanted: Dim, sums: Sums) -> None:  # fmt: skip
+    """Add the kernels of the product of the first two matrices into the third, with ``sums``; one of them runs if ``wanted``."""
+    by_columns = shape.transpose_b
+    number = computed_in(dtypes[0])
+    fields = {"dtype": dtypes[0], "result": dtypes[1], "threads": THREADS, "unit": UNIT}
+    assembly.text(
+        NUMBER,
+        PLUS_PRODUCT,
+        "namespace few_rows {\n"
+        f"typedef {number} Sum;\n"
+        f"DEVICE {dtypes[1]} stored(Sum sum) {{ return {converted('sum', number, dtypes[1])}; }}\n"
+        f"{_ALL.substitute(fields)}{(_BY_COLUMNS if by_columns else _BY_ROWS).substitute(fields)}}}\n",
+    )
+    added = [
+        Parameter(f"const {dtypes[1]}*", name, Word(0) if position is None else Data(position))
+        for name, position in (("matrix", sums.matrix), ("vector", sums.vector))
+    ]
+    sizes = [size(name, s) for name, s in (("m", shape.m), ("n", shape.n), ("k", shape.k), ("bits", _bits(shape)))]
+    below = 0
+    for rows in _rows(dtypes[0]):
+        fits = all_(wanted, lt(below, shape.m), lt(shape.m, rows + 1))
+        for columns, of_block, pays_off in _widths(shape):
+            name = f"few_rows_{rows}_{columns}"
+            body = _KERNEL.substitute(
+                rows=rows, columns=columns, narrow=min(rows, ANY_MATRIX), wide="k" if by_columns else "(k | n)", unit=UNIT,
+                few_columns=1 if by_columns else UNIT, slots=THREADS // 32 if by_columns else THREADS // 8,
+            )  # fmt: skip
+            assembly.kernel(name, THREADS, (*matrices, *sizes, *added), body)
+            assembly.launch(name, where(all_(fits, pays_off), blocks(shape.n, of_block), 0))
+        below = rows
+
+
+def _rows(dtype: str) -> tuple[int, ...]:
+    """The rows of the kernels; a float64 fills two registers."""
+    return ROWS[:-1] if dtype == "float64" else ROWS
+
+
+def _bits(shape: Product) -> Dim:
+    """The binary logarithm of the warps that share a column, or of the lanes side by side along a row."""
+    n, k = shape.n, shape.k
+    if shape.transpose_b:
+        return where(le(512, k), 2, where(le(256, k), 1, 0))
+    return where(le(4096, n), 2, where(all_(le(1024, k), lt(n, 1024)), 0, 1))
+
+
+def _widths(shape: Product) -> list[tuple[int, Dim, Dim]]:
+    """Columns of a thread, columns of a block, and whether so many pay: several need enough blocks for a GPU."""
+    bits, n = _bits(shape), shape.n
+    power = where(eq(bits, 2), 4, where(eq(bits, 1), 2, 1))
+    if not shape.transpose_b:
+        return [(UNIT, UNIT * power, all_())]
+    groups = where(eq(bits, 2), 1, where(eq(bits, 1), 2, 4))
+    are_many = le(8192, n * power)
+    return [(1, groups, eq(are_many, 0)), (4, 4 * groups, are_many)]
+
+
+_ALL = Template("""
+const int THREADS = $threads, UNIT = $unit;
+
+struct Rows {
+  const $dtype *a, *b;
+  $result* out;
+  int64 n;
+  int m, k, bits;  // m: rows from here on
+  const $result *matrix, *vector;
+
+  // The place of row i; the last row stands for rows that are missing.
+  DEVICE int row(int i) const { return (i < m ? i : m - 1) * k; }
+  DEVICE void store(int i, int64 j, Sum sum) const {
+    if (matrix) sum += number(matrix[i * n + j]);
+    if (vector) sum += number(vector[j]);
+    out[i * n + j] = stored(sum);
+  }
+};
+
+// A pack of a row of `width` elements from the place `at` on, with zeros behind them.
+template <bool WIDE> DEVICE Pack<$dtype, UNIT> pack_of(const $dtype* row, int64 at, int64 width) {
+  Pack<$dtype, UNIT> pack = {};
+  if (WIDE) {
+    if (at < width) pack = load_pack<$dtype, UNIT>(row + at);
+  } else {
+#pragma unroll
+    for (int q = 0; q < UNIT; ++q) if (at + q < width) pack.at[q] = row[at + q];
+  }
+  return pack;
+}
+
+// Add up the sums of lanes whose numbers differ in the bits from LAST to DISTANCE.  Lanes send half of their sums while they have
+// several: the bits of its number say which of the sums a lane has at the end.
+template <int COUNT, int DISTANCE, int LAST> struct Lanes {
+  static DEVICE void add(Sum* sums) {
+    const bool is_upper = threadIdx.x & DISTANCE;
+#pragma unroll
+    for (int i = 0; i < COUNT / 2; ++i) {
+      const Sum low = sums[i], high = sums[i + COUNT / 2];
+      sums[i] = (is_upper ? high : low) + shuffle_xor(is_upper ? low : high, DISTANCE);
+    }
+    Lanes<COUNT / 2, DISTANCE / 2, (DISTANCE == LAST ? 0 : LAST)>::add(sums);
+  }
+};
+template <int DISTANCE, int LAST> struct Lanes<1, DISTANCE, LAST> {
+  static DEVICE void add(Sum* sums) {
+#pragma unroll
+    for (int distance = DISTANCE; distance >= LAST; distance /= 2) sums[0] += shuffle_xor(sums[0], distance);
+  }
+};
+template <int COUNT, int DISTANCE> struct Lanes<COUNT, DISTANCE, 0> { static DEVICE void add(Sum*) {} };
+template <int DISTANCE> struct Lanes<1, DISTANCE, 0> { static DEVICE void add(Sum*) {} };
+
+// Add up the COUNT sums of a thread over the lanes as above, and store them in the slot of the lanes that share it.
+template <int COUNT, int LAST> DEVICE void to_slot(Sum (&sums)[COUNT], Sum* slot) {
+  const int TIMES = LAST == 1 ? 5 : 3, LOG = COUNT >= 32 ? 5 : COUNT >= 16 ? 4 : COUNT >= 8 ? 3 : COUNT >= 4 ? 2 : COUNT - 1;
+  const int HALVED = LOG < TIMES ? LOG : TIMES, LEFT = COUNT >> HALVED;
+  Lanes<COUNT, 16, LAST>::add(sums);
+  const int lane = threadIdx.x % 32, first = (lane >> (5 - HALVED)) * LEFT;
+  if (lane / LAST % (1 << (TIMES - HALVED)) != 0) return;
+#pragma unroll
+  for (int i = 0; i < LEFT; ++i) slot[first + i] = sums[i];
+}
+""")
+
+# The columns of the matrix are rows in memory.  2^bits warps share COLUMNS columns.
+_BY_COLUMNS = Template("""
+template <int ROWS, int COLUMNS, bool WIDE> DEVICE void multiply(const Rows& x, Sum* room) {
+  const int COUNT = ROWS * COLUMNS, U = sizeof(Sum) > 4 || COUNT > 16 ? 1 : COUNT == 1 ? 4 : 2;
+  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, parts = 1 << x.bits, groups = THREADS / 32 / parts;
+  const int step = 32 * UNIT * parts;
+  for (int64 j0 = int64(blockIdx.x) * groups * COLUMNS; j0 < x.n; j0 += int64(gridDim.x) * groups * COLUMNS) {
+    const $dtype* columns[COLUMNS];
+#pragma unroll
+    for (int c = 0; c < COLUMNS; ++c) {
+      const int64 j = j0 + (warp >> x.bits) * COLUMNS + c;
+      columns[c] = x.b + (j < x.n ? j : x.n - 1) * x.k;
+    }
+    Sum sums[COUNT] = {};
+    for (int p = ((warp & (parts - 1)) * 32 + lane) * UNIT; p < x.k; p += U * step) {
+      Pack<$dtype, UNIT> weights[U][COLUMNS];
+#pragma unroll
+      for (int u = 0; u < U; ++u) {
+#pragma unroll
+        for (int c = 0; c < COLUMNS; ++c) weights[u][c] = pack_of<WIDE>(columns[c], p + u * step, x.k);
+      }
+#pragma unroll
+      for (int u = 0; u < U; ++u) {
+#pragma unroll
+        for (int i = 0; i < ROWS; ++i) {
+          const Pack<$dtype, UNIT> row = pack_of<WIDE>(x.a + x.row(i), p + u * step, x.k);
+#pragma unroll
+          for (int at = 0; at < COLUMNS * UNIT; ++at) {
+            Sum& sum = sums[i * COLUMNS + at / UNIT];
+            sum = plus_product(sum, number(row.at[at % UNIT]), number(weights[u][at / UNIT].at[at % UNIT]));
+          }
+        }
+      }
+    }
+    to_slot<COUNT, 1>(sums, room + warp * COUNT);
+    __syncthreads();
+    for (int at = threadIdx.x; at < groups * COUNT; at += THREADS) {
+      const int i = at % COUNT / COLUMNS;
+      const int64 j = j0 + at / COUNT * COLUMNS + at % COLUMNS;
+      if (i >= x.m || j >= x.n) continue;
+      Sum sum = 0;
+      for (int part = 0; part < parts; ++part) sum += room[(at / COUNT * parts + part) * COUNT + at % COUNT];
+      x.store(i, j, sum);
+    }
+    __syncthreads();
+  }
+}
+""")
+
+# 2^bits lanes lie side by side along a row of the matrix, UNIT columns each; the others are further along the inner axis.
+_BY_ROWS = Template("""
+template <int ROWS, int COLUMNS, bool WIDE> DEVICE void multiply(const Rows& x, Sum* room) {
+  const int COUNT = ROWS * COLUMNS, SLOTS = THREADS / 8, U = ROWS > 8 || sizeof(Sum) > 4 ? 1 : 2;
+  const int lane = threadIdx.x % 32, across = 1 << x.bits, aside = lane & (across - 1), width = across * COLUMNS;
+  const int step = (THREADS >> x.bits) * UNIT;
+  for (int64 j0 = int64(blockIdx.x) * width; j0 < x.n; j0 += int64(gridDim.x) * width) {
+    const int64 j = j0 + aside * COLUMNS;
+    Sum sums[COUNT] = {};
+    for (int p = (int(threadIdx.x) >> x.bits) * UNIT; p < x.k; p += U * step) {
+      Pack<$dtype, UNIT> weights[U][UNIT];
+#pragma unroll
+      for (int at = 0; at < U * UNIT; ++at) {
+        const int64 place = p + at / UNIT * step + at % UNIT;
+        weights[at / UNIT][at % UNIT] = pack_of<WIDE>(x.b + place * x.n, j, place < x.k ? x.n : 0);
+      }
+#pragma unroll
+      for (int u = 0; u < U; ++u) {
+#pragma unroll
+        for (int i = 0; i < ROWS; ++i) {
+          const Pack<$dtype, UNIT> row = pack_of<WIDE>(x.a + x.row(i), p + u * step, x.k);
+#pragma unroll
+          for (int at = 0; at < UNIT * COLUMNS; ++at) {
+            Sum& sum = sums[i * COLUMNS + at % COLUMNS];
+            sum = plus_product(sum, number(row.at[at / COLUMNS]), number(weights[u][at / COLUMNS].at[at % COLUMNS]));
+          }
+        }
+      }
+    }
+    to_slot<COUNT, 4>(sums, room + (threadIdx.x / 32 * 4 + lane % 4) * COUNT);
+    __syncthreads();
+    for (int at = threadIdx.x; at < x.m * width; at += THREADS) {
+      const int i = at >> x.bits >> 2, column = at & (width - 1);
+      if (j0 + column >= x.n) continue;
+      Sum sum = 0;
+#pragma unroll 4
+      for (int slot = column / COLUMNS; slot < SLOTS; slot += across) sum += room[slot * COUNT + i * COLUMNS + column % COLUMNS];
+      x.store(i, j0 + column, sum);
+    }
+    __syncthreads();
+  }
+}
+""")
+
+_KERNEL = Template("""
+  __shared__ few_rows::Sum room[$slots * $rows * $columns];
+  few_rows::Rows x = {a, b, out, n, int(m), int(k), int(bits), matrix, vector};
+  if ($wide % $unit == 0 && aligned16(a) && aligned16(b)) {
+    few_rows::multiply<$rows, $columns, true>(x, room);
+    return;
+  }
+  for (; x.m > 0; x.m -= $narrow, x.a += $narrow * k, x.out += $narrow * n) {
+    few_rows::multiply<$narrow, $few_columns, false>(x, room);
+    if (x.matrix) x.matrix += $narrow * n;
+  }
+""")
