@@ -16,6 +16,7 @@ from .machines import gpu, machine  # noqa: F401  the fixture is used by every t
 
 pytestmark = pytest.mark.skipif(emulator.available() is not None, reason=str(emulator.available()))
 
+LT = {"impl.nn.dense": "lt", "impl.nn.matmul": "lt"}
 DENSE = "def @main(%x: Tensor[(?m, ?n), float32], %w: Tensor[(?n, ?n), float32]) { nn.dense(nn.dense(%x, %w), %w) }"
 
 
@@ -27,7 +28,7 @@ def matrices(m: int, n: int) -> tuple[np.ndarray, np.ndarray]:
 @pytest.mark.parametrize("graphs", ["off", "on", "auto"])
 @pytest.mark.parametrize("no_algorithm", [0, 1])
 def test_an_algorithm_is_chosen_once_for_sizes_and_alignment(graphs: str, no_algorithm: int) -> None:
-    vm = machine(DENSE, graphs=graphs)
+    vm = machine(DENSE, graphs=graphs, **LT)
     emulator.set("no_algorithm", no_algorithm)
     for m, n in ((0, 4), (4, 0), (1, 1), (3, 5), (20, 17), (3, 5), (20, 17), (3, 5), (20, 17)):
         x, w = matrices(m, n)
@@ -40,14 +41,14 @@ def test_an_algorithm_is_chosen_once_for_sizes_and_alignment(graphs: str, no_alg
 
 def test_a_forced_implementation_is_taken() -> None:
     x, w = matrices(3, 5)
-    for name, function in (("lt", "cublasLtMatmul"), ("gemm", "cublasGemmStridedBatchedEx")):
+    for name, function in (("few_rows", "cuLaunchKernel"), ("lt", "cublasLtMatmul"), ("gemm", "cublasGemmStridedBatchedEx")):
         before = emulator.get(function)
         np.testing.assert_array_equal(machine(DENSE, **{"impl.nn.dense": name}).run(x, w).numpy(), x @ w.T @ w.T)
         assert emulator.get(function) == before + 2
 
 
 def test_more_sizes_than_the_table_has_rows() -> None:
-    vm = machine(DENSE, graphs="on")
+    vm = machine(DENSE, graphs="on", **LT)
     for m in [*range(1, PRODUCT_ROWS // 2 + 40), 1, 2, 3]:
         x, w = matrices(m, 2)
         np.testing.assert_array_equal(vm.run(x, w).numpy(), x @ w.T @ w.T)
@@ -61,7 +62,7 @@ def test_more_sizes_than_the_table_has_rows() -> None:
 
 def test_a_view_that_begins_at_an_odd_address() -> None:
     rows = "strided_slice(%x, begin=[1, 0], end=[9, 9])"
-    vm = machine(f"def @main(%x: Tensor[(?m, ?n), float32], %w: Tensor[(?, ?), float32]) {{ nn.dense({rows}, %w) }}")
+    vm = machine(f"def @main(%x: Tensor[(?m, ?n), float32], %w: Tensor[(?, ?), float32]) {{ nn.dense({rows}, %w) }}", **LT)
     for n in (5, 8, 5):
         x, w = matrices(4, n)
         np.testing.assert_array_equal(vm.run(x, w).numpy(), x[1:] @ w.T)
@@ -110,7 +111,7 @@ def test_a_convolution_in_turns(graphs: str, no_algorithm: int, monkeypatch: pyt
 )
 def test_a_bias_and_a_matrix_are_added_by_the_product(no_algorithm: int, text: str, oracle: Callable[..., np.ndarray]) -> None:
     shapes = "%x: Tensor[(?m, ?n), float32], %w: Tensor[(?n, ?n), float32], %b: Tensor[(?n), float32]"
-    vm = machine(f"def @main({shapes}) {{ {text} }}", graphs="on")
+    vm = machine(f"def @main({shapes}) {{ {text} }}", graphs="on", **LT)
     assert len(vm.exe.packed) == 1
     emulator.set("no_algorithm", no_algorithm)
     for m, n in ((0, 4), (1, 1), (3, 5), (20, 17), (3, 5), (20, 17), (3, 5)):

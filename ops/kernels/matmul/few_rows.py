@@ -29,6 +29,8 @@ ANY_MATRIX, MOST_ELEMENTS = 4, 1 << 22
 LONGEST, MANY_COLUMNS = 8192, 512
 #: A bound of the inner axis: 16 rows of so many elements have places of 32 bits.
 _SHORT = 1 << 26
+#: The blocks that must fit a multiprocessor, by rows: the registers that this leaves hold the sums and the packs in flight.
+_RESIDENT = {1: 6, 4: 4, 8: 3, 16: 3}
 
 
 def pays(dtype: str, shape: Product) -> Dim:
@@ -79,7 +81,7 @@ def add_kernels(assembly: Assembly, matrices: tuple[Parameter, Parameter, Parame
                 rows=rows, columns=columns, narrow=min(rows, ANY_MATRIX), wide="k" if by_columns else "(k | n)", unit=UNIT,
                 few_columns=1 if by_columns else UNIT, slots=THREADS // 32 if by_columns else THREADS // 8,
             )  # fmt: skip
-            assembly.kernel(name, THREADS, (*matrices, *sizes, *added), body)
+            assembly.kernel(name, THREADS, (*matrices, *sizes, *added), body, resident=_RESIDENT[rows])
             assembly.launch(name, where(all_(fits, pays_off), blocks(shape.n, of_block), 0))
         below = rows
 
