@@ -22,8 +22,8 @@ from ...shape_funcs.symbolic.dim import Dim, const, dim, min_, product
 from ..core.tensor_types import HALVES, ITEMSIZE, computed_in, is_float
 from ..kernels.matmul import cpu as bodies
 from ..kernels.matmul import cuda as cuda
-from ..kernels.matmul import half as halves
 from ..kernels.matmul import few_rows, panels, tiles
+from ..kernels.matmul import half as halves
 from ..kernels.matmul.cublas_lt import SUPPORTED
 from ..kernels.matmul.library_products import Product
 from ..native.jit.products.register_tile import GROUP_PANELS, panel_width

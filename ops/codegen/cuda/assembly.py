@@ -107,7 +107,7 @@ def around(shape: Shape, axis: int | None) -> tuple[Dim, Dim, Dim]:
     return product(shape[:axis]), shape[axis], product(shape[axis + 1 :])
 
 
-def blocks(work: Dim | int, per_block: int = 1) -> Dim:
+def blocks(work: Dim | int, per_block: Dim | int = 1) -> Dim:
     """The number of blocks for ``work`` units of work; each block does ``per_block`` units at a time."""
     return min_((dim(work) + (per_block - 1)) // per_block, MAX_BLOCKS)
 

@@ -39,7 +39,7 @@ Transposed = Callable[[Any], tuple[bool, bool]]
 def matmul(transposed: Transposed, by_lt: bool = False, by_few_rows: bool = False) -> Callable[[OpaqueCall], CudaSource]:
     """``op(a) @ op(b)`` of ``a[..., m, k]`` and one matrix ``b``: a single product unless ``a`` is transposed.
 
-    ``by_lt``: cuBLASLt computes the product if it has an algorithm.  ``by_few_rows``: the kernel for few rows computes their products.
+    ``by_lt``: cuBLASLt computes the product if it has an algorithm.  ``by_few_rows``: products of few rows have their own kernel.
     """
 
     def source(call: OpaqueCall) -> CudaSource:

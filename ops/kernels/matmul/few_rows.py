@@ -1,10 +1,10 @@
 """Products of few rows on CUDA: a kernel that reads each element of the second matrix once, and adds a vector and a matrix.
 
-A block computes a few columns of all rows, and its lanes share the inner axis: there are enough blocks where a library's tile would
-take all columns at once.  The sums of lanes, then of parts of a block are added in an order that depends on sizes only.
+A block computes a few columns of all rows, and its lanes share the inner axis: there are enough blocks where a library's tile
+would take all columns at once.  The order in which sums of lanes and of parts of a block are added depends on the matrix only.
 
-A second matrix by columns (``transpose_b``): the lanes of one warp or of several read neighbouring elements of a column.  By rows: a
-lane reads 4 x 4 elements of the matrix, 1 to 4 lanes lie side by side along a row.
+A second matrix by columns (``transpose_b``): the lanes of one warp or of several read neighbouring elements of a column.
+By rows: a lane reads 4 x 4 elements of the matrix, 1 to 4 lanes lie side by side along a row.
 """
 
 from __future__ import annotations

@@ -94,9 +94,16 @@ def test_the_error_is_that_of_sums_in_parts(operator: str) -> None:
         (result,), _, _ = run(operator, [x, stored(operator, w)], **FEW)
         exact = x.astype(np.float64) @ w.astype(np.float64)
         assert np.abs(result - exact).max() <= bound * np.abs(exact).max()
-        (single,), _, _ = run(operator, [x[:4], stored(operator, w)], **FEW)
-        # the same parts of the inner axis for any number of rows of the kernel for four
-        np.testing.assert_array_equal(run(operator, [x[1:4], stored(operator, w)], **FEW).outputs[0], single[1:])
+
+
+@pytest.mark.parametrize("operator", OPERATORS)
+def test_a_row_has_the_same_bits_among_any_others(operator: str) -> None:
+    rng = np.random.default_rng(6)
+    for n, k in ((12, 1032), (20, 76), (3, 13)):
+        x, w = (rng.standard_normal(shape).astype("f") for shape in ((16, k), (k, n)))
+        alone = np.concatenate([run(operator, [x[i : i + 1], stored(operator, w)], **FEW).outputs[0] for i in range(16)])
+        for m in (3, 8, 16) if k % 4 == 0 else (3, 4):
+            np.testing.assert_array_equal(run(operator, [x[:m], stored(operator, w)], **FEW).outputs[0], alone[:m])
 
 
 @pytest.mark.parametrize("operator", OPERATORS)
@@ -104,14 +111,14 @@ def test_results_are_the_same_bits_for_any_grid(operator: str, monkeypatch: pyte
     rng = np.random.default_rng(5)
     x, w = (rng.standard_normal(shape).astype("f") for shape in ((7, 520), (520, 44)))
     wanted = run(operator, [x, stored(operator, w)], **FEW).outputs[0]
-    launched, most, grids = Session.launch, 1, list[int]()
+    launched, grids, case = Session.launch, list[int](), {"most": 1}
 
     def launch(self: Session, image: bytes, entry: str, grid: Any, *args: Any, **kwargs: Any) -> None:
         grids.append(grid[0])
-        launched(self, image, entry, (min(most, grid[0]), *grid[1:]), *args, **kwargs)
+        launched(self, image, entry, (min(case["most"], grid[0]), *grid[1:]), *args, **kwargs)
 
     monkeypatch.setattr(Session, "launch", launch)
-    for most, schedule in ((1, 0), (3, 1), (1 << 30, 2)):
+    for case["most"], schedule in ((1, 0), (3, 1), (1 << 30, 2)):
         np.testing.assert_array_equal(run(operator, [x, stored(operator, w)], schedule=schedule, **FEW).outputs[0], wanted)
     assert min(grids) > 3
 
