@@ -14,7 +14,7 @@ from ...shape_funcs.symbolic.dim import RESULT, SYM, Dim, axis_size, const, dim,
 from ...shape_funcs.symbolic.program import SIZE, Load, ShapeProgram, assemble
 from ...shape_funcs.symbolic.registry import Check
 from ..codegen.cpu import epilogue
-from ..codegen.cuda.library_sums import sums
+from ..codegen.cuda import following
 from ..codegen.loop_nest import element_inputs
 from ..core.group import Group
 from ..core.op import TypeRelError
@@ -103,7 +103,7 @@ def _are_together(group: Group, machine: str) -> bool:
     """Whether a kernel for ``machine`` computes an operator with kernels of its own, and others."""
     if group.has_prologue:
         return machine == GPU and element_inputs.fits(group)
-    return epilogue.fits(group) if machine == HOST else sums(group) is not None
+    return epilogue.fits(group) if machine == HOST else following.runs_whole(group)
 
 
 def _check_in_place(group: Group, machine: str) -> None:

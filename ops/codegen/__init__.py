@@ -28,18 +28,19 @@ def fits(group: Group, machine: str = HOST) -> bool:
 
     A group of fusable operators is too complex if one result element needs very many elements of an inner value, each computed
     separately.  Operators after an OPAQUE one must be an epilogue that its kernels apply while the result is cached; on GPUs,
-    sums that a library computes.  Operators before an OPAQUE one must be elements that its kernel for GPUs computes itself.
+    sums that a library computes, or elementwise operators that a kernel for few rows computes.  Operators before an OPAQUE one
+    must be elements that its kernel for GPUs computes itself.
     """
     from .cpu import epilogue
     from .cpu.loop_plan import plans
-    from .cuda import library_sums
+    from .cuda import following
     from .loop_nest import element_inputs
     from .loop_nest.inlining import TooComplex
 
     if group.has_prologue:
         return machine == GPU and element_inputs.fits(group)
     if group.has_epilogue and machine == GPU:
-        return library_sums.sums(group) is not None
+        return following.runs_whole(group)
     if group.has_epilogue:
         return epilogue.fits(group) and epilogue.pays(group)
     try:

@@ -212,6 +212,8 @@ class Kernel:
     cuda: Callable[[Any], Any] | None = None
     #: Whether ``cuda`` may compute sums after the product in the same step (see ``ops.codegen.cuda.library_sums``).
     adds: bool = False
+    #: Whether ``cuda`` may compute elementwise operators after the product, too (see ``ops.codegen.cuda.following``).
+    follows: bool = False
     #: The inputs that ``cuda`` takes as expressions of elements, too (see ``ops.codegen.loop_nest.element_inputs``).
     elements: tuple[int, ...] = ()
     takes: Callable[[OpCall], bool] = lambda call: True

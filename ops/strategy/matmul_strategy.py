@@ -179,7 +179,8 @@ def _kernels(
     common: dict[str, Any] = {"attrs": predicates.flags, "views": ("dims",)}
 
     def by_lt(name: str, takes: Callable[[OpCall], bool], **options: bool) -> Kernel:
-        return Kernel(name, None, cuda=on_gpu(predicates.transposed, by_lt=True, **options), adds=True, takes=takes, **common)
+        cuda = on_gpu(predicates.transposed, by_lt=True, **options)
+        return Kernel(name, None, cuda=cuda, adds=True, follows=bool(options), takes=takes, **common)
 
     return (
         Kernel("rows", rows, takes=is_one_float, fits=predicates.stored_by_rows, pays=predicates.is_thin, **common),

@@ -173,14 +173,14 @@ class CudaSource:
     ``steps`` run one after another on one stream.  ``scratch``: the size in bytes of each workspace.  The
     steps may be captured in a CUDA graph.  Equal groups have equal sources.
 
-    ``has_sums``: an int64, whether the steps themselves add the sums of the call (``OpaqueCall.sums``).  A ``MatrixProduct`` adds
-    them in any case.
+    ``is_whole``: an int64, whether the steps compute what follows a product, too (``OpaqueCall.sums``, ``OpaqueCall.following``).
+    A ``MatrixProduct`` adds sums in any case.
     """
 
     text: str = ""
     steps: tuple[Step, ...] = ()
     scratch: tuple[Extent, ...] = ()
-    has_sums: Extent = 0
+    is_whole: Extent = 0
 
 
 @frozen
@@ -225,7 +225,8 @@ class Sums:
 class OpaqueCall:
     """An OPAQUE operator's call, the argument of ``Kernel.cuda``: inputs (tuples flattened), results, position of the counts.
 
-    ``sums``: what a kernel with ``adds`` may add to its product in the same step (see ``library_sums``).
+    ``sums``: what a kernel with ``adds`` may add to its product in the same step (see ``library_sums``).  ``following``: what a
+    kernel with ``follows`` may compute of each element of its product that it has stored, in the same step.
     """
 
     name: str
@@ -234,3 +235,4 @@ class OpaqueCall:
     results: tuple[Operand, ...]
     counts: int | None = None
     sums: Sums = Sums()
+    following: Elements | None = None

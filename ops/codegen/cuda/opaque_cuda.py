@@ -1,4 +1,4 @@
-"""The CUDA program of an OPAQUE operator: alone, with the sums after a product, or with the operators of its inputs."""
+"""The CUDA program of an OPAQUE operator: alone, with the operators after a product, or with those of its inputs."""
 
 from __future__ import annotations
 
@@ -7,14 +7,13 @@ from dataclasses import replace
 from ....shape_funcs.symbolic.dim import INT, RESULT, UNKNOWNS, Dim, axis_size, dim, postorder, substitute, where
 from ...core.group import Group
 from ...strategy.implementation import GPU
-from ..cpu.epilogue import elementwise
 from ..cpu.opaque_kernel import operands, sole_operator, without_epilogue
 from ..loop_nest import element_inputs
 from ..loop_nest.expression import AXIS, Cell
 from ..loop_nest.expression_text import indented
-from ..loop_nest.inlining import Nest
+from ..loop_nest.inlining import Nest, nest_of
 from ..loop_nest.linear_index import Lowered, flat, general
-from . import fused_cuda
+from . import following, fused_cuda
 from .cuda_nest import Kernel, elements
 from .cuda_program import (
     Argument,
@@ -39,15 +38,18 @@ class NoCudaKernel(Exception):
 
 
 def source(group: Group) -> CudaSource:
-    """The CUDA program of a group of one OPAQUE node whose results are all its outputs, or of a product and sums.
+    """The CUDA program of a group of one OPAQUE node whose results are all its outputs, or of a product and what follows.
 
     Raises NoCudaKernel, and ValueError for any other group.
     """
     if group.has_prologue:
         return _with_elements(group)
     added = sums(group)
+    after = None
     if group.has_epilogue and added is None:
-        raise ValueError(f"{group.name} is no product with sums of a library")
+        if not following.fits(group):
+            raise ValueError(f"{group.name}: no kernel applies its operators together")
+        after = _following(group)
     operator, kernel = sole_operator(without_epilogue(group)), group.kernel_on(GPU)
     if kernel is None or kernel.cuda is None:
         raise NoCudaKernel(f"the operator {operator.name} has no kernel for CUDA devices")
@@ -55,8 +57,8 @@ def source(group: Group) -> CudaSource:
     split = len(tensors) - len(node.outputs)
     counts = len(group.params) + len(node.outputs) if group.counts else None
     inputs, results = tuple(tensors[:split]), tuple(map(_with_own_sizes, tensors[split:]))
-    found: CudaSource = kernel.cuda(OpaqueCall(operator.name, node.attrs, inputs, results, counts, added or Sums()))
-    return _followed_by_sums(found, group) if added else found
+    found: CudaSource = kernel.cuda(OpaqueCall(operator.name, node.attrs, inputs, results, counts, added or Sums(), after))
+    return _with_the_rest(found, group, added is not None) if group.has_epilogue else found
 
 
 def _with_elements(group: Group) -> CudaSource:
@@ -128,16 +130,23 @@ def _is_computed(size: Dim) -> bool:
     return size.op not in (INT, *UNKNOWNS) and all(d.op != RESULT for d in postorder([size]))
 
 
-def _followed_by_sums(product: CudaSource, group: Group) -> CudaSource:
-    """The program of a product, and of a kernel that adds the group's sums to the result in place, unless the product has them.
+def _following(group: Group) -> Elements:
+    """The elements of the result of ``group`` from those of its product, which are stored in the place of the result."""
+    after = following.in_place(group)
+    made = _elements(after, nest_of(after, after.results[0]))
+    parameters = tuple((kind, name, _argument(group, argument)) for kind, name, argument in made.parameters)
+    return replace(made, parameters=parameters)
 
-    The library's product, if there is one, replaces all steps behind it.
+
+def _with_the_rest(product: CudaSource, group: Group, by_library: bool) -> CudaSource:
+    """The program of a product, and of a kernel that computes the group's other operators in place, unless the product has them.
+
+    ``by_library``: the library's product has them, too, and replaces all steps behind it.
     """
-    n = len(group.params)
-    rest = fused_cuda.source(replace(elementwise(group), in_place=((n, 0),)))
+    rest = fused_cuda.source(following.in_place(group))
     assert not rest.scratch, "elementwise operators need no workspace"
-    steps = [*product.steps, *(_in_place(step, group, product.has_sums) for step in rest.steps)]
-    for k, step in enumerate(steps):
+    steps = [*product.steps, *(_in_place(step, group, product.is_whole) for step in rest.steps)]
+    for k, step in enumerate(steps if by_library else ()):
         if isinstance(step, MatrixProduct):
             steps[k] = replace(step, instead=len(steps) - 1 - k)
     text = f"{product.text}\nnamespace sums {{\n{rest.text}}}\nusing namespace sums;\n"
@@ -147,16 +156,20 @@ def _followed_by_sums(product: CudaSource, group: Group) -> CudaSource:
 def _in_place(step: Step, group: Group, unless: Extent) -> Step:
     """A step of the elementwise group, whose result is stored over its last parameter; nothing runs if ``unless``."""
     assert isinstance(step, Launch)
+    x, y, z = (_extent(group, e) for e in step.grid)
+    args = tuple(_argument(group, a) for a in step.args)
+    return Launch(step.entry, (where(unless, 0, x), y, z), step.block, args, _extent(group, step.shared_bytes))
+
+
+def _extent(group: Group, extent: Extent) -> Dim:
+    """A size of the elementwise group, by the sizes of ``group``."""
     n = len(group.params)
     same: dict[Dim, Dim] = {axis_size(n + 1, i): axis_size(n, i) for i in range(len(group.nodes[0].outputs[0].shape))}
+    return substitute(dim(extent), same)
 
-    def extent(e: Extent) -> Dim:
-        return substitute(dim(e), same)
 
-    def argument(a: Argument) -> Argument:
-        if isinstance(a, Data):
-            return Data(min(a.position, n))
-        return Size(extent(a.dim)) if isinstance(a, Size) else a
-
-    x, y, z = map(extent, step.grid)
-    return Launch(step.entry, (where(unless, 0, x), y, z), step.block, tuple(map(argument, step.args)), extent(step.shared_bytes))
+def _argument(group: Group, a: Argument) -> Argument:
+    """An argument of the elementwise group, whose result is stored over its last parameter, as one of ``group``."""
+    if isinstance(a, Data):
+        return Data(min(a.position, len(group.params)))
+    return Size(_extent(group, a.dim)) if isinstance(a, Size) else a

@@ -88,8 +88,7 @@ def _source(call: OpaqueCall, shape: Product, by_lt: bool, by_few_rows: bool = F
     are_few = dim(0)
     if by_few_rows and few_rows.may_pay(dtypes, shape):
         are_few = few_rows.pays(a.dtype, shape)
-        matrices = reads("a", a), reads("b", b), writes("out", out)
-        few_rows.add_kernels(assembly, matrices, dtypes, shape, are_few, call.sums)
+        few_rows.add_kernels(assembly, call, shape, are_few)
     fits = fits_library(shape)
     by_library = all_(not_(are_few), fits)
     if by_lt and dtypes in SUPPORTED:
@@ -98,7 +97,7 @@ def _source(call: OpaqueCall, shape: Product, by_lt: bool, by_few_rows: bool = F
         places = (_data(a), a.dtype), (_data(b), b.dtype), (_data(out), out.dtype)
         assembly.steps.append(library_call(places, shape, by_library))
     _add_kernel(assembly, a, b, out, shape, all_(not_(are_few), not_(fits) if dtypes in PAIRS else dim(1)))
-    return replace(assembly.source(), has_sums=are_few)
+    return replace(assembly.source(), is_whole=are_few)
 
 
 def _data(tensor: Operand) -> Data:

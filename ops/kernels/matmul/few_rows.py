@@ -12,8 +12,9 @@ from __future__ import annotations
 from string import Template
 
 from ....shape_funcs.symbolic.dim import Dim, all_, any_, const, eq, le, lt, where
-from ...codegen.cuda.assembly import Assembly, Parameter, blocks, size
-from ...codegen.cuda.cuda_program import Data, Sums, Word
+from ...codegen.cuda.assembly import DIVISOR, Assembly, Parameter, blocks, reads, size, writes
+from ...codegen.cuda.cuda_program import Data, Elements, OpaqueCall, Word
+from ...codegen.cuda.cuda_text import FUNCTIONS
 from ...codegen.cuda.device_code.casts import NUMBER, converted
 from ...core.tensor_types import computed_in
 from .dot_product import PLUS_PRODUCT
@@ -53,37 +54,56 @@ def may_pay(dtypes: tuple[str, str], shape: Product) -> bool:
     return dtypes in PAIRS and const(pays(dtypes[0], shape)) != 0
 
 
-def add_kernels(assembly: Assembly, matrices: tuple[Parameter, Parameter, Parameter], dtypes: tuple[str, str], shape: Product,
-                wanted: Dim, sums: Sums) -> None:  # fmt: skip
-    """Add the kernels of the product of the first two matrices into the third, with ``sums``; one of them runs if ``wanted``."""
-    by_columns = shape.transpose_b
-    number = computed_in(dtypes[0])
-    fields = {"dtype": dtypes[0], "result": dtypes[1], "threads": THREADS, "unit": UNIT}
+def add_kernels(assembly: Assembly, call: OpaqueCall, shape: Product, wanted: Dim) -> None:
+    """Add the kernels of the product of the call with its sums and what follows; one of the kernels runs if ``wanted``."""
+    (a, b), (out,) = call.inputs, call.results
+    by_columns, number = shape.transpose_b, computed_in(a.dtype)
+    fields = {"dtype": a.dtype, "result": out.dtype, "threads": THREADS, "unit": UNIT}
     assembly.text(
         NUMBER,
         PLUS_PRODUCT,
         "namespace few_rows {\n"
         f"typedef {number} Sum;\n"
-        f"DEVICE {dtypes[1]} stored(Sum sum) {{ return {converted('sum', number, dtypes[1])}; }}\n"
+        f"DEVICE {out.dtype} stored(Sum sum) {{ return {converted('sum', number, out.dtype)}; }}\n"
         f"{_ALL.substitute(fields)}{(_BY_COLUMNS if by_columns else _BY_ROWS).substitute(fields)}}}\n",
     )
     added = [
-        Parameter(f"const {dtypes[1]}*", name, Word(0) if position is None else Data(position))
-        for name, position in (("matrix", sums.matrix), ("vector", sums.vector))
+        Parameter(f"const {out.dtype}*", name, Word(0) if position is None else Data(position))
+        for name, position in (("matrix", call.sums.matrix), ("vector", call.sums.vector))
     ]
+    following, finish = _following(assembly, out.dtype, call.following)
     sizes = [size(name, s) for name, s in (("m", shape.m), ("n", shape.n), ("k", shape.k), ("bits", _bits(shape)))]
     below = 0
-    for rows in _rows(dtypes[0]):
+    for rows in _rows(a.dtype):
         fits = all_(wanted, lt(below, shape.m), lt(shape.m, rows + 1))
         for columns, of_block, pays_off in _widths(shape):
             name = f"few_rows_{rows}_{columns}"
             body = _KERNEL.substitute(
                 rows=rows, columns=columns, narrow=min(rows, ANY_MATRIX), wide="k" if by_columns else "(k | n)", unit=UNIT,
-                few_columns=1 if by_columns else UNIT, slots=THREADS // 32 if by_columns else THREADS // 8,
+                finish=finish, few_columns=1 if by_columns else UNIT, slots=THREADS // 32 if by_columns else THREADS // 8,
             )  # fmt: skip
-            assembly.kernel(name, THREADS, (*matrices, *sizes, *added), body, resident=_RESIDENT[rows])
+            parameters = reads("a", a), reads("b", b), writes("out", out), *sizes, *added, *following
+            assembly.kernel(name, THREADS, parameters, body, resident=_RESIDENT[rows])
             assembly.launch(name, where(all_(fits, pays_off), blocks(shape.n, of_block), 0))
         below = rows
+
+
+def _following(assembly: Assembly, dtype: str, made: Elements | None) -> tuple[tuple[Parameter, ...], str]:
+    """The parameters of the operators after the product, and statements that compute them for the element ``at``."""
+    if made is None:
+        return (), ""
+    number = computed_in(dtype)
+    declared = ", ".join(f"{kind} {name}" for kind, name, _ in made.parameters)
+    value = f"DEVICE {number} value(int64 at, {declared}) {{\n{made.element}\n}}\n"
+    assembly.text(f"namespace following {{\n{DIVISOR}{FUNCTIONS}{value}}}\n")
+    parameters = tuple(
+        Parameter("following::Divisor" if kind == "Divisor" else kind, name, argument) for kind, name, argument in made.parameters
+    )
+    passed = ", ".join(p.name for p in parameters)
+    return (
+        parameters,
+        f"\n    const {number} value = following::value(at, {passed});\n    out[at] = {converted('value', number, dtype)};\n  ",
+    )
 
 
 def _rows(dtype: str) -> tuple[int, ...]:
@@ -113,19 +133,23 @@ def _widths(shape: Product) -> list[tuple[int, Dim, Dim]]:
 _ALL = Template("""
 const int THREADS = $threads, UNIT = $unit;
 
-struct Rows {
+template <class Finish> struct Rows {
   const $dtype *a, *b;
   $result* out;
   int64 n;
-  int m, k, bits;  // m: rows from here on
+  int m, k, bits;  // m: rows from `first` on, where `a` begins
   const $result *matrix, *vector;
+  const Finish& finish;
+  int first;
 
   // The place of row i; the last row stands for rows that are missing.
   DEVICE int row(int i) const { return (i < m ? i : m - 1) * k; }
   DEVICE void store(int i, int64 j, Sum sum) const {
-    if (matrix) sum += number(matrix[i * n + j]);
+    const int64 at = (first + i) * n + j;
+    if (matrix) sum += number(matrix[at]);
     if (vector) sum += number(vector[j]);
-    out[i * n + j] = stored(sum);
+    out[at] = stored(sum);
+    finish(at);
   }
 };
 
@@ -177,7 +201,7 @@ template <int COUNT, int LAST> DEVICE void to_slot(Sum (&sums)[COUNT], Sum* slot
 
 # The columns of the matrix are rows in memory.  2^bits warps share COLUMNS columns.
 _BY_COLUMNS = Template("""
-template <int ROWS, int COLUMNS, bool WIDE> DEVICE void multiply(const Rows& x, Sum* room) {
+template <int ROWS, int COLUMNS, bool WIDE, class Finish> DEVICE void multiply(const Rows<Finish>& x, Sum* room) {
   const int COUNT = ROWS * COLUMNS, U = sizeof(Sum) > 4 || COUNT > 16 ? 1 : COUNT == 1 ? 4 : 2;
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, parts = 1 << x.bits, groups = THREADS / 32 / parts;
   const int step = 32 * UNIT * parts;
@@ -226,7 +250,7 @@ template <int ROWS, int COLUMNS, bool WIDE> DEVICE void multiply(const Rows& x, 
 
 # 2^bits lanes lie side by side along a row of the matrix, UNIT columns each; the others are further along the inner axis.
 _BY_ROWS = Template("""
-template <int ROWS, int COLUMNS, bool WIDE> DEVICE void multiply(const Rows& x, Sum* room) {
+template <int ROWS, int COLUMNS, bool WIDE, class Finish> DEVICE void multiply(const Rows<Finish>& x, Sum* room) {
   const int COUNT = ROWS * COLUMNS, SLOTS = THREADS / 8, U = ROWS > 8 || sizeof(Sum) > 4 ? 1 : 2;
   const int lane = threadIdx.x % 32, across = 1 << x.bits, aside = lane & (across - 1), width = across * COLUMNS;
   const int step = (THREADS >> x.bits) * UNIT;
@@ -268,15 +292,16 @@ template <int ROWS, int COLUMNS, bool WIDE> DEVICE void multiply(const Rows& x, 
 }
 """)
 
+# What follows the product reads the element that the same thread has stored.
 _KERNEL = Template("""
   __shared__ few_rows::Sum room[$slots * $rows * $columns];
-  few_rows::Rows x = {a, b, out, n, int(m), int(k), int(bits), matrix, vector};
+  const auto finish = [&](int64 at) {$finish};
+  few_rows::Rows<decltype(finish)> x = {a, b, out, n, int(m), int(k), int(bits), matrix, vector, finish, 0};
   if ($wide % $unit == 0 && aligned16(a) && aligned16(b)) {
     few_rows::multiply<$rows, $columns, true>(x, room);
     return;
   }
-  for (; x.m > 0; x.m -= $narrow, x.a += $narrow * k, x.out += $narrow * n) {
+  for (; x.m > 0; x.m -= $narrow, x.a += $narrow * k, x.first += $narrow) {
     few_rows::multiply<$narrow, $few_columns, false>(x, room);
-    if (x.matrix) x.matrix += $narrow * n;
   }
 """)
