@@ -17,8 +17,9 @@ A reduction fuses into the one group that uses it if all reductions of the group
 
 An operator with kernels of its own, such as a convolution, fuses with the elementwise operators that use its result (a bias, an
 activation, a residual), if its kernels can finish parts of the result while they are cached (see ``ops.codegen.cpu.epilogue``).
-On GPUs a product fuses with the sums that its library can compute (see ``ops.codegen.cuda.library_sums``), and elementwise
-operators fuse into a kernel that computes the elements of its inputs itself (see ``ops.codegen.loop_nest.element_inputs``).
+On GPUs a product fuses with the sums that its library can compute (see ``ops.codegen.cuda.library_sums``), or, if its rows may
+be few, with the elementwise operators that use its result (see ``ops.codegen.cuda.following``).  Elementwise operators fuse into
+a kernel that computes the elements of its inputs itself (see ``ops.codegen.loop_nest.element_inputs``).
 
 The value of a call that ``annotation.stop_fusion`` marks is the result of its primitive.
 Calls marked by ``on_device`` fuse only with calls of the same mark; their primitive has the attribute ``device``.
@@ -128,8 +129,8 @@ class _OperatorCall:
 
     @property
     def is_added_to(self) -> bool:
-        """Whether a library's kernel for GPUs can add tensors to its result."""
-        return any(k.adds for k in self.op.kernels) and not isinstance(self.call.ty, TupleType)
+        """Whether a kernel for GPUs can add tensors to its result, or compute elementwise operators of it."""
+        return any(k.adds or k.follows for k in self.op.kernels) and not isinstance(self.call.ty, TupleType)
 
     def takes_elements(self, number: int, dependence: str, machine: str) -> bool:
         """Whether input ``number`` is read only elementwise, so that its producer can be part of the kernel."""
