@@ -25,7 +25,7 @@ THREADS, UNIT = 128, 4
 #: The rows for which kernels are compiled: a kernel computes the last of its rows again for those that are missing.
 ROWS = (1, 4, 8, 16)
 #: Rows up to which any matrix, and elements of the second matrix up to which all rows of ROWS are computed here.
-ANY_MATRIX, MOST_ELEMENTS = 4, 1 << 22
+ANY_MATRIX, MOST_ELEMENTS = 4, 1 << 20
 #: The longest inner axis of few columns: a block passes over all of it.  Fewer columns than this are few.
 LONGEST, MANY_COLUMNS = 8192, 512
 #: A bound of the inner axis: 16 rows of so many elements have places of 32 bits.
@@ -76,7 +76,7 @@ def add_kernels(assembly: Assembly, call: OpaqueCall, shape: Product, wanted: Di
     below = 0
     for rows in _rows(a.dtype):
         fits = all_(wanted, lt(below, shape.m), lt(shape.m, rows + 1))
-        for columns, of_block, pays_off in _widths(shape):
+        for columns, of_block, pays_off in _widths(shape, rows):
             name = f"few_rows_{rows}_{columns}"
             body = _KERNEL.substitute(
                 rows=rows, columns=columns, narrow=min(rows, ANY_MATRIX), wide="k" if by_columns else "(k | n)", unit=UNIT,
@@ -116,17 +116,20 @@ def _bits(shape: Product) -> Dim:
     n, k = shape.n, shape.k
     if shape.transpose_b:
         return where(le(512, k), 2, where(le(256, k), 1, 0))
-    return where(le(4096, n), 2, where(all_(le(1024, k), lt(n, 1024)), 0, 1))
+    return where(le(16384, n), 2, where(all_(le(1024, k), lt(n, 1024)), 0, 1))
 
 
-def _widths(shape: Product) -> list[tuple[int, Dim, Dim]]:
-    """Columns of a thread, columns of a block, and whether so many pay: several need enough blocks for a GPU."""
+def _widths(shape: Product, rows: int) -> list[tuple[int, Dim, Dim]]:
+    """Columns of a thread, columns of a block, and whether so many pay.
+
+    Several columns share what a thread reads of the rows: much of several rows, but there must be enough blocks for a GPU.
+    """
     bits, n = _bits(shape), shape.n
     power = where(eq(bits, 2), 4, where(eq(bits, 1), 2, 1))
     if not shape.transpose_b:
         return [(UNIT, UNIT * power, all_())]
     groups = where(eq(bits, 2), 1, where(eq(bits, 1), 2, 4))
-    are_many = le(8192, n * power)
+    are_many = le(8192 if rows == 1 else 1024, n * power)
     return [(1, groups, eq(are_many, 0)), (4, 4 * groups, are_many)]
 
 

@@ -52,7 +52,7 @@ def test_every_number_of_rows(dtype: str, operator: str) -> None:
 
 @pytest.mark.parametrize("operator", OPERATORS)
 def test_which_rows_are_few(operator: str) -> None:
-    side = 1 << 11  # of a matrix that just is not too large
+    side = 1 << 10  # of a matrix that just is not too large
     for m, n, k, is_few in (
         (1, 4, 8, True), (16, side, side, True), (17, 8, 64, False),
         (5, side + 4, side, False), (4, side + 4, side, True),  # more elements
@@ -69,7 +69,7 @@ def test_which_rows_are_few(operator: str) -> None:
 def test_many_columns() -> None:
     """A warp has four columns, or four lanes lie side by side."""
     rng = np.random.default_rng(2)
-    for operator, n, k in (("nn.dense", 2049, 516), ("nn.matmul", 4100, 36), ("nn.matmul", 1028, 12)):
+    for operator, n, k in (("nn.dense", 2049, 516), ("nn.matmul", 16388, 12), ("nn.matmul", 1028, 12)):
         for m in (1, 3, 8, 13):
             x, w = small(rng, (m, k)), small(rng, (k, n))
             np.testing.assert_array_equal(run(operator, [x, stored(operator, w)], **FEW).outputs[0], x @ w)
@@ -128,5 +128,5 @@ def test_known_sizes_leave_one_kernel() -> None:
         given = [np.empty((m, k), "f"), np.empty((n, k), "f")]
         return steps_of(source_of("nn.dense", given, static=True, **attributes).steps)
 
-    assert steps(1, 256, 256, **FEW)[:1] == ["few_rows_1_1"] and steps(7, 4096, 512, **FEW)[:1] == ["few_rows_8_4"]
+    assert steps(1, 256, 256, **FEW)[:1] == ["few_rows_1_1"] and steps(7, 1024, 512, **FEW)[:1] == ["few_rows_8_4"]
     assert all("few_rows" not in s for s in steps(17, 256, 256, implementation="lt"))
