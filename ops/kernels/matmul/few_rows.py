@@ -23,7 +23,7 @@ from .library_products import PAIRS, Product
 #: Threads of a block, and elements of a pack: 16 bytes of float32.
 THREADS, UNIT = 128, 4
 #: The rows for which kernels are compiled: a kernel computes the last of its rows again for those that are missing.
-ROWS = (1, 4, 8, 16)
+ROWS = (1, 8, 16)
 #: Rows up to which any matrix, and elements of the second matrix up to which all rows of ROWS are computed here.
 ANY_MATRIX, MOST_ELEMENTS = 4, 1 << 20
 #: The longest inner axis of few columns: a block passes over all of it.  Fewer columns than this are few.
@@ -31,7 +31,7 @@ LONGEST, MANY_COLUMNS = 8192, 512
 #: A bound of the inner axis: 16 rows of so many elements have places of 32 bits.
 _SHORT = 1 << 26
 #: The blocks that must fit a multiprocessor, by rows: the registers that this leaves hold the sums and the packs in flight.
-_RESIDENT = {1: 6, 4: 4, 8: 3, 16: 3}
+_RESIDENT = {1: 6, 8: 3, 16: 3}
 
 
 def pays(dtype: str, shape: Product) -> Dim:
@@ -59,19 +59,19 @@ def add_kernels(assembly: Assembly, call: OpaqueCall, shape: Product, wanted: Di
     (a, b), (out,) = call.inputs, call.results
     by_columns, number = shape.transpose_b, computed_in(a.dtype)
     fields = {"dtype": a.dtype, "result": out.dtype, "threads": THREADS, "unit": UNIT}
+    following, finish = _following(assembly, out.dtype, call.following)
     assembly.text(
         NUMBER,
         PLUS_PRODUCT,
         "namespace few_rows {\n"
         f"typedef {number} Sum;\n"
         f"DEVICE {out.dtype} stored(Sum sum) {{ return {converted('sum', number, out.dtype)}; }}\n"
-        f"{_ALL.substitute(fields)}{(_BY_COLUMNS if by_columns else _BY_ROWS).substitute(fields)}}}\n",
+        f"{finish}{_ALL.substitute(fields)}{(_BY_COLUMNS if by_columns else _BY_ROWS).substitute(fields)}{_NARROW}}}\n",
     )
     added = [
         Parameter(f"const {out.dtype}*", name, Word(0) if position is None else Data(position))
         for name, position in (("matrix", call.sums.matrix), ("vector", call.sums.vector))
     ]
-    following, finish = _following(assembly, out.dtype, call.following)
     sizes = [size(name, s) for name, s in (("m", shape.m), ("n", shape.n), ("k", shape.k), ("bits", _bits(shape)))]
     below = 0
     for rows in _rows(a.dtype):
@@ -80,7 +80,8 @@ def add_kernels(assembly: Assembly, call: OpaqueCall, shape: Product, wanted: Di
             name = f"few_rows_{rows}_{columns}"
             body = _KERNEL.substitute(
                 rows=rows, columns=columns, narrow=min(rows, ANY_MATRIX), wide="k" if by_columns else "(k | n)", unit=UNIT,
-                finish=finish, few_columns=1 if by_columns else UNIT, slots=THREADS // 32 if by_columns else THREADS // 8,
+                finish=", ".join(("out", *(p.name for p in following))), few_columns=1 if by_columns else UNIT,
+                slots=THREADS // 32 if by_columns else THREADS // 8,
             )  # fmt: skip
             parameters = reads("a", a), reads("b", b), writes("out", out), *sizes, *added, *following
             assembly.kernel(name, THREADS, parameters, body, resident=_RESIDENT[rows])
@@ -89,9 +90,9 @@ def add_kernels(assembly: Assembly, call: OpaqueCall, shape: Product, wanted: Di
 
 
 def _following(assembly: Assembly, dtype: str, made: Elements | None) -> tuple[tuple[Parameter, ...], str]:
-    """The parameters of the operators after the product, and statements that compute them for the element ``at``."""
+    """The parameters of the operators after the product, and the type whose call computes them for the element ``at``."""
     if made is None:
-        return (), ""
+        return (), _FINISH.substitute(dtype=dtype, fields="", body="")
     number = computed_in(dtype)
     declared = ", ".join(f"{kind} {name}" for kind, name, _ in made.parameters)
     value = f"DEVICE {number} value(int64 at, {declared}) {{\n{made.element}\n}}\n"
@@ -100,9 +101,10 @@ def _following(assembly: Assembly, dtype: str, made: Elements | None) -> tuple[t
         Parameter("following::Divisor" if kind == "Divisor" else kind, name, argument) for kind, name, argument in made.parameters
     )
     passed = ", ".join(p.name for p in parameters)
-    return (
-        parameters,
-        f"\n    const {number} value = following::value(at, {passed});\n    out[at] = {converted('value', number, dtype)};\n  ",
+    return parameters, _FINISH.substitute(
+        dtype=dtype,
+        fields="".join(f"  {p.kind} {p.name};\n" for p in parameters),
+        body=f"    const {number} value = following::value(at, {passed});\n    out[at] = {converted('value', number, dtype)};\n",
     )
 
 
@@ -133,16 +135,25 @@ def _widths(shape: Product, rows: int) -> list[tuple[int, Dim, Dim]]:
     return [(1, groups, eq(are_many, 0)), (4, 4 * groups, are_many)]
 
 
+# What follows the product reads the element that the same thread has stored.
+_FINISH = Template("""
+struct Finish {
+  $dtype* out;
+$fields  DEVICE void operator()(int64 at) const {
+$body  }
+};
+""")
+
 _ALL = Template("""
 const int THREADS = $threads, UNIT = $unit;
 
-template <class Finish> struct Rows {
+struct Rows {
   const $dtype *a, *b;
   $result* out;
   int64 n;
   int m, k, bits;  // m: rows from `first` on, where `a` begins
   const $result *matrix, *vector;
-  const Finish& finish;
+  Finish finish;
   int first;
 
   // The place of row i; the last row stands for rows that are missing.
@@ -204,7 +215,7 @@ template <int COUNT, int LAST> DEVICE void to_slot(Sum (&sums)[COUNT], Sum* slot
 
 # The columns of the matrix are rows in memory.  2^bits warps share COLUMNS columns.
 _BY_COLUMNS = Template("""
-template <int ROWS, int COLUMNS, bool WIDE, class Finish> DEVICE void multiply(const Rows<Finish>& x, Sum* room) {
+template <int ROWS, int COLUMNS, bool WIDE> DEVICE void multiply(const Rows& x, Sum* room) {
   const int COUNT = ROWS * COLUMNS, U = sizeof(Sum) > 4 || COUNT > 16 ? 1 : COUNT == 1 ? 4 : 2;
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, parts = 1 << x.bits, groups = THREADS / 32 / parts;
   const int step = 32 * UNIT * parts;
@@ -253,7 +264,7 @@ template <int ROWS, int COLUMNS, bool WIDE, class Finish> DEVICE void multiply(c
 
 # 2^bits lanes lie side by side along a row of the matrix, UNIT columns each; the others are further along the inner axis.
 _BY_ROWS = Template("""
-template <int ROWS, int COLUMNS, bool WIDE, class Finish> DEVICE void multiply(const Rows<Finish>& x, Sum* room) {
+template <int ROWS, int COLUMNS, bool WIDE> DEVICE void multiply(const Rows& x, Sum* room) {
   const int COUNT = ROWS * COLUMNS, SLOTS = THREADS / 8, U = ROWS > 8 || sizeof(Sum) > 4 ? 1 : 2;
   const int lane = threadIdx.x % 32, across = 1 << x.bits, aside = lane & (across - 1), width = across * COLUMNS;
   const int step = (THREADS >> x.bits) * UNIT;
@@ -295,16 +306,16 @@ template <int ROWS, int COLUMNS, bool WIDE, class Finish> DEVICE void multiply(c
 }
 """)
 
-# What follows the product reads the element that the same thread has stored.
+# Rows that are no packs, or not aligned: kernels share this function, whose text is long and which few products call.
+_NARROW = """
+template <int ROWS, int COLUMNS> __noinline__ __device__ void multiply_elements(Rows x, Sum* room) {
+  for (; x.m > 0; x.m -= ROWS, x.a += ROWS * x.k, x.first += ROWS) multiply<ROWS, COLUMNS, false>(x, room);
+}
+"""
+
 _KERNEL = Template("""
   __shared__ few_rows::Sum room[$slots * $rows * $columns];
-  const auto finish = [&](int64 at) {$finish};
-  few_rows::Rows<decltype(finish)> x = {a, b, out, n, int(m), int(k), int(bits), matrix, vector, finish, 0};
-  if ($wide % $unit == 0 && aligned16(a) && aligned16(b)) {
-    few_rows::multiply<$rows, $columns, true>(x, room);
-    return;
-  }
-  for (; x.m > 0; x.m -= $narrow, x.a += $narrow * k, x.first += $narrow) {
-    few_rows::multiply<$narrow, $few_columns, false>(x, room);
-  }
+  const few_rows::Rows x = {a, b, out, n, int(m), int(k), int(bits), matrix, vector, {$finish}, 0};
+  if ($wide % $unit == 0 && aligned16(a) && aligned16(b)) few_rows::multiply<$rows, $columns, true>(x, room);
+  else few_rows::multiply_elements<$narrow, $few_columns>(x, room);
 """)
