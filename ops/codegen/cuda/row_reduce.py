@@ -17,10 +17,10 @@ from ..loop_nest.expression_text import indented
 from ..loop_nest.linear_index import Lowered, general, without_broadcast
 from ..loop_nest.row_passes import RowFold, Rows
 from .assembly import Assembly
-from .block_reduce import BUSY, REDUCE, THREADS
+from .block_reduce import MAX_BLOCKS, REDUCE, THREADS
 from .cuda_nest import Elements, Kernel, elements, function, launch
 from .cuda_text import stored
-from .held_rows import LONG, SHORT, HeldText, Holding, held_rows
+from .held_rows import LONG, HeldText, Holding, held_rows, short_rows
 from .parallel_fold import Fold, fold
 
 _ROWS = r"""
@@ -128,17 +128,17 @@ class _RowKernel:
         self.assembly.text(REDUCE, _ROWS)
         for f, made in self.folds:
             self.assembly.text(made.text(self._struct(f), self.plan.cells[f.element].dtype))
-        long = Kernel(self.group).known_at_launch(self.plan.dims[self.kept :])
-        if long is None or not self._holds():
+        long, short = Kernel(self.group).known_at_launch(self.plan.dims[self.kept :]), short_rows(self.dtype)
+        if long is None or not self._holds(short):
             self._add(self.name, LONG, dim(1))
         else:
-            self._add(self.name, SHORT, le(long, SHORT.longest))
-            self._add(f"{self.name}_long", LONG, lt(SHORT.longest, long))
+            self._add(self.name, short, le(long, short.longest))
+            self._add(f"{self.name}_long", LONG, lt(short.longest, long))
 
-    def _holds(self) -> bool:
+    def _holds(self, short: Holding) -> bool:
         """Whether short rows are held in registers."""
         lowered = without_broadcast(self.group, self.plan) or general(self.group, self.plan)
-        return held_rows(lowered, self.plan, self.dtype, SHORT) is not None
+        return held_rows(lowered, self.plan, self.dtype, short) is not None
 
     def _add(self, name: str, holding: Holding, wanted: Dim) -> None:
         """Add a kernel and its launch, if ``wanted``."""
@@ -163,7 +163,7 @@ class _RowKernel:
         long = kernel.known_at_launch(self.plan.dims[self.kept :])
         if long is not None:  # short rows share a block
             rows = min_(rows, max_(rows * long // 4096, 1))
-        return min_(rows, BUSY)
+        return min_(rows, MAX_BLOCKS)
 
     def _variants(self, kernel: Kernel, result: str, holding: Holding) -> list[str]:
         quick = without_broadcast(self.group, self.plan)

@@ -16,7 +16,7 @@ from ...codegen.cuda.assembly import DIVISOR, Assembly, Parameter, blocks, reads
 from ...codegen.cuda.cuda_program import Data, Elements, OpaqueCall, Word
 from ...codegen.cuda.cuda_text import FUNCTIONS
 from ...codegen.cuda.device_code.casts import NUMBER, converted
-from ...core.tensor_types import computed_in
+from ...core.tensor_types import HALVES, computed_in
 from .dot_product import PLUS_PRODUCT
 from .library_products import PAIRS, Product
 
@@ -24,8 +24,10 @@ from .library_products import PAIRS, Product
 THREADS, UNIT = 128, 4
 #: The rows for which kernels are compiled: a kernel computes the last of its rows again for those that are missing.
 ROWS = (1, 8, 16)
-#: Rows up to which any matrix, and elements of the second matrix up to which all rows of ROWS are computed here.
+#: Rows of float32 up to which any matrix, and elements of the second matrix up to which all rows of ROWS are computed here.
 ANY_MATRIX, MOST_ELEMENTS = 4, 1 << 20
+#: Elements of a second matrix of halves, by columns and by rows: tensor cores of the library are faster beyond, and for more rows.
+MOST_HALVES = {True: 1 << 20, False: 1 << 18}
 #: The longest inner axis of few columns: a block passes over all of it.  Fewer columns than this are few.
 LONGEST, MANY_COLUMNS = 8192, 512
 #: A bound of the inner axis: 16 rows of so many elements have places of 32 bits.
@@ -40,10 +42,14 @@ def pays(dtype: str, shape: Product) -> Dim:
         return all_(0)
     m, n, k = shape.m, shape.n, shape.k
     are_packs = all_(*(eq(s % UNIT, 0) for s in ((k,) if shape.transpose_b else (k, n))))
+    if dtype in HALVES:
+        fits = le(n * k, MOST_HALVES[shape.transpose_b])
+    else:
+        fits = any_(lt(m, ANY_MATRIX + 1), all_(are_packs, le(n * k, MOST_ELEMENTS)))
     return all_(
         eq(shape.batch, 1),
         lt(m, _rows(dtype)[-1] + 1),
-        any_(lt(m, ANY_MATRIX + 1), all_(are_packs, le(n * k, MOST_ELEMENTS))),
+        fits,
         lt(k, _SHORT),
         any_(lt(k, LONGEST + 1), le(MANY_COLUMNS, n)),
     )
@@ -109,8 +115,8 @@ def _following(assembly: Assembly, dtype: str, made: Elements | None) -> tuple[t
 
 
 def _rows(dtype: str) -> tuple[int, ...]:
-    """The rows of the kernels; a float64 fills two registers."""
-    return ROWS[:-1] if dtype == "float64" else ROWS
+    """The rows of the kernels: a float64 fills two registers, and tensor cores multiply 9 rows of halves faster."""
+    return ROWS if dtype == "float32" else ROWS[:-1]
 
 
 def _bits(shape: Product) -> Dim:

@@ -5,17 +5,16 @@ Each column of a tile has a posted sum with a state of its own: a block waits fo
 
 from __future__ import annotations
 
-from ....shape_funcs.symbolic.dim import all_, eq, lt, min_, not_, where
+from ....shape_funcs.symbolic.dim import all_, eq, lt, not_, where
 from ...codegen.cuda.assembly import blocks, divisor, size
-from ...codegen.cuda.device_code.column_tile import add_column_tile, power_of_two, rows_of_tile, tile_bits
+from ...codegen.cuda.device_code.column_tile import COLUMN_TILE, power_of_two, rows_of_tile, tile_bits
 from ...codegen.cuda.device_code.look_back import SUM, SUM_UP_TO, add_look_back
 from .scan_cuda import THREADS, Scan
 
 #: Rows of a thread; their loads are in flight together.  Packs of 8 elements leave registers to fewer rows.
 ROWS, ROWS_OF_WIDE = 8, 4
-#: Blocks that a multiprocessor holds, and all 132 of an H100: a block has several tiles of long columns.
+#: Blocks that a multiprocessor holds.
 _RESIDENT = 3
-_BLOCKS = 132 * _RESIDENT
 
 #: The posted sums that a thread reads at once.
 _READS = 2
@@ -27,19 +26,11 @@ _SCAN_COLUMNS = """
   const bool aligned = {aligned};
   const Posted<Sum> posts = {{posted}};
   auto element = [&](int64 at) {{ return data_at(data, at); }};
-  auto number_of = [&](int64 work) {{ return sections > 1 && work < all_parts ? next_part(posted) : work; }};
-  auto start_of = [&](int64 tile, int64& section, int64& row, int64& column) {{
-    const int64 in_order = by_stripes.quotient(tile), slab = by_sections.quotient(in_order);
-    section = in_order - slab * sections;
-    row = section * section_rows + my.row;
-    column = (tile - in_order * stripes) * my.columns + my.column;
-    return (slab * length + row) * inner + column;
-  }};
-  int64 ahead = number_of(blockIdx.x);
   for (int64 work = blockIdx.x; work < all_parts; work += gridDim.x) {{
-    const int64 tile = ahead;
-    int64 section, row, column;
-    const int64 start = start_of(tile, section, row, column);
+    int64 tile = sections > 1 ? next_part(posted) : work;
+    int64 in_order = by_stripes.quotient(tile), slab = by_sections.quotient(in_order), section = in_order - slab * sections;
+    int64 row = section * section_rows + my.row, column = (tile - in_order * stripes) * my.columns + my.column;
+    int64 start = (slab * length + row) * inner + column;
     Held<{dtype}, {width}> held[{rows}];
     load_column_packs(held, data, aligned, start, inner, length - row, inner - column, element);
     // elements beyond the tensor come after all others of their columns, or are in columns of their own
@@ -65,8 +56,6 @@ _SCAN_COLUMNS = """
       before_tile[c] = START;
       if (sections > 1) posts.post(tile * my.columns + c, section == 0 ? {up_to} : {sum}, sum);
     }}
-    ahead = number_of(work + gridDim.x);
-{fetch}
     if (section > 0) {{
       look_back<{threads}, {reads}, Sum>(posts, tile, stripes, section, column_bits, Join(), [&](int c, Sum before) {{
         before_tile[c] = before;
@@ -96,15 +85,6 @@ _SCAN_COLUMNS = """
   }}
 """
 
-# The next tile goes to the L2 cache while the block looks back for this one.
-_FETCH = """
-    if (work + gridDim.x < all_parts) {{
-      int64 next_section, next_row, next_column;
-      const int64 next = start_of(ahead, next_section, next_row, next_column);
-      fetch_column_packs(my, data, next, inner, length - next_row, inner - next_column);
-    }}
-""".strip("\n")
-
 
 def add_columns(scan: Scan) -> None:
     """Add the kernel for an axis that is not the last."""
@@ -118,12 +98,12 @@ def add_columns(scan: Scan) -> None:
     tiles = in_order * stripes
     used = not_(eq(scan.inner, 1))
     cut = all_(used, lt(1, sections))
+    tile = COLUMN_TILE.format(threads=THREADS, rows=rows, width=scan.width)
     posted = add_look_back(scan.assembly, "clear_tiles", tiles, cut, columns * scan.posted_words)
-    add_column_tile(scan.assembly, THREADS, rows, scan.width)
+    scan.assembly.text(tile)
     divisors = divisor("by_stripes", stripes, tiles), divisor("by_sections", sections, in_order)
     sizes = (size("bits", bits), size("section_rows", section), size("sections", sections), size("stripes", stripes))
     aligned = f"inner % {scan.width} == 0 && aligned16(data) && aligned16(out)" if scan.is_loaded else "false"
     numbers = {"rows": rows, "reads": _READS, "sum": SUM, "up_to": SUM_UP_TO, "width_bits": scan.width.bit_length() - 1}
-    fetch = _FETCH.format() if scan.is_loaded else ""
-    text = _SCAN_COLUMNS.format(aligned=aligned, fetch=fetch, **numbers, **scan.texts())
-    scan.add("scan_columns", text, (*posted, *sizes, *divisors), where(used, min_(blocks(tiles), _BLOCKS), 0), _RESIDENT)
+    text = _SCAN_COLUMNS.format(aligned=aligned, **numbers, **scan.texts())
+    scan.add("scan_columns", text, (*posted, *sizes, *divisors), where(used, blocks(tiles), 0), _RESIDENT)

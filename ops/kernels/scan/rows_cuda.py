@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-from ....shape_funcs.symbolic.dim import all_, eq, le, min_, not_, where
+from ....shape_funcs.symbolic.dim import all_, eq, le, not_, where
 from ...codegen.cuda.assembly import blocks, divisor, size
-from ...codegen.cuda.device_code.fetch import FETCH, SECTORS
 from ...codegen.cuda.device_code.look_back import add_look_back
 from .scan_cuda import THREADS, Scan
 
 #: Packs of neighbouring elements per thread: of rows that a block scans alone, and of rows in parts.
 PACKS, PACKS_OF_PARTS = 4, 8
-#: Blocks that a multiprocessor holds, of rows in parts, and all 132 of an H100: a block has several parts of a long row.
+#: Blocks that a multiprocessor holds, of rows in parts.
 _RESIDENT = 3
-_BLOCKS = 132 * _RESIDENT
 
 # A part is {packs} times {threads} packs of {width} neighbouring elements.  Of each of these, warps scan the sums of packs; then
 # a warp scans the sums of all warps, {ends} neighbours in a lane.
 _SCAN_ROWS = """
   __shared__ Sum of_warps[{packs} * {threads} / 32];
   const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
-{begin}
   for (int64 work = blockIdx.x; work < {works}; work += gridDim.x) {{
 {place}
     const int64 row = line * length, start = row + in_row * {part};
@@ -88,30 +85,15 @@ _SCAN_ROWS = """
 
 
 # Where the block's part lies, and the sum before it: in rows of a part, and in rows of several parts.
-_ALONE = "", "    const int64 line = work, in_row = 0;", "    const Sum before_part = START;\n    __syncthreads();"
+_ALONE = "    const int64 line = work, in_row = 0;", "    const Sum before_part = START;\n    __syncthreads();"
 _IN_PARTS = (
-    "  int64 ahead = int64(blockIdx.x) < all_parts ? next_part(posted) : 0;",
-    "    const int64 number = ahead, line = by_parts.quotient(number), in_row = number - line * parts;",
     """
-    const Posted<Sum> posts = {{posted}};
-    post_own(posts, number, in_row, own);
-    if (work + gridDim.x < all_parts) {{
-      ahead = next_part(posted);
-{fetch}
-    }}
-    const Sum before_part = sum_of_parts_before<{threads}>(posts, number, in_row, own, START, Join());
+    const int64 number = next_part(posted), line = by_parts.quotient(number), in_row = number - line * parts;
 """.strip("\n"),
+    "    const Posted<Sum> posts = {posted};\n"
+    "    post_own(posts, number, in_row, own);\n"
+    f"    const Sum before_part = sum_of_parts_before<{THREADS}>(posts, number, in_row, own, START, Join());",
 )
-# The next part goes to the L2 cache while the block looks back for this one: no registers hold it.
-_FETCH = """
-      const int64 next_line = by_parts.quotient(ahead), next_start = (ahead - next_line * parts) * {part};
-      const {dtype}* next = data + next_line * length + next_start;
-      const int64 bytes = min(length - next_start, int64({part})) * int64(sizeof({dtype}));
-#pragma unroll 1
-      for (int64 at = threadIdx.x * {sectors}; at < bytes; at += {threads} * {sectors}) {{
-        fetch_to_l2(reinterpret_cast<const uint8*>(next) + at);
-      }}
-""".strip("\n")
 
 
 def add_rows(scan: Scan) -> None:
@@ -123,18 +105,14 @@ def add_rows(scan: Scan) -> None:
     of_row = (scan.length + (part - 1)) // part
     parts = scan.outer * of_row
     in_parts = all_(used, not_(is_alone))
-    scan.assembly.text(FETCH)
     posted = add_look_back(scan.assembly, "clear_parts", parts, in_parts, scan.posted_words)
     parameters = (*posted, size("parts", of_row), divisor("by_parts", of_row, parts))
     text = _text(scan, PACKS_OF_PARTS, "all_parts", *_IN_PARTS)
-    scan.add("scan_parts", text, parameters, where(in_parts, min_(blocks(parts), _BLOCKS), 0), _RESIDENT)
+    scan.add("scan_parts", text, parameters, where(in_parts, blocks(parts), 0), _RESIDENT)
 
 
-def _text(scan: Scan, packs: int, works: str, begin: str, place: str, before: str) -> str:
+def _text(scan: Scan, packs: int, works: str, place: str, before: str) -> str:
     """The body of a kernel whose threads hold ``packs`` packs; ``works``: the number of parts of all rows."""
     aligned = "aligned16(data + row) && aligned16(out + row)" if scan.is_loaded else "false"
-    numbers = {"part": THREADS * packs * scan.width, "packs": packs, "ends": THREADS * packs // 32 // 32, "sectors": SECTORS}
-    words = {**numbers, **scan.texts()}
-    fetch = _FETCH.format(**words) if scan.is_loaded else ""
-    before = before.format(fetch=fetch, **words)
-    return _SCAN_ROWS.format(works=works, begin=begin, place=place, before=before, aligned=aligned, **words)
+    numbers = {"part": THREADS * packs * scan.width, "packs": packs, "ends": THREADS * packs // 32 // 32}
+    return _SCAN_ROWS.format(works=works, place=place, before=before, aligned=aligned, **numbers, **scan.texts())

@@ -14,7 +14,7 @@ from typing import Any
 
 from ....shape_funcs.symbolic.dim import Dim, all_, eq, le, min_, not_, where
 from ...codegen.cuda.assembly import Assembly, Parameter, blocks, divisor, size
-from ...codegen.cuda.device_code.column_tile import add_column_tile, power_of_two, rows_of_tile, tile_bits
+from ...codegen.cuda.device_code.column_tile import COLUMN_TILE, power_of_two, rows_of_tile, tile_bits
 from ...codegen.cuda.device_code.look_back import add_look_back
 from ...codegen.cuda.vector_access import ACCESS
 from ...core.tensor_types import ITEMSIZE, computed_in
@@ -193,8 +193,7 @@ def add_columns(assembly: Assembly, tensors: Sequence[Parameter], outer: Dim, le
     """Add the kernels for an ``inner`` that is not 1."""
     width = ACCESS // ITEMSIZE[dtype]
     texts = {"threads": THREADS, "rows": ROWS, "width": width, "dtype": dtype}
-    add_column_tile(assembly, THREADS, ROWS, width)
-    assembly.text(_EACH_COLUMN.format(**texts), _POSTED)
+    assembly.text(COLUMN_TILE.format(**texts), _EACH_COLUMN.format(**texts), _POSTED)
     packs = (inner + (width - 1)) // width
     bits = tile_bits(packs, length, ROWS, THREADS, NARROW)
     rows = rows_of_tile(bits, ROWS, THREADS)

@@ -7,14 +7,12 @@ So all threads have rows, and a warp accesses whole sectors of memory.
 from __future__ import annotations
 
 from .....shape_funcs.symbolic.dim import Dim, dim, eq, le, min_, where
-from ..assembly import Assembly
-from .fetch import FETCH, SECTORS
 
 #: The bits of the number of threads of a warp.
 WARP_BITS = 5
 
 #: Device code for a block of {threads} threads that each hold {rows} neighbouring rows of a pack of {width} columns.
-_TILE = """
+COLUMN_TILE = """
 // The part of a tile of 2**bits packs of columns that a thread holds: rows from `row` on, columns from `column` on.
 struct ColumnTile {{
   int of_warp, columns, lane, group, groups, row, column;
@@ -50,14 +48,6 @@ DEVICE void load_column_packs(P* packs, const T* data, bool aligned, int64 start
   }}
 }}
 
-// Bring a thread's packs to the L2 cache: a request for some neighbouring packs of a row.
-template <class T>
-DEVICE void fetch_column_packs(const ColumnTile& my, const T* data, int64 start, int64 inner, int64 rows, int64 columns) {{
-  if (my.column * int(sizeof(T)) % {sectors} != 0 || columns <= 0) return;
-#pragma unroll 1
-  for (int k = 0; k < {rows} && k < rows; ++k) fetch_to_l2(data + start + k * inner);
-}}
-
 template <class T>
 DEVICE void store_column_pack(T* out, Pack<T, {width}> pack, bool aligned, int64 place, int64 columns) {{
   if (aligned && columns > 0) {{
@@ -70,11 +60,6 @@ DEVICE void store_column_pack(T* out, Pack<T, {width}> pack, bool aligned, int64
   }}
 }}
 """
-
-
-def add_column_tile(assembly: Assembly, threads: int, rows: int, width: int) -> None:
-    """Add the device code of tiles whose ``threads`` threads hold ``rows`` rows each of a pack of ``width`` elements."""
-    assembly.text(FETCH, _TILE.format(threads=threads, rows=rows, width=width, sectors=SECTORS))
 
 
 def bits_of(number: Dim, most: int) -> Dim:

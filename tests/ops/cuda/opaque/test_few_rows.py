@@ -66,6 +66,18 @@ def test_which_rows_are_few(operator: str) -> None:
         assert not const(few_rows.pays("float32", replace(product, transpose_a=True)))
 
 
+@pytest.mark.parametrize("operator", OPERATORS)
+def test_which_rows_of_halves_are_few(operator: str) -> None:
+    side, is_dense = 1 << 9, operator == "nn.dense"
+    for m, n, k, is_few in (
+        (1, 4, 8, True), (8, side, side, True), (9, side, side, False),
+        (1, 2 * side, side, is_dense), (8, 2 * side, 2 * side, is_dense), (1, 2 * side + 4, 2 * side, False),
+        (8, 5, 7, True),
+    ):  # fmt: skip
+        product = Product(dim(1), dim(m), dim(n), dim(k), dim(0), dim(0), False, is_dense)
+        assert const(few_rows.pays("float16", product)) == is_few, (m, n, k)
+
+
 def test_many_columns() -> None:
     """A warp has four columns, or four lanes lie side by side."""
     rng = np.random.default_rng(2)
