@@ -65,7 +65,10 @@ def test_dot_products_multiply_and_add_in_one_instruction(program: str) -> None:
     assert {k.kernel: f for k in every if (f := faults_of_an_early_start(k))} == {}
     found = [k for k in every if k.kernel != "gather"]
     assert found and all(named(k.instructions, ("FFMA",)) for k in found)
-    assert {k.kernel: n for k in found if (n := named(k.instructions, ("FMUL", "FADD")))} == {}
+    for k in found:
+        # lanes that share the inner axis of few rows add their sums
+        apart = ("FMUL",) if k.kernel.startswith("few_rows") else ("FMUL", "FADD")
+        assert named(k.instructions, apart) == 0, k.kernel
 
 
 def test_divisions_and_idle_loops_are_found() -> None:
