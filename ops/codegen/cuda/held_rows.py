@@ -43,8 +43,8 @@ class Holding:
 def short_rows(dtype: str) -> Holding:
     """The kernel of rows that need few registers, for a result of ``dtype``: loads at once hide the latency of memory.
 
-    layernorm(gelu(x + b) + r) of rows of 1024 elements on an H200, as shares of the rate of copies: float32 99 % with 32 elements of
-    a thread, 94 % with 16; float16 82 % with 16 elements, 73 % with 32 or with blocks for more registers.
+    layernorm(gelu(x + b) + r) of rows of 1024 elements on an H200, as shares of the rate of copies: float32 99 % with 32 elements
+    of a thread, 94 % with 16; float16 82 % with 16 elements, 73 % with 32 or with blocks for more registers.
     """
     if dtype == "float32":
         return Holding(32, 2, 64, 4096)

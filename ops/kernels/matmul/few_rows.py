@@ -26,7 +26,7 @@ THREADS, UNIT = 128, 4
 ROWS = (1, 8, 16)
 #: Rows of float32 up to which any matrix, and elements of the second matrix up to which all rows of ROWS are computed here.
 ANY_MATRIX, MOST_ELEMENTS = 4, 1 << 20
-#: Elements of a second matrix of halves, by columns and by rows: tensor cores of the library are faster beyond, and for more rows.
+#: Elements of a second matrix of halves, by columns and by rows: tensor cores are faster beyond, and for more rows.
 MOST_HALVES = {True: 1 << 20, False: 1 << 18}
 #: The longest inner axis of few columns: a block passes over all of it.  Fewer columns than this are few.
 LONGEST, MANY_COLUMNS = 8192, 512
@@ -85,7 +85,8 @@ def add_kernels(assembly: Assembly, call: OpaqueCall, shape: Product, wanted: Di
         for columns, of_block, pays_off in _widths(shape, rows):
             name = f"few_rows_{rows}_{columns}"
             body = _KERNEL.substitute(
-                rows=rows, columns=columns, narrow=min(rows, ANY_MATRIX), wide="k" if by_columns else "(k | n)", unit=UNIT,
+                rows=rows, columns=columns, narrow=ANY_MATRIX, held=max(rows, ANY_MATRIX),
+                wide="k" if by_columns else "(k | n)", unit=UNIT,
                 finish=", ".join(("out", *(p.name for p in following))), few_columns=1 if by_columns else UNIT,
                 slots=THREADS // 32 if by_columns else THREADS // 8,
             )  # fmt: skip
@@ -320,7 +321,7 @@ template <int ROWS, int COLUMNS> __noinline__ __device__ void multiply_elements(
 """
 
 _KERNEL = Template("""
-  __shared__ few_rows::Sum room[$slots * $rows * $columns];
+  __shared__ few_rows::Sum room[$slots * $held * $columns];
   const few_rows::Rows x = {a, b, out, n, int(m), int(k), int(bits), matrix, vector, {$finish}, 0};
   if ($wide % $unit == 0 && aligned16(a) && aligned16(b)) few_rows::multiply<$rows, $columns, true>(x, room);
   else few_rows::multiply_elements<$narrow, $few_columns>(x, room);

@@ -7,10 +7,10 @@ and any timing.
 
 All threads of a block read posted sums, each a number of them: those of as many parts as threads, in one trip to memory.
 
-A block that looks back waits for the slowest of the blocks before it.  If a block needs few registers for its next part, it first
-takes the number of that part and loads from it: on an H200 argwhere of 2^26 elements then takes 249 us, else 309.  Blocks before it
-still make progress: a block ends its parts in the order of their numbers.  Scans, whose blocks hold their parts, become slower so:
-a part that is taken early is posted late (cumsum 280 us, else 217).
+A block that looks back waits for the slowest of the blocks before it.  If a block needs few registers for its next part, it
+first takes the number of that part and loads from it: on an H200 argwhere of 2^26 elements then takes 249 us, else 309.  Blocks
+before it still make progress: a block ends its parts in the order of their numbers.  Scans, whose blocks hold their parts, become
+slower so: a part that is taken early is posted late (cumsum 280 us, else 217).
 """
 
 from __future__ import annotations
