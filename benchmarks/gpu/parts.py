@@ -38,15 +38,15 @@ WHOLE_S = 540.0
 #: tests come before the sanitizer, which is slow and should find their kernels compiled.
 PARTS = (
     Part("doctor", "What is there, and what the GPU does at best.", "doctor", 30, 20),
-    Part("warm", "The machine and the kernels of two whole programs are compiled, for every part behind this.", "warm", 90, 60),
+    Part("warm", "The machine and the kernels of two whole programs are compiled, for every part behind this.", "warm", 90, 45),
     Part("launches", "What the host spends on a launch.", "launches", 60, 30),
     Part("early", "Kernels that start before the kernel in front has ended.", "early_kernels", 20, 10),
     Part("bandwidth", "Operators that move memory, against the copy rate of the GPU.", "bandwidth", 110, 50),
     Part("products", "Matrix products and convolutions against torch.", "products", 45, 25),
     Part("predicted", "The programs of docs/gpu-roofline.md, beside their predicted rates.", "predicted", 90, 30),
     Part("models", "Two whole programs, by what the host has to read.", "models", 60, 30),
-    Part("networks", "A text encoder, networks of convolutions and generated text, against torch.", "networks", 90, 40),
-    Part("cold", "The first process, and those after it.", "cold", 75, 50),
+    Part("networks", "A text encoder, networks of convolutions and generated text, against torch.", "networks", 90, 30),
+    Part("cold", "The first process, and those after it.", "cold", 75, 40),
     Part("tests", "The tests of the suite, on the GPU.", "suite", None, 120),
     Part("sanitizer", "compute-sanitizer over tests.", "sanitizer", 120, 90),
 )
