@@ -119,7 +119,8 @@ class Kernel(Sizes):
         found = self._split_loops(ref, segments(nest))
         if found is not None:
             return found
-        variants = [v for v in (flat(self.group, nest), without_broadcast(self.group, nest)) if v is not None]
+        quick = flat(self.group, nest), without_broadcast(self.group, nest, joined=True)
+        variants = [v for v in quick if v is not None]
         # a chain of conditions: the first variant whose condition holds runs
         text: list[str] = []
         for variant in variants[:1] if variants and not nest.folded else variants:
@@ -127,7 +128,7 @@ class Kernel(Sizes):
                 return [*text, "else:", *indented(self._loops(variant))] if text else self._loops(variant)
             condition = " and ".join(f"{self.size(a)} == {self.size(b)}" for a, b in variant.equal)
             text += [f"{'el' if text else ''}if {condition}:", *indented(self._loops(variant))]
-        long = self._loops(general(self.group, nest))
+        long = self._loops(general(self.group, nest, joined=True))
         return [*text, "else:", *indented(long)] if text else long
 
     def _loops(self, lowered: Lowered) -> list[str]:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from ....shape_funcs.frozen_dataclass import frozen
-from ....shape_funcs.symbolic.dim import Dim, const, product
+from ....shape_funcs.symbolic.dim import Dim, Shape, const, product
 from ...core.group import Group
 from .expression import APPLY, AXIS, CAST, GUARD, LITERAL, LOAD, LOCAL, SELECT, SIZE, Cell, Cells
 from .inlining import Nest
@@ -74,13 +74,17 @@ def _table(group: Group, loops: int, folded: int) -> Table:
     return Table({k for k, t in enumerate(group.params) if not t.shape}, loops - folded)
 
 
-def general(group: Group, nest: Nest) -> Lowered:
-    """One loop per axis."""
-    return _one_loop_per_axis(group, nest, {})
+#: For some cells, by number: the cell that replaces it if two sizes are equal.
+Plain = Mapping[int, tuple[int, tuple[Dim, Dim]]]
 
 
-def without_broadcast(group: Group, nest: Nest) -> Lowered | None:
-    """One loop per axis, assuming that no operand is broadcast along a loop of unknown size: each load is then contiguous.
+def general(group: Group, nest: Nest, joined: bool = False) -> Lowered:
+    """One loop per axis; with ``joined`` a single one for all folded axes, if each operand has their elements in their order."""
+    return _loops(group, nest, {}, joined)
+
+
+def without_broadcast(group: Group, nest: Nest, joined: bool = False) -> Lowered | None:
+    """As ``general``, assuming that no operand is broadcast along a loop of unknown size: each load is then contiguous.
 
     None if ``general`` already knows the broadcast axes.
     """
@@ -91,11 +95,83 @@ def without_broadcast(group: Group, nest: Nest) -> Lowered | None:
             size = _broadcast_size(nest.cells, cell.args[1])
             if index.kind == AXIS and stretch.kind == CAST and size is not None:
                 plain[number] = (cell.args[0], (size, nest.dims[index.what]))
-    return _one_loop_per_axis(group, nest, plain) if plain else None
+    return _loops(group, nest, plain, joined) if plain else None
 
 
-def _one_loop_per_axis(group: Group, nest: Nest, plain: dict[int, tuple[int, tuple[Dim, Dim]]]) -> Lowered:
-    """One loop per axis; ``plain``: per cell, the cell that replaces it if two sizes are equal."""
+def _loops(group: Group, nest: Nest, plain: Plain, joined: bool) -> Lowered:
+    equal = tuple(dict.fromkeys(pair for _, pair in plain.values()))
+    if joined and nest.folded > 1 and not nest.columns:
+        found = _joined_loops(group, nest, plain, equal)
+        if found is not None:
+            return found
+    return _one_loop_per_axis(group, nest, plain, equal)
+
+
+def _joined_loops(group: Group, nest: Nest, plain: Plain, equal: tuple[tuple[Dim, Dim], ...]) -> Lowered | None:
+    """A loop for each axis that is not folded, and one for the others; None if an operand or the result has no run of these."""
+    first = len(nest.dims) - nest.folded
+    table, new = _table(group, first + 1, 1), list[int]()
+    along = table.put(Cell(AXIS, "int64", (), first))
+    loops = range(first, len(nest.dims))
+    axes = set[int]()  # the cells of folded loops
+    for number, cell in enumerate(nest.cells.table):
+        if number in plain:
+            axes |= {number} if plain[number][0] in axes else set()
+            new.append(new[plain[number][0]])
+        elif cell.kind == AXIS and cell.what >= first:
+            axes.add(number)
+            new.append(along)
+        elif cell.kind == LOAD:
+            at = tuple(_loop_of(nest, plain, a) if a in axes else None for a in cell.args)
+            offset = _run_offset(table, tuple(new[a] for a in cell.args), at, group.params[cell.what].shape, nest, loops, equal)
+            if offset is None:
+                return None
+            new.append(table.put(replace(cell, args=(offset,))))
+        elif axes & set(cell.args):
+            return None
+        else:
+            new.append(table.put(replace(cell, args=tuple(new[a] for a in cell.args))))
+    own = tuple(n if n is not None and n >= first else None for n in nest.store)
+    kept = tuple(table.literal(0) if n is None else table.put(Cell(AXIS, "int64", (), min(n, first))) for n in nest.store)
+    offset = _run_offset(table, kept, own, group.values()[nest.result].shape, nest, loops, equal)
+    if offset is None or nest.element in axes:
+        return None
+    extents = (*nest.dims[:first], product(nest.dims[first:]))
+    return Lowered(nest, table, extents, 1, new[nest.element], offset, tuple(new), equal)
+
+
+def _loop_of(nest: Nest, plain: Plain, number: int) -> int:
+    """The loop of the cell of an axis."""
+    while number in plain:
+        number = plain[number][0]
+    loop: int = nest.cells[number].what
+    return loop
+
+
+def _run_offset(
+    table: Table, indices: tuple[int, ...], at: tuple[int | None, ...], shape: Shape, nest: Nest, loops: range,
+    equal: Collection[tuple[Dim, Dim]],
+) -> int | None:  # fmt: skip
+    """The offset of an element whose index along some axes is that of a loop (``at``): of none of ``loops``, or of all, in order.
+
+    None if the element is at another place.
+    """
+    found = [axis for axis, loop in enumerate(at) if loop is not None]
+    if not found:
+        return table.offset(indices, shape)
+    first, end = found[0], found[-1] + 1
+    if at[first:end] != tuple(loops):
+        return None
+    for own, loop in zip(shape[first:end], loops, strict=True):
+        extent = nest.dims[loop]
+        same = own is extent or (const(own) is not None and const(own) == const(extent)) or (own, extent) in equal
+        if not same:
+            return None
+    run = product(nest.dims[loops.start :])
+    return table.offset((*indices[:first], indices[first], *indices[end:]), (*shape[:first], run, *shape[end:]))
+
+
+def _one_loop_per_axis(group: Group, nest: Nest, plain: Plain, equal: tuple[tuple[Dim, Dim], ...]) -> Lowered:
     table, new = _table(group, len(nest.dims), nest.folded), list[int]()
     for number, cell in enumerate(nest.cells.table):
         if number in plain:
@@ -107,7 +183,6 @@ def _one_loop_per_axis(group: Group, nest: Nest, plain: dict[int, tuple[int, tup
         new.append(table.put(replace(cell, args=args)))
     at = tuple(table.literal(0) if n is None else table.put(Cell(AXIS, "int64", (), n)) for n in nest.store)
     offset = table.offset(at, group.values()[nest.result].shape)
-    equal = tuple(dict.fromkeys(pair for _, pair in plain.values()))
     return Lowered(nest, table, nest.dims, nest.folded, new[nest.element], offset, tuple(new), equal)
 
 

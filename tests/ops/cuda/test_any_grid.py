@@ -12,7 +12,7 @@ from relayvm.ops.core.op import get
 
 from ...emulator import emulator
 from ...emulator.session import Session
-from ..fused.row_groups import CASES
+from ..fused.reductions.row_groups import CASES
 from . import groups_on_gpu
 
 if reason := emulator.available():

@@ -11,7 +11,7 @@ from relayvm.ops.codegen.cuda import cuda_source
 from relayvm.ops.core.group import Group
 from relayvm.ops.core.tensor_types import numpy_dtype
 
-from ..fused.row_groups import kernels
+from ..fused.reductions.row_groups import kernels
 from ..fused.run_group import compiled
 from ..fused.run_group import evaluate as evaluate_on_cpu
 from .groups_on_gpu import evaluate

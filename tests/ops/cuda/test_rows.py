@@ -8,7 +8,7 @@ import pytest
 import relayvm.ops  # noqa: F401  declares the operators
 from relayvm.ops.native.status import EMPTY_REDUCTION
 
-from ..fused.row_groups import CASES, needs_elements
+from ..fused.reductions.row_groups import CASES, needs_elements
 from .groups_on_gpu import evaluate
 
 

@@ -20,7 +20,7 @@ from relayvm.ops.native.threads import team, work_partition
 from relayvm.shape_funcs.symbolic.dim import dim
 
 from ..opaque.opaque_kernels import run as run_operator
-from .row_groups import kernels
+from .reductions.row_groups import kernels
 from .run_group import compiled, evaluate, group_of, plain
 from .test_loops import fused, node, params, programs
 

@@ -12,7 +12,7 @@ from relayvm.ops.codegen import kernel_source
 from relayvm.ops.codegen.cuda import cuda_source
 from relayvm.ops.core.tensor_types import numpy_dtype
 
-from .row_groups import kernels
+from .reductions.row_groups import kernels
 from .run_group import compiled, evaluate
 
 SCALED = ("multiply(%x, {root}f)", "multiply({root}f, %x)", "divide(%x, {square}f)")

@@ -11,7 +11,7 @@ from relayvm.ops.core.op import REGISTRY, OpPattern
 from relayvm.ops.defs.reduce import ArgReduceAttrs, ReduceAttrs
 from relayvm.ops.native.status import EMPTY_REDUCTION
 
-from .run_group import call, compiled, evaluate, one_call, plain
+from ..run_group import call, compiled, evaluate, one_call, plain
 
 pytestmark = pytest.mark.many
 

@@ -13,7 +13,7 @@ from relayvm.ops.defs.elementwise import CastAttrs, ClipAttrs, LeakyReluAttrs
 from relayvm.ops.strategy.implementation import GPU, HOST
 from relayvm.shape_funcs.symbolic.dim import sym
 
-from .run_group import call
+from ..run_group import call
 
 KEPT, REVERSED = Order.KEPT, Order.REVERSED
 SINGLE = ("float32", *HALVES)

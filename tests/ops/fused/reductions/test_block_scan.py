@@ -14,7 +14,7 @@ from relayvm.ops.defs.elementwise import CastAttrs
 from relayvm.ops.defs.reduce import ArgReduceAttrs
 from relayvm.shape_funcs.symbolic.dim import dim, sym
 
-from .run_group import call, compiled, evaluate, group_of, plain
+from ..run_group import call, compiled, evaluate, group_of, plain
 
 PLACES = {"argmax": np.argmax, "argmin": np.argmin}
 
