@@ -81,8 +81,8 @@ SPIN_NS = 20_000
 LATE_NS = 200_000
 #: Waits in vain may take a twentieth of the time: each one is made up for after so many times its length.
 PATIENCE = 20
-#: ns of waits in vain that are not yet made up for, beyond which kernels run in one thread.  A single wait of some milliseconds,
-#: in which the system runs something else, changes nothing; a busy process soon makes more of them.
+#: ns of waits in vain that are not yet made up for, beyond which kernels run in one thread, and the most that is made up for of
+#: one wait.  So a single wait, in which the system runs something else, changes nothing; a busy process soon makes more of them.
 FORGIVEN_NS = 10_000_000
 _SET_MASK = int(signal.SIG_SETMASK)
 
@@ -185,7 +185,7 @@ def wait_for_parts(team: int, start: int) -> None:
     now = clock_ns()
     waited = now - worked_until
     if waited > max(LATE_NS, worked_until - start):
-        t.owed_until = max(t.owed_until, now) + waited * t.patience
+        t.owed_until = max(t.owed_until, now) + min(waited, FORGIVEN_NS) * t.patience
 
 
 # ---- parts ---------------------------------------------------------------------------------------------------------------

@@ -172,12 +172,13 @@ def test_a_blas_whose_threads_nobody_can_set() -> None:
 # ---- waits -------------------------------------------------------------------------------------------------------------------
 
 
-def test_after_waits_in_vain_kernels_run_alone_for_a_while() -> None:
+def _block_after_a_wait(seconds: float, owed: int, patience: int) -> np.ndarray:
+    """A TEAM record whose caller has waited in vain so long for a worker; ``owed``: ns owed before."""
     block = np.zeros(1, threads.TEAM)
     team = block[0]
     for name, at in (("pthread_mutex_init", threads._MUTEX), ("pthread_cond_init", threads._FINISHED)):
         threads.by_name(name, 2)(block.ctypes.data + at, 0)
-    team["threads"], team["workers"], team["patience"], team["end"], team["done"] = 2, 1, 10**6, 2, 1
+    team["threads"], team["workers"], team["patience"], team["end"], team["done"] = 2, 1, patience, 2, 1
     address, late = block.ctypes.data, threading.Event()
 
     def worker() -> None:
@@ -189,15 +190,30 @@ def test_after_waits_in_vain_kernels_run_alone_for_a_while() -> None:
 
     helper = threading.Thread(target=worker)
     helper.start()
-    forgiven = 10**6 * threads.FORGIVEN_NS
-    team["owed_until"] = before = threads.clock_ns() + forgiven
+    team["owed_until"] = threads.clock_ns() + owed
     threads.lock(address + threads._MUTEX)
-    threading.Timer(0.01, late.set).start()
+    threading.Timer(seconds, late.set).start()
     threads.wait_for_parts(address, threads.clock_ns() + 10**9)  # as if no work had been before it
     threads.unlock(address + threads._MUTEX)
     helper.join()
-    assert team["owed_until"] >= before + 10**6 * threads.LATE_NS
+    return block
+
+
+def test_after_waits_in_vain_kernels_run_alone_for_a_while() -> None:
+    patience, before = 10**6, threads.clock_ns()
+    forgiven = patience * threads.FORGIVEN_NS
+    block = _block_after_a_wait(0.01, forgiven, patience)
+    team, address = block[0], block.ctypes.data
+    assert team["owed_until"] >= before + forgiven + patience * threads.LATE_NS
     assert not threads.publish_work(address, 0, 0, 0, 2) and team["splits"] == 0
     team["owed_until"] = threads.clock_ns() + forgiven // 2
     assert threads.publish_work(address, 0, 0, 0, 2) and team["splits"] == 1
+    threads.unlock(address + threads._MUTEX)
+
+
+def test_a_single_wait_changes_nothing() -> None:
+    block = _block_after_a_wait(4 * threads.FORGIVEN_NS / 1e9, 0, threads.PATIENCE)
+    team, address = block[0], block.ctypes.data
+    assert threads.clock_ns() < team["owed_until"] <= threads.clock_ns() + threads.PATIENCE * threads.FORGIVEN_NS
+    assert threads.publish_work(address, 0, 0, 0, 2)
     threads.unlock(address + threads._MUTEX)
