@@ -13,6 +13,7 @@ from collections.abc import Callable
 
 from ...native.jit.convolution.panel_row import reads_rows_apart
 from ...native.jit.convolution.turned_tile import multiply_turned, square_side, turn_square
+from ...native.jit.prefetch import fetch_early
 from ...native.jit.products.register_tile import GROUP_PANELS, PANEL_BYTES, TILE_ROWS
 from ...native.memory import Array, generic
 
@@ -55,6 +56,15 @@ def turn_weight(weight: Array, at: int, inputs: int, inner: int, rows: int, pane
 
 
 @generic
+def fetch_weight(weight: Array, at: int, inputs: int, inner: int, rows: int, low: int, high: int) -> None:
+    """Ask for the lines ``low`` to ``high`` (exclusive) of ``inner`` elements of each of ``rows`` rows of the weight."""
+    width = PANEL_BYTES // weight.itemsize
+    lines = (inner + width - 1) // width
+    for line in range(low, min(high, rows * lines)):
+        fetch_early(weight, at + line // lines * inputs + line % lines * width)
+
+
+@generic
 def convolve_positions(
     data: Array, weight: Array, out: Array, panels: Array, sums: Array, results: Array, finish: Callable[..., None],
     fetch_operands: Callable[..., None], argv: int, low: int, high: int, batch: int, inputs: int, outputs: int, positions: int,
@@ -71,6 +81,7 @@ def convolve_positions(
     while number < high:
         begin, first = number % count, number // count * together
         end = min(count, begin + min(high - number, PANELS))
+        pictures = min(together, batch - first)
         for part in range(parts):
             k = part * inputs // parts
             inner = (part + 1) * inputs // parts - k
@@ -78,12 +89,19 @@ def convolve_positions(
                 top, across = panel * width, min(joint, end - panel) * width
                 rows = min(across, outputs - top)
                 turn_weight(weight, top * inputs + k, inputs, inner, rows, panels, width)
-                for b in range(first, min(first + together, batch)):
+                # memory delivers short runs of many rows slowly: those of the next panels are asked for meanwhile
+                is_last = panel + joint >= end
+                later, ahead = begin if is_last else panel + joint, k + inner if is_last else k
+                waiting = min(joint, end - later) * width if ahead < inputs else 0
+                pace, low_line = (waiting * inner // width + tiles * pictures - 1) // (tiles * pictures), 0
+                for b in range(first, first + pictures):
                     at, here = (b * inputs + k) * positions, (b * outputs + top) * positions
                     to = (panel - begin) * width * together * positions + (b - first) * across * positions
                     if part + 1 == parts:
                         fetch_operands(argv, here, rows, positions)
                     for tile in range(tiles):
+                        fetch_weight(weight, later * width * inputs + ahead, inputs, inner, waiting, low_line, low_line + pace)
+                        low_line += pace
                         i = tile * positions // tiles
                         multiply_turned(
                             data, at + i, positions, panels, 0, inner * width, sums, to + i * across, across,
