@@ -78,17 +78,19 @@ def edge_of_thread(share: int, total: int, grain: int, after: int) -> int:
 
 @native
 def boundary(total: int, part: int, parts: int, stretches: int, grain: int) -> int:
-    """The first block of a part: sizes of stretches, and of the parts of a stretch, differ by one grain at most.
+    """The first block of a part.  Sizes of stretches differ by one grain at most; only the last part may end within a grain.
 
-    Only the last part may end within a grain.  The larger stretches, and the larger parts of a stretch, come first: threads take
-    small parts last.
+    The larger stretches come first.  The parts of a stretch become smaller: of four they are 4, 3, 2 and 1 tenths, in whole
+    grains.  So threads take small parts last, and end at about the same time.
     """
     grains, together = (total + grain - 1) // grain, parts // stretches
     stretch, inside = part // together, part % together
     size, larger = grains // stretches, grains % stretches
     first = size * stretch + min(stretch, larger)
     size += 1 if stretch < larger else 0
-    return min(total, (first + size // together * inside + min(inside, size % together)) * grain)
+    units = together * (together + 1)
+    before = (size * inside * (2 * together + 1 - inside) + units - 1) // units
+    return min(total, (first + before) * grain)
 
 
 @native

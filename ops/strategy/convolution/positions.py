@@ -34,7 +34,7 @@ class Positions(Convolution):
                 Scratch(length=self.sum_elements),
                 Scratch(length=lambda call: GROUP_PANELS * self.width(call) * self.positions(call)),
             ),
-            blocks=Blocks(self.panel_blocks, self.multiplications, lambda call: dim(GROUP_PANELS)),
+            blocks=Blocks(self.panel_blocks, self.multiplications),
             finishes=self.rank,
             apart="over",
             **self.given,
