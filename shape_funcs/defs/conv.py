@@ -13,8 +13,8 @@ from ..symbolic.dim import Dim, Shape, dim, eq, le
 from ..symbolic.registry import Operand, ShapeError, check, register_shape_func
 from .argument_checks import need_rank, same_size
 
-#: Products of a tile of Winograd's algorithm F(2x2, 3x3).
-WINOGRAD_PRODUCTS = 16
+#: Transformed elements of a window of 3 x 3 in Winograd's algorithm.
+WINOGRAD_FILTERS = 16
 #: Inputs of ``nn.expanded_conv2d``, in messages; rows and columns of its window.
 EXPANDED_INPUTS, EXPANDED_WINDOW = ("the data", "the weight", "the bias", "the depthwise weight"), 3
 #: Letters of the spatial axes, by their number.
@@ -136,7 +136,7 @@ def with_filters(inputs: tuple[Operand, Operand, Operand], attrs: Any) -> Shape:
     need_rank(filters, 3, "filters", 2)
     shape = _convolved(data, weight, attrs, 2)
     outputs, taken, _ = in_layout(weight.shape, attrs.kernel_layout)
-    wanted = zip(("products", "output channels", "input channels"), (dim(WINOGRAD_PRODUCTS), outputs, taken), strict=True)
+    wanted = zip(("products", "output channels", "input channels"), (dim(WINOGRAD_FILTERS), outputs, taken), strict=True)
     for axis, (what, size) in enumerate(wanted):
         same_size(filters.shape[axis], size, f"filters has {{}} {what}, the convolution needs {{}}", 2, axis)
     return shape

@@ -15,6 +15,7 @@ Ensures: the same.  A weight that several products share is packed once.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Collection
 
 import numpy as np
@@ -26,11 +27,11 @@ from ....ops.defs.nn import DenseAttrs, MatmulAttrs
 from ....ops.defs.weight_forms.dense_panels import DensePanelsAttrs
 from ....ops.defs.weight_forms.winograd_filters import NAME as WITH_FILTERS
 from ....ops.defs.weight_forms.winograd_filters import ConvolutionWithFiltersAttrs
-from ....ops.kernels.conv.by_winograd import PRODUCTS
-from ....ops.native.jit.convolution.winograd_filters import transform_filters
+from ....ops.native.jit.convolution.winograd_filters import transform_filters, transform_strided_filters
 from ....ops.native.jit.products.register_tile import PANEL_BYTES, panel_width
 from ....ops.strategy.choice import choose
 from ....ops.strategy.implementation import OpCall
+from ....shape_funcs.defs.conv import SPATIAL, WINOGRAD_FILTERS, per_axis
 from ...ir.anf import inner_chains, rebuild, rebuild_lets
 from ...ir.expr import Call, Constant, Expr, IRModule, Var, let_chain, replace
 from ...ir.pass_declaration import declare_pass
@@ -75,13 +76,17 @@ def _columns_in_panels(weight: np.ndarray) -> np.ndarray:
     return in_panels(weight.T)
 
 
-def filters_of(weight: np.ndarray) -> np.ndarray:
-    """The weight ``[O, I, 3, 3]`` transformed for Winograd's algorithm: ``[16, O, I]``."""
-    count = weight.shape[0] * weight.shape[1]
-    filters = np.empty((PRODUCTS, *weight.shape[:2]), weight.dtype)
+def filters_of(weight: np.ndarray, stride: int = 1) -> np.ndarray:
+    """The weight ``[O, I, 3, 3]`` transformed for Winograd's algorithm with stride 1 or 2: ``[16, O, I]``."""
+    count, transform = weight.shape[0] * weight.shape[1], transform_filters if stride == 1 else transform_strided_filters
+    filters = np.empty((WINOGRAD_FILTERS, *weight.shape[:2]), weight.dtype)
     with np.errstate(over="ignore", invalid="ignore"):  # as kernels, which do not warn of infinities
-        transform_filters(np.ascontiguousarray(weight), 0, filters, 0, count, count)
+        transform(np.ascontiguousarray(weight), 0, filters, 0, count, count)
     return filters
+
+
+#: By stride, the form of a weight that is transformed for Winograd's algorithm.
+_FILTERS: dict[int, Form] = {1: filters_of, 2: functools.partial(filters_of, stride=2)}
 
 
 class _Packer:
@@ -119,14 +124,15 @@ class _Packer:
 
     def _convolution(self, value: Call, weight: np.ndarray) -> Call | None:
         """The convolution with a transformed weight, too; None if no size chooses Winograd's algorithm."""
-        shape = (PRODUCTS, *weight.shape[:2])
+        shape = (WINOGRAD_FILTERS, *weight.shape[:2])
         types = (value.args[0].ty, value.args[1].ty, TensorType.of(shape, weight.dtype.name), value.ty)
         *inputs, output = (Tensor(ty.dtype, ty.shape) for ty in types if isinstance(ty, TensorType))
         attrs = ConvolutionWithFiltersAttrs(**vars(value.attrs))
         choice = choose(OpCall(get(WITH_FILTERS), attrs, tuple(inputs), (output,)))
         if "winograd" not in choice.names:
             return None
-        args = *value.args, self._in_form(value.args[1], weight, filters_of)
+        stride = per_axis(attrs.strides, len(SPATIAL[2]), "strides")[0]
+        args = *value.args, self._in_form(value.args[1], weight, _FILTERS[stride])
         return replace(value, op=get(WITH_FILTERS), args=args, attrs=attrs)
 
     def _in_form(self, atom: Expr, weight: np.ndarray, form: Form) -> Constant:

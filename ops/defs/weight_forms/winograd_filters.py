@@ -31,7 +31,7 @@ def _rule(dtypes: tuple[Any, ...], attrs: ConvolutionWithFiltersAttrs) -> str | 
 Op(
     name=NAME,
     doc="`nn.conv2d` with the weight, and with `filters`, the weight transformed for Winograd's algorithm: `[16, O, I]`, the "
-    "elements of `G w G^T` by rows first.  The compiler stores constant weights so.",
+    "elements of `G w G^T` for its strides by rows first.  The compiler stores constant weights so.",
     inputs=("data", "weight", "filters"),
     attrs=ConvolutionWithFiltersAttrs,
     pattern=OpPattern.OPAQUE,

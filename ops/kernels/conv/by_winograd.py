@@ -1,8 +1,9 @@
-"""Convolution with a window of 3 x 3 by Winograd's algorithm F(2x2, 3x3): 16 products for 4 results instead of 36.
+"""Convolution with a window of 3 x 3 by Winograd's algorithm F(2x2, 3x3): 16 products for 4 results, with stride 2 25, not 36.
 
 See Lavin and Gray, "Fast Algorithms for Convolutional Neural Networks", 2015.  A tile ``d`` of 4 x 4 data gives 2 x 2 results
 ``A^T (sum over channels of U * (B^T d B)) A`` with ``U = G w G^T``.  The 16 sums are matrix products of filters and a stretch of
-tiles, whose transformed data stay in the second cache.
+tiles, whose transformed data stay in the second cache.  With stride 2 a tile has 5 x 5 data; some of the 25 products have the
+same of the 16 transformed filters (``native.jit.convolution.winograd_axis``).
 
 The tiles of all pictures of a batch follow one another, so that small pictures fill vectors, too.  A transformation stores whole
 vectors: elements behind a row of tiles are overwritten by the next row of tiles.
@@ -21,9 +22,15 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ....shape_funcs.defs.conv import WINOGRAD_PRODUCTS
-from ...native.jit.convolution.winograd_filters import transform_filters
-from ...native.jit.convolution.winograd_tiles import LEAST_LANES, RESULTS, WINDOW, transform_data, transform_sums
+from ...native.jit.convolution.winograd_axis import FILTERS, RESULTS, WINDOW
+from ...native.jit.convolution.winograd_filters import transform_filters, transform_strided_filters
+from ...native.jit.convolution.winograd_tiles import (
+    LEAST_LANES,
+    transform_data,
+    transform_strided_data,
+    transform_strided_sums,
+    transform_sums,
+)
 from ...native.jit.products.panel_products import multiply_panels
 from ...native.jit.products.register_tile import GROUP_PANELS, PANEL_BYTES, TILE_ROWS
 from ...native.jit.products.row_products import multiply_by_rows
@@ -31,8 +38,8 @@ from ...native.memory import Array, Axes, generic
 from ..spatial.cpu import BATCH, CHANNEL, COLUMN, ROW
 from .tiles import APART, LEAST_INNER
 
-#: The products of a tile, and the elements of a filter.
-PRODUCTS, TAPS = WINOGRAD_PRODUCTS, WINDOW * WINDOW
+#: The elements of a filter.
+TAPS = WINDOW * WINDOW
 #: Tiles of a line: a cache line of elements; and of a stretch, an even number of lines.
 LINE = PANEL_BYTES // 4
 STRETCH = GROUP_PANELS * LINE
@@ -42,6 +49,18 @@ HALF = LINE // 2
 CHANNELS = 8
 #: Output channels whose sums are transformed together.
 BAND = 48
+
+
+@generic
+def tile_side(stride: int) -> int:
+    """The elements of a tile along an axis, and of its products."""
+    return (RESULTS - 1) * stride + WINDOW
+
+
+@generic
+def filter_of(product: int, side: int) -> int:
+    """The number of the transformed filter of a product: along an axis the last two products of stride 2 have the same."""
+    return min(product // side, FILTERS - 1) * FILTERS + min(product % side, FILTERS - 1)
 
 
 @generic
@@ -63,30 +82,38 @@ def tile_pitch(tiles: int, wide: int) -> int:
 @generic
 def fill_panels(
     data: Array, panels: Array, zeros: Array, first: int, end: int, step: int, pitch: int, wide: int, tall: int, sizes: Axes,
-    steps: Axes, before: Axes,
+    steps: Axes, before: Axes, stride: int,
 ) -> None:  # fmt: skip
     """Transform the data of the tiles ``first`` to ``end`` (exclusive)."""
     for channel in range(0, sizes[CHANNEL], CHANNELS):
         tile = first
         while tile < end:
             row, column = tile // wide % tall, tile % wide
-            count = min(wide - column, end - tile)
-            transform_data(
-                data, tile // (wide * tall) * steps[BATCH] + channel * steps[CHANNEL], sizes[ROW], sizes[COLUMN],
-                row * RESULTS - before[1], column * RESULTS - before[2], steps[CHANNEL], min(CHANNELS, sizes[CHANNEL] - channel),
-                zeros, panels, tile - first + channel * pitch, step, pitch, count,
-            )  # fmt: skip
+            count, channels = min(wide - column, end - tile), min(CHANNELS, sizes[CHANNEL] - channel)
+            at, to = tile // (wide * tall) * steps[BATCH] + channel * steps[CHANNEL], tile - first + channel * pitch
+            y, x = row * RESULTS * stride - before[1], column * RESULTS * stride - before[2]
+            if stride == 1:
+                transform_data(
+                    data, at, sizes[ROW], sizes[COLUMN], y, x, steps[CHANNEL], channels, zeros, panels, to, step, pitch, count
+                )
+            else:
+                transform_strided_data(
+                    data, at, sizes[ROW], sizes[COLUMN], y, x, steps[CHANNEL], channels, zeros, panels, to, step, pitch, count
+                )
             tile += count
 
 
 @generic
 def finish_tiles(
     sums: Array, results: int, channel: int, channels: int, first: int, end: int, step: int, pitch: int, wide: int, tall: int,
-    out_sizes: Axes, out_steps: Axes, finish: Callable[..., None], argv: int,
+    out_sizes: Axes, out_steps: Axes, stride: int, finish: Callable[..., None], argv: int,
 ) -> None:  # fmt: skip
     """Transform the sums of some output channels, from ``channel`` on, to results, and finish these."""
     below, across = RESULTS * pitch, RESULTS * RESULTS * pitch
-    transform_sums(sums, 0, step, pitch, channels, sums, results, across, below, end - first)
+    if stride == 1:
+        transform_sums(sums, 0, step, pitch, channels, sums, results, across, below, end - first)
+    else:
+        transform_strided_sums(sums, 0, step, pitch, channels, sums, results, across, below, end - first)
     tile = first
     while tile < end:
         row, column = tile // wide % tall, tile % wide
@@ -102,11 +129,14 @@ def finish_tiles(
 
 
 @generic
-def transform_weight(weight: Array, filters: Array, count: int) -> None:
+def transform_weight(weight: Array, filters: Array, count: int, stride: int) -> None:
     """Store the 16 products of each of ``count`` filters: the filters' first, then their second, and so on."""
     width = PANEL_BYTES // weight.itemsize
     for n in range(0, count, width):
-        transform_filters(weight, n * TAPS, filters, n, count, min(width, count - n))
+        if stride == 1:
+            transform_filters(weight, n * TAPS, filters, n, count, min(width, count - n))
+        else:
+            transform_strided_filters(weight, n * TAPS, filters, n, count, min(width, count - n))
 
 
 @generic
@@ -116,10 +146,10 @@ def columns_apart(tiles: int, inputs: int) -> int:
 
 
 @generic
-def turn_columns(panels: Array, at: int, inputs: int, step: int, pitch: int, columns: Array, apart: int) -> None:
+def turn_columns(panels: Array, at: int, inputs: int, products: int, step: int, pitch: int, columns: Array, apart: int) -> None:
     """Store ``apart`` tiles, from ``at`` on, by product, tile and channel."""
     to = 0
-    for n in range(PRODUCTS):
+    for n in range(products):
         for j in range(apart):
             for i in range(inputs):
                 columns[np.uint64(to + i)] = panels[np.uint64(at + n * step + i * pitch + j)]
@@ -129,18 +159,20 @@ def turn_columns(panels: Array, at: int, inputs: int, step: int, pitch: int, col
 @generic
 def multiply_band(
     filters: Array, panels: Array, columns: Array, sums: Array, channel: int, channels: int, outputs: int, inputs: int,
-    count: int, step: int, out_step: int, pitch: int,
+    count: int, side: int, step: int, out_step: int, pitch: int,
 ) -> None:  # fmt: skip
     """Multiply the filters of some output channels by ``count`` tiles, each product by itself."""
     apart = columns_apart(count, inputs)
     # lanes behind the tiles have any elements: a tile of a product with masks takes longer than one of as many columns more
     whole = count - apart if apart > 0 else (count + HALF - 1) // HALF * HALF
-    for n in range(PRODUCTS):
+    for n in range(side * side):
+        base = filter_of(n, side) * outputs * inputs
         for top in range(0, channels, TILE_ROWS):
-            here, to = (n * outputs + channel + top) * inputs, n * out_step + top * pitch
+            here, to = base + (channel + top) * inputs, n * out_step + top * pitch
             rows, later = min(TILE_ROWS, channels - top), here + TILE_ROWS * inputs
             if top + TILE_ROWS >= channels:
-                later = ((n + 1) * outputs + channel) * inputs if n + 1 < PRODUCTS else (channel + channels) % outputs * inputs
+                following = (channel + channels) % outputs * inputs
+                later = (filter_of(n + 1, side) * outputs + channel) * inputs if n + 1 < side * side else following
             multiply_panels(
                 filters, here, inputs, panels, n * step, LINE, pitch, sums, to, pitch, rows, inputs, whole, 0, 0, GROUP_PANELS,
                 0, filters, later, inputs,
@@ -155,7 +187,7 @@ def multiply_band(
 def convolve_winograd(
     data: Array, filters: Array, out: Array, panels: Array, columns: Array, sums: Array, zeros: Array,
     finish: Callable[..., None], argv: int, low: int, high: int, band: int, sizes: Axes, steps: Axes, out_sizes: Axes,
-    out_steps: Axes, before: Axes,
+    out_steps: Axes, before: Axes, stride: int,
 ) -> None:  # fmt: skip
     """Compute the blocks ``low`` to ``high`` (exclusive) of the result: stretches of tiles, and of these each ``band`` output
     channels.
@@ -163,7 +195,8 @@ def convolve_winograd(
     Layout NCHW of data and result.  ``filters``: the transformed weight; ``panels``: for a stretch of tiles; ``columns``: for
     APART tiles; ``sums``: for the products of BAND output channels, and their results; ``zeros``: for a row outside the data.
     """
-    outputs, inputs = out_sizes[CHANNEL], sizes[CHANNEL]
+    outputs, inputs, side = out_sizes[CHANNEL], sizes[CHANNEL], tile_side(stride)
+    products = side * side
     wide, tall = (out_sizes[COLUMN] + 1) // RESULTS, (out_sizes[ROW] + 1) // RESULTS
     tiles = out_sizes[BATCH] * tall * wide
     pitch = tile_pitch(tiles, wide)
@@ -177,14 +210,14 @@ def convolve_winograd(
         first, bottom = number * STRETCH, min(top + band, outputs)
         end = tiles if number + 1 == stretches else first + STRETCH
         if number != filled:
-            fill_panels(data, panels, zeros, first, end, step, pitch, wide, tall, sizes, steps, before)
+            fill_panels(data, panels, zeros, first, end, step, pitch, wide, tall, sizes, steps, before, stride)
             apart = columns_apart(end - first, inputs)
-            turn_columns(panels, end - first - apart, inputs, step, pitch, columns, apart)
+            turn_columns(panels, end - first - apart, inputs, products, step, pitch, columns, apart)
             filled = number
         for o in range(top, bottom, BAND):
             channels = min(BAND, bottom - o)
-            multiply_band(filters, panels, columns, sums, o, channels, outputs, inputs, end - first, step, out_step, pitch)
+            multiply_band(filters, panels, columns, sums, o, channels, outputs, inputs, end - first, side, step, out_step, pitch)
             finish_tiles(
-                sums, PRODUCTS * out_step, o, channels, first, end, out_step, pitch, wide, tall, out_sizes, out_steps, finish,
-                argv,
+                sums, products * out_step, o, channels, first, end, out_step, pitch, wide, tall, out_sizes, out_steps, stride,
+                finish, argv,
             )  # fmt: skip

@@ -341,16 +341,16 @@ def shifts(
 def winograd(
     data: Array, data_dims: Axes, weight: Array, weight_dims: Axes, out: Array, out_dims: Axes, low: int, high: int,
     filters: Array, panels: Array, columns: Array, sums: Array, zeros: Array, finish: Callable[..., None], argv: int,
-    before: Axes,
+    before: Axes, stride: int,
 ) -> int:  # fmt: skip
     """Convolution by Winograd's algorithm: the blocks ``low`` to ``high`` (see ``convolve_winograd``)."""
     sizes, out_sizes, kernel = sizes_of(data_dims, False), sizes_of(out_dims, False), kernel_sizes(weight_dims, OUT_IN_SPACE)
     if not is_finished_apart(out, sums, kernel, out_sizes, finish, argv, low, high):
         steps, out_steps = strides_of(sizes, False), strides_of(out_sizes, False)
-        transform_weight(weight, filters, kernel[0] * kernel[1])
+        transform_weight(weight, filters, kernel[0] * kernel[1], stride)
         convolve_winograd(
             data, filters, out, panels, columns, sums, zeros, finish, argv, low, high, kernel[0], sizes, steps, out_sizes,
-            out_steps, before,
+            out_steps, before, stride,
         )  # fmt: skip
     return OK
 
@@ -358,7 +358,7 @@ def winograd(
 @generic
 def winograd_of_filters(
     data: Array, data_dims: Axes, filters: Array, filters_dims: Axes, out: Array, out_dims: Axes, low: int, high: int,
-    panels: Array, columns: Array, sums: Array, zeros: Array, finish: Callable[..., None], argv: int, before: Axes,
+    panels: Array, columns: Array, sums: Array, zeros: Array, finish: Callable[..., None], argv: int, before: Axes, stride: int,
 ) -> int:  # fmt: skip
     """As ``winograd``, of a transformed weight ``[products, O, I]``; a block has some of the output channels."""
     sizes, out_sizes = sizes_of(data_dims, False), sizes_of(out_dims, False)
@@ -366,7 +366,7 @@ def winograd_of_filters(
         steps, out_steps = strides_of(sizes, False), strides_of(out_sizes, False)
         convolve_winograd(
             data, filters, out, panels, columns, sums, zeros, finish, argv, low, high, BAND, sizes, steps, out_sizes,
-            out_steps, before,
+            out_steps, before, stride,
         )  # fmt: skip
     return OK
 

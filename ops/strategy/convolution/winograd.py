@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from ....shape_funcs.frozen_dataclass import frozen
 from ....shape_funcs.symbolic.dim import Dim, dim, max_, min_, product
 from ...core.tensor_types import ITEMSIZE
 from ...kernels.conv import by_winograd, tiles
 from ...kernels.conv import cpu as bodies
-from ...native.jit.convolution import winograd_tiles
+from ...native.jit.convolution import winograd_axis, winograd_tiles
+from ...native.jit.convolution.winograd_axis import AXES
 from ...native.jit.products.register_tile import GROUP_PANELS
 from ..conditions import Conditions, condition
 from ..implementation import Blocks, Kernel, OpCall, Scratch
@@ -20,9 +22,9 @@ from .sizes import Convolution
 LEAST_FILTERED, LEAST_PLACES = 24, 25
 #: Positions of all results of a batch from which a transformation of the weight in the call pays.
 LEAST_TRANSFORMED = 160
-#: The most tiles of ``winograd`` for a number of positions, a quotient: tiles at ends of rows and columns have fewer results.
-#: Pictures of 3 x 3 pay, a single row does not.
-MOST_TILES = (4, 9)
+#: By stride, the most tiles of ``winograd`` for a number of positions, a quotient: tiles at ends of rows and columns have fewer
+#: results.  With stride 1 pictures of 3 x 3 pay, a single row does not; with stride 2 results of 7 x 7 pay, of 5 x 5 do not.
+MOST_TILES = {1: (4, 9), 2: (1, 3)}
 
 
 @frozen
@@ -52,24 +54,34 @@ class Winograd(Convolution):
             ),
             finishes=self.rank,
             apart="always",
-            attrs=lambda attrs: {"before": self.geometry(attrs)["before"]},
+            attrs=lambda attrs: {"before": self.geometry(attrs)["before"], "stride": self.stride(attrs)},
             views=("dims",) if in_call else ("dims", "skip", "dims"),
         )
 
     def may_use_winograd(self, call: OpCall) -> bool:
-        """Whether the call is on float32, without strides, dilation and groups, channels first."""
-        given, attrs = self.geometry(call.attrs), call.attrs
-        is_plain = set(given["stride"]) | set(given["dilation"]) == {1} and attrs.groups == 1
-        return is_plain and call.dtypes[0] == "float32" and self.is_channels_first(call)
+        """Whether the call is on float32, with equal strides of 1 or 2, without dilation and groups, channels first."""
+        attrs = call.attrs
+        has_form = self.stride(attrs) in AXES and set(self.geometry(attrs)["dilation"]) == {1} and attrs.groups == 1
+        return has_form and call.dtypes[0] == "float32" and self.is_channels_first(call)
+
+    def stride(self, attrs: Any) -> int:
+        """The stride of both axes; 0 if strides differ."""
+        _, *strides = self.geometry(attrs)["stride"]
+        return strides[0] if len(set(strides)) == 1 else 0
+
+    def products(self, call: OpCall) -> int:
+        """The number of products of a tile."""
+        side: int = by_winograd.tile_side(self.stride(call.attrs))
+        return side * side
 
     def has_nine_taps(self, call: OpCall) -> Conditions:
         """The conditions of a window of 3 x 3."""
-        return tuple(condition(taps, "==", winograd_tiles.WINDOW) for taps in self.weight(call)[2])
+        return tuple(condition(taps, "==", winograd_axis.WINDOW) for taps in self.weight(call)[2])
 
     def has_many_channels(self, call: OpCall) -> Conditions:
         """The conditions that products outweigh the transformations of data and results."""
         outputs, inputs, _ = self.weight(call)
-        places, (most, of) = product(self.sizes(call)[1]), MOST_TILES
+        places, (most, of) = product(self.sizes(call)[1]), MOST_TILES[self.stride(call.attrs)]
         return (
             condition(inputs, ">=", LEAST_FILTERED),
             condition(outputs, ">=", LEAST_FILTERED),
@@ -84,33 +96,33 @@ class Winograd(Convolution):
 
     def tiles(self, call: OpCall) -> Dim:
         """The number of tiles of ``winograd`` of a picture."""
-        tall, wide = ((size + winograd_tiles.RESULTS - 1) // winograd_tiles.RESULTS for size in self.sizes(call)[1])
+        tall, wide = ((size + winograd_axis.RESULTS - 1) // winograd_axis.RESULTS for size in self.sizes(call)[1])
         return tall * wide
 
     def tile_pitch(self, call: OpCall) -> Dim:
         """The number of tiles of a row of ``winograd``, and of lanes behind them (see ``tile_pitch`` in its module)."""
         line, least = by_winograd.LINE, winograd_tiles.LEAST_LANES
-        behind = (self.sizes(call)[1][-1] + 1) // winograd_tiles.RESULTS * (least - 1) % least
+        behind = (self.sizes(call)[1][-1] + 1) // winograd_axis.RESULTS * (least - 1) % least
         lines = (call.outputs[0].shape[0] * self.tiles(call) + behind + line - 1) // line
         return min_(lines // 2 * 2, GROUP_PANELS) * line + line
 
     def filter_elements(self, call: OpCall) -> Dim:
         """The number of elements of the transformed weight."""
         outputs, inputs, _ = self.weight(call)
-        return outputs * inputs * by_winograd.PRODUCTS
+        return outputs * inputs * winograd_axis.FILTERS**2
 
     def tile_elements(self, call: OpCall) -> Dim:
         """The number of elements of a stretch of transformed data."""
-        return (self.weight(call)[1] * self.tile_pitch(call) + by_winograd.LINE) * by_winograd.PRODUCTS
+        return (self.weight(call)[1] * self.tile_pitch(call) + by_winograd.LINE) * self.products(call)
 
     def apart_elements(self, call: OpCall) -> Dim:
         """The number of elements of the tiles that ``winograd`` multiplies apart."""
-        return self.weight(call)[1] * (by_winograd.PRODUCTS * tiles.APART)
+        return self.weight(call)[1] * (self.products(call) * tiles.APART)
 
     def tile_sums(self, call: OpCall) -> Dim:
         """The number of sums of a stretch, and of their results."""
         elements = self.tile_pitch(call) * by_winograd.BAND
-        return (elements + by_winograd.LINE) * by_winograd.PRODUCTS + elements * winograd_tiles.RESULTS**2
+        return (elements + by_winograd.LINE) * self.products(call) + elements * winograd_axis.RESULTS**2
 
     def stretches(self, call: OpCall) -> Dim:
         """The number of blocks of ``winograd`` (see ``convolve_winograd`` in its module)."""

@@ -145,7 +145,7 @@ def conv_with_filters(d: Draw, name: str) -> Call:
     data, weight = d.array((batch, channels, *spatial(d, 2)), low=-1, high=1), d.array((5, channels, 3, 3), low=-1, high=1)
     attrs: dict[str, Any] = {"strides": d.pick(1, 2), "padding": d.pick(0, 1, (1, 0, 2, 1))}
     # a dtype that the operator refuses may have no subtraction
-    given = [data, weight, filters_of(weight.astype("float64")).astype(weight.dtype)]
+    given = [data, weight, filters_of(weight.astype("float64"), attrs["strides"]).astype(weight.dtype)]
     return call(given, lambda: convolution(data, weight, attrs), tolerance=20, **attrs)
 
 

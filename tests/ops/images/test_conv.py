@@ -11,12 +11,14 @@ from hypothesis import strategies as st
 
 from relayvm.compiler.passes.constant_weights.pack_weights import filters_of
 from relayvm.ops.core.op import TypeRelError, get
-from relayvm.ops.core.tensor_types import TensorType
+from relayvm.ops.core.tensor_types import Tensor, TensorType
 from relayvm.ops.core.type_relation import relate
 from relayvm.ops.native import memory
 from relayvm.ops.native.status import OUT_OF_MEMORY
+from relayvm.ops.strategy.choice import choose
+from relayvm.ops.strategy.implementation import OpCall
 from relayvm.shape_funcs.defs.conv import data_layouts, kernel_layouts, per_axis, sides
-from relayvm.shape_funcs.symbolic.dim import Dim, sym
+from relayvm.shape_funcs.symbolic.dim import Dim, dim, sym
 
 from ..opaque.opaque_kernels import run
 
@@ -167,7 +169,7 @@ def test_tiles(implementation: str, dtype: str) -> None:
 def test_blocks_cover_every_picture(implementation: str, height: int, width: int, stride: int) -> None:
     """The blocks that the host counts are those of the kernel: no element of the result is left out, no buffer is too short."""
     rng = np.random.default_rng(height * width)
-    attrs = {"padding": 1, "strides": stride if implementation != "winograd" else 1, "implementation": implementation}
+    attrs = {"padding": 1, "strides": stride, "implementation": implementation}
     groups = 3 if implementation == "planes" else 1
     data, weight = numbers(rng, (1, 3, height, width), "float32"), numbers(rng, (6, 3 // groups, 3, 3), "float32")
     check(data, weight, jit=True, tolerance=1e-4, groups=groups, **attrs)
@@ -175,14 +177,15 @@ def test_blocks_cover_every_picture(implementation: str, height: int, width: int
         check(data, weight[:3], jit=True, tolerance=1e-4, groups=3, **attrs)
     if implementation == "winograd":  # blocks of some of the output channels
         weight = np.concatenate([weight] * 5)
-        (result,), *_ = run("nn.winograd_conv2d", [data, weight, filters_of(weight)], jit=True, **attrs)
+        (result,), *_ = run("nn.winograd_conv2d", [data, weight, filters_of(weight, stride)], jit=True, **attrs)
         np.testing.assert_allclose(result, convolution(data, weight, attrs), rtol=1e-4, atol=1e-4)
 
 
 def winograd_bound(data: np.ndarray, weight: np.ndarray) -> float:
     """The largest error of Winograd's algorithm by the sums of absolute values in its matrices: 9, 9 / 4 and 4.
 
-    The channels are added, and each of the three transformations rounds at most 4 times.
+    With stride 2 the products of a result have 25 of these values, and not 81.  The channels are added, and each of the three
+    transformations rounds at most 4 times.
     """
     channels, unit = weight.shape[1], np.finfo(weight.dtype).eps / 2
     return float(81 * channels * (channels + 11) * unit * abs(weight).max(initial=0) * abs(data).max(initial=0)) + 1e-30
@@ -192,19 +195,18 @@ def winograd_bound(data: np.ndarray, weight: np.ndarray) -> float:
 @given(st.data())
 def test_winograd_as_plain_python(drawn: st.DataObject) -> None:
     size = st.integers(0, 3)
-    padding = drawn.draw(st.tuples(*[size] * 4))
+    padding, stride = drawn.draw(st.tuples(*[size] * 4)), drawn.draw(st.sampled_from([1, 2]))
     rng = np.random.default_rng(drawn.draw(st.integers(0, 10**6)))
     rows, columns = (max(drawn.draw(st.integers(0, 6)), 3 - padding[axis] - padding[axis + 2]) for axis in (0, 1))
     inputs, outputs = drawn.draw(size), drawn.draw(st.sampled_from([0, 1, 7]))
     data = numbers(rng, (drawn.draw(st.integers(0, 2)), inputs, rows, columns), "float32")
     weight = numbers(rng, (outputs, inputs, 3, 3), "float32")
     with np.errstate(all="ignore"):  # lanes behind the last tile hold whatever the memory held
-        ran = run("nn.conv2d", [data, weight], implementation="winograd", padding=padding)
-    np.testing.assert_allclose(
-        ran.outputs[0], convolution(data, weight, {"padding": padding}), rtol=0, atol=winograd_bound(data, weight)
-    )
-    with_filters = [data, weight, filters_of(weight)]
-    transformed = run("nn.winograd_conv2d", with_filters, implementation="winograd", padding=padding)
+        ran = run("nn.conv2d", [data, weight], implementation="winograd", padding=padding, strides=stride)
+    expected = convolution(data, weight, {"padding": padding, "strides": stride})
+    np.testing.assert_allclose(ran.outputs[0], expected, rtol=0, atol=winograd_bound(data, weight))
+    with_filters = [data, weight, filters_of(weight, stride)]
+    transformed = run("nn.winograd_conv2d", with_filters, implementation="winograd", padding=padding, strides=stride)
     np.testing.assert_array_equal(transformed.outputs[0], ran.outputs[0])
 
 
@@ -215,20 +217,46 @@ SMALL = [(2, 9, (2, 5, 40)), (26, 2, (1, 33, 7)), (1, 1, (1, 2, 133))]
 LARGE = [(100, 65, (1, 16, 33)), (7, 64, (3, 13, 13)), (49, 70, (5, 7, 7)), (3, 64, (2, 3, 3)), (5, 130, (17, 2, 2))]
 
 
+@pytest.mark.parametrize("stride", [1, 2])
 @pytest.mark.parametrize(("jit", "outputs", "inputs", "shape"), [(jit, *c) for jit in (False, True) for c in SMALL + LARGE * jit])
-def test_winograd_in_several_stretches(jit: bool, outputs: int, inputs: int, shape: tuple[int, ...]) -> None:
-    rng = np.random.default_rng(9)
-    data, weight = numbers(rng, (shape[0], inputs, *shape[1:]), "float32"), numbers(rng, (outputs, inputs, 3, 3), "float32")
-    expected = convolution(data, weight, {"padding": 1})
+def test_winograd_in_several_stretches(jit: bool, outputs: int, inputs: int, shape: tuple[int, ...], stride: int) -> None:
+    rng, attrs = np.random.default_rng(9), {"padding": 1, "strides": stride}
+    sizes = (shape[0], inputs, *(n * stride for n in shape[1:]))
+    data, weight = numbers(rng, sizes, "float32"), numbers(rng, (outputs, inputs, 3, 3), "float32")
+    expected = convolution(data, weight, attrs)
     with np.errstate(all="ignore"):  # lanes behind the last tile hold whatever the memory held
-        (result,), *_ = run("nn.conv2d", [data, weight], jit=jit, implementation="winograd", padding=1)
-        with_filters = [data, weight, filters_of(weight)]
-        (transformed,), *_ = run("nn.winograd_conv2d", with_filters, jit=jit, implementation="winograd", padding=1)
+        (result,), *_ = run("nn.conv2d", [data, weight], jit=jit, implementation="winograd", **attrs)
+        with_filters = [data, weight, filters_of(weight, stride)]
+        (transformed,), *_ = run("nn.winograd_conv2d", with_filters, jit=jit, implementation="winograd", **attrs)
     np.testing.assert_allclose(result, expected, rtol=0, atol=winograd_bound(data, weight))
     np.testing.assert_array_equal(transformed, result)
     if jit and min(shape[1:]) > 2:  # the order of the sums, not only their bound; sums of smaller pictures have few elements
-        (plain,), *_ = run("nn.conv2d", [data, weight], implementation="tiles", jit=True, padding=1)
+        (plain,), *_ = run("nn.conv2d", [data, weight], implementation="tiles", jit=True, **attrs)
         assert np.sqrt(np.mean((result - expected) ** 2)) < 3 * np.sqrt(np.mean((plain - expected) ** 2))
+
+
+@pytest.mark.parametrize(("inputs", "rows", "stride", "name"), [
+    (24, 5, 1, "winograd"), (24, 14, 2, "winograd"), (24, 10, 2, "tiles"), (23, 14, 2, "tiles"), (24, 15, 3, "tiles"),
+    (24, 14, (1, 2), "tiles"),
+])  # fmt: skip
+def test_sizes_with_which_winograd_pays(inputs: int, rows: int, stride: int | tuple[int, int], name: str) -> None:
+    """Of a constant weight.  Results of 5 x 5 have as many products with stride 2 as a direct convolution."""
+    conv = get("nn.winograd_conv2d")
+    attrs = conv.attrs(padding=1, strides=stride)
+    counts = [-(-rows // s) for s in (stride if isinstance(stride, tuple) else (stride, stride))]
+    shapes = (1, inputs, rows, rows), (24, inputs, 3, 3), (16, 24, inputs), (1, 24, *counts)
+    *given, out = (Tensor("float32", tuple(map(dim, shape))) for shape in shapes)
+    assert choose(OpCall(conv, attrs, tuple(given), (out,))).names[0] == name
+
+
+def test_an_infinity_stays_in_its_tiles_with_stride_2() -> None:
+    data, weight = np.ones((1, 1, 24, 24), np.float32), np.ones((1, 1, 3, 3), np.float32)
+    data[0, 0, 11, 13] = np.inf
+    (result,), *_ = run("nn.conv2d", [data, weight], jit=True, implementation="winograd", padding=1, strides=2)
+    assert not np.isfinite(result[0, 0, 5:7, 6:8]).any()
+    spread = ~np.isfinite(result[0, 0])
+    spread[2:10, 3:11] = False  # at most 3 rows and columns away
+    assert not spread.any()
 
 
 def test_an_infinity_stays_in_its_tiles() -> None:

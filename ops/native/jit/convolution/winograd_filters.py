@@ -1,14 +1,15 @@
-"""The transformation of the weight of Winograd's convolution F(2x2, 3x3): a vector of filters that are neighbours."""
+"""The transformation of the weight of Winograd's convolution of a window of 3 x 3: a vector of filters that are neighbours."""
 
 from __future__ import annotations
 
 import operator
+from collections.abc import Callable
 from typing import Any
 
 from ...memory import set_machine_form, twin
 from ..products.register_tile import panel_width
 from .panel_row import PanelRow
-from .winograd_tiles import TILE, WINDOW
+from .winograd_axis import FILTERS, WINDOW, of_filter
 
 
 @twin
@@ -17,27 +18,38 @@ def transform_filters(weight: Any, at: int, out: Any, to: int, step: int, count:
 
     Filters are neighbours, from ``weight[at]`` on.  Contiguous arrays of float32.
     """
-    weight, out = weight.reshape(-1), out.reshape(-1)
+    _store_filters(1, weight.reshape(-1), at, out.reshape(-1), to, step, count)
+
+
+@twin
+def transform_strided_filters(weight: Any, at: int, out: Any, to: int, step: int, count: int) -> None:
+    """As ``transform_filters``, for a convolution with stride 2."""
+    _store_filters(2, weight.reshape(-1), at, out.reshape(-1), to, step, count)
+
+
+def _store_filters(stride: int, weight: Any, at: int, out: Any, to: int, step: int, count: int) -> None:
     given = weight[int(at) : int(at) + int(count) * WINDOW * WINDOW].reshape(-1, WINDOW, WINDOW)
     half = given.dtype.type(0.5)
-    results = _over_window(lambda y, x: given[:, y, x], operator.add, operator.sub, lambda a: a * half)
+    results = _over_window(stride, lambda y, x: given[:, y, x], operator.add, operator.sub, lambda a: a * half)
     for n, vector in enumerate(results):
         out[int(to + n * step) : int(to + n * step) + int(count)] = vector
 
 
-def _of_filter(g: list[Any], add: Any, sub: Any, scale: Any) -> list[Any]:
-    outer, inner = scale(add(g[0], g[2])), scale(g[1])
-    return [g[0], add(outer, inner), sub(outer, inner), g[2]]
-
-
-def _over_window(element: Any, add: Any, sub: Any, scale: Any) -> list[Any]:
+def _over_window(stride: int, element: Any, add: Any, sub: Any, half: Any) -> list[Any]:
     """The transformation along columns, then along rows, of ``element(y, x)``; by rows."""
-    columns = [_of_filter([element(y, x) for y in range(WINDOW)], add, sub, scale) for x in range(WINDOW)]
-    rows = [_of_filter([column[y] for column in columns], add, sub, scale) for y in range(TILE)]
+    columns = [of_filter(stride, [element(y, x) for y in range(WINDOW)], add, sub, half) for x in range(WINDOW)]
+    rows = [of_filter(stride, [column[y] for column in columns], add, sub, half) for y in range(FILTERS)]
     return [value for row in rows for value in row]
 
 
-def _transform_filters(emitter: Any, weight: Any, at: Any, out: Any, to: Any, step: Any, count: Any) -> None:
+def _machine(stride: int) -> Callable[[], Any]:
+    def form(emitter: Any, weight: Any, at: Any, out: Any, to: Any, step: Any, count: Any) -> None:
+        _transform_filters(stride, emitter, weight, at, out, to, step, count)
+
+    return lambda: form
+
+
+def _transform_filters(stride: int, emitter: Any, weight: Any, at: Any, out: Any, to: Any, step: Any, count: Any) -> None:
     from llvmlite import ir
 
     row = PanelRow(emitter, out, to)
@@ -67,7 +79,7 @@ def _transform_filters(emitter: Any, weight: Any, at: Any, out: Any, to: Any, st
         return found
 
     half = ir.Constant(row.vector, [0.5] * lanes)
-    results = _over_window(element, b.fadd, b.fsub, lambda a: b.fmul(a, half))
+    results = _over_window(stride, element, b.fadd, b.fsub, lambda a: b.fmul(a, half))
     kept = below(count)
     for n, vector in enumerate(results):
         row.place = _place(emitter, out, b.add(to, b.mul(step, step.type(n))), row.vector)
@@ -79,4 +91,5 @@ def _place(emitter: Any, array: Any, at: Any, kind: Any) -> Any:
     return b.bitcast(b.gep(array.parts[0], [at]), kind.as_pointer())
 
 
-set_machine_form(transform_filters, lambda: _transform_filters)
+set_machine_form(transform_filters, _machine(1))
+set_machine_form(transform_strided_filters, _machine(2))

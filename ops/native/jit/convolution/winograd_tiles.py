@@ -1,22 +1,23 @@
-"""Transformations of Winograd's convolution F(2x2, 3x3) for neighbouring tiles of a row, of some channels.
+"""Transformations of Winograd's convolution of a window of 3 x 3 for neighbouring tiles of a row, of some channels.
 
-A tile of 4 x 4 data gives 2 x 2 results; tiles are 2 elements apart.  The same element of neighbouring tiles is a vector: every
-second element of a row.
+A tile of 4 x 4 data gives 2 x 2 results, with stride 2 a tile of 5 x 5 data; tiles are 2 or 4 elements apart.  The same element
+of neighbouring tiles is a vector: every second or fourth element of a row.
 """
 
 from __future__ import annotations
 
+import operator
+from collections.abc import Callable
 from typing import Any
 
 from ...memory import set_machine_form, twin
 from ..products.register_tile import PANEL_BYTES, vector_bytes
+from .winograd_axis import AXES, RESULTS, Axis, total
 
-#: Elements of a tile along an axis, of its results, and of a window.
-TILE, RESULTS, WINDOW = 4, 2, 3
 #: Elements of the shortest vectors: of a register on every machine.
 LEAST_LANES = 4
 #: Bytes of the zeros that stand for a row outside the data.
-ZERO_BYTES = 3 * PANEL_BYTES
+ZERO_BYTES = 5 * PANEL_BYTES
 
 
 @twin
@@ -31,19 +32,20 @@ def transform_data(
     ``width`` columns; channels are ``channel`` elements apart.  ``zeros`` begins with ZERO_BYTES of zeros.  Contiguous arrays
     of float32; ``at``, ``to``: the first elements.  Elements behind are overwritten, up to a multiple of LEAST_LANES tiles.
     """
-    data, out = data.reshape(-1), out.reshape(-1)
-    for i in range(int(channels)):
-        for j in range(int(count)):
-            tile = [[out.dtype.type(0)] * TILE for _ in range(TILE)]
-            for y in range(TILE):
-                for x in range(TILE):
-                    line, along = int(first_row + y), int(first_column + RESULTS * j + x)
-                    if 0 <= line < height and 0 <= along < width:
-                        tile[y][x] = data[int(at + i * channel + line * width + along)]
-            columns = zip(*map(_of_data, tile), strict=True)
-            for x, column in enumerate(map(_of_data, columns)):
-                for y, value in enumerate(column):
-                    out[int(to + (y * TILE + x) * step + i * row + j)] = value
+    _store_data(
+        AXES[1], data, at, height, width, first_row, first_column, channel, channels, out.reshape(-1), to, step, row, count
+    )  # fmt: skip
+
+
+@twin
+def transform_strided_data(
+    data: Any, at: int, height: int, width: int, first_row: int, first_column: int, channel: int, channels: int, zeros: Any,
+    out: Any, to: int, step: int, row: int, count: int,
+) -> None:  # fmt: skip
+    """As ``transform_data`` with stride 2: 25 elements of a tile, which is 4 columns from the next."""
+    _store_data(
+        AXES[2], data, at, height, width, first_row, first_column, channel, channels, out.reshape(-1), to, step, row, count
+    )  # fmt: skip
 
 
 @twin
@@ -55,56 +57,92 @@ def transform_sums(
     Result ``(y, x)`` of tile ``j`` of channel ``i`` is stored at ``to + i * out_row + y * below + 2 * j + x``; elements behind
     are overwritten, up to PANEL_BYTES of tiles.  Contiguous arrays of float32.
     """
-    sums, out = sums.reshape(-1), out.reshape(-1)
+    _store_sums(AXES[1], sums.reshape(-1), at, step, row, channels, out.reshape(-1), to, out_row, below, count)
+
+
+@twin
+def transform_strided_sums(
+    sums: Any, at: int, step: int, row: int, channels: int, out: Any, to: int, out_row: int, below: int, count: int
+) -> None:
+    """As ``transform_sums`` with stride 2: ``m`` has 25 elements, as those of ``transform_strided_data``."""
+    _store_sums(AXES[2], sums.reshape(-1), at, step, row, channels, out.reshape(-1), to, out_row, below, count)
+
+
+def _store_data(
+    axis: Axis, data: Any, at: int, height: int, width: int, first_row: int, first_column: int, channel: int, channels: int,
+    out: Any, to: int, step: int, row: int, count: int,
+) -> None:  # fmt: skip
+    data = data.reshape(-1)
+    for i in range(int(channels)):
+        for j in range(int(count)):
+            tile = [[out.dtype.type(0)] * axis.tile for _ in range(axis.tile)]
+            for y in range(axis.tile):
+                for x in range(axis.tile):
+                    line, along = int(first_row + y), int(first_column + axis.step * j + x)
+                    if 0 <= line < height and 0 <= along < width:
+                        tile[y][x] = data[int(at + i * channel + line * width + along)]
+            for n, value in enumerate(_along_both(axis.data, tile)):
+                out[int(to + n * step + i * row + j)] = value
+
+
+def _store_sums(
+    axis: Axis, sums: Any, at: int, step: int, row: int, channels: int, out: Any, to: int, out_row: int, below: int, count: int
+) -> None:
     for i in range(int(channels)):
         for j in range(int(count)):
             first = int(at + i * row + j)
-            tile = [[sums[first + (y * TILE + x) * int(step)] for x in range(TILE)] for y in range(TILE)]
-            columns = zip(*map(_of_sums, tile), strict=True)
-            for x, column in enumerate(map(_of_sums, columns)):
-                for y, value in enumerate(column):
-                    out[int(to + i * out_row + y * below + RESULTS * j + x)] = value
+            tile = [[sums[first + (y * axis.tile + x) * int(step)] for x in range(axis.tile)] for y in range(axis.tile)]
+            for n, value in enumerate(_along_both(axis.sums, tile)):
+                out[int(to + i * out_row + n // RESULTS * below + RESULTS * j + n % RESULTS)] = value
 
 
-def _of_data(d: Any) -> list[Any]:
-    a, b, c, e = d
-    return [a - c, b + c, c - b, b - e]
+def _along_both(combinations: tuple[Any, ...], tile: list[list[Any]]) -> list[Any]:
+    """The combinations of each row, then of each column; by rows."""
+
+    def along(elements: Any) -> list[Any]:
+        return [total(terms, elements.__getitem__, operator.add, operator.sub) for terms in combinations]
+
+    columns = [along(column) for column in zip(*map(along, tile), strict=True)]
+    return [value for line in zip(*columns, strict=True) for value in line]
 
 
-def _of_sums(m: Any) -> list[Any]:
-    a, b, c, d = m
-    return [a + b + c, b - c - d]
+def _data_machine(axis: Axis) -> Callable[[], Any]:
+    def form(
+        emitter: Any, data: Any, at: Any, height: Any, width: Any, first_row: Any, first_column: Any, channel: Any, channels: Any,
+        zeros: Any, out: Any, to: Any, step: Any, row: Any, count: Any,
+    ) -> None:  # fmt: skip
+        b, word = emitter.builder, emitter.word
+        given = [b.gep(data.parts[0], [word(at)]), *map(word, (height, width, first_row, first_column, channel, channels))]
+        given += [zeros.parts[0], b.gep(out.parts[0], [word(to)]), *map(word, (step, row, count))]
+        b.call(_DataTiles(b.module, out.parts[0].type.pointee, axis).function(), given)
+
+    return lambda: form
 
 
-def _data_machine(
-    emitter: Any, data: Any, at: Any, height: Any, width: Any, first_row: Any, first_column: Any, channel: Any, channels: Any,
-    zeros: Any, out: Any, to: Any, step: Any, row: Any, count: Any,
-) -> None:  # fmt: skip
-    b, word = emitter.builder, emitter.word
-    given = [b.gep(data.parts[0], [word(at)]), *map(word, (height, width, first_row, first_column, channel, channels))]
-    given += [zeros.parts[0], b.gep(out.parts[0], [word(to)]), *map(word, (step, row, count))]
-    b.call(_DataTiles(b.module, out.parts[0].type.pointee).function(), given)
+def _sums_machine(axis: Axis) -> Callable[[], Any]:
+    def form(
+        emitter: Any, sums: Any, at: Any, step: Any, row: Any, channels: Any, out: Any, to: Any, out_row: Any, below: Any,
+        count: Any,
+    ) -> None:  # fmt: skip
+        b, word = emitter.builder, emitter.word
+        given = [b.gep(sums.parts[0], [word(at)]), *map(word, (step, row, channels)), b.gep(out.parts[0], [word(to)])]
+        b.call(_SumTiles(b.module, out.parts[0].type.pointee, axis).function(), [*given, *map(word, (out_row, below, count))])
 
-
-def _sums_machine(
-    emitter: Any, sums: Any, at: Any, step: Any, row: Any, channels: Any, out: Any, to: Any, out_row: Any, below: Any, count: Any
-) -> None:
-    b, word = emitter.builder, emitter.word
-    given = [b.gep(sums.parts[0], [word(at)]), *map(word, (step, row, channels)), b.gep(out.parts[0], [word(to)])]
-    b.call(_SumTiles(b.module, out.parts[0].type.pointee).function(), [*given, *map(word, (out_row, below, count))])
+    return lambda: form
 
 
 class _Tiles:
     """Generator of the LLVM function of a transformation.  ``pointers``: the places of pointers among its arguments."""
 
-    name = ""
+    kind = ""
     pointers: tuple[int, ...] = ()
     arguments = 0
 
-    def __init__(self, module: Any, element: Any) -> None:
+    def __init__(self, module: Any, element: Any, axis: Axis) -> None:
         from llvmlite import ir
 
-        self.module, self.element, self.word = module, element, ir.IntType(64)
+        self.module, self.element, self.word, self.axis = module, element, ir.IntType(64), axis
+        self.name = f"relayvm.winograd_{self.kind}.{axis.stride}"
         self.lanes = vector_bytes() // 4
 
     def function(self) -> Any:
@@ -197,15 +235,16 @@ class _Tiles:
 class _DataTiles(_Tiles):
     """Generator of the function of ``transform_data``."""
 
-    name, pointers, arguments = "relayvm.winograd_data", (0, 7, 8), 12
+    kind, pointers, arguments = "data", (0, 7, 8), 12
 
     def _fill(self, b: Any, function: Any) -> None:
         data, height, width, first_row, first_column, channel, channels, zeros, out, step, row, count = function.args
         #: The elements to the other elements of a row of a tile, and to its other rows.
-        self.multiples, self.further = ([b.mul(step, self.word(n * m)) for n in range(TILE)] for m in (1, TILE))
+        side = self.axis.tile
+        self.multiples, self.further = ([b.mul(step, self.word(n * m)) for n in range(side)] for m in (1, side))
         self.row, self.channels = row, channels
         rows = []
-        for y in range(TILE):
+        for y in range(side):
             line = b.add(first_row, self.word(y))
             inside = b.icmp_unsigned("<", line, height)
             first = b.gep(data, [b.add(b.mul(line, width), first_column)])
@@ -213,7 +252,7 @@ class _DataTiles(_Tiles):
 
         def strip(j: Any) -> list[Any]:
             """A vector of tiles: a shorter one if few tiles are left, so that few elements behind are overwritten."""
-            moved = b.mul(j, self.word(RESULTS))
+            moved = b.mul(j, self.word(self.axis.step))
             along, left = b.add(first_column, moved), b.sub(count, j)
             starts = [b.select(inside, b.gep(place, [moved]), zeros) for inside, place, _ in rows]
             places, steps = [b.gep(out, [j]), *starts], [step for *_, step in rows]
@@ -243,7 +282,8 @@ class _DataTiles(_Tiles):
 
     def _strip(self, b: Any, lanes: int, along: Any, width: Any, places: list[Any], steps: list[Any]) -> None:
         """Emit the loop over channels for a vector of tiles whose first element is in column ``along``."""
-        offsets = [0, lanes, RESULTS, RESULTS + lanes]
+        # with stride 2 the last vector is there for its last element, that of the last tile
+        offsets = [0, lanes, 2, 2 + lanes] if self.axis.stride == 1 else [n * lanes for n in range(4)] + [3 * lanes + 1]
         ends = b.sub(width, self.word(offsets[-1] + lanes))
         is_inside = b.and_(b.icmp_signed(">=", along, self.word(0)), b.icmp_signed("<=", along, ends))
         inside, beyond, after = (b.append_basic_block(name) for name in ("inside", "beyond", "after"))
@@ -265,11 +305,13 @@ class _DataTiles(_Tiles):
 
     def _line(self, b: Any, place: Any, vectors: list[Any], lanes: int) -> list[Any]:
         """The elements of a row of each tile."""
+        if self.axis.stride == 2:
+            return self._strided_line(b, [self._load(b, b.gep(place, [self.word(n)]), lanes, mask) for n, mask in vectors], lanes)
         if vectors[0][1] is None and lanes == 2 * LEAST_LANES:
             # instructions of AVX take elements of the same half of two vectors: load the halves in this order
             half = lanes // 2
             loaded = []
-            for first in (0, RESULTS):
+            for first in (0, 2):
                 four = [self._load(b, b.gep(place, [self.word(first + n * half)]), half) for n in range(4)]
                 order = list(range(lanes))
                 loaded += [self._shuffled(b, four[n], four[n + 2], order) for n in range(2)]
@@ -283,45 +325,52 @@ class _DataTiles(_Tiles):
             for parity in (0, 1)
         ]
 
+    def _strided_line(self, b: Any, loaded: list[Any], lanes: int) -> list[Any]:
+        """The elements of a row of each tile, from every fourth of four vectors; the last element is the next tile's first."""
+        found = []
+        for x in range(4):
+            order = list(range(x, 2 * lanes, 4))
+            first, second = (self._shuffled(b, loaded[n], loaded[n + 1], order) for n in (0, 2))
+            found.append(self._shuffled(b, first, second, list(range(lanes))))
+        return [*found, self._shuffled(b, found[0], loaded[4], [*range(1, lanes), 2 * lanes - 1])]
+
     def _tile(self, b: Any, to: Any, at: Any, vectors: list[Any], lanes: int) -> None:
         """Emit the transformation of a vector of tiles of a channel."""
 
+        lines: dict[int, list[Any]] = {}
+
         def line(y: int) -> list[Any]:
-            return self._of_data(b, *self._line(b, at[y], vectors, lanes))
+            """The products' elements along a row, which is read when it is needed first."""
+            if y not in lines:
+                elements = self._line(b, at[y], vectors, lanes)
+                lines[y] = [total(terms, elements.__getitem__, b.fadd, b.fsub) for terms in self.axis.data]
+            return lines[y]
 
-        def store(y: int, values: list[Any]) -> None:
+        for y, terms in enumerate(self.axis.data):
             base = b.gep(to, [self.further[y]])
-            for x, value in enumerate(values):
-                self._store(b, value, b.gep(base, [self.multiples[x]]))
-
-        first, third = line(0), line(2)
-        store(0, [b.fsub(p, q) for p, q in zip(first, third, strict=True)])
-        second = line(1)
-        store(1, [b.fadd(p, q) for p, q in zip(second, third, strict=True)])
-        store(2, [b.fsub(q, p) for p, q in zip(second, third, strict=True)])
-        fourth = line(3)
-        store(3, [b.fsub(p, q) for p, q in zip(second, fourth, strict=True)])
-
-    def _of_data(self, b: Any, p: Any, q: Any, r: Any, s: Any) -> list[Any]:
-        return [b.fsub(p, r), b.fadd(q, r), b.fsub(r, q), b.fsub(q, s)]
+            read = {row: line(row) for _, row in terms}
+            for number in range(self.axis.tile):
+                column = {row: elements[number] for row, elements in read.items()}
+                self._store(b, total(terms, column.__getitem__, b.fadd, b.fsub), b.gep(base, [self.multiples[number]]))
 
 
 class _SumTiles(_Tiles):
     """Generator of the function of ``transform_sums``."""
 
-    name, pointers, arguments = "relayvm.winograd_sums", (0, 4), 8
+    kind, pointers, arguments = "sums", (0, 4), 8
 
     def _fill(self, b: Any, function: Any) -> None:
         sums, step, row, channels, out, out_row, below, count = function.args
-        multiples, further = ([b.mul(step, self.word(n * m)) for n in range(TILE)] for m in (1, TILE))
+        side = self.axis.tile
+        multiples, further = ([b.mul(step, self.word(n * m)) for n in range(side)] for m in (1, side))
         half = self.lanes // 2
 
         def vector(j: Any, place: Any, to: Any) -> list[Any]:
             lines = []
-            for y in range(TILE):
+            for y in range(side):
                 base = b.gep(place, [further[y]])
-                lines.append(self._of_sums(b, *(self._load(b, b.gep(base, [n]), self.lanes) for n in multiples)))
-            results = [self._of_sums(b, *column) for column in zip(*lines, strict=True)]
+                lines.append(self._of_sums(b, [self._load(b, b.gep(base, [n]), self.lanes) for n in multiples]))
+            results = [self._of_sums(b, column) for column in zip(*lines, strict=True)]
             for y in range(RESULTS):
                 target = b.gep(to, [below]) if y else to
                 for part in range(RESULTS):
@@ -340,9 +389,11 @@ class _SumTiles(_Tiles):
 
         self._some(b, channels, lambda: self._some(b, count, lambda: self._loop(b, channels, line, sums, out)))
 
-    def _of_sums(self, b: Any, p: Any, q: Any, r: Any, s: Any) -> list[Any]:
-        return [b.fadd(b.fadd(p, q), r), b.fsub(b.fsub(q, r), s)]
+    def _of_sums(self, b: Any, elements: Any) -> list[Any]:
+        return [total(terms, elements.__getitem__, b.fadd, b.fsub) for terms in self.axis.sums]
 
 
-set_machine_form(transform_data, lambda: _data_machine)
-set_machine_form(transform_sums, lambda: _sums_machine)
+set_machine_form(transform_data, _data_machine(AXES[1]))
+set_machine_form(transform_sums, _sums_machine(AXES[1]))
+set_machine_form(transform_strided_data, _data_machine(AXES[2]))
+set_machine_form(transform_strided_sums, _sums_machine(AXES[2]))

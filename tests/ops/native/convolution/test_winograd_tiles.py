@@ -5,12 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from relayvm.ops.native.jit.convolution.winograd_axis import AXES, RESULTS
 from relayvm.ops.native.jit.convolution.winograd_tiles import (
     LEAST_LANES,
-    RESULTS,
-    TILE,
     ZERO_BYTES,
     transform_data,
+    transform_strided_data,
+    transform_strided_sums,
     transform_sums,
 )
 from relayvm.ops.native.jit.products.register_tile import PANEL_BYTES
@@ -38,9 +39,11 @@ def numbers(size: int, seed: int) -> np.ndarray:
     return np.random.default_rng(seed).integers(-9, 10, size).astype("float32")
 
 
+@pytest.mark.parametrize("stride", AXES)
 @pytest.mark.parametrize("count", [0, 1, 3, 4, 5, 8, 9, 12, 13, 16, 21, 40])
-def test_data_of_tiles(count: int) -> None:
-    code = compiled(python_function(DATA, transform_data=transform_data))
+def test_data_of_tiles(count: int, stride: int) -> None:
+    transform, products = {1: transform_data, 2: transform_strided_data}[stride], AXES[stride].tile ** 2
+    code = compiled(python_function(DATA, transform_data=transform))
     zeros, rng = np.zeros(ZERO_BYTES // 4, "float32"), np.random.default_rng(count)
     for height, width, channels in [(1, 1, 2), (4, 5, 1), (6, 40, 3), (3, 100, 2), (5, 18, 0)]:
         # around the data are elements that would change every result; between channels, too
@@ -53,16 +56,16 @@ def test_data_of_tiles(count: int) -> None:
         for _ in range(6):
             first_row, first_column = int(rng.integers(-5, height + 2)), int(rng.integers(-9, 4))
             given = 3, height, width, first_row, first_column, channel, channels
-            found = np.full(5 + TILE * TILE * step + 2 * LANES, 77, "float32")
+            found = np.full(5 + products * step + 2 * LANES, 77, "float32")
             plain = found.copy()
             code(
                 data.ctypes.data, data.size, *given, zeros.ctypes.data, zeros.size, found.ctypes.data, found.size, 5, step, row,
                 count,
             )  # fmt: skip
-            transform_data(data, *given, zeros, plain, 5, step, row, count)
+            transform(data, *given, zeros, plain, 5, step, row, count)
             # elements behind a row of tiles are overwritten, up to a multiple of LEAST_LANES
             free = np.zeros(found.size, bool)
-            for n in range(TILE * TILE):
+            for n in range(products):
                 for i in range(channels):
                     end = 5 + n * step + i * row + count
                     free[end : end + -count % LEAST_LANES] = True
@@ -70,19 +73,21 @@ def test_data_of_tiles(count: int) -> None:
             assert np.isfinite(found).all()
 
 
+@pytest.mark.parametrize("stride", AXES)
 @pytest.mark.parametrize("count", [0, 1, 7, 8, 9, 16, 35])
-def test_results_of_tiles(count: int) -> None:
-    code = compiled(python_function(SUMS, transform_sums=transform_sums))
+def test_results_of_tiles(count: int, stride: int) -> None:
+    transform, products = {1: transform_sums, 2: transform_strided_sums}[stride], AXES[stride].tile ** 2
+    code = compiled(python_function(SUMS, transform_sums=transform))
     pitch = -(-count // LANES) * LANES
     for channels in (0, 1, 3):
         row, step = pitch + 1, channels * (pitch + 1) + 2
-        sums = numbers(3 + TILE * TILE * step + LANES, count)
+        sums = numbers(3 + products * step + LANES, count)
         below = RESULTS * pitch
         out_row = RESULTS * below + 1
         found = np.full(4 + channels * out_row + 5, 77, "float32")
         plain = found.copy()
         code(sums.ctypes.data, sums.size, 3, step, row, channels, found.ctypes.data, found.size, 4, out_row, below, count)
-        transform_sums(sums, 3, step, row, channels, plain, 4, out_row, below, count)
+        transform(sums, 3, step, row, channels, plain, 4, out_row, below, count)
         own = np.zeros(found.size, bool)
         for i in range(channels):
             for y in range(RESULTS):
