@@ -3,8 +3,8 @@
 ===========  ===================================================================================================
 planes       few output channels per group, channels first: sums of shifted planes, no gathering; of 3 x 3 taps and a channel per
              group, of the data itself
-winograd     float32, a window of 3 x 3, channels first, enough channels and positions: Winograd's algorithm, of a weight that is
-             transformed in the call or before
+winograd     float32, a window of 3 x 3, strides of 1 or 2, channels first, enough channels and positions: Winograd's algorithm,
+             of a weight that is transformed in the call or before
 shifts       channels first, several taps, rows that are not short: tiles of a matrix product over shifts of padded data
 positions    channels first, one tap, small pictures: tiles of a few positions by a panel of output channels
 tiles        channels first: tiles of a matrix product over columns that are packed for each tile

@@ -155,7 +155,7 @@ def publish_work(team: int, function: int, argv: int, n: int, wanted: int) -> bo
     t.busy = 1
     t.function, t.argv, t.n = function, argv, n
     t.helpers, t.most_helpers = 0, threads - 1
-    # no part has less work than is worth a thread
+    # on average a part has as much work as is worth a thread
     stretches = stretches_of(team)
     together = max(min(wanted, PARTS_PER_THREAD * threads) // stretches, 1)
     t.end, t.taken, t.done, t.failed = together * stretches, 0, 0, 0
