@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from ...native.jit.convolution.data_taps import COLUMN_WORDS, HEIGHTS, MOST_STEP, ZERO_BYTES, add_data_taps, has_masks
 from ...native.jit.convolution.plane_taps import TOGETHER
-from ...native.jit.convolution.window_taps import WINDOW, add_windows, has_windows
+from ...native.jit.convolution.window_taps import WINDOW, add_windows
 from ...native.jit.non_temporal import LINE_BYTES
 from ...native.jit.prefetch import fetch
 from ...native.memory import Array, Axes, generic
@@ -81,7 +81,7 @@ def convolve_depthwise(
     """
     for i in range(ZERO_BYTES // out.itemsize):
         room[i] = 0
-    if has_windows() and kernel[3] == kernel[4] == WINDOW and stride[1] == stride[2] and dilation[1] == dilation[2] == 1:
+    if kernel[3] == kernel[4] == WINDOW and stride[1] == stride[2] and dilation[1] == dilation[2] == 1:
         convolve_windows(
             data, weight, out, room, finish, argv, low, high, sizes, steps, out_sizes, out_steps, kernel, taps, stride[2], before,
             addend, lowest, highest, is_limited,

@@ -23,8 +23,8 @@ from ...emulator import emulator
 from ..fused import run_group
 from ..fused import test_fusable_elements as elements
 from ..fused import test_fusable_injective as injective
-from ..fused import test_fusable_reduce as reduce
 from ..fused import test_loops as programs
+from ..fused.reductions import test_fusable_reduce as reduce
 from . import groups_on_gpu as gpu
 
 pytestmark = pytest.mark.skipif(emulator.available() is not None, reason=str(emulator.available()))

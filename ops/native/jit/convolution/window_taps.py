@@ -19,22 +19,6 @@ from .data_taps import MOST_STEP
 
 #: Rows and columns of a window.
 WINDOW = 3
-#: Bytes of the vectors of AVX, for which this code is made: longer ones have fast masks, shorter ones none.
-_AVX_BYTES = 32
-
-
-@twin
-def has_windows() -> bool:
-    """Whether ``add_windows`` is made for this machine."""
-    return True
-
-
-def _has_windows(emitter: Any) -> Any:
-    from llvmlite import ir
-
-    from ...front_end.machine_types import BOOL, Value
-
-    return Value(BOOL, (ir.IntType(1)(int(vector_bytes() == _AVX_BYTES)),))
 
 
 @twin
@@ -326,5 +310,4 @@ class _WindowFunction:
         return self.module.globals.get(name) or ir.Function(self.module, ir.FunctionType(result, arguments), name)
 
 
-set_machine_form(has_windows, lambda: _has_windows)
 set_machine_form(add_windows, lambda: _machine)
