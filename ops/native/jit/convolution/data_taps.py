@@ -19,8 +19,8 @@ HEIGHTS = 3
 COLUMN_WORDS = 3
 #: The most elements of the data from one column of the result to the next.
 MOST_STEP = 2
-#: Bytes of the zeros that stand for a row outside the data.
-ZERO_BYTES = MOST_STEP * PANEL_BYTES
+#: Bytes of the zeros that stand for a row outside the data: MOST_STEP vectors, and the elements of a window behind them.
+ZERO_BYTES = (MOST_STEP + 1) * PANEL_BYTES
 #: Bytes of the shortest vectors that are loaded in part by one instruction: those of AVX.
 _MASKED_BYTES = 32
 #: Bytes of the parts of a vector of AVX across which most instructions move no elements.
