@@ -140,9 +140,9 @@ def test_a_long_run_delays_no_other_request(server: Server) -> None:
     data, x = request_of(3)
     with connected(server) as client, connected(server) as other:
         for _ in range(2):
-            client.sendall(spin(3_000_000))
+            client.sendall(spin(6_000_000))
             time.sleep(0.05)
-            other.sendall(spin(3_000_000, timeout=10_000))
+            other.sendall(spin(6_000_000, timeout=10_000))
             began = time.monotonic()
             assert answer(other)[0] == 504
             other.sendall(data)
