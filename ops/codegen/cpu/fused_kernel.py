@@ -14,7 +14,7 @@ from typing import Any
 from ....shape_funcs.symbolic.dim import Dim, const, product
 from ...core.group import Group
 from ...core.tensor_types import ITEMSIZE, is_float
-from ...native.jit import block_transpose, non_temporal, vector_hints
+from ...native.jit import block_transpose, non_temporal, prefetch, vector_hints
 from ...native.threads import work_partition
 from ..group_memo import per_group
 from ..loop_nest import vector_math
@@ -30,10 +30,11 @@ from .partition import GRAIN, LEVELS, Partition, loops, partition_prologue
 from .reduce_inner import RowText
 from .reduce_outer import ColumnText
 from .split_loops import Segment, segments
+from .streamed_rows import streamed_rows
 from .tiling import TileText, order_for_tiles, transposed_loads, word_of
 
 #: The functions that generated texts may call, by name.
-_MODULES = (vector_hints, vector_math, work_partition, block_transpose, non_temporal)
+_MODULES = (vector_hints, vector_math, work_partition, block_transpose, non_temporal, prefetch)
 BODIES = {name: f for module in _MODULES for name, f in vars(module).items() if hasattr(f, "__native__")}
 _CALLS = re.compile(r"\b[a-z]\w*(?=\()")
 
@@ -149,13 +150,24 @@ class Kernel(Sizes):
             return TileText(self.group, lowered, found, self.context, position, self.words).lines()
         result = self.array(position)
         if isinstance(lowered.nest, Rows):
-            return RowText(lowered, self.context, result, self.group.values()[ref].dtype).lines()
+            return self._rows(lowered, position)
         if lowered.nest.columns:
             return ColumnText(lowered, self.context, result).lines()
         if len(lowered.extents) > 1 and self._may_be_large(position) and moved_run(self.group, lowered) is not None:
             moved = self._one_nest(lowered, position, moving=True)
             return self._past_caches(position, lowered.extents[-1], moved, self._one_nest(lowered, position))
         return self._one_nest(lowered, position)
+
+    def _rows(self, lowered: Lowered, position: int) -> list[str]:
+        """The loops of a nest of rows; streamed, if the result is too large for the caches."""
+        result, dtype = self.array(position), self.tensors[position].dtype
+        plain = RowText(lowered, self.context, result, dtype).lines()
+        may_stream = self._may_be_large(position) and position not in self.places.values()
+        streamed = streamed_rows(lowered, self.context, result, dtype) if may_stream else None
+        if streamed is None:
+            return plain
+        large = f"rows_past_caches({result}, {self.size(lowered.extents[-1])})"
+        return [f"if {large}:", *indented(streamed), "else:", *indented(plain)]
 
     def _one_nest(self, lowered: Lowered, position: int, moving: bool = False) -> list[str]:
         """One loop per extent around the statement that stores an element; ``moving``: or that moves a run."""

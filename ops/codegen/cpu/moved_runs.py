@@ -31,11 +31,11 @@ def moved_run(group: Group, lowered: Lowered) -> MovedRun | None:
     if cell.kind != LOAD or lowered.folded or not lowered.extents or group.params[cell.what].dtype != stored.dtype:
         return None
     innermost = len(lowered.extents) - 1
-    source, target = (_base(table, offset, innermost) for offset in (cell.args[0], lowered.offset))
+    source, target = (base_of(table, offset, innermost) for offset in (cell.args[0], lowered.offset))
     return None if source is None or target is None else MovedRun(cell.what, source, target)
 
 
-def _base(table: Table, offset: int, loop: int) -> int | None:
+def base_of(table: Table, offset: int, loop: int) -> int | None:
     """The cell of an offset without the index of the innermost loop, which it contains once, as a term; None if it does not."""
     cell = table[offset]
     if cell.kind == AXIS:
@@ -45,7 +45,7 @@ def _base(table: Table, offset: int, loop: int) -> int | None:
     varying = [k for k, number in enumerate(cell.args) if table.level[number] == loop + 1]
     if len(varying) != 1 or (cell.what == "subtract" and varying != [0]):
         return None
-    inner = _base(table, cell.args[varying[0]], loop)
+    inner = base_of(table, cell.args[varying[0]], loop)
     if inner is None:
         return None
     return table.apply(cell.what, *(inner if k == varying[0] else number for k, number in enumerate(cell.args)))

@@ -45,7 +45,7 @@ class StoredCell:
 
 
 @dataclass
-class _RowLoops:
+class RowLoops:
     """The innermost loops over a row; ``outer``: per enclosing loop, the statements before them."""
 
     outer: list[list[str]]
@@ -55,6 +55,9 @@ class _RowLoops:
 
 class RowText:
     """Writes one nest that has folds.  ``result``: the array of the result, of dtype ``dtype``."""
+
+    #: Whether the row of the result may hold a value that several passes need.
+    holds_in_result = True
 
     def __init__(self, lowered: Lowered, context: KernelContext, result: str, dtype: str) -> None:
         assert isinstance(lowered.nest, Rows)
@@ -70,8 +73,8 @@ class RowText:
 
     def lines(self) -> list[str]:
         """Statements of the nest."""
-        folds = [self._fold(f) for f in self.rows.folds]
-        body = self._passes(folds, filled=True)
+        folds = [self.fold(f) for f in self.rows.folds]
+        body = self.passes(folds, filled=True)
         around = self.extents[: self.kept]
         lines = self._rows_around(body)
         if self.is_finished_apart:
@@ -85,16 +88,16 @@ class RowText:
             # an empty axis must not be read ahead of its loop: the result is the folds' initial value
             lines = unless_empty(self.extents, lines)
             if self.rows.per_row and not refused and self.extents:
-                empty = self._passes(folds, filled=False)
+                empty = self.passes(folds, filled=False)
                 lines += ["else:", *indented(self._rows_around(empty))]
-        return [*refused, *self._with_buffers(lines)]
+        return [*refused, *self.with_buffers(lines)]
 
-    def _rows_around(self, body: _RowLoops) -> list[str]:
+    def _rows_around(self, body: RowLoops) -> list[str]:
         """``body`` for each row of the partition."""
         around = self.extents[: self.kept]
         return loops(self.context, body.outer, Partition(around[:LEVELS]), around[LEVELS:], body.lines)
 
-    def _with_buffers(self, lines: list[str]) -> list[str]:
+    def with_buffers(self, lines: list[str]) -> list[str]:
         if not self.buffers:
             return lines
         count = " * ".join(self.extents[self.kept :])
@@ -106,7 +109,7 @@ class RowText:
         head += [f"rows = alloc({total})", "if rows == 0:", f"    return {OUT_OF_MEMORY}", *arrays]
         return [*head, *lines, "free(rows)"]
 
-    def _fold(self, f: RowFold) -> Fold:
+    def fold(self, f: RowFold) -> Fold:
         return fold(f.combine, self._dtype(f), f.attrs, f"{f.name}_")
 
     def _dtype(self, f: RowFold) -> str:
@@ -114,9 +117,9 @@ class RowText:
 
     # ---- passes ----------------------------------------------------------------------------------------------------------
 
-    def _passes(self, folds: Sequence[Fold], filled: bool) -> _RowLoops:
+    def passes(self, folds: Sequence[Fold], filled: bool) -> RowLoops:
         """All passes over a row; if not ``filled``, over a row without elements."""
-        body = _RowLoops([[] for _ in range(self.kept + 1)])
+        body = RowLoops([[] for _ in range(self.kept + 1)])
         number = self.lowered.cells
         for step in range(self.rows.steps):
             keeps = [k for k in self.keeps if k.since == step] if filled else []
@@ -125,42 +128,42 @@ class RowText:
             if filled:
                 self._pass(body, step, keeps, [(number[f.element], made) for f, made in mine])
             body.lines += [f"{f.name} = {made.value}" for f, made in mine]
-        self._store(body, filled)
+        self.store(body, filled)
         return body
 
-    def _pass(self, body: _RowLoops, step: int, keeps: Sequence[StoredCell], folds: Sequence[tuple[int, Fold]]) -> None:
+    def _pass(self, body: RowLoops, step: int, keeps: Sequence[StoredCell], folds: Sequence[tuple[int, Fold]]) -> None:
         """The values first stored in this pass, and its folds; runs are summed while the last value is stored."""
         runs = [f for f in folds if self._runs(f[1])]
         for keep in keeps:
             before = [k for k in self.keeps if k.since < step or (k.since == step and k.cell < keep.cell)]
             last = keep is keeps[-1]
-            writer = self._writer(before, [keep.cell, *(cell for cell, _ in runs if last)])
+            writer = self.writer(before, [keep.cell, *(cell for cell, _ in runs if last)])
             offset, value = writer.value(keep.offset), writer.value(keep.cell)
             line = f"{element_of(keep.array, offset)} = {value}"
-            self._add(body, writer, [line, *self._steps(writer, runs if last else [])], runs if last else [])
+            self.add(body, writer, [line, *self._steps(writer, runs if last else [])], runs if last else [])
         rest = [f for f in folds if f not in runs or not keeps]
         # all folds in one loop, except folds that skip elements
         together = [f for f in rest if not f[1].block_scan]
         for some in ([together] if together else []) + [[f] for f in rest if f[1].block_scan]:
             known = [k for k in self.keeps if k.since <= step]
-            writer = self._writer(known, [cell for cell, _ in some])
+            writer = self.writer(known, [cell for cell, _ in some])
             if some[0][1].block_scan and len(self.extents) > self.kept:
                 self._scan(body, writer, known, some[0])
             else:
-                self._add(body, writer, self._steps(writer, some), some)
+                self.add(body, writer, self._steps(writer, some), some)
 
-    def _scan(self, body: _RowLoops, writer: Writer, known: Collection[StoredCell], searched: tuple[int, Fold]) -> None:
+    def _scan(self, body: RowLoops, writer: Writer, known: Collection[StoredCell], searched: tuple[int, Fold]) -> None:
         """The loops of a fold that skips elements."""
         cell, made = searched
         assert made.block_scan is not None
         elements, rising = self._elements(body, writer, cell), None
         if cell not in {k.cell for k in known} and (found := self._rising(cell)):
             function, argument = found
-            arguments = self._elements(body, self._writer(known, [argument]), argument)
+            arguments = self._elements(body, self.writer(known, [argument]), argument)
             rising = Rising(function, arguments, self.lowered.table[argument].dtype)
         body.lines += block_scan_loops(elements, rising, self.extents[self.kept :], made.block_scan, self._position(), self.kept)
 
-    def _elements(self, body: _RowLoops, writer: Writer, cell: int) -> Elements:
+    def _elements(self, body: RowLoops, writer: Writer, cell: int) -> Elements:
         """A cell of the loop over a row."""
         text = writer.value(cell)
         self._hoist(body, writer)
@@ -190,16 +193,16 @@ class RowText:
             lines += [line.format(e=text, at=self._position()) for line in step]
         return lines
 
-    def _store(self, body: _RowLoops, filled: bool) -> None:
+    def store(self, body: RowLoops, filled: bool) -> None:
         """The store of the result: in its own loop, unless the result has one element per row."""
         if not self.rows.per_row and not filled:
             return
-        writer = self._writer(self.keeps if filled else [], [self.lowered.element])
+        writer = self.writer(self.keeps if filled else [], [self.lowered.element])
         is_fold = filled and self.is_finished_apart
         value = self.rows.folds[0].name if is_fold else writer.value(self.lowered.element)
         line = f"{element_of(self.result, writer.value(self.lowered.offset))} = {value}"
         if not self.rows.per_row:
-            self._add(body, writer, [line])
+            self.add(body, writer, [line])
             return
         self._hoist(body, writer)
         body.lines += [*writer.regions[self.kept], line]
@@ -209,13 +212,13 @@ class RowText:
         table, folds = self.lowered.table, self.rows.folds
         if not self.rows.per_row or len(folds) != 1 or folds[0].dtype != self.dtype or self.dtype in HALVES or not self.kept:
             return False
-        cells = [table[number] for number in _reached(table, [self.lowered.element], set())]
+        cells = [table[number] for number in reached(table, [self.lowered.element], set())]
         costs = [cost_of(cell) for cell in cells if cell.kind == APPLY]
         return {cell.kind for cell in cells} <= {LITERAL, LOCAL, CAST, APPLY} and sum(costs) > CHEAP
 
-    def _finished(self) -> _RowLoops:
+    def _finished(self) -> RowLoops:
         """The function of the folds that the result holds."""
-        body, place, writer = _RowLoops([[] for _ in range(self.kept + 1)]), self._writer([], []), self._writer([], [])
+        body, place, writer = RowLoops([[] for _ in range(self.kept + 1)]), self.writer([], []), self.writer([], [])
         at = element_of(self.result, place.value(self.lowered.offset))
         value = writer.value(self.lowered.element)
         self._hoist(body, place)
@@ -224,12 +227,12 @@ class RowText:
         body.lines += [*place.regions[self.kept], held, *writer.regions[self.kept], f"{at} = {value}"]
         return body
 
-    def _hoist(self, body: _RowLoops, writer: Writer) -> None:
+    def _hoist(self, body: RowLoops, writer: Writer) -> None:
         body.hoisted |= writer.hoisted
         for level in range(self.kept):
             body.outer[level] += writer.regions[level]
 
-    def _add(self, body: _RowLoops, writer: Writer, lines: list[str], folds: Sequence[tuple[int, Fold]] = ()) -> None:
+    def add(self, body: RowLoops, writer: Writer, lines: list[str], folds: Sequence[tuple[int, Fold]] = ()) -> None:
         """A loop over a row."""
         self._hoist(body, writer)
         regions, inside = [[], *writer.regions[self.kept + 1 :]], self.extents[self.kept :]
@@ -243,12 +246,12 @@ class RowText:
             called = ranges(inside[-1]) if folds else "range"
             body.lines += loops_around(regions, zero_if_empty(inside), lines, self.kept, called)
 
-    def _writer(self, known: Iterable[StoredCell], roots: Sequence[int]) -> Writer:
+    def writer(self, known: Iterable[StoredCell], roots: Sequence[int]) -> Writer:
         """A writer that reads the stored values from their buffers."""
         writer = Writer(self.lowered.table, len(self.extents), self.context)
         depth = len(self.extents)
         keeps = {k.cell: k for k in known}
-        for cell in sorted(_reached(self.lowered.table, roots, set(keeps)) & set(keeps)):
+        for cell in sorted(reached(self.lowered.table, roots, set(keeps)) & set(keeps)):
             name = self.context.fresh()
             offset = writer.value(keeps[cell].offset)
             writer.regions[depth].append(f"{name} = {element_of(keeps[cell].array, offset)}")
@@ -282,14 +285,14 @@ class RowText:
         table, number = self.lowered.table, self.lowered.cells
         passes = [(s, [number[f.element] for f in self.rows.folds if f.step == s]) for s in range(self.rows.steps)]
         # a scan reads the elements of a block again to find the one that changes the fold
-        scanned = [f for f in self.rows.folds if self._fold(f).block_scan and self._rising(number[f.element]) is None]
+        scanned = [f for f in self.rows.folds if self.fold(f).block_scan and self._rising(number[f.element]) is None]
         passes += [(f.step, [number[f.element]]) for f in scanned]
         passes = [*sorted(passes, key=lambda each: each[0]), (self.rows.steps, [self.lowered.element])]
         found = self._shared_with_result(passes)
         inside: list[Dim] = list(self.lowered.extents[self.kept :])
         axes = tuple(table.put(Cell(AXIS, "int64", (), self.kept + k)) for k in range(len(inside)))
         position = table.offset(axes, tuple(inside))
-        keeps, in_result = [], self.rows.per_row or self.dtype in HALVES
+        keeps, in_result = [], self.rows.per_row or self.dtype in HALVES or not self.holds_in_result
         for cell, since in sorted(found.items()):
             dtype = computed_in(table[cell].dtype)
             if dtype == self.dtype and not in_result:
@@ -339,7 +342,7 @@ def _costs(table: Table, kept: int, known: Collection[int]) -> list[int]:
     return costs
 
 
-def _reached(table: Table, roots: Iterable[int], stops: set[int]) -> set[int]:
+def reached(table: Table, roots: Iterable[int], stops: set[int]) -> set[int]:
     """The cells that ``roots`` depend on, without the cells reached only through ``stops``."""
     seen, stack = set[int](), list(roots)
     while stack:

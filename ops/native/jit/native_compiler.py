@@ -17,6 +17,7 @@ from ....shape_funcs.frozen_dataclass import frozen
 from ..cache.host_processor import host_processor
 from ..cache.installed_version import installed_version
 from ..code_parts import Part
+from . import marked_accesses
 from .gc_pause import collection_paused
 
 #: The symbol of every entry point.
@@ -158,7 +159,9 @@ _NUMBA_VARIABLES = (
 
 
 #: Files of the compiler, relative to the folder ``ops/native``, by pattern.
-_TOOLCHAIN = ("front_end/*.py", "jit/native_compiler.py", "jit/halves.py", "jit/vector_hints.py", "memory.py")
+_TOOLCHAIN = (
+    "front_end/*.py", "jit/native_compiler.py", "jit/halves.py", "jit/marked_accesses.py", "jit/vector_hints.py", "memory.py",
+)  # fmt: skip
 
 
 def options(levels: Levels) -> str:
@@ -257,9 +260,13 @@ def compile_object(
     compilation.entry(function, signature, _ENTRY)
     if has_near_constants():
         compilation.use_offset_table()
-    module = llvm.parse_assembly(str(compilation.module))
+    text = str(compilation.module)
+    module = llvm.parse_assembly(text)
     for code in compilation.bitcode:
         module.link_in(llvm.parse_bitcode(code))
-    own = machine.emit_object(_optimize(module, (_ENTRY,), machine, levels))
+    module = _optimize(module, (_ENTRY,), machine, levels)
+    if marked_accesses.has_marks(text):
+        module = llvm.parse_assembly(marked_accesses.complete(str(module)))
+    own = machine.emit_object(module)
     of_parts = UNOPTIMIZED if levels == UNOPTIMIZED else EMITTED_LOOPS
     return ObjectCode(_ENTRY, b"".join((own, *(code_of_part(part, of_parts) for part in compilation.parts.values()))))

@@ -9,8 +9,9 @@ from __future__ import annotations
 from typing import Any
 
 from ...core.tensor_types import ITEMSIZE
-from ..memory import Array, copy_bytes, generic, set_machine_form, twin
+from ..memory import Array, Element, copy_bytes, generic, set_machine_form, twin
 from .inlining import keep_out_of_line
+from .marked_accesses import PAST, marked
 
 #: Bytes of a cache line.
 LINE_BYTES = 64
@@ -66,6 +67,26 @@ def move_run(source: Array, at: int, target: Array, to: int, count: int) -> None
     copy_bytes(address_of(target, to + done), address_of(source, at + done), (count - done) * item)
 
 
+@generic
+def rows_past_caches(target: Array, count: int) -> bool:
+    """Whether a tensor is too large for the caches, and its rows of ``count`` elements are whole cache lines."""
+    large = target.size * target.itemsize >= NON_TEMPORAL_BYTES
+    return large and count * target.itemsize % LINE_BYTES == 0 and is_line_aligned(target, 0)
+
+
+@twin
+def lines_from(array: Array, at: int) -> Array:
+    """The array from element ``at``, which begins a cache line."""
+    assert is_line_aligned(array, at)
+    return array[at:]
+
+
+@twin
+def store_past(array: Array, at: int, value: Element) -> None:
+    """Write an element of an array of ``lines_from``; the vectors of a loop over elements are written past the caches."""
+    array[at] = value
+
+
 def make_non_temporal(builder: Any, store: Any) -> None:
     """Mark a store of a whole, aligned line as non-temporal."""
     from llvmlite import ir
@@ -90,5 +111,33 @@ def _move_line(emitter: Any, source: Any, at: Any, target: Any, to: Any) -> None
     make_non_temporal(b, b.store(b.load(read, align=item), written, align=LINE_BYTES))
 
 
+def _lines_from(emitter: Any, array: Any, at: Any) -> Any:
+    from llvmlite import ir
+
+    from ..front_end.machine_types import Value
+
+    class Assumption(ir.Instruction):  # type: ignore[misc]
+        """An assumption about the alignment of its operand, which llvmlite has no builder for."""
+
+        def descr(self, buf: list[str]) -> None:
+            buf.append(f'call void @llvm.assume(i1 true) ["align"(ptr {self.operands[0].get_reference()}, i64 {LINE_BYTES})]\n')
+
+    b, (data, size) = emitter.builder, array.parts
+    at = emitter.word(at)
+    first = b.gep(data, [at])
+    b.module.declare_intrinsic("llvm.assume", (), ir.FunctionType(ir.VoidType(), [ir.IntType(1)]))
+    b.block.instructions.append(Assumption(b.block, ir.VoidType(), "call", [first]))
+    b.position_at_end(b.block)
+    return Value(array.type, (first, b.sub(size, at)))
+
+
+def _store_past(emitter: Any, array: Any, at: Any, value: Any) -> None:
+    from ..front_end.arrays import store_element
+
+    marked(emitter, PAST, "store", lambda: store_element(emitter, array, [at], value))
+
+
+set_machine_form(lines_from, lambda: _lines_from)
+set_machine_form(store_past, lambda: _store_past)
 set_machine_form(address_of, lambda: _address_of)
 set_machine_form(move_line, lambda: _move_line)

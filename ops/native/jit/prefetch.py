@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..memory import set_machine_form, twin
+from .marked_accesses import AHEAD, marked
 
 
 @twin
@@ -23,6 +24,18 @@ def fetch_to_write(array: Any, at: int) -> None:
     """Ask for the cache line of an element that will be written, or that is outside the array."""
 
 
+@twin
+def load_ahead(array: Any, at: int) -> Any:
+    """An element; the vectors of a loop over elements also ask for the cache lines ``AHEAD_BYTES`` further, as ``fetch_early``."""
+    return array[at]
+
+
+def _load_ahead(emitter: Any, array: Any, at: Any) -> Any:
+    from ..front_end.arrays import load_element
+
+    return marked(emitter, AHEAD, "load", lambda: load_element(emitter, array, [at]))
+
+
 def _prefetch(write: int, level: int = 1) -> Callable[[], Any]:
     """The provider of the machine form: a prefetch into the cache of a level, which never faults."""
 
@@ -38,6 +51,7 @@ def _prefetch(write: int, level: int = 1) -> Callable[[], Any]:
     return lambda: form
 
 
+set_machine_form(load_ahead, lambda: _load_ahead)
 set_machine_form(fetch, _prefetch(0))
 set_machine_form(fetch_early, _prefetch(0, 2))
 set_machine_form(fetch_to_write, _prefetch(1))
