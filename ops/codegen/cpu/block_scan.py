@@ -47,9 +47,9 @@ class Rising:
         return SCALAR_FUNCTIONS[self.function].python([argument], self.dtype, self.dtype)
 
 
-def ranges(extent: str) -> str:
-    """The function for the range of a loop that folds so many elements."""
-    return "short_range" if extent.isdigit() and int(extent) <= SHORT else "range"
+def ranges(extent: str, longer: str = "range") -> str:
+    """The function for the range of a loop that folds so many elements; ``longer``: of a loop over many."""
+    return "short_range" if extent.isdigit() and int(extent) <= SHORT else longer
 
 
 def block_scan_loops(

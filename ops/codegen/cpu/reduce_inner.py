@@ -9,6 +9,7 @@ a row's fold is computed after all rows, for several rows at once.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
@@ -17,6 +18,7 @@ from ....shape_funcs.symbolic.dim import Dim
 from ...analysis.cost import cost_of
 from ...core.tensor_types import HALVES, ITEMSIZE, computed_in
 from ...native.status import EMPTY_REDUCTION, OUT_OF_MEMORY
+from ..loop_nest import vector_math
 from ..loop_nest.expression import APPLY, AXIS, CAST, GUARD, LITERAL, LOCAL, SELECT, Cell
 from ..loop_nest.expression_text import Python, element_of, indented, loops_around, unless_empty, zero_if_empty
 from ..loop_nest.linear_index import Lowered, Table
@@ -27,6 +29,7 @@ from ..loop_nest.statements import KernelContext, Writer
 from .block_scan import Elements, Rising, block_scan_loops, ranges
 from .partition import LEVELS, Partition, loops
 
+_CALLED = re.compile(r"\w+(?=\()")
 #: A value whose cost in additions is above CHEAP is not computed twice.
 CHEAP = 8
 #: As CHEAP, for a value that the row of the result can hold: more than an operation on an element.  Two rows that each pass reads
@@ -359,7 +362,15 @@ def _in_runs(regions: list[list[str]], extents: list[str], runs: Sequence[Run], 
     axis, size = f"i{first + len(extents) - 1}", extents[-1]
     lines = [f"{name} = {start}" for run in runs for name, start in run.state]
     inside = [f"{axis} = {axis}_run * {RUN} + {axis}_at", *regions[-1], *step]
-    lines += [f"for {axis}_at in {ranges(size)}(min({RUN}, {size} - {axis}_run * {RUN})):", *indented(inside)]
+    # two vectors at a time, if these are best for the element; as many, whatever is finished in the loop
+    own = "range" if _calls_interleaved(regions[-1]) else "sum_range"
+    lines += [f"for {axis}_at in {ranges(size, own)}(min({RUN}, {size} - {axis}_run * {RUN})):", *indented(inside)]
     lines += [line for run in runs for line in run.join]
     lines = [f"for {axis}_run in range(({size} + {RUN - 1}) // {RUN}):", *indented(lines)]
     return loops_around(regions[:-1], zero_if_empty(extents)[:-1], lines, first)
+
+
+def _calls_interleaved(lines: Iterable[str]) -> bool:
+    """Whether statements call a function that takes two vectors at a time."""
+    called = {name for line in lines for name in _CALLED.findall(line)}
+    return any(getattr(getattr(vector_math, name, None), "__interleaved__", False) for name in called)

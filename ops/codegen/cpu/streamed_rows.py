@@ -1,8 +1,8 @@
 """Rows of a result too large for the caches: reads of memory, computation and writes overlap.
 
-A row is finished while the next one is begun: in one loop, a vector of the row before is computed and written past the caches, and
-a vector of this row is read, whose successors were asked for long before.  Else a processor waits for memory in some loops and
-computes in others: its window of instructions is shorter than a loop over a row.
+A row is finished while the next one is begun: in one loop, a vector of the row before is computed and written past the caches,
+and a vector of this row is read, whose successors were asked for long before.  Else a processor waits for memory in some loops
+and computes in others: its window of instructions is shorter than a loop over a row.
 
 An example of the generated text::
 
@@ -131,5 +131,5 @@ class _StreamedRows(RowText):
     def add(self, body: RowLoops, writer: Writer, lines: list[str], folds: Sequence[tuple[int, Fold]] = ()) -> None:
         """A loop over a row; with the statements that finish the row before, in the loop that is joined."""
         if writer.language is self.asks[self.joined]:
-            lines = [*self.finishes, *lines]
+            lines, self.finishes = [*self.finishes, *lines], []
         super().add(body, writer, lines, folds)

@@ -300,7 +300,8 @@ class Statements(Expressions):
         """The properties of a loop over the result of this function; None if it is no range."""
         if called == "range":
             return ()
-        return vector_hints.SHORT_LOOP if self.names.get(called) is vector_hints.short_range else None
+        function = self.names.get(called)
+        return vector_hints.RANGES.get(function) if callable(function) else None
 
     def _for_range(self, node: ast.For, name: str, bounds: list[Value], hints: vector_hints.LoopHints) -> None:
         """A loop over a range: a counter of its own, which the body cannot change."""

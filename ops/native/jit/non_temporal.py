@@ -69,9 +69,12 @@ def move_run(source: Array, at: int, target: Array, to: int, count: int) -> None
 
 @generic
 def rows_past_caches(target: Array, count: int) -> bool:
-    """Whether a tensor is too large for the caches, and its rows of ``count`` elements are whole cache lines."""
+    """Whether a tensor is too large for the caches, and loops over its rows of ``count`` elements leave no element over.
+
+    A loop takes up to four vectors at a time, of up to a cache line; it sums the elements that are left over in another order.
+    """
     large = target.size * target.itemsize >= NON_TEMPORAL_BYTES
-    return large and count * target.itemsize % LINE_BYTES == 0 and is_line_aligned(target, 0)
+    return large and count * target.itemsize % (4 * LINE_BYTES) == 0 and is_line_aligned(target, 0)
 
 
 @twin

@@ -26,7 +26,7 @@ def fetch_to_write(array: Any, at: int) -> None:
 
 @twin
 def load_ahead(array: Any, at: int) -> Any:
-    """An element; the vectors of a loop over elements also ask for the cache lines ``AHEAD_BYTES`` further, as ``fetch_early``."""
+    """An element; the vectors of a loop over elements also ask for the lines ``AHEAD_BYTES`` further, as ``fetch_early``."""
     return array[at]
 
 

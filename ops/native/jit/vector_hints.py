@@ -23,6 +23,15 @@ def short_range(*bounds: int) -> range:
     return range(*bounds)
 
 
+@twin
+def sum_range(*bounds: int) -> range:
+    """As ``range``, for the loop of a sum: four vectors of partial sums, whatever else the loop computes.
+
+    So a sum does not depend on the loop's other statements.  In a loop that calls an interleaved function there are two.
+    """
+    return range(*bounds)
+
+
 def interleaved(function: Callable[..., Any]) -> Callable[..., Any]:
     """Mark a native function whose operations wait for each other: a loop that calls it takes two vectors at a time.
 
@@ -92,8 +101,11 @@ def _library(name: str, *flags: str) -> Callable[[Any, list[Any]], Any]:
 
 #: The properties of a loop, for LLVM: name, bits and value of each.
 LoopHints = tuple[tuple[str, int, int], ...]
-#: The properties of a loop over a ``short_range``.
-SHORT_LOOP: LoopHints = (("llvm.loop.interleave.count", 32, 1), ("llvm.loop.vectorize.predicate.enable", 1, 1))
+#: The properties of a loop over the result of a function.
+RANGES: dict[Callable[..., range], LoopHints] = {
+    short_range: (("llvm.loop.interleave.count", 32, 1), ("llvm.loop.vectorize.predicate.enable", 1, 1)),
+    sum_range: (("llvm.loop.interleave.count", 32, 4),),
+}
 #: The properties of a loop that calls an interleaved function.  More vectors at a time do not fit 16 registers.
 INTERLEAVED_LOOP: LoopHints = (("llvm.loop.interleave.count", 32, 2),)
 

@@ -21,6 +21,7 @@ from relayvm.ops.native import memory
 from relayvm.ops.native.cache import kernel_store
 from relayvm.ops.native.generated_source import define
 from relayvm.ops.native.jit.halves import scalar_types
+from relayvm.ops.native.jit.non_temporal import LINE_BYTES
 from relayvm.ops.native.object_layout import TENSOR
 from relayvm.ops.native.threads import team
 from relayvm.ops.strategy.choice import resolve_implementation
@@ -120,6 +121,15 @@ def plain(text: str) -> Callable[[int, int], int]:
     return namespace["kernel"]
 
 
+def aligned(array: np.ndarray) -> np.ndarray:
+    """A copy that begins a cache line, as the machine's tensors do."""
+    memory_of = np.empty(array.nbytes + LINE_BYTES, np.uint8)
+    start = -memory_of.ctypes.data % LINE_BYTES
+    copy = memory_of[start : start + array.nbytes].view(array.dtype).reshape(array.shape)
+    copy[...] = array
+    return copy
+
+
 def evaluate(
     group: Group, arrays: Sequence[Any], run: Run = plain, shares: Sequence[np.ndarray] = (team.ALONE,)
 ) -> tuple[int, list[np.ndarray]]:
@@ -128,7 +138,7 @@ def evaluate(
     shapes = shape_program(group).program.run(inputs)
     group = resolve_implementation(group, [a.shape for a in inputs])
     dtypes = [group.values()[r].dtype for r in group.results]
-    outputs = [np.full(s, 99 if d != "bool" else True, numpy_dtype(d)) for s, d in zip(shapes, dtypes, strict=True)]
+    outputs = [aligned(np.full(s, 99 if d != "bool" else True, numpy_dtype(d))) for s, d in zip(shapes, dtypes, strict=True)]
     descriptors = Descriptors([*inputs, *outputs])
     kernel = run(kernel_source(group).text)
     with np.errstate(all="ignore"):
@@ -149,12 +159,21 @@ def call(op: str, arrays: Sequence[Any], attrs: Any = None, static: bool = False
     return outputs if len(outputs) > 1 else outputs[0]
 
 
-@functools.cache
-def compiled(text: str) -> Callable[[int, int], int]:
-    """The kernel as machine code."""
+#: The signature of a kernel.
+SIGNATURE = "int32(int64, int64)"
+
+
+def function_of(text: str) -> Callable[[int, int], int]:
+    """The kernel as a native function."""
     used = ("load_i64", "tensor", "alloc", "free")
     named = {name: getattr(memory, name) for name in used}
     namespace = {**memory.ARRAYS, **named, **BODIES, "math": math, **scalar_types()}
     define("kernel", text, namespace)
-    address = kernel_store.address_of(memory.native(namespace["kernel"]), "int32(int64, int64)", "kernel")
+    return memory.native(namespace["kernel"])
+
+
+@functools.cache
+def compiled(text: str) -> Callable[[int, int], int]:
+    """The kernel as machine code."""
+    address = kernel_store.address_of(function_of(text), SIGNATURE, "kernel")
     return ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_int64, ctypes.c_int64)(address)
