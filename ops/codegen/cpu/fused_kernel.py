@@ -30,6 +30,7 @@ from .partition import GRAIN, LEVELS, Partition, loops, partition_prologue
 from .reduce_inner import RowText
 from .reduce_outer import ColumnText
 from .split_loops import Segment, segments
+from .streamed_elements import streamed_elements
 from .streamed_rows import streamed_rows
 from .tiling import TileText, order_for_tiles, transposed_loads, word_of
 
@@ -153,10 +154,24 @@ class Kernel(Sizes):
             return self._rows(lowered, position)
         if lowered.nest.columns:
             return ColumnText(lowered, self.context, result).lines()
-        if len(lowered.extents) > 1 and self._may_be_large(position) and moved_run(self.group, lowered) is not None:
-            moved = self._one_nest(lowered, position, moving=True)
-            return self._past_caches(position, lowered.extents[-1], moved, self._one_nest(lowered, position))
-        return self._one_nest(lowered, position)
+        plain = self._one_nest(lowered, position)
+        if not self._may_be_large(position):
+            return plain
+        if self._moves_long_runs(lowered, position):
+            return self._past_caches(position, lowered.extents[-1], self._one_nest(lowered, position, moving=True), plain)
+        # a row of an operand that is there is in a cache when it is written
+        streamed = None if position in self.places.values() else streamed_elements(lowered, self.context, result)
+        if streamed is None:
+            return plain
+        run = self.size(lowered.extents[-1]) if len(lowered.extents) > 1 else "0"
+        return [f"if lines_past_caches({result}, {run}):", *indented(streamed), "else:", *indented(plain)]
+
+    def _moves_long_runs(self, lowered: Lowered, position: int) -> bool:
+        """Whether the innermost loop only moves runs, which may be long."""
+        if len(lowered.extents) == 1 or moved_run(self.group, lowered) is None:
+            return False
+        run = const(lowered.extents[-1])
+        return run is None or run * ITEMSIZE[self.tensors[position].dtype] >= non_temporal.SHORTEST_RUN_BYTES
 
     def _rows(self, lowered: Lowered, position: int) -> list[str]:
         """The loops of a nest of rows; streamed, if the result is too large for the caches."""

@@ -215,7 +215,7 @@ class RowText:
         table, folds = self.lowered.table, self.rows.folds
         if not self.rows.per_row or len(folds) != 1 or folds[0].dtype != self.dtype or self.dtype in HALVES or not self.kept:
             return False
-        cells = [table[number] for number in reached(table, [self.lowered.element], set())]
+        cells = [table[number] for number in table.reached([self.lowered.element])]
         costs = [cost_of(cell) for cell in cells if cell.kind == APPLY]
         return {cell.kind for cell in cells} <= {LITERAL, LOCAL, CAST, APPLY} and sum(costs) > CHEAP
 
@@ -254,7 +254,7 @@ class RowText:
         writer = Writer(self.lowered.table, len(self.extents), self.context)
         depth = len(self.extents)
         keeps = {k.cell: k for k in known}
-        for cell in sorted(reached(self.lowered.table, roots, set(keeps)) & set(keeps)):
+        for cell in sorted(self.lowered.table.reached(roots, set(keeps)) & set(keeps)):
             name = self.context.fresh()
             offset = writer.value(keeps[cell].offset)
             writer.regions[depth].append(f"{name} = {element_of(keeps[cell].array, offset)}")
@@ -343,18 +343,6 @@ def _costs(table: Table, kept: int, known: Collection[int]) -> list[int]:
         whole = own + sum(costs[a] for a in cell.args if table.level[number] > kept)
         costs.append(1 if number in known else min(whole, 10**6))
     return costs
-
-
-def reached(table: Table, roots: Iterable[int], stops: set[int]) -> set[int]:
-    """The cells that ``roots`` depend on, without the cells reached only through ``stops``."""
-    seen, stack = set[int](), list(roots)
-    while stack:
-        number = stack.pop()
-        if number not in seen:
-            seen.add(number)
-            if number not in stops:
-                stack += table[number].args
-    return seen
 
 
 def _in_runs(regions: list[list[str]], extents: list[str], runs: Sequence[Run], step: list[str], first: int) -> list[str]:

@@ -24,11 +24,11 @@ The first iteration writes the first row before it is known, and the second writ
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
 from ...core.tensor_types import is_float
-from ..loop_nest.expression import AXIS, GUARD, LOAD, LOCAL, Cell, Cells
-from ..loop_nest.expression_text import Python, indented
+from ..loop_nest.expression import GUARD, LOAD, LOCAL
+from ..loop_nest.expression_text import indented
 from ..loop_nest.linear_index import Lowered
 from ..loop_nest.reduction import Fold
 from ..loop_nest.row_passes import Rows
@@ -36,7 +36,8 @@ from ..loop_nest.statements import KernelContext, Writer
 from .block_scan import ranges
 from .moved_runs import base_of
 from .partition import Partition
-from .reduce_inner import RowLoops, RowText, StoredCell, reached
+from .reduce_inner import RowLoops, RowText, StoredCell
+from .streamed_elements import Ahead
 
 
 def streamed_rows(lowered: Lowered, context: KernelContext, result: str, dtype: str) -> list[str] | None:
@@ -51,24 +52,6 @@ def streamed_rows(lowered: Lowered, context: KernelContext, result: str, dtype: 
     return text.lines() if text.has_vectors() else None
 
 
-class _Ahead(Python):
-    """The language of a loop that asks for the elements of ``params`` long before it reads them, where these differ by row."""
-
-    def __init__(self, params: Collection[int]) -> None:
-        super().__init__()
-        self.params = params
-
-    def expression(self, cell: Cell, args: list[str], cells: Cells, array: Callable[[int], str]) -> str:
-        if cell.kind == LOAD and cell.what in self.params and _axes(cells, cell.args[0]) == {0, 1}:
-            return f"load_ahead({array(cell.what)}, uint64({args[0]}))"
-        return super().expression(cell, args, cells, array)
-
-
-def _axes(cells: Cells, offset: int) -> set[int]:
-    """The loops on whose indices an offset depends."""
-    return {cell.what for cell in map(cells.__getitem__, reached(cells, [offset], set())) if cell.kind == AXIS}
-
-
 class _StreamedRows(RowText):
     """Writes one nest whose result is too large for the caches."""
 
@@ -78,11 +61,11 @@ class _StreamedRows(RowText):
         super().__init__(lowered, context, result, dtype)
         kept, folds = {k.cell for k in self.keeps}, self.rows.folds
         first = next(lowered.cells[f.element] for f in folds if f.step == 0)
-        read = reached(lowered.table, [lowered.element], kept)
+        read = lowered.table.reached([lowered.element], kept)
         #: The cell of the loop that finishes the row before: no later, since it stores the first value that the row needs.
         self.joined = next((k.cell for k in self.keeps if k.cell in read), first)
-        loaded = self._params(reached(lowered.table, [self.joined], kept - {self.joined}))
-        self.asks = {self.joined: _Ahead(loaded), lowered.element: _Ahead(self._params(read) - loaded)}
+        loaded = self._params(lowered.table.reached([self.joined], kept - {self.joined}))
+        self.asks = {self.joined: Ahead(loaded, 1), lowered.element: Ahead(self._params(read) - loaded, 1)}
         self.line = context.fresh()
         self.finishes: list[str] = []
 
@@ -100,7 +83,7 @@ class _StreamedRows(RowText):
         """Statements of the nest.  No loop is empty: the result is large."""
         writer = self.writer(self.keeps, [self.lowered.element])
         before, unknown = [], []
-        for number in sorted(reached(self.lowered.table, [self.lowered.element], set())):
+        for number in sorted(self.lowered.table.reached([self.lowered.element])):
             cell = self.lowered.table[number]
             if cell.kind == LOCAL:
                 name = f"{cell.what}_before"

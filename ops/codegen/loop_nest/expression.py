@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import math
 import operator
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -95,6 +95,17 @@ class Cells:
             self._number[simple] = len(self.table)
             self.table.append(simple)
         return self._number[simple]
+
+    def reached(self, roots: Iterable[int], stops: Collection[int] = ()) -> set[int]:
+        """The cells that ``roots`` depend on, without the cells reached only through ``stops``."""
+        seen, stack = set[int](), list(roots)
+        while stack:
+            number = stack.pop()
+            if number not in seen:
+                seen.add(number)
+                if number not in stops:
+                    stack += self[number].args
+        return seen
 
     def literal(self, value: float | int | bool, dtype: str = "int64") -> int:
         """The cell of a constant."""

@@ -77,6 +77,13 @@ def rows_past_caches(target: Array, count: int) -> bool:
     return large and count * target.itemsize % (4 * LINE_BYTES) == 0 and is_line_aligned(target, 0)
 
 
+@generic
+def lines_past_caches(target: Array, count: int) -> bool:
+    """Whether a tensor is too large for the caches, and its runs of ``count`` elements are whole cache lines."""
+    large = target.size * target.itemsize >= NON_TEMPORAL_BYTES
+    return large and count * target.itemsize % LINE_BYTES == 0 and is_line_aligned(target, 0)
+
+
 @twin
 def lines_from(array: Array, at: int) -> Array:
     """The array from element ``at``, which begins a cache line."""
