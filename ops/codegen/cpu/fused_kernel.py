@@ -31,7 +31,7 @@ from .reduce_inner import RowText
 from .reduce_outer import ColumnText
 from .split_loops import Segment, segments
 from .streamed_elements import streamed_elements
-from .streamed_rows import streamed_rows
+from .streamed_rows import VECTORS, streamed_rows
 from .tiling import TileText, order_for_tiles, transposed_loads, word_of
 
 #: The functions that generated texts may call, by name.
@@ -159,12 +159,17 @@ class Kernel(Sizes):
             return plain
         if self._moves_long_runs(lowered, position):
             return self._past_caches(position, lowered.extents[-1], self._one_nest(lowered, position, moving=True), plain)
-        # a row of an operand that is there is in a cache when it is written
-        streamed = None if position in self.places.values() else streamed_elements(lowered, self.context, result)
-        if streamed is None:
-            return plain
+        streamed = streamed_elements(lowered, self.context, result) if self._may_stream(position) else None
         run = self.size(lowered.extents[-1]) if len(lowered.extents) > 1 else "0"
-        return [f"if lines_past_caches({result}, {run}):", *indented(streamed), "else:", *indented(plain)]
+        return self._if_large(f"lines_past_caches({result}, {run}, 1)", streamed, plain)
+
+    def _may_stream(self, position: int) -> bool:
+        """Whether a result may be streamed: not in the memory of an operand, whose lines are in a cache when they are written."""
+        return self._may_be_large(position) and position not in self.places.values()
+
+    def _if_large(self, large: str, streamed: list[str] | None, plain: list[str]) -> list[str]:
+        """The streamed loops, where a result is ``large``; else the plain ones."""
+        return plain if streamed is None else [f"if {large}:", *indented(streamed), "else:", *indented(plain)]
 
     def _moves_long_runs(self, lowered: Lowered, position: int) -> bool:
         """Whether the innermost loop only moves runs, which may be long."""
@@ -174,15 +179,12 @@ class Kernel(Sizes):
         return run is None or run * ITEMSIZE[self.tensors[position].dtype] >= non_temporal.SHORTEST_RUN_BYTES
 
     def _rows(self, lowered: Lowered, position: int) -> list[str]:
-        """The loops of a nest of rows; streamed, if the result is too large for the caches."""
+        """The loops of a nest of rows."""
         result, dtype = self.array(position), self.tensors[position].dtype
         plain = RowText(lowered, self.context, result, dtype).lines()
-        may_stream = self._may_be_large(position) and position not in self.places.values()
-        streamed = streamed_rows(lowered, self.context, result, dtype) if may_stream else None
-        if streamed is None:
-            return plain
-        large = f"rows_past_caches({result}, {self.size(lowered.extents[-1])})"
-        return [f"if {large}:", *indented(streamed), "else:", *indented(plain)]
+        streamed = streamed_rows(lowered, self.context, result, dtype) if self._may_stream(position) else None
+        row = self.size(lowered.extents[-1])
+        return self._if_large(f"lines_past_caches({result}, {row}, {VECTORS})", streamed, plain)
 
     def _one_nest(self, lowered: Lowered, position: int, moving: bool = False) -> list[str]:
         """One loop per extent around the statement that stores an element; ``moving``: or that moves a run."""
@@ -206,8 +208,7 @@ class Kernel(Sizes):
 
     def _past_caches(self, position: int, innermost: Dim, moved: list[str], plain: list[str]) -> list[str]:
         """The loops ``moved``, which move runs, if the result is too large for the caches; else ``plain``, which are shorter."""
-        large = f"moves_past_caches({self.words(position)}, {self.size(innermost)})"
-        return [f"if {large}:", *indented(moved), "else:", *indented(plain)]
+        return self._if_large(f"moves_past_caches({self.words(position)}, {self.size(innermost)})", moved, plain)
 
     def _moved(self, lowered: Lowered, writer: Writer, position: int, start: str, stop: str) -> list[str]:
         """The innermost loop from ``start`` to ``stop``, which only moves elements, as one statement."""

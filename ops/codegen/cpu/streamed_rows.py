@@ -39,9 +39,13 @@ from .partition import Partition
 from .reduce_inner import RowLoops, RowText, StoredCell
 from .streamed_elements import Ahead
 
+#: The most vectors that a loop over a row takes at a time, each a cache line at most.  It sums elements that are left over in
+#: another order than in a loop that finishes no row, so there must be none.
+VECTORS = 4
+
 
 def streamed_rows(lowered: Lowered, context: KernelContext, result: str, dtype: str) -> list[str] | None:
-    """Statements of a nest whose rows are whole cache lines; None if its rows are not streamed."""
+    """Statements of a nest whose rows are whole groups of VECTORS cache lines; None if its rows are not streamed."""
     nest, table = lowered.nest, lowered.table
     if not isinstance(nest, Rows) or nest.per_row or (len(lowered.extents), lowered.folded) != (2, 1) or not is_float(dtype):
         return None

@@ -68,20 +68,13 @@ def move_run(source: Array, at: int, target: Array, to: int, count: int) -> None
 
 
 @generic
-def rows_past_caches(target: Array, count: int) -> bool:
-    """Whether a tensor is too large for the caches, and loops over its rows of ``count`` elements leave no element over.
+def lines_past_caches(target: Array, count: int, together: int) -> bool:
+    """Whether a tensor is too large for the caches, and its runs of ``count`` elements are whole groups of cache lines.
 
-    A loop takes up to four vectors at a time, of up to a cache line; it sums the elements that are left over in another order.
+    ``together``: the number of lines of a group.
     """
     large = target.size * target.itemsize >= NON_TEMPORAL_BYTES
-    return large and count * target.itemsize % (4 * LINE_BYTES) == 0 and is_line_aligned(target, 0)
-
-
-@generic
-def lines_past_caches(target: Array, count: int) -> bool:
-    """Whether a tensor is too large for the caches, and its runs of ``count`` elements are whole cache lines."""
-    large = target.size * target.itemsize >= NON_TEMPORAL_BYTES
-    return large and count * target.itemsize % LINE_BYTES == 0 and is_line_aligned(target, 0)
+    return large and count * target.itemsize % (together * LINE_BYTES) == 0 and is_line_aligned(target, 0)
 
 
 @twin

@@ -39,7 +39,7 @@ def kernels(text: str) -> list[tuple[Group, list[str]]]:
 
 def of_small_results(text: str) -> str:
     """The loops of a kernel for results that fit the caches; other results are streamed."""
-    before, _, after = text.partition("if rows_past_caches(")
+    before, _, after = text.partition("if lines_past_caches(")
     indentation = before.rsplit("\n", 1)[1]
     return after.split(f"\n{indentation}else:", 1)[1]
 

@@ -52,7 +52,7 @@ define void @f(ptr %4, ptr %q, <8 x float> %v, float %s) {
 
 
 def is_streamed(case):
-    return case.rank == 2 and "rows_past_caches" in kernel_source(case.group()[0]).text
+    return case.rank == 2 and "lines_past_caches" in kernel_source(case.group()[0]).text
 
 
 STREAMED = {name: case for name, case in (CASES | MORE).items() if is_streamed(case)}
