@@ -19,6 +19,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -160,7 +161,7 @@ def _header(architecture: str, flags: tuple[str, ...]) -> Path:
     name = f"header-{hashlib.sha256(' '.join([version(), *flags, content]).encode()).hexdigest()[:24]}.hpp"
     path = _folder() / name
     if not path.exists():
-        part = path.with_suffix(f".{os.getpid()}")
+        part = path.with_suffix(f".{os.getpid()}-{threading.get_ident()}")  # threads compile side by side
         part.write_text(content)
         part.replace(path)
     _built(f"{name}.gch", [*flags, "-x", "c++-header", str(path)], "")

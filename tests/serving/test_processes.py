@@ -67,7 +67,10 @@ def test_faults_of_processes_under_load(models: Path, tmp_path: Path, start_serv
     replace_model(ROWS.replace("2f", "3f"), path)
     wait_until(lambda: load.found["factor 3"] > 300 and counted(server, "reloads", "loaded") == COUNT)
     found = load.end()
-    assert set(found) == {"factor 2", "factor 3", "closed"} and found["closed"] < 4 * COUNT, found
+    lost = found["closed"] + found["not sent"]  # the killed process may end before or after a request is sent
+    assert {"factor 2", "factor 3"} <= set(found) <= {"factor 2", "factor 3", "closed", "not sent"} and 0 < lost < 4 * COUNT, (
+        found
+    )
     right = found["factor 2"] + found["factor 3"]
     assert right <= counted(server, "requests", 'status="OK"') <= right + found["closed"]
     fresh = Load(server.rest, 4 * COUNT)  # connections to all processes

@@ -160,16 +160,21 @@ class Kernel(Sizes):
         if self._moves_long_runs(lowered, position):
             return self._past_caches(position, lowered.extents[-1], self._one_nest(lowered, position, moving=True), plain)
         streamed = streamed_elements(lowered, self.context, result) if self._may_stream(position) else None
-        run = self.size(lowered.extents[-1]) if len(lowered.extents) > 1 else "0"
-        return self._if_large(f"lines_past_caches({result}, {run}, 1)", streamed, plain)
+        return self._if_large(result, lowered.extents[1:], 1, streamed, plain)
 
     def _may_stream(self, position: int) -> bool:
         """Whether a result may be streamed: not in the memory of an operand, whose lines are in a cache when they are written."""
         return self._may_be_large(position) and position not in self.places.values()
 
-    def _if_large(self, large: str, streamed: list[str] | None, plain: list[str]) -> list[str]:
-        """The streamed loops, where a result is ``large``; else the plain ones."""
-        return plain if streamed is None else [f"if {large}:", *indented(streamed), "else:", *indented(plain)]
+    def _if_large(self, result: str, run: Sequence[Dim], lines: int, streamed: list[str] | None, plain: list[str]) -> list[str]:
+        """The streamed loops, where a result is too large for the caches and its runs are groups of whole lines; else the plain.
+
+        ``run``: the sizes of loops, the last of which is a run; none for a single loop, which is one run.
+        """
+        if streamed is None:
+            return plain
+        large = f"lines_past_caches({result}, {self.size(run[-1]) if run else 0}, {lines})"
+        return [f"if {large}:", *indented(streamed), "else:", *indented(plain)]
 
     def _moves_long_runs(self, lowered: Lowered, position: int) -> bool:
         """Whether the innermost loop only moves runs, which may be long."""
@@ -183,8 +188,7 @@ class Kernel(Sizes):
         result, dtype = self.array(position), self.tensors[position].dtype
         plain = RowText(lowered, self.context, result, dtype).lines()
         streamed = streamed_rows(lowered, self.context, result, dtype) if self._may_stream(position) else None
-        row = self.size(lowered.extents[-1])
-        return self._if_large(f"lines_past_caches({result}, {row}, {VECTORS})", streamed, plain)
+        return self._if_large(result, lowered.extents, VECTORS, streamed, plain)
 
     def _one_nest(self, lowered: Lowered, position: int, moving: bool = False) -> list[str]:
         """One loop per extent around the statement that stores an element; ``moving``: or that moves a run."""
@@ -208,7 +212,8 @@ class Kernel(Sizes):
 
     def _past_caches(self, position: int, innermost: Dim, moved: list[str], plain: list[str]) -> list[str]:
         """The loops ``moved``, which move runs, if the result is too large for the caches; else ``plain``, which are shorter."""
-        return self._if_large(f"moves_past_caches({self.words(position)}, {self.size(innermost)})", moved, plain)
+        large = f"moves_past_caches({self.words(position)}, {self.size(innermost)})"
+        return [f"if {large}:", *indented(moved), "else:", *indented(plain)]
 
     def _moved(self, lowered: Lowered, writer: Writer, position: int, start: str, stop: str) -> list[str]:
         """The innermost loop from ``start`` to ``stop``, which only moves elements, as one statement."""

@@ -92,6 +92,25 @@ def by_address(result: Integer) -> Form:
     return call
 
 
+class _Assumption(ir.Instruction):
+    """An assumption about the alignment of a pointer, for which llvmlite has no builder."""
+
+    def __init__(self, block: ir.Block, pointer: Any, nbytes: int) -> None:
+        super().__init__(block, ir.VoidType(), "call", [pointer])
+        self.nbytes = nbytes
+
+    def descr(self, buf: list[str]) -> None:
+        """Write the instruction."""
+        buf.append(f'call void @llvm.assume(i1 true) ["align"(ptr {self.operands[0].get_reference()}, i64 {self.nbytes})]\n')
+
+
+def assume_aligned(builder: Any, pointer: Any, nbytes: int) -> None:
+    """Let LLVM know that an address is a multiple of ``nbytes``; the builder is at the end of its block."""
+    builder.module.declare_intrinsic("llvm.assume", (), ir.FunctionType(ir.VoidType(), [ir.IntType(1)]))
+    builder.block.instructions.append(_Assumption(builder.block, pointer, nbytes))
+    builder.position_at_end(builder.block)
+
+
 # ---- memory and time of the C library --------------------------------------------------------------------------------------
 
 

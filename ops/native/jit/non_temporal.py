@@ -115,22 +115,13 @@ def _move_line(emitter: Any, source: Any, at: Any, target: Any, to: Any) -> None
 
 
 def _lines_from(emitter: Any, array: Any, at: Any) -> Any:
-    from llvmlite import ir
-
+    from ..front_end.machine_forms import assume_aligned
     from ..front_end.machine_types import Value
-
-    class Assumption(ir.Instruction):  # type: ignore[misc]
-        """An assumption about the alignment of its operand, which llvmlite has no builder for."""
-
-        def descr(self, buf: list[str]) -> None:
-            buf.append(f'call void @llvm.assume(i1 true) ["align"(ptr {self.operands[0].get_reference()}, i64 {LINE_BYTES})]\n')
 
     b, (data, size) = emitter.builder, array.parts
     at = emitter.word(at)
     first = b.gep(data, [at])
-    b.module.declare_intrinsic("llvm.assume", (), ir.FunctionType(ir.VoidType(), [ir.IntType(1)]))
-    b.block.instructions.append(Assumption(b.block, ir.VoidType(), "call", [first]))
-    b.position_at_end(b.block)
+    assume_aligned(b, first, LINE_BYTES)
     return Value(array.type, (first, b.sub(size, at)))
 
 

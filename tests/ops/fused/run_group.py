@@ -68,6 +68,19 @@ TWINS: dict[str, Any] = {
 }
 
 
+def of_small_results(text: str) -> str:
+    """A kernel's text without the loops of results that are too large for the caches."""
+    lines, kept = text.splitlines(), list[str]()
+    while lines:
+        line = lines.pop(0)
+        if "if lines_past_caches(" in line:
+            indentation = line[: -len(line.lstrip())]
+            lines = lines[lines.index(f"{indentation}else:") + 1 :]
+        else:
+            kept.append(line)
+    return "\n".join(kept)
+
+
 def group_of(params: Sequence[Tensor], nodes: Sequence[Node], literals: Sequence[Literal] = (), results: Any = None) -> Group:
     """A group whose result is its last value, unless ``results`` is given."""
     group = build_group(params, literals, nodes, ())

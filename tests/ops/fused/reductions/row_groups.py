@@ -37,13 +37,6 @@ def kernels(text: str) -> list[tuple[Group, list[str]]]:
     return found
 
 
-def of_small_results(text: str) -> str:
-    """The loops of a kernel for results that fit the caches; other results are streamed."""
-    before, _, after = text.partition("if lines_past_caches(")
-    indentation = before.rsplit("\n", 1)[1]
-    return after.split(f"\n{indentation}else:", 1)[1]
-
-
 def needs_elements(group: Group) -> bool:
     """Whether a row without elements is an error: it has no largest or smallest one."""
     return any(n.op in ("max", "min", "argmax") for n in group.nodes)

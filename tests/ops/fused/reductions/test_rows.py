@@ -13,9 +13,9 @@ from relayvm.ops.core.tensor_types import numpy_dtype
 from relayvm.ops.defs.reduce import ReduceAttrs
 from relayvm.ops.native.status import EMPTY_REDUCTION
 
-from ..run_group import compiled, evaluate, group_of, plain
+from ..run_group import compiled, evaluate, group_of, of_small_results, plain
 from ..test_loops import node, params
-from .row_groups import CASES, kernels, needs_elements, of_small_results
+from .row_groups import CASES, kernels, needs_elements
 
 
 def check(name, shape, run=plain, apart=False, seed=0):
