@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 
-from ..loop_nest.expression import AXIS, LOAD, Cell, Cells
+from ..loop_nest.expression import LOAD, Cell, Cells
 from ..loop_nest.expression_text import Python, indented
 from ..loop_nest.linear_index import Lowered
 from ..loop_nest.statements import KernelContext, Writer
@@ -21,20 +21,19 @@ from .partition import GRAIN, LEVELS, Partition, loops
 
 
 class Ahead(Python):
-    """The language of a loop, number ``loop``, that asks for the elements of ``params`` long before it reads them.
+    """The language of a loop that asks for the elements of ``params`` long before it reads them.
 
-    Not for those that each iteration of the loops around it reads again.
+    Only for elements at ``offset``, a cell, which follow each other in memory as the loops read them.  Behind other elements the
+    lines may be those that no iteration reads, or that all iterations read.
     """
 
-    def __init__(self, params: Collection[int], loop: int) -> None:
+    def __init__(self, params: Collection[int], offset: int) -> None:
         super().__init__()
-        self.params, self.loop = params, loop
+        self.params, self.offset = params, offset
 
     def expression(self, cell: Cell, args: list[str], cells: Cells, array: Callable[[int], str]) -> str:
-        if cell.kind == LOAD and cell.what in self.params:
-            axes = {made.what for made in map(cells.__getitem__, cells.reached([cell.args[0]])) if made.kind == AXIS}
-            if self.loop in axes and (self.loop == 0 or len(axes) > 1):
-                return f"load_ahead({array(cell.what)}, uint64({args[0]}))"
+        if cell.kind == LOAD and cell.what in self.params and cell.args[0] == self.offset:
+            return f"load_ahead({array(cell.what)}, uint64({args[0]}))"
         return super().expression(cell, args, cells, array)
 
 
@@ -46,7 +45,7 @@ def streamed_elements(lowered: Lowered, context: KernelContext, result: str) -> 
     if base is None or not params:
         return None
     writer, line = Writer(table, last + 1, context), context.fresh()
-    writer.language = Ahead(params, last)
+    writer.language = Ahead(params, lowered.offset)
     place, value = writer.value(base), writer.value(lowered.element)
     if writer.hoisted:
         return None

@@ -69,7 +69,8 @@ class _StreamedRows(RowText):
         #: The cell of the loop that finishes the row before: no later, since it stores the first value that the row needs.
         self.joined = next((k.cell for k in self.keeps if k.cell in read), first)
         loaded = self._params(lowered.table.reached([self.joined], kept - {self.joined}))
-        self.asks = {self.joined: Ahead(loaded, 1), lowered.element: Ahead(self._params(read) - loaded, 1)}
+        later = self._params(read) - loaded
+        self.asks = {self.joined: Ahead(loaded, lowered.offset), lowered.element: Ahead(later, lowered.offset)}
         self.line = context.fresh()
         self.finishes: list[str] = []
 

@@ -100,6 +100,14 @@ def test_the_twins_ask_for_what_differs_by_row(body, reads, monkeypatch):
     np.testing.assert_array_equal(ours, expected)
 
 
+@pytest.mark.parametrize("body", ["exp(transpose(%x, axes=[1, 0, 2]))", "exp(reverse(%x, axis=0))"])
+def test_nothing_is_asked_for_behind_elements_that_others_follow(body):
+    """Rows in another order: the lines behind a row are not those of the next one."""
+    rank = 3 if "1, 0, 2" in body else 2
+    text = kernel_source(kernels(program(body, rank))[-1][0]).text
+    assert "store_past(" in text and "load_ahead(" not in text
+
+
 def test_rows_that_are_no_whole_lines_are_written_as_small_results(monkeypatch):
     monkeypatch.setattr(non_temporal, "NON_TEMPORAL_BYTES", 1)
     monkeypatch.setitem(TWINS, "store_past", None)
