@@ -19,7 +19,7 @@ from ...native.status import OUT_OF_MEMORY
 from ..loop_nest.expression import AXIS, LOAD, Cell, Cells
 from ..loop_nest.expression_text import Python, element_of, indented, unless_empty
 from ..loop_nest.inlining import Nest
-from ..loop_nest.linear_index import Lowered, Table, general
+from ..loop_nest.linear_index import Lowered, general
 from ..loop_nest.statements import KernelContext, Writer, always_evaluated
 from .partition import Partition, loops
 
@@ -71,23 +71,12 @@ def _transposed_loads(group: Group, lowered: Lowered) -> Iterator[TransposedLoad
             continue
         zero = table.literal(0)
         others = [zero if k in (positions[0], own[-1]) else a for k, a in enumerate(args)]
-        if not _axes(table, others) & {along, across}:
+        if not table.axes(others) & {along, across}:
             yield TransposedLoad(made, cell.what, along, across, table.offset(tuple(others), shape), positions[0])
 
 
 def _is_long(size: int | None) -> bool:
     return size is None or size >= SHORTEST
-
-
-def _axes(table: Table, roots: list[int]) -> set[int]:
-    """The loops that cells depend on."""
-    seen, stack = set[int](), list(roots)
-    while stack:
-        number = stack.pop()
-        if number not in seen:
-            seen.add(number)
-            stack += table[number].args
-    return {table[n].what for n in seen if table[n].kind == AXIS}
 
 
 def order_for_tiles(group: Group, nest: Nest) -> Nest:

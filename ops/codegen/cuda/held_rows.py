@@ -7,7 +7,7 @@ aligned are loaded and stored element by element; the order of a fold, and so it
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import replace
 
 from ....shape_funcs.frozen_dataclass import frozen
@@ -75,7 +75,7 @@ def held_rows(lowered: Lowered, plan: Rows, dtype: str, holding: Holding) -> Hel
     """The plan with rows in registers; None if no packs read them."""
     of_folds = [lowered.cells[f.element] for f in plan.folds]
     roots = of_folds if plan.per_row else [*of_folds, lowered.element]
-    used = [_below(lowered.table, root, of_folds) for root in roots]
+    used = [lowered.table.reached(lowered.table[root].args, of_folds) for root in roots]
     held = {cell: f"h{k}" for k, cell in enumerate(dict.fromkeys(of_folds)) if any(cell in below for below in used)}
     found = [packed(replace(lowered, element=root)) for root in of_folds]
     widths = [p.width for p in found if p is not None]
@@ -86,18 +86,6 @@ def held_rows(lowered: Lowered, plan: Rows, dtype: str, holding: Holding) -> Hel
         return None
     width = min(*widths, last.width)
     return HeldRows(holding, lowered, plan, held, width) if width <= holding.elements else None
-
-
-def _below(table: Table, root: int, stops: Sequence[int]) -> set[int]:
-    """The cells that a cell depends on, as far as the cells that are held."""
-    found, stack = set[int](), list(table[root].args)
-    while stack:
-        number = stack.pop()
-        if number not in found:
-            found.add(number)
-            if number not in stops:
-                stack += table[number].args
-    return found
 
 
 class HeldText:
@@ -211,7 +199,7 @@ class HeldText:
         packs = packed(lowered, dtype, self.rows.width)
         assert packs is not None
         depth, kernel, width, table = len(lowered.extents), self.kernel, self.rows.width, self.rows.lowered.table
-        used = [(number, name) for number, name in ready.items() if number in _below(table, cell, list(ready))]
+        used = [(number, name) for number, name in ready.items() if number in table.reached(table[cell].args, ready)]
         given = [f"const {computed_in(table[number].dtype)} {name} = all_{name}.at[i{depth}];" for number, name in used]
         template = None if dtype is None else stored("{0}", dtype)
         apart = kernel.unravel_index("at", lowered.extents[self.kept :], self.kept)
@@ -232,7 +220,7 @@ class HeldText:
         """A name for each load of packs, and the functions that load them."""
         names, lines = dict[Cell, str](), list[str]()
         for cell in dict.fromkeys(packs.loads):
-            if self.rows.holding.loaded_bytes and not _varies(packs.table, cell.args[0], self.kept):
+            if self.rows.holding.loaded_bytes and not any(k < self.kept for k in packs.table.axes(cell.args[:1])):
                 continue  # all rows read these packs: caches have them, and registers are left to other loads
             names[cell] = f"w{len(names)}"
             writer = Writer(packs.table, depth + 1, self.kernel.context)
@@ -246,19 +234,6 @@ class HeldText:
                 load = f"if (straight) return load_pack<{cell.dtype}, {packs.width}>(row_{names[cell]} + at);\n{load}"
             lines += function(f"load_{names[cell]}", kind, [*apart, *body, *load.split("\n")])
         return names, lines
-
-
-def _varies(table: Table, root: int, kept: int) -> bool:
-    """Whether a cell depends on the index of one of the ``kept`` loops around a row."""
-    stack, seen = [root], set[int]()
-    while stack:
-        number = stack.pop()
-        if number not in seen:
-            seen.add(number)
-            if table[number].kind == AXIS and table[number].what < kept:
-                return True
-            stack += table[number].args
-    return False
 
 
 def _loaded(packs: Packed, names: dict[Cell, str], depth: int) -> Packed:

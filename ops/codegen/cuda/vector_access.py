@@ -8,7 +8,7 @@ from dataclasses import replace
 from ....shape_funcs.frozen_dataclass import frozen
 from ...core.group import Group
 from ...core.tensor_types import ITEMSIZE
-from ..loop_nest.expression import APPLY, AXIS, GUARD, LITERAL, LOAD, Cell, Cells
+from ..loop_nest.expression import APPLY, AXIS, GUARD, LITERAL, LOAD, Cell
 from ..loop_nest.inlining import Nest
 from ..loop_nest.linear_index import Lowered, Table
 from ..loop_nest.statements import always_evaluated
@@ -72,10 +72,10 @@ def whole_rows(group: Group, nest: Nest, axis: int) -> bool:
     Then packs along the loop are contiguous, and aligned where the extent is a multiple of their width and operands are aligned.
     """
     cells = nest.cells
-    loads = [c for c in cells.table if c.kind == LOAD and any(_depends(cells, a, axis) for a in c.args)]
+    loads = [c for c in cells.table if c.kind == LOAD and axis in cells.axes(c.args)]
     return all(
         cells[c.args[-1]].kind == AXIS
-        and not any(_depends(cells, a, axis) for a in c.args[:-1])
+        and axis not in cells.axes(c.args[:-1])
         and group.params[c.what].shape[-1] == nest.dims[axis]
         for c in loads
     )
@@ -110,23 +110,10 @@ def _always_loaded(table: Table, element: int, axis: int) -> set[int]:
         found |= always_evaluated(table, root)
         for number in sorted(found):
             cell = table[number]
-            if cell.kind == GUARD and cell.args[1] not in done and not _depends(table, cell.args[0], axis):
+            if cell.kind == GUARD and cell.args[1] not in done and axis not in table.axes(cell.args[:1]):
                 done.add(cell.args[1])
                 stack.append(cell.args[1])
     return found
-
-
-def _depends(table: Cells, root: int, axis: int) -> bool:
-    """Whether the value of a cell depends on the index of loop ``axis``."""
-    stack, seen = [root], set[int]()
-    while stack:
-        number = stack.pop()
-        if number not in seen:
-            seen.add(number)
-            if table[number].kind == AXIS and table[number].what == axis:
-                return True
-            stack += table[number].args
-    return False
 
 
 class _Vectorizer:

@@ -107,6 +107,10 @@ class Cells:
                     stack += self[number].args
         return seen
 
+    def axes(self, roots: Iterable[int]) -> set[int]:
+        """The loops on whose indices ``roots`` depend."""
+        return {self[number].what for number in self.reached(roots) if self[number].kind == AXIS}
+
     def literal(self, value: float | int | bool, dtype: str = "int64") -> int:
         """The cell of a constant."""
         return self.put(Cell(LITERAL, dtype, (), repr(float(value) if is_float(dtype) else value)))

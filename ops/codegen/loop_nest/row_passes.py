@@ -235,12 +235,4 @@ class _RowInliner(Inliner):
 
 def _locals(cells: Cells, root: int) -> set[str]:
     """The names of the locals that a cell depends on."""
-    stack, seen, names = [root], set[int](), set[str]()
-    while stack:
-        number = stack.pop()
-        if number not in seen:
-            seen.add(number)
-            stack += cells[number].args
-            if cells[number].kind == LOCAL:
-                names.add(str(cells[number].what))
-    return names
+    return {str(cells[number].what) for number in cells.reached([root]) if cells[number].kind == LOCAL}
