@@ -101,6 +101,7 @@ class RowText:
         return loops(self.context, body.outer, Partition(around[:LEVELS]), around[LEVELS:], body.lines)
 
     def with_buffers(self, lines: list[str]) -> list[str]:
+        """The statements between the allocation of the row buffers and its end."""
         if not self.buffers:
             return lines
         count = " * ".join(self.extents[self.kept :])
@@ -113,6 +114,7 @@ class RowText:
         return [*head, *lines, "free(rows)"]
 
     def fold(self, f: RowFold) -> Fold:
+        """The state and the steps of a fold."""
         return fold(f.combine, self._dtype(f), f.attrs, f"{f.name}_")
 
     def _dtype(self, f: RowFold) -> str:

@@ -57,5 +57,5 @@ def streamed_elements(lowered: Lowered, context: KernelContext, result: str) -> 
     # counted from the first element of the part, which begins a line: so the vectors begin lines, too
     bounds = Partition(extents, GRAIN).bounds() if context.partitioned else [f"low0, high0 = 0, {extents[0]}"]
     inside = ["i0 = low0 + at", *writer.regions[1], f"store_past({line}, uint64(at), {value})"]
-    head = [*writer.regions[0], *bounds, f"{line} = lines_from({result}, low0)"]
-    return [*head, "for at in range(high0 - low0):", *indented(inside)]
+    each = [f"{line} = lines_from({result}, low0)", "for at in range(high0 - low0):", *indented(inside)]
+    return [*writer.regions[0], *bounds, "if low0 < high0:", *indented(each)]  # the end of an empty part begins no line

@@ -84,6 +84,16 @@ def test_each_part_writes_its_elements_alone(body, monkeypatch):
         assert mine.sum() < mine.size and (first[~mine] == 99).all()
 
 
+def test_an_empty_part_begins_no_line(monkeypatch):
+    monkeypatch.setattr(non_temporal, "NON_TEMPORAL_BYTES", 1)
+    ((group, _),) = kernels(program("add(%x, %y)", 2))
+    x, y = arrays("%x %y", (3, 17))
+    for run in (plain.__wrapped__, fresh):
+        status, (ours,) = evaluate(group, [x, y], run, [part(k, 5) for k in range(5)])
+        assert status == 0
+        np.testing.assert_array_equal(ours, x + y)
+
+
 @pytest.mark.parametrize(("body", "reads"), [("add(%x, %y)", 2), ("nn.relu(add(%x, %v))", 1)])
 def test_the_twins_ask_for_what_differs_by_row(body, reads, monkeypatch):
     """A vector that every row reads is in a cache."""
