@@ -27,7 +27,8 @@ def short_range(*bounds: int) -> range:
 def sum_range(*bounds: int) -> range:
     """As ``range``, for the loop of a sum: four vectors of partial sums, whatever else the loop computes.
 
-    So a sum does not depend on the loop's other statements.  In a loop that calls an interleaved function there are two.
+    So a sum does not depend on the loop's other statements.  Where the summed element calls an interleaved function, ``range``
+    gives two vectors.
     """
     return range(*bounds)
 
