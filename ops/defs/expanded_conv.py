@@ -104,16 +104,15 @@ def _together(call: OpCall) -> Dim:
     return min_(max_(count, expanded.LEAST_TILES), expanded.MOST_TILES) * TILE_ROWS
 
 
-def _groups(call: OpCall) -> Dim:
-    together = _together(call)
-    groups: Dim = (call.inputs[1].shape[0] + together - 1) // together
-    return groups
+def _tiles(call: OpCall) -> Dim:
+    tiles: Dim = (call.inputs[1].shape[0] + TILE_ROWS - 1) // TILE_ROWS
+    return tiles
 
 
 def _blocks(call: OpCall) -> Dim:
     batch, _, out_rows, _ = call.outputs[0].shape
     rows = _rows(call)
-    return batch * ((out_rows + rows - 1) // rows) * _groups(call)
+    return batch * ((out_rows + rows - 1) // rows) * _tiles(call)
 
 
 def _work(call: OpCall) -> Dim:
@@ -156,7 +155,7 @@ Op(
                 Scratch(length=lambda call: call.inputs[1].shape[0] * (WINDOW - _step(call)) * call.inputs[0].shape[3]),
                 Scratch(length=lambda call: dim(ZERO_BYTES // _itemsize(call))),
             ),
-            blocks=Blocks(_blocks, _work, _groups),
+            blocks=Blocks(_blocks, _work, _tiles),
             finishes=2,
             cuda=expanded_cuda.expanded_convolution,
         ),

@@ -1,8 +1,9 @@
 """A 1x1 convolution that expands channels, and the depthwise convolution of its result, which is never in memory.
 
 The result of a network's expansion takes some MB, more than a second cache.  Here a few channels of a band of rows are expanded
-into a buffer that stays in the caches, and convolved.  The data of a band are packed once, for all its channels.  Rows that the
-next band reads, too, are kept; a thread that begins between two bands computes them again.
+into a buffer that stays in the caches, and convolved.  The data of a band are packed once, for all its channels, or read where
+they are (``reads_rows_apart``).  Rows that the next band reads, too, are kept; a thread that begins between two bands computes
+them again.
 
 Every element is one sum over channels, in order, and the bias; then one sum over the window: the same bits for any number of
 threads.  The bits are those of the two convolutions (``tiles``, ``depthwise``), except where ``tiles`` multiplies a few columns
@@ -16,6 +17,7 @@ from collections.abc import Callable
 import numpy as np
 
 from ...native.jit.convolution.clipped_tile import multiply_clipped
+from ...native.jit.convolution.panel_row import reads_rows_apart
 from ...native.jit.convolution.window_taps import WINDOW, add_windows
 from ...native.jit.products.register_tile import PANEL_BYTES, TILE_ROWS
 from ...native.jit.products.row_products import multiply_by_rows
@@ -58,12 +60,11 @@ def channels_together(pitch: int, itemsize: int) -> int:
 
 
 @generic
-def turn_columns(panels: Array, whole: int, inner: int, apart: int, room: Array) -> None:
-    """Copy the last ``apart`` columns, which begin the panel after ``whole`` columns, as rows."""
-    width = PANEL_BYTES // panels.itemsize
+def turn_columns(data: Array, at: int, inner: int, channel: int, apart: int, room: Array) -> None:
+    """Copy ``apart`` columns of ``inner`` rows, which begin at ``at`` and are ``channel`` elements apart, as rows."""
     for j in range(apart):
         for k in range(inner):
-            room[np.uint64(j * inner + k)] = panels[np.uint64(whole * inner + k * width + j)]
+            room[np.uint64(j * inner + k)] = data[np.uint64(at + k * channel + j)]
 
 
 @generic
@@ -81,12 +82,13 @@ def clip_runs(
 
 @generic
 def expand_channels(
-    weight: Array, bias: Array, top: int, bottom: int, inner: int, panels: Array, columns: Array, count: int, apart: int,
-    out: Array, to: int, pitch: int, least: float, most: float,
+    weight: Array, bias: Array, top: int, bottom: int, inner: int, panels: Array, first: int, panel: int, row: int,
+    columns: Array, count: int, apart: int, out: Array, to: int, pitch: int, least: float, most: float,
 ) -> None:  # fmt: skip
-    """Compute the channels ``top`` to ``bottom`` (exclusive) of the expansion for ``count`` columns in panels.
+    """Compute the channels ``top`` to ``bottom`` (exclusive) of the expansion for ``count`` columns, in panels from ``first`` on.
 
-    The last ``apart`` of them are in ``columns``, too, as rows.  Meanwhile fetch the weights of the next tile.
+    ``panel``, ``row``: the elements from a panel to the next, and from a row of a panel to the next.  The last ``apart`` columns
+    are in ``columns``, as rows.  Meanwhile fetch the weights of the next tile.
     """
     width = PANEL_BYTES // out.itemsize
     tiles, stretch, whole = (bottom - top + TILE_ROWS - 1) // TILE_ROWS, stretch_columns(inner, width), count - apart
@@ -98,8 +100,8 @@ def expand_channels(
             rows = top + (tile + 1) * (bottom - top) // tiles - o
             here = to + (o - top) * pitch
             multiply_clipped(
-                weight, o * inner, inner, panels, begin * inner, inner * width, out, here + begin, pitch, rows, inner, some, bias,
-                o, least, most, (o + rows) * inner, inner if begin == 0 and is_large else 0,
+                weight, o * inner, inner, panels, first + begin // width * panel, panel, row, out, here + begin, pitch, rows,
+                inner, some, bias, o, least, most, (o + rows) * inner, inner if begin == 0 and is_large else 0,
             )  # fmt: skip
             if apart > 0 and begin + some == whole:
                 multiply_by_rows(weight, o * inner, inner, columns, 0, inner, out, here + whole, pitch, rows, inner, apart, 0)
@@ -148,10 +150,10 @@ def bands(
     argv: int, addend: Array, step: int, before: Axes, least: float, most: float, lowest: float, highest: float,
     is_limited: bool,
 ) -> int:  # fmt: skip
-    """Compute the blocks ``low`` to ``high`` (exclusive) of the result: channels that are convolved together, in a band.
+    """Compute the blocks ``low`` to ``high`` (exclusive) of the result: a tile of channels in a band.
 
-    Layout NCHW.  ``panels``: room for the data of a band; ``columns``: for those apart; ``expanded``: for the channels of a
-    block; ``kept``: for the rows of all channels that two bands read; ``zeros``: ``data_taps.ZERO_BYTES``.
+    Layout NCHW.  ``panels``: room for the data of a band; ``columns``: for those apart; ``expanded``: for the channels that are
+    convolved together; ``kept``: for the rows of all channels that two bands read; ``zeros``: ``data_taps.ZERO_BYTES``.
 
     ``step``: the stride of the depthwise convolution; ``before``: its padding above and on the left; ``least``, ``most``: the
     bounds of the expansion; the others: as of ``codegen.cpu.channel_limits``, of the result.
@@ -165,39 +167,48 @@ def bands(
         zeros[i] = 0
     rows = rows_together(out_sizes[0], inputs, sizes[1], step, itemsize)
     pitch = plane_pitch(rows, sizes[1], step, itemsize)
-    together, band_count = channels_together(pitch, itemsize), (out_sizes[0] + rows - 1) // rows
-    groups, kept_pitch = (channels + together - 1) // together, (WINDOW - step) * sizes[1]
-    number = low
+    tiles, band_count = (channels + TILE_ROWS - 1) // TILE_ROWS, (out_sizes[0] + rows - 1) // rows
+    together, kept_pitch = channels_together(pitch, itemsize) // TILE_ROWS, (WINDOW - step) * sizes[1]
+    width, number = PANEL_BYTES // itemsize, low
     while number < high:
-        group, band = number % groups, number // groups % band_count
-        end_group, b = min(groups, group + high - number), number // groups // band_count
+        tile, band = number % tiles, number // tiles % band_count
+        some, b = min(tiles - tile, high - number), number // tiles // band_count
         first = band * rows
         here = min(rows, out_sizes[0] - first)
         base = min(max(first * step - before[0], 0), sizes[0])
         end = max(min((first + here - 1) * step - before[0] + WINDOW, sizes[0]), base)
         following = min(max((first + here) * step - before[0], base), end)
         # the rows that the band before has computed, in this call
-        is_kept = band > 0 and number - groups >= low
+        is_kept = band > 0 and number - tiles >= low
         begin = max(base, min(max((first - 1) * step - before[0] + WINDOW, 0), sizes[0])) if is_kept else base
-        count = (end - begin) * sizes[1]
-        apart = columns_apart(count, inputs, PANEL_BYTES // itemsize) if band_count == 1 else 0
-        copy_columns(panels, data, b * inputs * positions + begin * sizes[1], inputs, positions, count)
-        turn_columns(panels, count - apart, inputs, apart, columns)
-        for g in range(group, end_group):
-            top, bottom = g * together, min(g * together + together, channels)
+        count, at = (end - begin) * sizes[1], b * inputs * positions + begin * sizes[1]
+        apart = columns_apart(count, inputs, width) if band_count == 1 else 0
+        if not reads_rows_apart():
+            copy_columns(panels, data, at, inputs, positions, count)
+        turn_columns(data, at + count - apart, inputs, positions, apart, columns)
+        groups = (some + together - 1) // together
+        for g in range(groups):
+            top = (tile + g * some // groups) * channels // tiles
+            bottom = (tile + (g + 1) * some // groups) * channels // tiles
             for c in range(top, bottom if begin > base else top):
                 copy_run(kept, c * kept_pitch, expanded, (c - top) * pitch, (begin - base) * sizes[1])
-            if count > 0:
+            to = (begin - base) * sizes[1]
+            if count > 0 and reads_rows_apart():
                 expand_channels(
-                    weight, bias, top, bottom, inputs, panels, columns, count, apart, expanded, (begin - base) * sizes[1], pitch,
+                    weight, bias, top, bottom, inputs, data, at, width, positions, columns, count, apart, expanded, to, pitch,
                     least, most,
+                )  # fmt: skip
+            elif count > 0:
+                expand_channels(
+                    weight, bias, top, bottom, inputs, panels, 0, inputs * width, width, columns, count, apart, expanded, to,
+                    pitch, least, most,
                 )  # fmt: skip
             convolve_channels(
                 expanded, pitch, base, top, bottom, depthwise, out, (b * channels + top) * places, sizes, out_sizes, first, here,
                 step, before, zeros, finish, argv, addend, lowest, highest, is_limited,
             )  # fmt: skip
             for c in range(top, bottom if band + 1 < band_count else top):
-                at = (c - top) * pitch + (following - base) * sizes[1]
-                copy_run(expanded, at, kept, c * kept_pitch, (end - following) * sizes[1])
-        number += end_group - group
+                last = (c - top) * pitch + (following - base) * sizes[1]
+                copy_run(expanded, last, kept, c * kept_pitch, (end - following) * sizes[1])
+        number += some
     return OK

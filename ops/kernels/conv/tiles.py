@@ -25,7 +25,7 @@ from ...native.memory import Array, Axes, generic
 from ..spatial.cpu import BATCH, CHANNEL, COLUMN, DEPTH, ROW
 from .by_plane import lanes_between
 
-#: Rows of the right matrix that are packed at once, unless the taps of one channel are more; output channels of a block.
+#: Rows of the right matrix that are packed at once, unless the taps of one channel are more; output channels of two bands.
 INNER, ROWS = 512, 48
 #: The most rows of a group of panels that are finished at once, or as many elements: a fifth of the first cache.
 FINISHED_ROWS = 24
@@ -65,6 +65,12 @@ def stretch_columns(terms: int, width: int) -> int:
 def stretch_count(positions: int, columns: int) -> int:
     """The number of stretches of ``columns`` positions: a few more positions belong to the last stretch."""
     return max((positions - APART + columns - 1) // columns, min(positions, 1))
+
+
+@generic
+def band_count(outputs: int) -> int:
+    """The bands of output channels with the same operands.  They are an even number, so that two threads have as many each."""
+    return min((outputs + ROWS - 1) // ROWS * 2, outputs)
 
 
 @generic
@@ -339,7 +345,7 @@ def convolve_tiles(
     taps, positions = kernel[2] * kernel[3] * kernel[4], out_steps[CHANNEL]
     outputs, terms = kernel[0] // groups, kernel[1] * taps
     columns = stretch_columns(terms, width)
-    bands, stretches = (outputs + ROWS - 1) // ROWS, stretch_count(positions, columns)
+    bands, stretches = band_count(outputs), stretch_count(positions, columns)
     parts = (kernel[1] + max(INNER // taps, 1) - 1) // max(INNER // taps, 1)
     is_moved = stride[0] * stride[1] * stride[2] > 1 or before[0] + before[1] + before[2] > 0
     is_matrix = taps == 1 and positions == steps[CHANNEL] and not is_moved

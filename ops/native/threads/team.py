@@ -76,7 +76,7 @@ team_at = record(TEAM)
 
 #: Spinning time in ns of a worker without work, or of a thread that waits for one, before it sleeps: waking a thread takes 5 to
 #: 50 us.  No thread yields instead: beside a busy process, a thread that yields gets its core back after milliseconds.
-SPIN_NS = 20_000
+SPIN_NS = 50_000
 #: A wait for the last parts is in vain if it is longer than this and than the work before it: another process has the core.
 LATE_NS = 200_000
 #: Waits in vain may take a twentieth of the time: each one is made up for after so many times its length.

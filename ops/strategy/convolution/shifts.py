@@ -81,6 +81,11 @@ class Shifts(Convolution):
         _, inputs, taps = self.weight(call)
         return inputs * product(taps) + self.width(call)
 
+    def bands_of_channels(self, call: OpCall) -> Dim:
+        """The number of blocks of ``shifts`` with the same operands: the bands of output channels of a group."""
+        bands: Dim = (self.weight(call)[0] // call.attrs.groups + tiles.ROWS - 1) // tiles.ROWS
+        return bands
+
     def band_blocks(self, call: OpCall) -> Dim:
         """The number of blocks of ``shifts`` (see ``convolve_shifts`` in its module)."""
         most, rows = self.rows(call)

@@ -8,7 +8,6 @@ from typing import Any
 from ....shape_funcs.frozen_dataclass import frozen
 from ....shape_funcs.symbolic.dim import Dim, Shape, max_, min_, product
 from ...core.tensor_types import ITEMSIZE
-from ...kernels.conv import tiles
 from ...kernels.conv.weight_layout import OUT_IN_SPACE, OUT_SPACE_IN, SPACE_IN_OUT, SPACE_OUT_IN
 from ...native.jit.products.register_tile import panel_width
 from ..conditions import Conditions, condition
@@ -75,11 +74,6 @@ class Convolution:
         """Multiplications, each two units of cost."""
         _, inputs, taps = self.weight(call)
         return 2 * product(call.outputs[0].shape) * inputs * product(taps)
-
-    def bands_of_channels(self, call: OpCall) -> Dim:
-        """The number of blocks of ``tiles`` or ``shifts`` with the same operands: the bands of output channels of a group."""
-        bands: Dim = (self.weight(call)[0] // call.attrs.groups + tiles.ROWS - 1) // tiles.ROWS
-        return bands
 
     def parts(self, call: OpCall, blocks: Dim, together: Dim) -> Dim:
         """The most parts of ``blocks`` that pay, since each part prepares the operands of ``together`` neighbouring blocks."""

@@ -61,16 +61,21 @@ class Tiles(Convolution):
         numbers: Dim = product(self.weight(call)[2]) * tiles.record_length(width) + 3 * width
         return numbers
 
+    def bands(self, call: OpCall) -> Dim:
+        """The number of blocks of ``tiles`` with the same operands (see ``band_count`` in its module)."""
+        outputs = self.weight(call)[0] // call.attrs.groups
+        return min_((outputs + tiles.ROWS - 1) // tiles.ROWS * 2, outputs)
+
     def tile_blocks(self, call: OpCall) -> Dim:
         """The number of blocks of ``tiles`` (see ``convolve_tiles`` in its module)."""
         places, columns = product(self.sizes(call)[1]), self.stretch_columns(call)
         stretches = max_((places - tiles.APART + columns - 1) // columns, min_(places, 1))
-        blocks: Dim = call.outputs[0].shape[0] * call.attrs.groups * stretches * self.bands_of_channels(call)
+        blocks: Dim = call.outputs[0].shape[0] * call.attrs.groups * stretches * self.bands(call)
         return blocks
 
     def packed_together(self, call: OpCall) -> Dim:
         """The number of blocks of ``tiles`` for which columns are packed once; 1 where the data are the columns."""
-        bands, taps = self.bands_of_channels(call), product(self.weight(call)[2])
+        bands, taps = self.bands(call), product(self.weight(call)[2])
         return min_(bands, (taps - 1) * bands + 1) if self.has_unit_stride(call) else bands
 
     def parts_of_tiles(self, call: OpCall) -> Dim:

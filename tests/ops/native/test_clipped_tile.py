@@ -16,13 +16,13 @@ from .test_panel_products import MACHINES
 
 CALL = """
 def f(
-    a, n_a, a_at, a_row, panels, n_panels, panel_at, panel_step, out, n_out, out_at, out_row, rows, inner, columns, bias, n_bias,
-    bias_at, later_at, later_row,
+    a, n_a, a_at, a_row, panels, n_panels, panel_at, panel_step, panel_row, out, n_out, out_at, out_row, rows, inner, columns,
+    bias, n_bias, bias_at, later_at, later_row,
 ):
     x, y, z, b = array_{t}(a, n_a), array_{t}(panels, n_panels), array_{t}(out, n_out), array_{t}(bias, n_bias)
     multiply_clipped(
-        x, a_at, a_row, y, panel_at, panel_step, z, out_at, out_row, rows, inner, columns, b, bias_at, -0.5, 1.25, later_at,
-        later_row,
+        x, a_at, a_row, y, panel_at, panel_step, panel_row, z, out_at, out_row, rows, inner, columns, b, bias_at, -0.5, 1.25,
+        later_at, later_row,
     )
     return 0
 """
@@ -55,7 +55,7 @@ def test_a_tile_is_a_limited_product(monkeypatch: pytest.MonkeyPatch, machine: s
                 wanted[1 : 1 + rows, 2 : 2 + columns] = np.clip(product, -0.5, 1.25)
                 call(
                     a.ctypes.data, a.size, inner + 2 + 1, inner + 2, panels.ctypes.data, panels.size, width,
-                    (inner + 1) * width, found.ctypes.data, found.size, most + 5 + 2, most + 5, rows, inner, columns,
+                    (inner + 1) * width, width, found.ctypes.data, found.size, most + 5 + 2, most + 5, rows, inner, columns,
                     bias.ctypes.data, bias.size, 3, 0, (inner + 2) * (rows % 2),
                 )  # fmt: skip
                 np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-5)

@@ -17,15 +17,16 @@ from ..products.tile_function import TileFunction
 
 @twin
 def multiply_clipped(
-    a: Any, a_at: int, a_row: int, panels: Any, panel_at: int, panel_step: int, out: Any, out_at: int, out_row: int, rows: int,
-    inner: int, columns: int, bias: Any, bias_at: int, low: float, high: float, later_at: int, later_row: int,
+    a: Any, a_at: int, a_row: int, panels: Any, panel_at: int, panel_step: int, panel_row: int, out: Any, out_at: int,
+    out_row: int, rows: int, inner: int, columns: int, bias: Any, bias_at: int, low: float, high: float, later_at: int,
+    later_row: int,
 ) -> None:  # fmt: skip
     """Compute ``out[i, j] = min(max(sum of a[i, k] * panels[j / width, k, j % width] + bias[i], low), high)``.
 
     ``i`` below ``rows``, at most TILE_ROWS; ``j`` below ``columns``; ``k`` below ``inner``, in order, and the bias last: the sums
     of ``multiply_panels``.  A sum that is NaN stays NaN.  The rows of ``a`` are ``a_row`` elements apart, those of ``out``
-    ``out_row`` elements, panels ``panel_step`` elements.  Contiguous arrays of one dtype, float32 or float64; ``*_at``: their
-    first elements.  The bounds are numbers, not NaN.
+    ``out_row`` elements, panels ``panel_step`` elements, the rows of a panel ``panel_row`` elements.  Contiguous arrays of one
+    dtype, float32 or float64; ``*_at``: their first elements.  The bounds are numbers, not NaN.
 
     Meanwhile fetch the rows of ``a`` that begin at element ``later_at`` and are ``later_row`` elements apart; 0: none.
     """
@@ -35,7 +36,9 @@ def multiply_clipped(
         for j in range(int(columns)):
             total = kind(0)
             for k in range(int(inner)):
-                total += a[int(a_at + i * a_row + k)] * panels[int(panel_at + j // width * panel_step + k * width + j % width)]
+                total += (
+                    a[int(a_at + i * a_row + k)] * panels[int(panel_at + j // width * panel_step + k * panel_row + j % width)]
+                )
             total += bias[int(bias_at + i)]
             if not math.isnan(total):
                 total = min(max(total, kind(low)), kind(high))
@@ -43,8 +46,8 @@ def multiply_clipped(
 
 
 def _machine(
-    emitter: Any, a: Any, a_at: Any, a_row: Any, panels: Any, panel_at: Any, panel_step: Any, out: Any, out_at: Any,
-    out_row: Any, rows: Any, inner: Any, columns: Any, bias: Any, bias_at: Any, low: Any, high: Any, later_at: Any,
+    emitter: Any, a: Any, a_at: Any, a_row: Any, panels: Any, panel_at: Any, panel_step: Any, panel_row: Any, out: Any,
+    out_at: Any, out_row: Any, rows: Any, inner: Any, columns: Any, bias: Any, bias_at: Any, low: Any, high: Any, later_at: Any,
     later_row: Any,
 ) -> None:  # fmt: skip
     from ....core.tensor_types import ITEMSIZE
@@ -70,7 +73,7 @@ def _machine(
     to_bias = b.sdiv(
         b.sub(b.ptrtoint(pointer(bias, bias_at), number), b.ptrtoint(of_a, number)), number(itemsize), flags=["exact"]
     )
-    words = [word(a_row), word(panel_step), number(panel_width(itemsize)), word(out_row), word(inner), word(columns)]
+    words = [word(a_row), word(panel_step), word(panel_row), word(out_row), word(inner), word(columns)]
     words += [to_bias, bits(low), bits(high), b.sub(word(later_at), word(a_at)), word(later_row)]
     call = _ClippedCall(b, out.parts[0].type.pointee, (of_a, pointer(panels, panel_at), pointer(out, out_at)), words)
     call.emit(word(rows), itemsize)
