@@ -239,6 +239,11 @@ SPLIT = {
 
 #: Further implementations: operator, inputs, attributes.
 IMPLEMENTATIONS = {
+    "three bands, two groups of three tiles of expanded channels": (
+        "nn.expanded_conv2d",
+        expansion((1, 70, 24, 121), 13),
+        {"channels": 13, "padding": 1, "strides": 2},
+    ),
     "two images, two groups of expanded channels": (
         "nn.expanded_conv2d",
         expansion((2, 3, 9, 5), 50),
