@@ -36,6 +36,12 @@ def _layer(g: Graph, x: str) -> str:
     return _norm(g, g.node("Add", x, _linear(g, inner, INNER, FEATURES)))
 
 
+def products_gflop(words: int) -> float:
+    """The multiplications and additions of all matrix products over a sequence, in 10^9."""
+    weights = words * (4 * FEATURES**2 + 2 * FEATURES * INNER)
+    return 2e-9 * LAYERS * (weights + 2 * words**2 * FEATURES)
+
+
 def encoder() -> bytes:
     """Embeddings of words and positions, then the layers."""
     g = Graph()

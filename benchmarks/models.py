@@ -16,9 +16,10 @@ number of threads and are timed in turn, once the threads of the other sleep; th
 median over the rounds, of samples that are neighbours in time: a machine that becomes slower for a while does not change it.
 Ratios below 1: relayvm is faster than onnxruntime.  ``--busy`` processes that only compute run meanwhile; the goal is then the
 same everywhere.  The encoder and the networks also run in torch, eager and compiled, if torch is installed (``torch_models.py``).
-The speed of a product stands beside its share of the peak, the multiply-adds in registers that the threads could do, measured
-after the product (``fma_peak.py``).  ``--record`` writes the figures and the state of the machine to a file, of which README.md
-has a table.
+The speed of products, those of an encoder too, stands beside its share of the peak, the multiply-adds in registers that the
+threads could do, measured after the products (``fma_peak.py``).  ``at the peak``: the ratio if relayvm did its products at the
+peak and nothing else; no goal below it can be reached.  ``--record`` writes the figures and the state of the machine to a file,
+of which README.md has a table.
 """
 
 # ruff: noqa: E402
@@ -53,7 +54,7 @@ import numpy as np
 import onnx
 import onnxruntime
 from convolutions import CONVOLUTIONS, NETWORKS, convolution
-from encoder import HEADS, VOCABULARY, encoder
+from encoder import HEADS, VOCABULARY, encoder, products_gflop
 from fma_peak import peak_gflops
 from onnx_graph import Graph
 from onnx_models import machine_state
@@ -182,7 +183,7 @@ def encoder_rows() -> Iterator[Row]:
     model, random = encoder(), np.random.default_rng(1)
     pair = Pair(model, torch_runs(model, HEADS, GIVEN.threads))
     for words, goal in ENCODER.items():
-        yield pair.row(f"encoder, {words} words", random.integers(0, VOCABULARY, (1, words)), goal)
+        yield pair.row(f"encoder, {words} words", random.integers(0, VOCABULARY, (1, words)), goal, products_gflop(words))
 
 
 def convolution_rows() -> Iterator[Row]:
@@ -222,7 +223,8 @@ def show(row: Row) -> None:
     spans = [f"{t.median_ns / 1e3:10.1f} [{t.min_ns / 1e3:.1f}..{t.max_ns / 1e3:.1f}]" for t in (ours, theirs)]
     gflops = row.gflop / ours.median_ns * 1e9
     goal = f" (goal {row.goal})" if math.isfinite(row.goal) else ""
-    speed = f"{gflops:8.1f} GFLOP/s, {gflops / GIVEN.threads / peak_gflops():4.0%} of the peak" if row.gflop else ""
+    share = gflops / GIVEN.threads / peak_gflops() if row.gflop else 0.0
+    speed = f"{gflops:8.1f} GFLOP/s, {share:4.0%} of the peak, at the peak {row.ratio * share:.2f}" if row.gflop else ""
     others = "".join(f"  {name} {t.median_ns / 1e3:.1f}" for name, t in row.times.items() if name not in (OURS, PEER))
     print(f"{row.name:34}{spans[0]:34}{spans[1]:34}{row.ratio:6.2f}{goal:12}{speed}{others}", flush=True)
 
