@@ -51,7 +51,7 @@ SHORTEST, GRAIN = 128, 64
 MOST, LARGE_WORK, SHORTEST_ACROSS = 12, 1_000_000_000, 1024
 #: A BLAS uses no threads for smaller products: setting its number of threads would cost more than the product.
 ALONE_WORK = 1 << 17
-#: Work that is worth a thread, about as WORTH_A_THREAD.
+#: Multiplications that are worth a thread of their own.
 WORTH = 8_000_000
 
 

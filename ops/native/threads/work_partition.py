@@ -9,10 +9,10 @@ from ..memory import native, record
 from ..object_layout import SHARE
 
 share_at = record(SHARE)
-#: Work that is worth a thread, in the units of ``kernels.cost``, of 0.01 to 0.02 ns each: 10 to 20 us.
-WORTH_A_THREAD = 1_000_000
+#: Work that is worth a thread, in the units of ``kernels.cost``, of 0.01 to 0.02 ns each: 4 to 8 us.
+WORTH_A_THREAD = 400_000
 #: How many times as much is worth a thread that sleeps, because waking a thread takes 5 to 50 us.
-WAKING = 2
+WAKING = 5
 #: The most parts of the work per thread: a delayed thread leaves its last parts to the others.
 PARTS_PER_THREAD = 4
 #: The most stretches of parts, each for a thread of its own.
