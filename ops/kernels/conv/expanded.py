@@ -54,9 +54,9 @@ def plane_pitch(rows: int, width: int, step: int, itemsize: int) -> int:
 
 
 @generic
-def channels_together(pitch: int, itemsize: int) -> int:
-    """The expanded channels that are convolved together."""
-    return min(max(EXPANDED_BYTES // (pitch * itemsize) // TILE_ROWS, LEAST_TILES), MOST_TILES) * TILE_ROWS
+def tiles_together(pitch: int, itemsize: int) -> int:
+    """The tiles of expanded channels that are convolved together."""
+    return min(max(EXPANDED_BYTES // (pitch * itemsize) // TILE_ROWS, LEAST_TILES), MOST_TILES)
 
 
 @generic
@@ -168,7 +168,7 @@ def bands(
     rows = rows_together(out_sizes[0], inputs, sizes[1], step, itemsize)
     pitch = plane_pitch(rows, sizes[1], step, itemsize)
     tiles, band_count = (channels + TILE_ROWS - 1) // TILE_ROWS, (out_sizes[0] + rows - 1) // rows
-    together, kept_pitch = channels_together(pitch, itemsize) // TILE_ROWS, (WINDOW - step) * sizes[1]
+    together, kept_pitch = tiles_together(pitch, itemsize), (WINDOW - step) * sizes[1]
     width, number = PANEL_BYTES // itemsize, low
     while number < high:
         tile, band = number % tiles, number // tiles % band_count

@@ -25,7 +25,8 @@ from ...native.memory import Array, Axes, generic
 from ..spatial.cpu import BATCH, CHANNEL, COLUMN, DEPTH, ROW
 from .by_plane import lanes_between
 
-#: Rows of the right matrix that are packed at once, unless the taps of one channel are more; output channels of two bands.
+#: Rows of the right matrix that are packed at once, unless the taps of one channel are more; output channels of two bands, and of
+#: a block of ``by_shifts``.
 INNER, ROWS = 512, 48
 #: The most rows of a group of panels that are finished at once, or as many elements: a fifth of the first cache.
 FINISHED_ROWS = 24
