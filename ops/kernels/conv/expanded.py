@@ -182,7 +182,8 @@ def bands(
         is_kept = band > 0 and number - tiles >= low
         begin = max(base, min(max((first - 1) * step - before[0] + WINDOW, 0), sizes[0])) if is_kept else base
         count, at = (end - begin) * sizes[1], b * inputs * positions + begin * sizes[1]
-        apart = columns_apart(count, inputs, width) if band_count == 1 else 0
+        # of the columns apart of a picture, those that a window reads
+        apart = max(columns_apart(positions, inputs, width) - positions + count, 0) if band_count == 1 else 0
         if not reads_rows_apart():
             copy_columns(panels, data, at, inputs, positions, count)
         turn_columns(data, at + count - apart, inputs, positions, apart, columns)

@@ -188,6 +188,7 @@ SIZES = st.tuples(st.integers(0, 3), st.integers(0, 70), st.integers(0, 40), st.
 @example((1, 70, 120, 121), 13, 2, (1, 1, 1, 1), "float32")  # several bands, the last one short
 @example((1, 64, 14, 14), 60, 1, (1, 1, 1, 1), "float32")  # four columns apart
 @example((2, 64, 1, 3), 30, 1, (1, 1, 1, 1), "float32")  # all columns apart
+@example((1, 64, 16, 5), 2, 2, (0, 0, 0, 0), "float64")  # no window reads the last row of whole panels
 @example((1, 3, 2, 3), 7, 1, (4, 4, 4, 4), "float64")  # windows outside the data
 @example((1, 64, 20, 27), 3, 1, (0, 0, 0, 0), "float64")  # four columns of a panel of eight apart
 def test_one_kernel_gives_the_bits_of_two(
