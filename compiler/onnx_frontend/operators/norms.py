@@ -91,4 +91,4 @@ def dropout(node: Node, x: Expr, ratio: Expr | None, training: Expr | None) -> l
     if training is not None and (known is None or bool(known.any())):
         raise node.error("it is in training mode; programs here are run, not trained")
     ones = relay.ones_like(x)
-    return [x, relay.cast(ones, "bool") if node.version >= 12 else ones]
+    return [x, relay.cast(ones, "bool") if node.version >= 10 else ones]

@@ -88,9 +88,14 @@ def gemm(node: Node, a: Expr, b: Expr, c: Expr | None) -> Expr:
     product = relay.nn.matmul(a, b, transpose_a=bool(node.attr("transA", 0)), transpose_b=bool(node.attr("transB", 0)))
     alpha, beta, dtype = node.attr("alpha", 1.0), node.attr("beta", 1.0), node.dtype(a)
     product = product if alpha == 1.0 else relay.multiply(product, number(alpha, dtype))
-    if c is None:
+    return with_term(node, product, c, beta)
+
+
+def with_term(node: Node, product: Expr, term: Expr | None, factor: float) -> Expr:
+    """The product plus ``factor`` times the term, which a factor of 0 does not read."""
+    if term is None or factor == 0.0:
         return product
-    return relay.add(product, c if beta == 1.0 else relay.multiply(c, number(beta, dtype)))
+    return relay.add(product, term if factor == 1.0 else relay.multiply(term, number(factor, node.dtype(product))))
 
 
 @onnx_operator("Det", since=11)

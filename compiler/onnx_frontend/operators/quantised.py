@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from ....ops.core.tensor_types import ITEMSIZE, is_integer
+from ...builder.build import const
 from ...builder.operator_functions import operators as relay
-from ...ir.expr import Expr
+from ...ir.expr import Expr, Tuple, TupleGetItem
 from ..node import Node
 from ..operator_table import MICROSOFT, onnx_operator
 from ..tensors import dtype_name
@@ -79,13 +80,29 @@ def dequantize_linear(node: Node, x: Expr, scale: Expr, zero_point: Expr | None)
     return real(x, given, parameter(node, x, zero_point, axis, "the zero point"), dtype, axis)
 
 
+def _extremes(node: Node, x: Expr) -> tuple[Expr, Expr]:
+    """The largest and the least of the elements and 0."""
+    x, zero = node.bind(x), number(0, "float32")
+
+    def of_elements(inner: Node) -> Expr:
+        return Tuple((relay.maximum(relay.max(x), zero), relay.minimum(relay.min(x), zero)))
+
+    if all(node.sizes(x)):
+        both = of_elements(node)
+    else:
+        is_empty = relay.equal(relay.prod(relay.shape_of(x, dtype="int64")), const(0, "int64"))
+        both = node.choose(is_empty, lambda _: Tuple((zero, zero)), of_elements)
+    both = node.bind(both)
+    return TupleGetItem(both, 0), TupleGetItem(both, 1)
+
+
 def dynamically_quantised(node: Node, x: Expr) -> tuple[Expr, Expr, Expr]:
-    """The data as uint8, its scale and zero point, by its least and its largest element and 0."""
+    """The data as uint8, its scale and zero point, by its least and its largest element and 0; of no elements 1 and 0."""
     zero, most = number(0, "float32"), number(255, "float32")
-    largest, least = relay.maximum(relay.max(x), zero), relay.minimum(relay.min(x), zero)
+    largest, least = _extremes(node, x)
     width = relay.subtract(largest, least)
     one = number(1, "float32")
-    scale = node.bind(relay.divide(relay.where(relay.equal(width, zero), one, width), most))
+    scale = node.bind(relay.where(relay.equal(width, zero), one, relay.divide(width, most)))
     moved = relay.clip(relay.subtract(zero, relay.divide(least, scale)), 0.0, 255.0)
     zero_point = node.bind(relay.cast(relay.rint(moved), "uint8"))
     return quantised(node, x, scale, zero_point, "uint8"), scale, zero_point

@@ -6,14 +6,14 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ....ops.core.tensor_types import int_range, is_float
+from ....ops.core.tensor_types import computed_in, int_range, is_float, is_integer
 from ....shape_funcs.frozen_dataclass import frozen
 from ...builder.build import const
 from ...builder.operator_functions import operators as relay
 from ...ir.expr import Expr
 from ..node import Node
 from ..operator_table import onnx_operator
-from .elementwise import number
+from .elementwise import cast_to, number
 from .run_time_axes import axis_mask, removed_axes, squeezed_by_mask
 from .vectors import measured, numbers, sizes_or_expr
 
@@ -25,43 +25,65 @@ class Reduction:
     """A fold of elements, ``prepare`` before it and ``finish`` after it.
 
     ``fold``: ``sum``, ``prod``, ``max`` or ``min``; ``mean``: whether the sum is divided by the number of elements.
+    ``is_real``: whether the result of integers is a real number, without its fraction.
     """
 
     fold: str
     prepare: Unary | None = None
     finish: Unary | None = None
     mean: bool = False
+    is_real: bool = False
+
+    def wide_dtype(self, dtype: str) -> str:
+        """The dtype of the elements while they are folded: float32 for halves, float64 for integers with a real result."""
+        if self.fold in ("max", "min"):
+            return dtype
+        return "float64" if self.is_real and not is_float(dtype) else computed_in(dtype)
 
     def __call__(self, node: Node, x: Expr, axes: list[int], keepdims: bool) -> Expr:
         """The reduction over axes known at import."""
+        dtype = node.dtype(x)
+        return cast_to(node, self.known(node, cast_to(node, x, self.wide_dtype(dtype)), axes, keepdims), dtype)
+
+    def at_run_time(self, node: Node, x: Expr, mask: Expr) -> Expr:
+        """The reduction over the axes of a mask, which stay as axes of size 1."""
+        dtype = node.dtype(x)
+        wide = self.wide_dtype(dtype)
+        if self.mean and is_integer(dtype):  # the sum of a mean is a value of its own here
+            wide = "uint64" if dtype == "uint64" else "int64"
+        return cast_to(node, self.masked(node, cast_to(node, x, wide), mask), dtype)
+
+    def known(self, node: Node, x: Expr, axes: list[int], keepdims: bool) -> Expr:
+        """The reduction of elements of the wide dtype over axes known at import."""
         x = x if self.prepare is None else self.prepare(x)
         if self.mean:
             return relay.mean(x, axis=axes, keepdims=keepdims)
         result = folded(node, self.fold, x, axes, keepdims)
         return result if self.finish is None else self.finish(result)
 
-    def at_run_time(self, node: Node, x: Expr, mask: Expr) -> Expr:
-        """The reduction over the axes of a mask, which stay as axes of size 1."""
+    def masked(self, node: Node, x: Expr, mask: Expr) -> Expr:
+        """The reduction of elements of the wide dtype over the axes of a mask."""
         x = x if self.prepare is None else self.prepare(x)
         result = folded_at_run_time(node, self.fold, x, mask)
         if self.mean:
             one = const(1, "int64")
             count = relay.prod(relay.where(relay.equal(mask, one), relay.shape_of(x, dtype="int64"), one))
-            result = relay.divide(result, relay.cast(count, node.dtype(x)))
+            divide = relay.divide if is_float(node.dtype(x)) else relay.trunc_divide
+            result = divide(result, relay.cast(count, node.dtype(x)))
         return result if self.finish is None else self.finish(result)
 
 
 class LogSumExp(Reduction):
     """The logarithm of the sum of exponentials, without overflow; minus infinity of no elements."""
 
-    def __call__(self, node: Node, x: Expr, axes: list[int], keepdims: bool) -> Expr:
+    def known(self, node: Node, x: Expr, axes: list[int], keepdims: bool) -> Expr:
         if all(node.size(x, a) for a in axes):
             return relay.logsumexp(x, axis=axes, keepdims=keepdims)
         most = _finite(node, folded(node, "max", x, axes, True))
         result = relay.add(relay.log(relay.sum(relay.exp(relay.subtract(x, most)), axis=axes, keepdims=True)), most)
         return result if keepdims else relay.squeeze(result, axes)
 
-    def at_run_time(self, node: Node, x: Expr, mask: Expr) -> Expr:
+    def masked(self, node: Node, x: Expr, mask: Expr) -> Expr:
         most = _finite(node, folded_at_run_time(node, "max", x, mask))
         total = folded_at_run_time(node, "sum", relay.exp(relay.subtract(x, most)), mask)
         return relay.add(relay.log(total), most)
@@ -120,8 +142,8 @@ _REDUCTIONS: dict[str, tuple[Reduction, int]] = {
     "ReduceSum": (Reduction("sum"), 13), "ReduceProd": (Reduction("prod"), 18), "ReduceMax": (Reduction("max"), 18),
     "ReduceMin": (Reduction("min"), 18), "ReduceMean": (Reduction("sum", mean=True), 18),
     "ReduceSumSquare": (Reduction("sum", _square), 18), "ReduceL1": (Reduction("sum", relay.abs), 18),
-    "ReduceL2": (Reduction("sum", _square, relay.sqrt), 18), "ReduceLogSum": (Reduction("sum", None, relay.log), 18),
-    "ReduceLogSumExp": (LogSumExp("sum"), 18),
+    "ReduceL2": (Reduction("sum", _square, relay.sqrt, is_real=True), 18),
+    "ReduceLogSum": (Reduction("sum", None, relay.log, is_real=True), 18), "ReduceLogSumExp": (LogSumExp("sum", is_real=True), 18),
 }  # fmt: skip
 
 

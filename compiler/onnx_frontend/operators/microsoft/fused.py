@@ -7,7 +7,7 @@ from ....ir.expr import Expr
 from ...node import Node
 from ...operator_table import MICROSOFT, onnx_operator
 from ..elementwise import number
-from ..products import convolved, matrix_product
+from ..products import convolved, matrix_product, with_term
 
 
 @onnx_operator("FusedMatMul", "TransposeMatMul", domain=MICROSOFT)
@@ -37,8 +37,7 @@ def fused_gemm(node: Node, a: Expr, b: Expr, c: Expr | None) -> Expr:
     product = relay.nn.matmul(a, b, transpose_a=bool(node.attr("transA", 0)), transpose_b=bool(node.attr("transB", 0)))
     dtype = node.dtype(a)
     total = relay.multiply(product, number(node.attr("alpha", 1.0), dtype))
-    if c is not None:
-        total = relay.add(total, relay.multiply(c, number(node.attr("beta", 1.0), dtype)))
+    total = with_term(node, total, c, node.attr("beta", 1.0))
     names = {"LeakyRelu": ("activation_alpha",), "HardSigmoid": ("activation_alpha", "activation_beta")}
     name = node.attr("activation", "")
     return _activated(node, total, name, [node.attr(n) for n in names.get(name, ()) if node.has(n)])

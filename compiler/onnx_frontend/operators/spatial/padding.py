@@ -32,7 +32,10 @@ def pad(node: Node, x: Expr, pads: Expr, value: Expr | None, axes: Expr | None) 
 
 
 def _padded(node: Node, x: Expr, pads: Expr, value: Expr, axes: list[int]) -> Expr:
-    """The data with elements added, or, for negative numbers of elements, without them."""
+    """The data with elements added, or, for negative numbers of elements, without them: elements are removed first.
+
+    An axis whose pads remove more elements than it has loses the rest from those that are added.
+    """
     rank, mode = node.rank(x), node.attr("mode", "constant")
     if not rank:
         return x
@@ -41,11 +44,14 @@ def _padded(node: Node, x: Expr, pads: Expr, value: Expr, axes: list[int]) -> Ex
         pairs = relay.transpose(relay.reshape(as_int64(node, pads), [2, len(axes)]), [1, 0])
         whole = relay.concatenate([pairs, const(np.zeros((1, 2), np.int64))], 0)
         width = relay.take(whole, numbers([axes.index(a) if a in axes else len(axes) for a in range(rank)]), axis=0)
-        if mode == "wrap":
-            return _wrapped(node, x, [tuple(_element(width, a, k) for k in (0, 1)) for a in range(rank)])
-        return relay.dyn.nn.pad(x, width, value, mode)
+        return _padded_at_run_time(node, x, node.bind(width), value, mode)
     given = dict(zip(axes, known.reshape(2, -1).T.tolist(), strict=True))
     pairs_known = [tuple(given.get(a, (0, 0))) for a in range(rank)]
+    if any(max(pair) > 0 > min(pair) for pair in pairs_known):
+        return _cropped_and_padded(node, x, const(np.array(pairs_known, np.int64)), value, mode)
+    for axis, ((before, after), size) in enumerate(zip(pairs_known, node.sizes(x), strict=True)):
+        if size is not None and size + before + after < 0:
+            raise node.error(f"pads removes {-before - after} elements from axis {axis}, which has {size}")
     if any(n < 0 for pair in pairs_known for n in pair):
         begin, end = [max(-b, 0) for b, _ in pairs_known], [-max(-e, 0) or INT64_MAX for _, e in pairs_known]
         x = relay.strided_slice(x, begin, end, [1] * rank)
@@ -55,6 +61,42 @@ def _padded(node: Node, x: Expr, pads: Expr, value: Expr, axes: list[int]) -> Ex
     if mode == "wrap":
         return _wrapped(node, x, [tuple(const(n, "int64") for n in pair) for pair in pairs_known])
     return relay.nn.pad(x, pairs_known, value, mode)
+
+
+def _padded_at_run_time(node: Node, x: Expr, width: Expr, value: Expr, mode: str) -> Expr:
+    """The data padded by a matrix of numbers; only negative numbers cost a copy of the elements that are left."""
+    x, zero = node.bind(x), const(0, "int64")
+    return node.choose(
+        relay.less(relay.min(width), zero),
+        lambda inner: _cropped_and_padded(inner, x, width, value, mode),
+        lambda inner: _added(inner, x, width, value, mode),
+    )
+
+
+def _cropped_and_padded(node: Node, x: Expr, width: Expr, value: Expr, mode: str) -> Expr:
+    """The data without the elements that negative numbers remove, then with those that positive numbers add."""
+    rank, zero = node.rank(x), const(0, "int64")
+    size = relay.shape_of(x, dtype="int64")
+    removed = [node.bind(_column(relay.maximum(relay.negative(width), zero), side)) for side in (0, 1)]
+    before, after = (_column(relay.maximum(width, zero), side) for side in (0, 1))
+    end = relay.subtract(size, removed[1])
+    missing = node.bind(relay.minimum(relay.subtract(end, removed[0]), zero))
+    left = relay.dyn.strided_slice(x, relay.minimum(removed[0], size), relay.maximum(end, zero), numbers([1] * rank))
+    # what is removed from no element is removed from the end, then from the begin
+    rest = node.bind(relay.add(after, missing))
+    pair = [relay.add(before, relay.minimum(rest, zero)), relay.maximum(rest, zero)]
+    return _added(node, node.bind(left), node.bind(relay.stack(pair, 1)), value, mode)
+
+
+def _added(node: Node, x: Expr, width: Expr, value: Expr, mode: str) -> Expr:
+    """The data with elements added; a negative number is an error of the run."""
+    if mode != "wrap":
+        return relay.dyn.nn.pad(x, width, value, mode)
+    return _wrapped(node, x, [tuple(_element(width, a, k) for k in (0, 1)) for a in range(node.rank(x))])
+
+
+def _column(pairs: Expr, side: int) -> Expr:
+    return relay.take(pairs, const(side, "int64"), axis=1)
 
 
 def _element(pairs: Expr, axis: int, side: int) -> Expr:
