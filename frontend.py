@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 from .compiler.onnx_frontend.from_onnx import from_onnx
 from .compiler.onnx_frontend.metadata import onnx_metadata
+from .compiler.onnx_frontend.model import ModelWarning
 
 if TYPE_CHECKING:
     from .compiler.onnx_frontend.backend import OnnxBackend
 
-__all__ = ["OnnxBackend", "from_onnx", "onnx_metadata"]
+__all__ = ["ModelWarning", "OnnxBackend", "from_onnx", "onnx_metadata"]
 
 
 def __getattr__(name: str) -> Any:

@@ -22,6 +22,7 @@ _VALUES: dict[int, Callable[[Any, TensorReader], Any]] = {
     7: lambda a, _: [int(v) for v in a.ints],
     8: lambda a, _: [s.decode("utf-8", "replace") for s in a.strings],
     9: lambda a, tensors: [tensors.array(t) for t in a.tensors],
+    11: lambda a, tensors: tensors.dense(a.sparse_tensor),
     13: lambda a, _: a.tp,
 }
 _GRAPH, _GRAPHS = 5, 10

@@ -22,6 +22,7 @@ from .model import Model
 from .reading import read_model
 from .scope import Scope, Values
 from .support import check_supported
+from .tensors import stored_names
 from .value_types import SizeNames, declared_type, of_input
 
 
@@ -74,7 +75,7 @@ class _Import:
     def module(self) -> tuple[IRModule, dict[str, np.ndarray]]:
         """The module and the values of parameters that are stored tensors."""
         proto = self.model.graph.proto
-        stored = {t.name for t in proto.initializer}
+        stored = stored_names(proto)
         infos = [info for info in proto.input if info.name not in stored]
         self._check_names([info.name for info in infos])
         self.model.retyped = bool(self.shapes) or self.dtypes is not None

@@ -16,7 +16,10 @@ from .node import BranchTypes, Node
 from .operator_table import Converter, converter, domain_of
 from .scope import Scope, constant
 from .support import unsupported
-from .value_types import contradiction, declared_ranks, declared_values
+from .value_types import contradiction, declared_ranks, declared_values, other_shape
+
+
+_DECLARATION_HELP = "correct the declaration, or delete it: only the inputs of a model need types"
 
 
 class GraphConverter:
@@ -39,6 +42,7 @@ class GraphConverter:
         self.absent: set[str] = set()  # the inputs of a function that its call omits
         self.ranks: dict[str, int] = {}  # declared ranks, by name
         self.declared: dict[str, Any] = {}  # declared types, by name
+        self.inputs: frozenset[str] = frozenset()  # the names of declared inputs
         if depth > MAX_NESTING:
             message = f"subgraphs and functions are nested more than {MAX_NESTING} deep"
             label, span = ("", None) if caller is None else (f"{caller.label}: ", caller.span)
@@ -60,30 +64,36 @@ class GraphConverter:
         raise ModelError(f"the value {name!r} is used before a node defines it", span, help=help, code=codes.Model.GRAPH)
 
     def define(self, name: str, value: Expr, span: Span | None, label: str = "") -> None:
-        """Name a value of the node ``label``.  Raises ModelError for a name that is taken, and for a type that is not the
-        declared one."""
+        """Name a value of the node ``label``.
+
+        Raises ModelError for a name that is taken, for a kind or dtype that is not the declared one, and for a stored tensor of
+        another shape than the input that it is the default of; warns of any other wrong shape: the computed shape holds.
+        """
         if name in self.values:
             raise ModelError(f"the name {name!r} is given to two values", span, code=codes.Model.GRAPH)
-        found = contradiction(self.declared[name], type_of(value)) if name in self.declared else ""
-        if found:
-            message = f"{label}{': ' if label else ''}the value {name!r} {found}"
-            help = "correct the declaration, or delete it: only the inputs of a model need types"
-            raise ModelError(message, span, help=help, code=codes.Model.TYPE)
+        if name in self.declared:
+            subject = f"{label}{': ' if label else ''}the value {name!r}"
+            found = contradiction(self.declared[name], type_of(value))
+            if found:
+                raise ModelError(f"{subject} {found}", span, help=_DECLARATION_HELP, code=codes.Model.TYPE)
+            found = other_shape(self.declared[name], type_of(value))
+            if found and name in self.inputs:
+                raise ModelError(f"{subject} {found}", span, help=_DECLARATION_HELP, code=codes.Model.TYPE)
+            if found:
+                self.model.warn(f"{subject} {found}; the declaration is ignored")
         self.values[name] = value
 
     def add_tensors(self, graph: GraphDef) -> None:
         """Name the tensors that are stored in a graph."""
-        for tensor in graph.proto.initializer:
-            array = self.model.tensors.array(tensor)
-            made = constant(array) if self.weight is None else self.weight(tensor.name, array)
-            self.define(tensor.name, made, None)
-        if len(graph.proto.sparse_initializer):
-            raise ModelError("the model stores sparse tensors, which do not exist here", code=codes.Model.DTYPE)
+        for name, read in self.model.tensors.stored(graph.proto):
+            array = read()
+            self.define(name, constant(array) if self.weight is None else self.weight(name, array), None)
 
     def expect(self, graph: GraphDef) -> None:
         """Check the values of a graph against their declared types, unless types of inputs are replaced."""
         if not self.model.retyped:
             self.declared = declared_values(graph.proto)
+            self.inputs = frozenset(i.name for i in graph.proto.input if not isinstance(i, str))
 
     # ---- nodes -----------------------------------------------------------------------------------------------------------
 
@@ -125,7 +135,7 @@ class GraphConverter:
             outer=self.outer, arguments=self.arguments, caller=self.caller, depth=self.depth, forks=self.forks + 1,
         )  # fmt: skip
         made.values, made.absent, made.ranks = dict(self.values), set(self.absent), dict(self.ranks)
-        made.declared = self.declared
+        made.declared, made.inputs = self.declared, self.inputs
         return made
 
     def subgraph(self, graph: GraphDef, scope: Scope, inputs: Sequence[Expr] = ()) -> list[Expr]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -59,6 +60,10 @@ class FunctionDef:
     versions: Mapping[str, int]
 
 
+class ModelWarning(UserWarning):
+    """A declaration of a model contradicts what its nodes compute; it is ignored."""
+
+
 @dataclass(eq=False)
 class Model:
     """A model.  ``versions``: the version of each domain; ``functions``: by domain, name and overload."""
@@ -73,6 +78,14 @@ class Model:
     nodes_left: int = 0
     #: Whether other shapes or dtypes of inputs replace the declared ones, and the declared types of other values say nothing.
     retyped: bool = False
+    #: The warnings that were given: bodies of loops and of functions are converted more than once.
+    warned: set[str] = field(default_factory=set)
+
+    def warn(self, message: str) -> None:
+        """Warn of a part of the model that says nothing right, once."""
+        if message not in self.warned:
+            self.warned.add(message)
+            warnings.warn(f"{self.source.name}: {printable(message)}", ModelWarning, stacklevel=2)
 
     @staticmethod
     def of(proto: Any, name: str, folder: Path | None, opset: int | None) -> Model:

@@ -9,7 +9,7 @@ from ...vm.diagnostics import codes
 from ...vm.diagnostics.source import Diagnostic, ModelError
 from .function_bodies import fixed_body, has_body, model_function, newest_version
 from .model import GraphDef, Model, NodeDef, nodes_of
-from .operator_table import converter, declared_versions, domain_of
+from .operator_table import STANDARD, converter, declared_versions, domain_of
 
 
 @frozen
@@ -57,8 +57,22 @@ def _help(operator: UnsupportedOperator) -> str | None:
     return None
 
 
+def _check_versions(model: Model) -> None:
+    newest = newest_version()
+    for versions in (model.versions, *(f.versions for f in model.functions.values())):
+        version = versions.get(STANDARD, 0)
+        if version > newest:
+            message = f"the model uses version {version} of the operators of ai.onnx; the newest that is known is {newest}"
+            help = "install a newer version of the package onnx, or export the model in an older version"
+            raise ModelError(message, help=help, code=codes.Model.FORMAT)
+
+
 def check_supported(model: Model) -> None:
-    """Raises UnsupportedOperatorError that lists every operator without a converter and without a body."""
+    """Raises UnsupportedOperatorError that lists every operator without a converter and without a body.
+
+    Raises ModelError for a version of the standard's operators that the package onnx does not know.
+    """
+    _check_versions(model)
     found: list[tuple[NodeDef, NodeDef, int | None]] = []
     seen: set[int] = set()
     todo: list[tuple[GraphDef, Mapping[str, int], NodeDef | None]] = [(model.graph, model.versions, None)]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import mmap
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,8 @@ from ...shape_funcs.symbolic.program import INT64_MAX
 from ...vm.diagnostics import codes
 from ...vm.diagnostics.source import ModelError
 
+#: The most bytes of a sparse tensor with its zeros: those of a file of protobuf.
+MAX_DENSE_BYTES = 1 << 31
 #: The dtypes by ONNX's numbers.
 DTYPE_OF = {
     1: "float32", 2: "uint8", 3: "int8", 4: "uint16", 5: "int16", 6: "int32", 7: "int64", 9: "bool", 10: "float16",
@@ -51,6 +55,33 @@ class TensorReader:
         array = (array != 0) if dtype == "bool" else array
         array = array if array.flags.aligned else array.copy()
         return _frozen(array.reshape(dims))
+
+    def dense(self, sparse: Any) -> np.ndarray:
+        """The elements of a SparseTensorProto, zeros included.  Raises ModelError as ``array``."""
+        what, dims = f"the sparse tensor {sparse.values.name!r}", tuple(sparse.dims)
+        values, indices = self.array(sparse.values), self.array(sparse.indices)
+        if any(n < 0 for n in dims) or len(dims) > MAX_RANK or math.prod(dims) * values.itemsize > MAX_DENSE_BYTES:
+            raise ModelError(f"{what} has the impossible shape {dims}", code=codes.Model.TENSOR)
+        if values.ndim != 1 or indices.dtype != np.int64 or indices.shape not in ((values.size,), (values.size, len(dims))):
+            message = f"{what} of shape {dims} has values of shape {values.shape} and indices of shape {indices.shape}"
+            raise ModelError(message, help="int64, an index for each value, or one for each of its axes", code=codes.Model.TENSOR)
+        places = indices.reshape(-1, 1) if indices.ndim == 1 else indices
+        limits = np.array([math.prod(dims)] if indices.ndim == 1 else dims, np.int64)
+        if (places < 0).any() or (places >= limits).any():
+            raise ModelError(f"{what} of shape {dims} has an index out of range", code=codes.Model.TENSOR)
+        array = np.zeros(dims, values.dtype)
+        flat = indices if indices.ndim == 1 else np.ravel_multi_index(tuple(indices.T), dims) if dims else indices.reshape(-1)
+        if (np.diff(flat) <= 0).any():
+            raise ModelError(f"{what} has indices that do not ascend", code=codes.Model.TENSOR)
+        array.reshape(-1)[flat] = values
+        return _frozen(array)
+
+    def stored(self, graph: Any) -> Iterator[tuple[str, Callable[[], np.ndarray]]]:
+        """The tensors that a graph stores: the name of each, and a function that reads it."""
+        for tensor in graph.initializer:
+            yield tensor.name, functools.partial(self.array, tensor)
+        for sparse in graph.sparse_initializer:
+            yield sparse.values.name, functools.partial(self.dense, sparse)
 
     def _external(self, tensor: Any, what: str) -> memoryview:
         """The bytes of a tensor in a file of the model's folder."""
@@ -103,6 +134,12 @@ class TensorReader:
                 empty = not path.stat().st_size
                 self._mapped[path] = b"" if empty else mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
         return self._mapped[path]
+
+
+def stored_names(graph: Any) -> set[str]:
+    """The names of the tensors that a graph stores; of the body of a function, none."""
+    dense, sparse = getattr(graph, "initializer", ()), getattr(graph, "sparse_initializer", ())
+    return {t.name for t in dense} | {s.values.name for s in sparse}
 
 
 def dtype_name(number: int, what: str) -> str:

@@ -14,7 +14,7 @@ from ...vm.diagnostics import codes
 from ...vm.diagnostics.source import ModelError
 from ..builder.build import a_dtype, a_shape
 from ..ir.anf import Names
-from .tensors import DTYPE_OF, dtype_name
+from .tensors import DTYPE_OF, dtype_name, stored_names
 
 #: The number, outside the standard, that paddle's exporter writes for an unknown size; it writes the name ``?``, too.
 _UNKNOWN = -1
@@ -107,14 +107,14 @@ def spread_ranks(nodes: Sequence[Any], ranks: dict[str, int], decided: Mapping[s
 
 def declared_values(graph: Any) -> dict[str, Any]:
     """The types that a graph, or the body of a function, declares for results and stored tensors, TypeProtos by name."""
-    stored = {t.name for t in getattr(graph, "initializer", ())}
+    stored = stored_names(graph)
     inputs = (i for i in graph.input if not isinstance(i, str) and i.name in stored)
     outputs = (o for o in graph.output if not isinstance(o, str))
     return {i.name: i.type for i in (*inputs, *getattr(graph, "value_info", ()), *outputs)}
 
 
 def contradiction(declared: Any, ty: Type) -> str:
-    """The difference of a value's type from a TypeProto, after the name of the value; "" if the types may be equal."""
+    """The difference of a value's kind or dtype from a TypeProto, after the name of the value; "" if there is none."""
     kind = declared.WhichOneof("value")
     if kind == "sequence_type" and isinstance(ty, TensorType):
         return f"is {ty}, but it is declared a sequence"
@@ -128,17 +128,24 @@ def contradiction(declared: Any, ty: Type) -> str:
     if not isinstance(ty, TensorType):
         return ""
     dtype = DTYPE_OF.get(tensor.elem_type, f"of the type {tensor.elem_type}") if tensor.elem_type else ty.dtype
-    if dtype != ty.dtype:
-        return f"is {ty.dtype}, but it is declared {dtype}"
-    if not tensor.HasField("shape"):
+    return "" if dtype == ty.dtype else f"is {ty.dtype}, but it is declared {dtype}"
+
+
+def other_shape(declared: Any, ty: Type) -> str:
+    """The shape of a value beside that of a TypeProto, after the name of the value; "" if the shapes may be equal."""
+    if declared.WhichOneof("value") != "tensor_type" or not isinstance(ty, TensorType):
         return ""
-    sizes = tensor.shape.dim
-    if len(sizes) != ty.rank:
-        return f"has the rank {ty.rank}, but it is declared with the rank {len(sizes)}"
-    for axis, (size, have) in enumerate(zip(sizes, map(known_size, ty.shape), strict=True)):
-        if size.HasField("dim_value") and size.dim_value != _UNKNOWN and have not in (None, size.dim_value):
-            return f"has the size {have} along axis {axis}, but it is declared with the size {size.dim_value}"
-    return ""
+    if not declared.tensor_type.HasField("shape"):
+        return ""
+    sizes = [d.dim_value if d.HasField("dim_value") and d.dim_value != _UNKNOWN else None for d in declared.tensor_type.shape.dim]
+    have = list(map(known_size, ty.shape))
+    if len(sizes) == len(have) and all(None in pair or pair[0] == pair[1] for pair in zip(sizes, have, strict=True)):
+        return ""
+    return f"has the shape {_sizes_text(have)}, but it is declared with the shape {_sizes_text(sizes)}"
+
+
+def _sizes_text(sizes: Sequence[int | None]) -> str:
+    return f"({', '.join('?' if n is None else str(n) for n in sizes)})"
 
 
 def _size(d: Any, names: SizeNames, what: str) -> Dim:

@@ -168,6 +168,22 @@ def sliced(**stored: Any) -> onnx.ModelProto:
     return model_of([node("Slice", ["x", *names], ["y"], name="/slice")], {"x": ["n", 4]}, ["y"], arrays)
 
 
+def with_sparse(dims: Sequence[int], indices: Any) -> onnx.ModelProto:
+    """The model that is right with a sparse tensor in place of its stored tensor."""
+    model = plain()
+    values = helper.make_tensor("w", TensorProto.FLOAT, [2], [1.0, 2.0])
+    places = onnx.numpy_helper.from_array(np.array(indices, "int64"), "")
+    model.graph.ClearField("initializer")
+    model.graph.sparse_initializer.append(helper.make_sparse_tensor(values, places, dims))
+    return model
+
+
+def recurrent(**attributes: Any) -> onnx.ModelProto:
+    """A GRU of two units in one direction."""
+    return model_of([node("GRU", ["x", "w", "r"], ["y"], name="/gru", **attributes)], {"x": ["t", "n", 4]}, ["y"],
+                    {"w": np.ones((1, 6, 4), "float32"), "r": np.ones((1, 6, 2), "float32")})  # fmt: skip
+
+
 MODELS: dict[str, Callable[[], Any]] = {
     "cut": lambda: plain().SerializeToString()[:60],
     "empty": lambda: b"",
@@ -231,14 +247,38 @@ MODELS: dict[str, Callable[[], Any]] = {
     "reshape_without_outputs": lambda: model_of([node("Cast", ["x"], ["s"], to=TensorProto.INT64),
                                                  node("Reshape", ["x", "s"], [], name="/reshape")], {"x": ["n"]}, ["s"]),
     "value_of_another_dtype": lambda: declaring(TensorProto.INT32, ["n", 4]),
-    "value_of_another_rank": lambda: declaring(TensorProto.FLOAT, [4]),
-    "value_of_another_size": lambda: declaring(TensorProto.FLOAT, ["n", 5]),
     "value_declared_a_sequence": lambda: changed(lambda m: m.graph.value_info.append(helper.make_value_info("a", SEQUENCE))),
     "output_declared_a_tensor": lambda: changed(lambda m: (
         m.graph.node[1].CopyFrom(node("SequenceConstruct", ["a"], ["y"], name="/list")),
         m.graph.output[0].type.CopyFrom(TENSOR))),
-    "stored_of_another_size": lambda: changed(lambda m: m.graph.value_info.append(
+    "stored_of_another_size": lambda: changed(lambda m: m.graph.input.append(
         helper.make_tensor_value_info("w", TensorProto.FLOAT, [5]))),
+    "sparse_out_of_range": lambda: with_sparse([4], [0, 4]),
+    "sparse_of_three_axes": lambda: with_sparse([2, 2], [[0, 0, 0], [0, 0, 1]]),
+    "sparse_not_ascending": lambda: with_sparse([4], [2, 1]),
+    "sparse_without_end": lambda: with_sparse([2**20, 2**20], [0, 1]),
+    "unknown_opset": lambda: changed(lambda m: setattr(m.opset_import[0], "version", 999)),
+    "unknown_opset_of_a_function": lambda: changed(lambda m: m.functions.append(helper.make_function(
+        "own", "F", ["a"], ["b"], [node("Relu", ["a"], ["b"])], [helper.make_opsetid("", 999)]))),
+    "kernel_of_another_shape": lambda: model_of(
+        [node("Conv", ["x", "w"], ["y"], name="/conv", kernel_shape=[5, 5])], {"x": [1, 2, "h", "w"]}, ["y"],
+        {"w": np.ones((3, 2, 3, 3), "float32")}),
+    "kernel_of_another_shape_transposed": lambda: model_of(
+        [node("ConvTranspose", ["x", "w"], ["y"], name="/conv", kernel_shape=[2, 2])], {"x": [1, 2, "h", "w"]}, ["y"],
+        {"w": np.ones((2, 3, 3, 3), "float32")}),
+    "groups_of_another_size": lambda: model_of(
+        [node("Conv", ["x", "w"], ["y"], name="/conv", group=3)], {"x": [1, 2, "h", "w"]}, ["y"],
+        {"w": np.ones((3, 2, 3, 3), "float32")}),
+    "hidden_size_of_another_size": lambda: recurrent(hidden_size=3),
+    "directions_of_another_number": lambda: recurrent(hidden_size=2, direction="bidirectional"),
+    "outputs_of_another_number": lambda: model_of(
+        [node("Split", ["x"], ["a", "b"], name="/split", num_outputs=3)], {"x": ["n", 4]}, ["a", "b"],
+        opset_imports=[helper.make_opsetid("", 18)]),
+    "split_by_both": lambda: model_of(
+        [node("Split", ["x", "s"], ["a", "b"], name="/split", num_outputs=2)], {"x": ["n", 4]}, ["a", "b"],
+        {"s": np.array([1, 3])}, opset_imports=[helper.make_opsetid("", 18)]),
+    "pads_of_another_number": lambda: model_of(
+        [node("Pad", ["x", "p"], ["y"], name="/pad")], {"x": ["n", 4]}, ["y"], {"p": np.array([1, 2, 3])}),
     "sequence_input": lambda: with_input(SEQUENCE),
     "optional_input": lambda: with_input(OPTIONAL),
     "sequence_grows": growing,

@@ -90,6 +90,19 @@ def test_reductions_of_halves_add_in_float32(op: str, data: list[float], wanted:
     np.testing.assert_allclose(results(model, **feeds)[0], np.array([wanted, wanted], "float16"), rtol=1e-3)
 
 
+@pytest.mark.parametrize(
+    ("op", "shape", "wanted", "attributes"),
+    [("LpNormalization", (2,), 0.7071, {"axis": 0}), ("GlobalLpPool", (1, 1, 2), 424.25, {}),
+     ("LpPool", (1, 1, 2), 424.25, {"kernel_shape": [2]})],
+)  # fmt: skip
+@pytest.mark.extensive(op=["LpPool"])
+def test_norms_of_halves_add_in_float32(op: str, shape: tuple[int, ...], wanted: float, attributes: dict[str, Any]) -> None:
+    model = model_of_node(op, {"x": ("float16", ["n" if len(shape) == 1 else n for n in shape])}, {"y": "float16"}, **attributes)
+    (y,) = results(model, x=np.full(shape, 300, "float16"))
+    assert y.dtype == "float16"
+    np.testing.assert_allclose(y.reshape(-1), wanted, rtol=1e-3)
+
+
 #: The results of integers: those of reals, without their fraction.
 INTEGERS = [
     ("ReduceL1", [-1, 2, -5], 8), ("ReduceL2", [1, 2, 3, 5], 6), ("ReduceL2", [30_000, 40_000], 50_000),

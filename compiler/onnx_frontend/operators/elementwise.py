@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ....ops.core.tensor_types import is_float
+from ....ops.core.tensor_types import computed_in, is_float
 from ...builder.build import const
 from ...builder.operator_functions import operators as relay
 from ...ir.expr import Expr
@@ -223,6 +223,11 @@ def cast_to(node: Node, x: Expr, dtype: str) -> Expr:
     if dtype == "bool" and is_float(have):
         return relay.not_equal(x, number(0, have))
     return relay.cast(x, dtype)
+
+
+def widened(node: Node, x: Expr) -> Expr:
+    """The elements in the dtype in which their sums are computed: halves as float32."""
+    return cast_to(node, x, computed_in(node.dtype(x)))
 
 
 @onnx_operator("BitCast", since=26)

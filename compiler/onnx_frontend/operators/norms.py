@@ -7,7 +7,7 @@ from ...builder.operator_functions import operators as relay
 from ...ir.expr import Expr
 from ..node import Node
 from ..operator_table import onnx_operator
-from .elementwise import number
+from .elementwise import cast_to, number, widened
 
 
 @onnx_operator("BatchNormalization", since=7)
@@ -76,12 +76,13 @@ def local_response_normalization(node: Node, x: Expr) -> Expr:
 
 @onnx_operator("LpNormalization", since=1)
 def lp_normalization(node: Node, x: Expr) -> Expr:
+    dtype, x = node.dtype(x), widened(node, x)
     axis, zero = node.axis(node.attr("axis", -1), node.rank(x)), number(0, node.dtype(x))
     if node.attr("p", 2) == 1:
         norm = relay.sum(relay.abs(x), axis=axis, keepdims=True)
     else:
         norm = relay.sqrt(relay.sum(relay.multiply(x, x), axis=axis, keepdims=True))
-    return relay.where(relay.equal(norm, zero), zero, relay.divide(x, norm))
+    return cast_to(node, relay.where(relay.equal(norm, zero), zero, relay.divide(x, norm)), dtype)
 
 
 @onnx_operator("Dropout", since=1)

@@ -124,8 +124,13 @@ def split_by_attribute(node: Node, x: Expr) -> list[Expr]:
 
 @onnx_operator("Split", since=13)
 def split(node: Node, x: Expr, parts: Expr | None) -> list[Expr]:
+    declared = node.attr("num_outputs", len(node.outputs))
+    if declared != len(node.outputs):
+        raise node.error(f"it has {len(node.outputs)} outputs, but num_outputs is {declared}")
     if parts is None:
         return _split(node, x, None)
+    if node.has("num_outputs"):
+        raise node.error("it has an input split and an attribute num_outputs; one of both is possible")
     known = node.constant(parts)
     if known is not None:
         return _split(node, x, known)

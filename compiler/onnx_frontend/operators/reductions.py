@@ -143,7 +143,8 @@ _REDUCTIONS: dict[str, tuple[Reduction, int]] = {
     "ReduceMin": (Reduction("min"), 18), "ReduceMean": (Reduction("sum", mean=True), 18),
     "ReduceSumSquare": (Reduction("sum", _square), 18), "ReduceL1": (Reduction("sum", relay.abs), 18),
     "ReduceL2": (Reduction("sum", _square, relay.sqrt, is_real=True), 18),
-    "ReduceLogSum": (Reduction("sum", None, relay.log, is_real=True), 18), "ReduceLogSumExp": (LogSumExp("sum", is_real=True), 18),
+    "ReduceLogSum": (Reduction("sum", None, relay.log, is_real=True), 18),
+    "ReduceLogSumExp": (LogSumExp("sum", is_real=True), 18),
 }  # fmt: skip
 
 

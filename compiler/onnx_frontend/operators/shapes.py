@@ -166,6 +166,8 @@ def arange(node: Node, start: Expr, limit: Expr, delta: Expr) -> Expr:
 def constant(node: Node) -> Expr:
     if node.has("value"):
         return const(node.attr("value"))
+    if node.has("sparse_value"):
+        return const(node.attr("sparse_value"))
     for name, dtype in (("value_float", "float32"), ("value_floats", "float32"), ("value_int", "int64"), ("value_ints", "int64")):
         if node.has(name):
             return const(np.array(node.attr(name), numpy_dtype(dtype)))

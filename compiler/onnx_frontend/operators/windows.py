@@ -51,7 +51,7 @@ def window_attributes(node: Node, x: Expr, weight: Expr | None = None, *, stride
     ``strided``: whether the strides are those of the data, and its sizes give the padding for SAME_UPPER and SAME_LOWER.
     """
     spatial = node.rank(x) - 2
-    given = node.required("kernel_shape") if weight is None else node.attr("kernel_shape", list(node.sizes(weight)[2:]))
+    given = node.required("kernel_shape") if weight is None else _kernel_shape(node, weight)
     unknown = weight if None in given else None
     sizes = given if unknown is None else [1] * spatial
     automatic = {"NOTSET": "NOTSET", "VALID": "VALID", "SAME_UPPER": "SAME_UPPER", "SAME_LOWER": "SAME_LOWER"}
@@ -68,6 +68,16 @@ def window_attributes(node: Node, x: Expr, weight: Expr | None = None, *, stride
     window = Window(sizes, strides, dilations, pads[:spatial], pads[spatial:], auto, unknown)
     known = unknown is None and None not in node.sizes(x)[2:]
     return _same(node, x, window) if strided and auto and known else window
+
+
+def _kernel_shape(node: Node, weight: Expr) -> list[int | None]:
+    """The sizes of the kernel: those of the weights, which ``kernel_shape`` may tell.  Raises ModelError if it contradicts."""
+    sizes = list(node.sizes(weight)[2:])
+    given = node.attr("kernel_shape", sizes)
+    if len(given) == len(sizes) and any(size not in (None, g) for g, size in zip(given, sizes, strict=True)):
+        found = ", ".join("?" if n is None else str(n) for n in sizes)
+        raise node.error(f"kernel_shape is {list(given)}, but the weights have the spatial sizes [{found}]")
+    return list(given)
 
 
 def _same(node: Node, x: Expr, window: Window) -> Window:

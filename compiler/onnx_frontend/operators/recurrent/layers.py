@@ -81,12 +81,26 @@ def _layer(node: Node, x: Expr, weight: Expr, recurrent: Expr, bias: Expr | None
     """The layer of a node; its bias is the parts for each gate, first of the inputs, then of the states."""
     dtype = node.dtype(x)
     plain = Layer(node, x, weight, recurrent, [], dtype)
+    _check_sizes(plain, gates)
     x = plain.wide(relay.transpose(x, [1, 0, 2]) if plain.is_batch_first else x)
     parts = []
     if bias is not None:
         split = relay.split(plain.wide(bias), 2 * gates, axis=1)
         parts = [split[k] for k in range(2 * gates)]
     return Layer(node, node.bind(x), node.bind(plain.wide(weight)), node.bind(plain.wide(recurrent)), parts, dtype)
+
+
+def _check_sizes(layer: Layer, gates: int) -> None:
+    """Raises ModelError for weights whose sizes are not those that ``direction`` and ``hidden_size`` tell."""
+    node = layer.node
+    units = node.attr("hidden_size", node.size(layer.recurrent, 2))
+    rows = None if units is None else gates * units
+    wanted = {"W": (layer.weight, (layer.directions, rows, None)), "R": (layer.recurrent, (layer.directions, rows, units))}
+    for name, (weight, sizes) in wanted.items():
+        for axis, (size, have) in enumerate(zip(sizes, node.sizes(weight), strict=True)):
+            if None not in (size, have) and size != have:
+                given = f"direction={node.attr('direction', 'forward')} and hidden_size={units}"
+                raise node.error(f"{name} has the size {have} along axis {axis}, but {given} want {size}")
 
 
 def _attributes(node: Node) -> dict[str, Any]:

@@ -45,6 +45,8 @@ def _padded(node: Node, x: Expr, pads: Expr, value: Expr, axes: list[int]) -> Ex
         whole = relay.concatenate([pairs, const(np.zeros((1, 2), np.int64))], 0)
         width = relay.take(whole, numbers([axes.index(a) if a in axes else len(axes) for a in range(rank)]), axis=0)
         return _padded_at_run_time(node, x, node.bind(width), value, mode)
+    if known.size != 2 * len(axes):
+        raise node.error(f"pads has {known.size} numbers; {2 * len(axes)} are wanted for {len(axes)} axes")
     given = dict(zip(axes, known.reshape(2, -1).T.tolist(), strict=True))
     pairs_known = [tuple(given.get(a, (0, 0))) for a in range(rank)]
     if any(max(pair) > 0 > min(pair) for pair in pairs_known):

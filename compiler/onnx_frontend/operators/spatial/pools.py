@@ -13,7 +13,7 @@ from ....builder.operator_functions import operators as relay
 from ....ir.expr import Expr
 from ...node import Node
 from ...operator_table import onnx_operator
-from ..elementwise import number
+from ..elementwise import cast_to, number, widened
 from ..vectors import numbers, sizes_or_expr
 from ..windows import Window, padded_for_windows, window_attributes
 from .pool_positions import largest_positions
@@ -106,17 +106,19 @@ def average_pool(node: Node, x: Expr) -> Expr:
 @onnx_operator("LpPool", since=2)
 def lp_pool(node: Node, x: Expr) -> Expr:
     """The padding counts as zeros."""
+    dtype, x = node.dtype(x), widened(node, x)
     window, p = _window(node, x), node.attr("p", 2)
     mean = _pool(node, _power(node, relay.abs(x), p), "avg", 0.0, count_include_pad=True)
     total = relay.multiply(mean, number(float(np.prod(window.kernel)), node.dtype(x)))
-    return _power(node, total, 1 / p)
+    return cast_to(node, _power(node, total, 1 / p), dtype)
 
 
 @onnx_operator("GlobalLpPool", since=2)
 def global_lp_pool(node: Node, x: Expr) -> Expr:
+    dtype, x = node.dtype(x), widened(node, x)
     p = node.attr("p", 2)
     total = relay.sum(_power(node, relay.abs(x), p), axis=list(range(2, node.rank(x))), keepdims=True)
-    return _power(node, total, 1 / p)
+    return cast_to(node, _power(node, total, 1 / p), dtype)
 
 
 def _power(node: Node, x: Expr, p: float) -> Expr:
