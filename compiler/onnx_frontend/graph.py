@@ -18,7 +18,6 @@ from .scope import Scope, constant
 from .support import unsupported
 from .value_types import contradiction, declared_ranks, declared_values, other_shape
 
-
 _DECLARATION_HELP = "correct the declaration, or delete it: only the inputs of a model need types"
 
 

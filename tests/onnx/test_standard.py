@@ -107,7 +107,8 @@ def test_norms_of_halves_add_in_float32(op: str, shape: tuple[int, ...], wanted:
 INTEGERS = [
     ("ReduceL1", [-1, 2, -5], 8), ("ReduceL2", [1, 2, 3, 5], 6), ("ReduceL2", [30_000, 40_000], 50_000),
     ("ReduceLogSum", [1, 2, 3, 5], 2), ("ReduceLogSumExp", [1000, 1000], 1000), ("ReduceLogSumExp", [1, 2, 3, 5], 5),
-    ("ReduceMean", [-1, -2, -2], -1), ("ReduceMean", [2_000_000_000, 2_000_000_000], 2_000_000_000), ("ReduceSumSquare", [-3, 4], 25),
+    ("ReduceMean", [-1, -2, -2], -1), ("ReduceMean", [2_000_000_000, 2_000_000_000], 2_000_000_000),
+    ("ReduceSumSquare", [-3, 4], 25),
 ]  # fmt: skip
 
 
