@@ -20,6 +20,7 @@ from .config import Config
 from .emit.emitter import emit
 from .ir.expr import Constant, Function, IRModule, Let, Var, replace
 from .ir.pass_context import PassContext
+from .ir.signature_attrs import without_defaults
 from .model_files import is_model_file
 from .pipeline import context_of, lower
 from .targets import device_of
@@ -98,7 +99,8 @@ def bind_params(mod: IRModule, params: Mapping[str, Any]) -> IRModule:
         if p.name in params:
             body = Let(p, Constant(values[p]), body, span=p.span)
     left = tuple(p for p in main.params if p.name not in params)
-    return replace(mod, functions={**mod.functions, "main": replace(main, params=left, body=body)})
+    attrs = without_defaults(main, list(values))
+    return replace(mod, functions={**mod.functions, "main": replace(main, params=left, body=body, attrs=attrs)})
 
 
 def _check_sizes(values: Mapping[Var, np.ndarray]) -> None:

@@ -18,12 +18,14 @@ from ...vm.bytecode.executable import DEVICES, VMFunction
 from ...vm.bytecode.operand_kinds import Role
 from ...vm.bytecode.trusted import register
 from ...vm.diagnostics import codes
+from ...vm.diagnostics.printable import printable_name
 from ...vm.diagnostics.source import Span, TypeCheckError
 from ...vm.runtime.state_layout import MAX_ARGS
 from ..ir.effects import effect_of
 from ..ir.expr import Call, Expr, Function, GlobalVar, If, IRModule, Tuple, TupleGetItem, Var, let_chain, type_of
 from ..ir.multi_version import is_launch
 from ..ir.pass_context import PassContext
+from ..ir.signature_attrs import defaults_of, output_names
 from ..lowering.manifest_lifetimes import is_tail_call
 from ..passes.place import DEVICES_OF_PARAMS
 from . import adt_instructions  # noqa: F401  declares rules
@@ -75,11 +77,13 @@ class FunctionEmitter(CodeBuilder):
         code, starts = isa.assemble(self.items)
         result = f.ty.result if isinstance(f.ty, FuncType) else f.ret_type
         assert result is not None, self.name
-        params = tuple((p.name, p.annotation if p.ty is None and p.annotation is not None else type_of(p)) for p in f.params)
+        types = (p.annotation if p.ty is None and p.annotation is not None else type_of(p) for p in f.params)
+        params = tuple((printable_name(p.name), ty) for p, ty in zip(f.params, types, strict=True))
         devices = tuple(map(DEVICES.index, f.attrs.get(DEVICES_OF_PARAMS, ())))
         spans = self.span_table(starts)
         notes = self.notes.table(starts)
-        return VMFunction(self.name, params, result, self.registers.count, code, spans, devices, notes)
+        names, defaults = output_names(f, self.name, result), defaults_of(f)
+        return VMFunction(self.name, params, result, self.registers.count, code, spans, devices, notes, names, defaults)
 
     def span_table(self, starts: list[int]) -> tuple[tuple[int, int, int, int], ...]:
         """``(pc, source, start, end)`` for each change of the source place."""

@@ -10,6 +10,7 @@ from ...ops.core.tensor_types import TensorType
 from ...shape_funcs.symbolic.dim import ANY, RESULT, SYM, Dim, Shape, substitute
 from ...vm.bytecode.executable import MemoryNote
 from ...vm.bytecode.size_expressions import nbytes, parameter_sizes, portable_dim
+from ...vm.diagnostics.printable import printable_name
 from ..ir.effects import effect_of
 from ..ir.expr import Call, Expr, Function, Var
 from ..ir.primitive_shape import Primitive
@@ -37,7 +38,7 @@ class MemoryNotes:
         if Role.DONOR in effect_of(call).roles:
             (value,) = call.args
             assert isinstance(value, Var) and isinstance(value.ty, TensorType)
-            note = MemoryNote(-1, value.name, self._bytes(value.ty.shape, value.ty.dtype))
+            note = MemoryNote(-1, printable_name(value.name), self._bytes(value.ty.shape, value.ty.dtype))
             is_stated = note.nbytes is not ANY
         else:
             assert isinstance(call.ty, TensorType)
@@ -51,7 +52,7 @@ class MemoryNotes:
         """Record that instruction ``number`` creates the tensor ``var``; the first tensor of a storage determines its size if
         neither the code nor the storage's type does."""
         assert isinstance(var.ty, TensorType)
-        self._notes[number] = MemoryNote(-1, var.name)
+        self._notes[number] = MemoryNote(-1, printable_name(var.name))
         if Role.SHAPE in effect_of(call).roles:
             storage, vector = call.args
             nbytes = self._bytes(self._vectors.get(vector, var.ty.shape), call.attrs.dtype)
@@ -62,7 +63,7 @@ class MemoryNotes:
 
     def part(self, number: int, var: Var) -> None:
         """Record that instruction ``number`` creates ``var``, a view of part of another tensor."""
-        self._notes[number] = MemoryNote(-1, var.name)
+        self._notes[number] = MemoryNote(-1, printable_name(var.name))
 
     def shape_func(self, var: Var, call: Call, primitive: Primitive) -> None:
         """Record the result vectors ``var`` of a primitive's shape function for the arguments of ``call``."""

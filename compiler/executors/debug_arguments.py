@@ -17,6 +17,7 @@ from ...vm.diagnostics import codes
 from ...vm.diagnostics.source import InputError
 from ...vm.values.adt import ADT
 from ..ir.expr import Constructor, Function, IRModule
+from ..ir.signature_attrs import defaults_of
 from ..ir.visitor import Steps, run
 
 #: The type of a parameter that may be anything.
@@ -28,7 +29,7 @@ _NARROWED = {"int64": "int32", "float64": "float32"}
 def arguments(mod: IRModule, name: str, function: Function, args: Sequence[Any], named: Mapping[str, Any]) -> list[Any]:
     """The evaluator's values for a call of a function.  Raises InputError for arguments that do not fit its parameters."""
     params = tuple((p.name, p.annotation or _ANYTHING) for p in function.params)
-    signature = VMFunction(name, params, TupleType(()), 0, np.zeros(0, np.int32))
+    signature = VMFunction(name, params, TupleType(()), 0, np.zeros(0, np.int32), defaults=defaults_of(function))
     converter = _Converter(mod, signature)
     given = positional(signature, args, named)
     return [run(converter.value(p, ty, value)) for (p, ty), value in zip(params, given, strict=True)]

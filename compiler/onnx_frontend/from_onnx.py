@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,17 +10,22 @@ import numpy as np
 
 from ...ops.core.tensor_types import TensorType
 from ...shape_funcs.symbolic.dim import Dim, fresh
-from ...vm.api.argument_errors import a_mapping, wrong
+from ...vm.api.argument_errors import a_mapping, a_sequence, wrong
 from ...vm.diagnostics import codes
+from ...vm.diagnostics.printable import printable_name
 from ...vm.diagnostics.source import ModelError
+from ..ir.anf import Names
 from ..ir.expr import Expr, Function, IRModule, Tuple, Var, type_of
+from ..ir.signature_attrs import DEFAULTS, OUTPUT_NAMES, encoded
 from ..ir.visitor import free_vars
 from ..type_inference.function_signature import declare
 from . import operators as operators  # declares the converters
 from .graph import GraphConverter
 from .model import Model
+from .node import UnknownRank
+from .overridable import default_inputs
 from .reading import read_model
-from .scope import Scope, Values
+from .scope import Scope, Values, constant
 from .support import check_supported
 from .tensors import stored_names
 from .value_types import SizeNames, declared_type, of_input
@@ -32,6 +37,7 @@ def from_onnx(
     dtype: str | Mapping[str, str] | None = None,
     opset: int | None = None,
     freeze_params: bool = True,
+    overridable: bool | Sequence[str] | None = None,
 ) -> tuple[IRModule, dict[str, np.ndarray]]:
     """The module of an ONNX model, and its parameters by name.
 
@@ -40,37 +46,59 @@ def from_onnx(
     declared one.  ``freeze_params``: the stored tensors become constants; otherwise those that the program uses are parameters
     of ``main``, after its inputs, and their values are returned.
 
+    ``overridable``: the stored tensors that the model lists among its inputs, too, and that a call may replace: they are the last
+    parameters of ``main``, with the stored values as defaults.  True: all of them, False: none, or their names.  None: all if the
+    model has at least version 4 of the format and they have together at most 64 elements; exporters that list all weights of a
+    network mean constants.
+
     A ``dim_param`` becomes a size ``?name``: equal names are equal sizes.  Raises FileError for a file that cannot be read,
     ModelError for a model that cannot be imported, ArgumentError for wrong arguments.
     """
     shapes = a_mapping(shape, "from_onnx: shape", "shapes of inputs by name")
     if dtype is not None and not isinstance(dtype, (str, Mapping)):
         raise wrong("from_onnx: dtype", "the name of a dtype, or names by input", dtype)
-    return _imported(read_model(model, opset), shapes, dtype, freeze_params)
+    if not (overridable is None or isinstance(overridable, bool)):
+        a_sequence(overridable, "from_onnx: overridable", "True, False, or names of stored tensors")
+    return _imported(read_model(model, opset), shapes, dtype, freeze_params, overridable)
 
 
 def module_of_file(path: Path) -> tuple[IRModule, dict[str, Path]]:
     """The module of a model's file, and its data files by their paths from its folder.  Raises as ``from_onnx``."""
     read = read_model(path)
-    return _imported(read, {}, None, True)[0], read.tensors.files()
+    return _imported(read, {}, None, True, None)[0], read.tensors.files()
 
 
 def _imported(
-    read: Model, shapes: Mapping[str, Any], dtype: str | Mapping[str, str] | None, freeze: bool
-) -> tuple[IRModule, dict[str, np.ndarray]]:
+    read: Model, shapes: Mapping[str, Any], dtype: str | Mapping[str, str] | None, freeze: bool,
+    overridable: bool | Sequence[str] | None,
+) -> tuple[IRModule, dict[str, np.ndarray]]:  # fmt: skip
     check_supported(read)
-    return _Import(read, shapes, dtype, freeze).module()
+    defaults, left = default_inputs(read, overridable) if freeze else (), read.nodes_left
+    try:
+        return _Import(read, shapes, dtype, freeze, defaults).module()
+    except UnknownRank:
+        if overridable is not None or not defaults:
+            raise
+    read.nodes_left = left
+    read.warn(f"the stored {', '.join(defaults)} cannot be given as inputs: they decide a rank, so they are constants")
+    return _Import(read, shapes, dtype, freeze, ()).module()
 
 
 class _Import:
-    """One import: the parameters of ``main`` and the values of the stored tensors."""
+    """One import: the parameters of ``main`` and the values of the stored tensors.
 
-    def __init__(self, model: Model, shapes: Mapping[str, Any], dtypes: str | Mapping[str, str] | None, freeze: bool) -> None:
+    ``overridable``: the names of the stored tensors that are defaults of parameters.
+    """
+
+    def __init__(
+        self, model: Model, shapes: Mapping[str, Any], dtypes: str | Mapping[str, str] | None, freeze: bool,
+        overridable: Sequence[str],
+    ) -> None:  # fmt: skip
         self.model, self.shapes, self.dtypes, self.freeze = model, shapes, dtypes, freeze
-        self.scope = Scope(Values())
+        self.scope, self.overridable = Scope(Values()), frozenset(overridable)
         self.weights: dict[Var, np.ndarray] = {}
-        weight = None if freeze else self._weight
-        self.graph = GraphConverter(model, self.scope, model.versions, weight=weight)
+        self.defaults: dict[Var, np.ndarray] = {}
+        self.graph = GraphConverter(model, self.scope, model.versions, weight=self._stored)
 
     def module(self) -> tuple[IRModule, dict[str, np.ndarray]]:
         """The module and the values of parameters that are stored tensors."""
@@ -90,7 +118,7 @@ class _Import:
         body = self.scope.chain(result)
         used = set(free_vars(body))
         weights = {v: data for v, data in self.weights.items() if v in used}
-        main = Function((*params, *weights), body)
+        main = Function((*params, *weights, *self.defaults), body, attrs=self._signature([o.name for o in proto.output]))
         return IRModule({"main": main}, self.model.source, self.scope.values.types), {v.name: data for v, data in weights.items()}
 
     def _check_names(self, names: list[str]) -> None:
@@ -113,10 +141,22 @@ class _Import:
 
     def _param(self, name: str, annotation: TensorType, names: dict[str, Dim]) -> Var:
         ty = declare(annotation, names, (), fresh)
-        return Var(self.scope.values.names(name), annotation, ty=ty)
+        return Var(self.scope.values.names(printable_name(name)), annotation, ty=ty)
 
-    def _weight(self, name: str, array: np.ndarray) -> Expr:
+    def _signature(self, outputs: list[str]) -> dict[str, Any]:
+        """The attributes of ``main``: the names of the outputs, each once."""
+        names = Names()
+        attrs: dict[str, Any] = {OUTPUT_NAMES: tuple(names(printable_name(name)) for name in outputs)}
+        return attrs | ({DEFAULTS: tuple(map(encoded, self.defaults.values()))} if self.defaults else {})
+
+    def _stored(self, name: str, array: np.ndarray) -> Expr:
+        """The expression of a stored tensor: a constant, or a parameter."""
+        if self.freeze and name not in self.overridable:
+            return constant(array)
         var = self._param(name, TensorType.of(array.shape, array.dtype.name), {})
+        if self.freeze:
+            self.defaults[var] = array
+            return var
         self.weights[var] = array
         self.scope.values.known[var] = array
         return var

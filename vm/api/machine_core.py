@@ -17,6 +17,7 @@ from ...ops.native.memory import ARRAYS
 from ...ops.native.status import DEVICE_ERROR, OUT_OF_MEMORY, RESULT_LOST
 from ..bytecode.executable import DEVICES, ExecutableData, VMFunction
 from ..bytecode.late_bound import check_bound
+from ..bytecode.output_names import chosen, output_numbers
 from ..bytecode.signature import ArgumentChecker, parameter_table, positional
 from ..bytecode.sync_reason import SYNC_REASONS, SyncReason, number_of
 from ..bytecode.verify import verify
@@ -77,14 +78,19 @@ class Entry:
         table = parameter_table(self.function, machine._device)
         self._kept, self._enter, self._begin = machine._runtime.guard.entry(index, self.function, table)
 
-    def __call__(self, *args: Any, **named: Any) -> Any:
+    def __call__(self, /, *args: Any, **named: Any) -> Any:
         """Run the function; the result is a Tensor, or a (nested) tuple of Tensors.
 
-        Raises InputError for arguments that do not fit the parameters, VMError for failures during the run.
+        ``outputs=["boxes"]``: a tuple of the results of these names, in this order.  Raises InputError for arguments that do not
+        fit the parameters and for a name of no result, VMError for failures during the run.
         """
         if named:
-            # a parameter may be called "donate"
-            donations = named.pop("donate", ()) if all(name != "donate" for name, _ in self.function.params) else ()
+            # parameters may be called "donate" and "outputs"
+            names = [name for name, _ in self.function.params]
+            if "outputs" in named and "outputs" not in names:
+                numbers = output_numbers(self.function, named.pop("outputs"))
+                return chosen(self(*args, **named), self.function, numbers)
+            donations = named.pop("donate", ()) if "donate" not in names else ()
             args = positional(self.function, args, named)
             if donations:
                 return self._call_general(args, donations)
@@ -197,7 +203,7 @@ class MachineCore:
             self._entries[name] = Entry(self, self.exe.function_index(name))
         return self._entries[name]
 
-    def __call__(self, *args: Any, **named: Any) -> Any:
+    def __call__(self, /, *args: Any, **named: Any) -> Any:
         """Call ``main``, as ``run``."""
         return self.run(*args, **named)
 
@@ -210,7 +216,7 @@ class MachineCore:
         self._kept = int(self._runtime.view["instructions"]), result
         return result
 
-    def _no_main(self, *args: Any, **named: Any) -> Any:
+    def _no_main(self, /, *args: Any, **named: Any) -> Any:
         raise _unknown_entry("main", self.entries)
 
     def _exclusively(self, work: Callable[[], _T]) -> _T:

@@ -48,7 +48,8 @@ class VMFunction:
     ``params``: names and types; registers 0, 1, ... hold the arguments on entry.  ``spans``: ``(pc, source, start, end)`` in
     order of pc: the instructions from ``pc`` up to the next entry come from the characters ``start`` to ``end`` of the source
     with this number.  ``devices``: the device number of each parameter; () if all parameters are on the target.  ``notes``:
-    debug information on memory, in order of pc.
+    debug information on memory, in order of pc.  ``output_names``: the names of the result, or of the fields of the tuple that it
+    is; () if the program gives none (see ``output_names``).  ``defaults``: the values of the last parameters if a call gives none.
     """
 
     name: str
@@ -59,6 +60,8 @@ class VMFunction:
     spans: tuple[tuple[int, int, int, int], ...] = ()
     devices: tuple[int, ...] = ()
     notes: tuple[MemoryNote, ...] = ()
+    output_names: tuple[str, ...] = ()
+    defaults: tuple[np.ndarray, ...] = ()
 
     def device_of(self, param: int, target: int) -> int:
         """The device number of a parameter; ``target`` is the number of the executable's target device."""
@@ -152,9 +155,19 @@ class ExecutableData:
     @property
     def inputs(self) -> tuple[tuple[str, Type], ...]:
         """Names and types of the parameters of ``main``.  Raises ConfigError when there is no ``main``."""
+        return self._main().params
+
+    @property
+    def outputs(self) -> tuple[tuple[str, Type], ...]:
+        """Names and types of the results of ``main``: those of a model, or ``result``, ``result.0``.  Raises as ``inputs``."""
+        from .output_names import outputs_of
+
+        return tuple((output.name, output.type) for output in outputs_of(self._main()))
+
+    def _main(self) -> VMFunction:
         for f in self.functions:
             if f.name == "main":
-                return f.params
+                return f
         raise ConfigError(
             "the executable has no @main",
             help=f"its functions: {', '.join('@' + f.name for f in self.functions)}",

@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 #: Magic bytes as in PNG: no text file begins with them, and a transfer that changes line ends or the eighth bit alters them.
 MAGIC = b"\x89RVM\r\n\x1a\n"
 #: Version of the format, incremented with every incompatible change.
-FORMAT_VERSION = 9
+FORMAT_VERSION = 10
 #: Constants in a file that are mapped; fewer bytes are read, and stay as they are if the file changes.
 MAPPED_BYTES = 16 << 20
 #: The contents of a file: read, mapped, or a part of a mapped file.
@@ -128,6 +128,8 @@ def _header(exe: ExecutableData) -> dict[str, Any]:
                 "spans": [list(span) for span in f.spans],
                 "devices": list(f.devices),
                 "notes": [[n.pc, n.name, sizes[n.nbytes], whys[n.why]] for n in f.notes],
+                "outputs": list(f.output_names),
+                "defaults": [[d.dtype.name, list(d.shape), _elements(d).hex()] for d in f.defaults],
             }
             for f in exe.functions
         ],
@@ -374,9 +376,23 @@ def _functions(header: _Fields, code: bytes) -> tuple[VMFunction, ...]:
                 spans=row.each("spans", lambda where, s, row=row: tuple(_row(f"{row.where}.{where}", s, *[int] * 4))),
                 devices=row.each("devices", lambda where, d, row=row: _as(int, d, f"{row.where}.{where}")),
                 notes=row.each("notes", lambda where, n, row=row: _note(f"{row.where}.{where}", n, sizes, whys)),
+                output_names=row.each("outputs", lambda where, n, row=row: _as(str, n, f"{row.where}.{where}")),
+                defaults=row.each("defaults", lambda where, d, row=row: _default(f"{row.where}.{where}", d)),
             )
         )
     return tuple(out)
+
+
+def _default(where: str, data: Any) -> np.ndarray:
+    dtype, sizes, elements = _row(where, data, str, list, str)
+    shape = tuple(_as(int, n, where) for n in sizes)
+    if dtype not in DTYPES or len(shape) > MAX_RANK or any(n < 0 for n in shape):
+        raise ValueError(f"{where} has the dtype {dtype!r} and the shape {shape}")
+    content = _converted(where, bytes.fromhex, elements)
+    if len(content) != math.prod(shape) * ITEMSIZE[dtype]:
+        raise ValueError(f"{where} has {len(content)} bytes")
+    stored = np.frombuffer(content, numpy_dtype(dtype).newbyteorder("<")).astype(numpy_dtype(dtype))
+    return _read_only(stored.reshape(shape))
 
 
 def _note(where: str, data: Any, sizes: Sequence[Dim], whys: Sequence[str]) -> MemoryNote:

@@ -25,6 +25,7 @@ from ...ops.core.tensor_types import (
 from ...shape_funcs.symbolic.dim import SYM, Dim, const
 from ..api import dlpack
 from ..diagnostics import codes
+from ..diagnostics.printable import printable_name
 from ..diagnostics.source import InputError, VMError
 from .executable import VMFunction
 
@@ -100,7 +101,8 @@ def positional(function: VMFunction, args: Sequence[Any], named: Mapping[str, An
             code=codes.Input.ARGUMENTS,
         )
     given = dict(zip(names, args, strict=False))
-    for name, value in named.items():
+    for given_name, value in named.items():
+        name = given_name if given_name in names else printable_name(given_name)
         if name not in names:
             hint = nearest(name, names, "{!r}")
             raise InputError(
@@ -109,6 +111,8 @@ def positional(function: VMFunction, args: Sequence[Any], named: Mapping[str, An
         if name in given:
             raise InputError(f"{where}: %{name} is given twice", code=codes.Input.ARGUMENTS)
         given[name] = value
+    if function.defaults:
+        given = dict(zip(names[-len(function.defaults) :], function.defaults, strict=True)) | given
     missing = [n for n in names if n not in given]
     if missing:
         what = ", ".join(f"%{n}" for n in missing)

@@ -168,6 +168,8 @@ def _check_function(tables: _Tables, function: VMFunction) -> None:
         _need(name and name.isprintable(), f"{where}: a parameter has the name {name!r}")
         _check_type(f"{where}: %{name}", ty, tables.exe.adts)
     _check_type(f"{where}: its result", function.result, tables.exe.adts)
+    _check_output_names(where, function)
+    _check_defaults(where, function)
     _check_devices(tables.exe, function)
     code = _decoded(function)
 
@@ -187,6 +189,23 @@ def _check_function(tables: _Tables, function: VMFunction) -> None:
     check_registers(code, len(function.params), n, fail)
     _check_spans(tables.exe, function, code)
     _check_notes(function, code)
+
+
+def _check_output_names(where: str, function: VMFunction) -> None:
+    names = function.output_names
+    count = len(function.result.fields) if isinstance(function.result, TupleType) else 1
+    _need(len(names) in (0, count), f"{where}: has {len(names)} names for {count} results")
+    for name in names:
+        _need(name and name.isprintable(), f"{where}: a result has the name {name!r}")
+    _need(len(set(names)) == len(names), f"{where}: two results have one name: {', '.join(sorted(names))}")
+
+
+def _check_defaults(where: str, function: VMFunction) -> None:
+    params, defaults = function.params, function.defaults
+    _need(len(defaults) <= len(params), f"{where}: has {len(defaults)} defaults for {len(params)} parameters")
+    for (name, ty), default in zip(params[len(params) - len(defaults) :], defaults, strict=True):
+        found = TensorType.of(default.shape, default.dtype.name)
+        _need(ty == found, f"{where}: %{name} is {ty}, its default {found}")
 
 
 def _check_devices(exe: ExecutableData, function: VMFunction) -> None:

@@ -82,6 +82,10 @@ class Type(Code):
         'relay.analysis.check_kind(relay.TupleType([relay.GlobalTypeVar("List")]))',
     )
     ANNOTATION = "A type that cannot be inferred and needs an annotation.", "def @main(%x) { %x }"
+    SIGNATURE = (
+        "The names of the results, `output_names`, or the defaults of parameters, `defaults`, do not fit the function.",
+        'def @main(%x: float32, output_names=["a", "b"]) { %x }',
+    )
     UNKNOWN = (
         "A function that the module does not have, or a variable that a program built in Python does not bind.",
         "def @main(%x: float32) { @f(%x) }",

@@ -18,6 +18,11 @@ def printable(text: str) -> str:
     return text if text.isprintable() else "".join(map(_escaped, text))
 
 
+def printable_name(name: str) -> str:
+    """A name in one line: ``printable``, and line breaks are escaped, too."""
+    return name if name.isprintable() else printable(name).replace("\n", "\\n")
+
+
 def _escaped(c: str) -> str:
     return c if c.isprintable() or c == "\n" else repr(c)[1:-1] if c != "\N{NO-BREAK SPACE}" else "\\xa0"
 
