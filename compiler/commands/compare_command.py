@@ -10,8 +10,7 @@ from typing import Any
 
 import click
 
-from ...ops.core.tensor_types import Type
-from ...vm.bytecode.executable import DEVICES
+from ...vm.bytecode.executable import DEVICES, VMFunction
 from ...vm.diagnostics.source import ConfigError, FileError, InputError
 from ...vm.report.profile_report import Profile
 from ...vm.runtime.state_layout import SIM
@@ -217,9 +216,9 @@ def compare_command(
     return ExitCode.CHECK if bad else ExitCode.OK
 
 
-def _check(file: Path, tolerance: Tolerance) -> Callable[[str, Any, Type], object]:
+def _check(file: Path, tolerance: Tolerance) -> Callable[[str, Any, VMFunction], object]:
     """A check of each side's results against the file."""
-    return lambda name, value, result: Expected(file, result, tolerance).verdict(value).demand(name)
+    return lambda name, value, function: Expected(file, function, tolerance).verdict(value).demand(name)
 
 
 def _conditions(texts: Sequence[str], sides: tuple[str, ...]) -> list[Condition]:

@@ -9,10 +9,12 @@ import numpy as np
 
 from ...ops.core.tensor_types import TensorType, TupleType, Type, is_float, numpy_dtype
 from ...shape_funcs.frozen_dataclass import frozen
+from ...vm.bytecode.executable import VMFunction
+from ...vm.bytecode.output_names import leaf_outputs
 from ...vm.diagnostics.source import InputError
 from ..comparison.result_check import Mismatch, ResultsUnexpected, Tolerance, leaves, mismatches
 from ..inputs.array_files import read_arrays
-from .summary import name_of
+from .summary import name_in_file, numbered
 
 
 @frozen
@@ -40,12 +42,12 @@ class Verdict:
 
 
 class Expected:
-    """Expected results, from a file, of a function with a result of this type.  Raises as ``read_expected``."""
+    """Expected results of a function, from a file.  Raises as ``read_expected``."""
 
-    def __init__(self, file: Path, result: Type, tolerance: Tolerance) -> None:
-        self.file, self.tolerance = file, tolerance
-        tolerance.check(_paths(result))
-        self.value = read_expected(file, result)
+    def __init__(self, file: Path, function: VMFunction, tolerance: Tolerance) -> None:
+        self.file, self.tolerance = file, tolerance.of(function)
+        self.tolerance.check([output.path for output in leaf_outputs(function)])
+        self.value = read_expected(file, function)
 
     def verdict(self, value: Any) -> Verdict:
         """The comparison of a run's results with the file."""
@@ -53,40 +55,31 @@ class Expected:
         return Verdict(self.file, within, tuple(mismatches(self.value, value, self.tolerance)))
 
 
-def read_expected(path: Path, result: Type) -> Any:
-    """The expected results of a function with a result of this type: an array, or a (nested) tuple of them.
+def read_expected(path: Path, function: VMFunction) -> Any:
+    """The expected results of a function: an array, or a (nested) tuple of them.
 
-    Floats of another precision are rounded to the result's.  Raises FileError, and InputError if the file does
-    not hold exactly the outputs of the function.
+    Floats of another precision are rounded to the result's.  The arrays have the names of the results, or ``result_0``,
+    ``result_1_0``.  Raises FileError, and InputError if the file does not hold exactly the outputs of the function.
     """
     found = read_arrays("--expected", str(path))
-    paths = _paths(result)
+    outputs, result = leaf_outputs(function), function.result
+    listed = ", ".join(name_in_file(o, function) for o in outputs)
     if isinstance(found, np.ndarray):
-        if paths != [""]:
+        if [o.path for o in outputs] != [""]:
             raise InputError(
-                f"--expected: {path} holds one array, but the result is {result}", help=f"numpy.savez: {_listed(paths)}"
-            )
+                f"--expected: {path} holds one array, but the result is {result}", help=f"numpy.savez: {listed}"
+            )  # fmt: skip
         return _rounded(found, result)
-    wanted = [name_of(p) for p in paths]
-    if sorted(found) != sorted(wanted):
-        raise InputError(f"--expected: {path} holds {', '.join(found) or 'nothing'}", help=f"the outputs are {_listed(paths)}")
-    return _nested(result, "", dict(found))
-
-
-def _listed(paths: list[str]) -> str:
-    return ", ".join(map(name_of, paths))
-
-
-def _paths(ty: Type, path: str = "") -> list[str]:
-    if not isinstance(ty, TupleType):
-        return [path]
-    return [leaf for i, f in enumerate(ty.fields) for leaf in _paths(f, f"{path}.{i}" if path else str(i))]
+    for names in ({name_in_file(o, function): o.path for o in outputs}, {numbered(o.path): o.path for o in outputs}):
+        if sorted(found) == sorted(names):
+            return _nested(result, "", {names[name]: array for name, array in found.items()})
+    raise InputError(f"--expected: {path} holds {', '.join(found) or 'nothing'}", help=f"the outputs are {listed}")
 
 
 def _nested(ty: Type, path: str, found: dict[str, np.ndarray]) -> Any:
     if isinstance(ty, TupleType):
         return tuple(_nested(f, f"{path}.{i}" if path else str(i), found) for i, f in enumerate(ty.fields))
-    return _rounded(found[name_of(path)], ty)
+    return _rounded(found[path], ty)
 
 
 def _rounded(array: np.ndarray, ty: Type) -> np.ndarray:

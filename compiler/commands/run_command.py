@@ -66,7 +66,7 @@ def run_command(
         function = function_of(exe, entry)
         if out is not None:
             check_output(out, function.result)
-        check = None if expected is None else Expected(expected, function.result, Tolerance(rtol, atol))
+        check = None if expected is None else Expected(expected, function, Tolerance(rtol, atol))
         waiting = begin_inputs(function, wanted(**inputs))
         from ...vm.api.machine import VirtualMachine  # while threads draw the inputs
         from ...vm.report.completion import finish
@@ -77,7 +77,7 @@ def run_command(
     value = machine[entry](*arguments)
     finish(machine)
     ran = time.perf_counter()
-    counters, found = dict(machine.counters), list(results(value))
+    counters, found = dict(machine.counters), list(results(value, function))
     if out is not None:
         save(found, out)
     data = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
@@ -12,6 +13,8 @@ import numpy as np
 from ...ops.core.tensor_types import TensorType, Type
 from ...shape_funcs.frozen_dataclass import frozen
 from ...vm.bytecode.atomic_file import whole_file
+from ...vm.bytecode.executable import VMFunction
+from ...vm.bytecode.output_names import RESULT, Output, leaf_outputs
 from ...vm.diagnostics.source import ConfigError
 
 #: Results of at most this many elements are shown whole.
@@ -22,9 +25,14 @@ ONE, SEVERAL = ".npy", ".npz"
 
 @frozen
 class Result:
-    """One tensor of a result; ``path``: its position (empty: the result itself; ``0``, ``1.0`` in tuples)."""
+    """One tensor of a result, with its name, and its name in a file.
+
+    ``path``: its position (empty: the result itself; ``0``, ``1.0`` in tuples).
+    """
 
     path: str
+    name: str
+    key: str
     device: str
     array: np.ndarray
 
@@ -33,6 +41,7 @@ class Result:
         values = _finite(self.array.tolist()) if self.array.size <= SMALL else None
         return {
             "path": self.path,
+            "name": self.name,
             "shape": list(self.array.shape),
             "dtype": self.array.dtype.name,
             "device": self.device,
@@ -41,17 +50,21 @@ class Result:
 
     def __str__(self) -> str:
         shown = np.array2string(self.array, threshold=SMALL, edgeitems=2, precision=6, separator=", ", max_line_width=120)
-        name = f"result.{self.path}" if self.path else "result"
-        return f"{name}: {self.array.dtype.name}{list(self.array.shape)} on {self.device}\n{shown}"
+        return f"{self.name}: {self.array.dtype.name}{list(self.array.shape)} on {self.device}\n{shown}"
 
 
-def results(value: Any, path: str = "") -> Iterator[Result]:
-    """The tensors of a (nested) result, read on the host."""
+def results(value: Any, function: VMFunction) -> Iterator[Result]:
+    """The tensors of a (nested) result of a function, read on the host."""
+    for output, tensor in zip(leaf_outputs(function), _leaves(value), strict=True):
+        yield Result(output.path, output.name, name_in_file(output, function), tensor.device, np.asarray(tensor))
+
+
+def _leaves(value: Any) -> Iterator[Any]:
     if isinstance(value, tuple):
-        for i, item in enumerate(value):
-            yield from results(item, f"{path}.{i}" if path else str(i))
+        for item in value:
+            yield from _leaves(item)
     else:
-        yield Result(path, value.device, np.asarray(value))
+        yield value
 
 
 def check_output(path: Path, result: Type) -> None:
@@ -66,18 +79,25 @@ def check_output(path: Path, result: Type) -> None:
 
 
 def save(found: list[Result], path: Path) -> None:
-    """Write the results: a ``.npy`` file of a single result, or a ``.npz`` file of ``result``, or of ``result_0``,
-    ``result_1_0`` of a tuple.  Raises FileError."""
+    """Write the results: a ``.npy`` file of a single result, or a ``.npz`` file of the results by name.  Raises FileError."""
     with whole_file(path) as file:
         if path.suffix == ONE:
             np.save(_Chunks(file), found[0].array)
         else:
-            np.savez(file, **{name_of(r.path): r.array for r in found})  # type: ignore[arg-type]
+            with zipfile.ZipFile(file, "w") as archive:  # numpy.savez takes no array that is called "file"
+                for result in found:
+                    with archive.open(f"{result.key}.npy", "w", force_zip64=True) as entry:
+                        np.lib.format.write_array(entry, result.array, allow_pickle=False)
 
 
-def name_of(path: str) -> str:
-    """The name of a result in a ``.npz`` file: ``result``, or ``result_0``, ``result_1_0`` in tuples."""
-    return f"result_{path.replace('.', '_')}" if path else "result"
+def name_in_file(output: Output, function: VMFunction) -> str:
+    """The name of a result in a ``.npz`` file: its own, or ``numbered`` if the program gives none."""
+    return output.name if function.output_names else numbered(output.path)
+
+
+def numbered(path: str) -> str:
+    """The name of a result without a name in a ``.npz`` file: ``result``, or ``result_0``, ``result_1_0`` in tuples."""
+    return f"{RESULT}_{path.replace('.', '_')}" if path else RESULT
 
 
 class _Chunks:

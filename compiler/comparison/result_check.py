@@ -10,6 +10,8 @@ import numpy as np
 
 from ...ops.core.tensor_types import is_float
 from ...shape_funcs.frozen_dataclass import frozen
+from ...vm.bytecode.executable import VMFunction
+from ...vm.bytecode.output_names import RESULT, leaf_outputs
 from ...vm.diagnostics import codes
 from ...vm.diagnostics.source import Diagnostic, InputError, RelayError
 
@@ -50,13 +52,25 @@ class Limits(NamedTuple):
 
 @frozen
 class Tolerance:
-    """Tolerances as given on the command line, by output (``0``, ``1.0`` in tuples; empty: all outputs).
+    """Tolerances as given on the command line, by output: its name, or its place (``0``, ``1.0`` in tuples); empty: all outputs.
 
-    They apply to floats; integers and bools must be equal.
+    They apply to floats; integers and bools must be equal.  ``names``: the names of the outputs by place.
     """
 
     rtol: Mapping[str, float] = field(default_factory=dict)
     atol: Mapping[str, float] = field(default_factory=dict)
+    names: Mapping[str, str] = field(default_factory=dict)
+
+    def of(self, function: VMFunction) -> Tolerance:
+        """The tolerances of the results of a function, by place."""
+        names = {output.path: output.name for output in leaf_outputs(function)}
+        paths = {name: path for path, name in names.items()}
+        by_place = ({paths.get(key, key): value for key, value in given.items()} for given in (self.rtol, self.atol))
+        return Tolerance(*by_place, names)
+
+    def name(self, path: str) -> str:
+        """The name of the output at a place."""
+        return self.names.get(path, f"{RESULT}.{path}" if path else RESULT)
 
     def limits(self, path: str, dtype: str) -> Limits | None:
         """The tolerance of one output; None: its elements must be equal."""
@@ -72,7 +86,7 @@ class Tolerance:
         for name, given in (("rtol", self.rtol), ("atol", self.atol)):
             for path in given:
                 if path and path not in paths:
-                    listed = ", ".join(paths) if all(paths) else "one, without a number"
+                    listed = ", ".join(self.names.get(p, p) for p in paths) if all(paths) else "one, without a number"
                     raise InputError(f"{name} for the output {path}, which there is not", help=f"the outputs: {listed}")
 
     def text(self, leaves: Sequence[tuple[str, np.ndarray]]) -> str:
@@ -82,7 +96,7 @@ class Tolerance:
         floats = {word for path, word in words.items() if found[path] is not None}
         if len(floats) < 2:
             return "".join(floats) or "equal"
-        return "; ".join(f"{path}: {word}" for path, word in words.items())
+        return "; ".join(f"{self.names.get(path, path)}: {word}" for path, word in words.items())
 
 
 # ---- two results ---------------------------------------------------------------------------------------------------------
@@ -98,12 +112,14 @@ class Element(NamedTuple):
 
 @frozen
 class Mismatch:
-    """A differing output of two results.  ``kinds``: dtype and shape, or "a tuple of n"; equal if elements differ.
+    """A differing output of two results: its place and its name.  ``kinds``: dtype and shape, or "a tuple of n"; equal if
+    elements differ.
 
     ``count`` of ``size`` elements differ; ``elements``: the first of these.  ``largest``: the largest difference.
     """
 
     path: str
+    name: str
     kinds: tuple[str, str]
     count: int = 0
     size: int = 0
@@ -113,14 +129,13 @@ class Mismatch:
 
     def diagnostic(self, what: str, names: tuple[str, str]) -> Diagnostic:
         """The mismatch in words; ``what``: the beginning of the message, ``names``: the names of the two results."""
-        where = f"result.{self.path}" if self.path else "result"
         if not self.elements:
-            return Diagnostic(f"{what}: {where} is {self.kinds[0]} in {names[0]} and {self.kinds[1]} in {names[1]}")
+            return Diagnostic(f"{what}: {self.name} is {self.kinds[0]} in {names[0]} and {self.kinds[1]} in {names[1]}")
         first, *others = (f"at {list(e.index)}: {e.first} in {names[0]}, {e.second} in {names[1]}" for e in self.elements)
         notes = [f"also {text}" for text in others]
         if self.limits is not None:
             notes.append(f"the largest difference is {self.largest:.6g}; allowed: {self.limits}")
-        message = f"{what}: {where}, {self.kinds[0]}: {self.count} of {self.size} elements, the first {first}"
+        message = f"{what}: {self.name}, {self.kinds[0]}: {self.count} of {self.size} elements, the first {first}"
         return Diagnostic(message, notes=tuple((note, None) for note in notes))
 
     def as_data(self) -> dict[str, Any]:
@@ -128,7 +143,7 @@ class Mismatch:
         elements = [{"index": list(e.index), "expected": str(e.first), "got": str(e.second)} for e in self.elements]
         limits = None if self.limits is None else self.limits._asdict()
         counts = {"count": self.count, "size": self.size, "elements": elements, "largest": str(self.largest)}
-        return {"path": self.path, "expected": self.kinds[0], "got": self.kinds[1], **counts, "limits": limits}
+        return {"path": self.path, "name": self.name, "expected": self.kinds[0], "got": self.kinds[1], **counts, "limits": limits}
 
 
 def check_agreement(a: Any, b: Any, names: tuple[str, str] = ("A", "B"), tolerance: Tolerance | None = None) -> str:
@@ -156,22 +171,23 @@ def mismatches(a: Any, b: Any, tolerance: Tolerance, path: str = "") -> Iterator
     """Every differing output of two results."""
     if isinstance(a, tuple) or isinstance(b, tuple):
         if not (isinstance(a, tuple) and isinstance(b, tuple) and len(a) == len(b)):
-            yield Mismatch(path, (_kind(a), _kind(b)))
+            yield Mismatch(path, tolerance.name(path), (_kind(a), _kind(b)))
             return
         for i, (x, y) in enumerate(zip(a, b, strict=True)):
             yield from mismatches(x, y, tolerance, f"{path}.{i}" if path else str(i))
         return
     x, y = np.asarray(a), np.asarray(b)
     if x.shape != y.shape or x.dtype != y.dtype:
-        yield Mismatch(path, (_kind(x), _kind(y)))
+        yield Mismatch(path, tolerance.name(path), (_kind(x), _kind(y)))
         return
     limits = tolerance.limits(path, x.dtype.name)
     unequal = ~_agree(x, y, limits)
     if unequal.any():
         at = [tuple(int(i) for i in index) for index in np.argwhere(unequal)[:SHOWN]]
         elements = tuple(Element(index, x[index], y[index]) for index in at)
-        kind = _kind(x)
-        yield Mismatch(path, (kind, kind), int(unequal.sum()), x.size, elements, _largest(x[unequal], y[unequal]), limits)
+        kinds, count = (_kind(x), _kind(y)), int(unequal.sum())
+        largest = _largest(x[unequal], y[unequal])
+        yield Mismatch(path, tolerance.name(path), kinds, count, x.size, elements, largest, limits)
 
 
 def _agree(x: np.ndarray, y: np.ndarray, limits: Limits | None) -> np.ndarray:

@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ...ops.core.tensor_types import Type
 from ...vm.api.argument_errors import a_count, a_mapping, a_sequence
 from ...vm.api.executable import Executable
 from ...vm.api.machine import VirtualMachine
@@ -111,7 +110,7 @@ def compare_sides(
     warmup: int = 1,
     on_round: Callable[[int, int], object] | None = None,
     tolerance: Tolerance | None = None,
-    check: Callable[[str, Any, Type], object] | None = None,
+    check: Callable[[str, Any, VMFunction], object] | None = None,
     link: SimulatedLink | None = None,
 ) -> Comparison:
     """Compare any number of sides, each a program in a configuration, by name.
@@ -142,7 +141,7 @@ def measure(
     warmup: int = 1,
     on_round: Callable[[int, int], object] | None = None,
     tolerance: Tolerance | None = None,
-    check: Callable[[str, Any, Type], object] | None = None,
+    check: Callable[[str, Any, VMFunction], object] | None = None,
     link: SimulatedLink | None = None,
 ) -> Comparison:
     """Measure the executables on the same arguments, in each case.  Raises ResultsDiffer, and InputError for a ``link`` without a
@@ -202,15 +201,17 @@ def _shift_memory(draw: random.Random) -> list[bytearray]:
 
 
 def _check_results(
-    samplers: Mapping[str, Sampler], tolerance: Tolerance | None, check: Callable[[str, Any, Type], object] | None
+    samplers: Mapping[str, Sampler], tolerance: Tolerance | None, check: Callable[[str, Any, VMFunction], object] | None
 ) -> str:
     """Compare the results and return the tolerances in words.  Raises ResultsDiffer, and the errors of ``check``."""
     results = {side_name(name): sampler.run() for name, sampler in samplers.items()}
     if check is not None:
         for sampler, (name, result) in zip(samplers.values(), results.items(), strict=True):
-            check(name, result, sampler.machine[sampler.entry].function.result)
+            check(name, result, sampler.machine[sampler.entry].function)
     (first, value), *others = results.items()
-    texts = [check_agreement(value, result, (first, name), tolerance) for name, result in others]
+    sampler = next(iter(samplers.values()))
+    limits = (tolerance or Tolerance()).of(sampler.machine[sampler.entry].function)
+    texts = [check_agreement(value, result, (first, name), limits) for name, result in others]
     return texts[0]
 
 

@@ -7,7 +7,7 @@ import math
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 from typing import Any
 
 import numpy as np
@@ -163,6 +163,7 @@ def begin_inputs(function: VMFunction, wanted: Wanted) -> Callable[[], tuple[Any
     """
     leaves = [leaf for name, ty in function.params for leaf in _leaves(name, ty, function)]
     _check_names(function, leaves, wanted)
+    wanted = replace(wanted, values=_defaults(function, wanted) | dict(wanted.values))
     sizes = _Sizes(function, wanted)
     for name, ty in leaves:
         if name in wanted.shapes:
@@ -180,6 +181,13 @@ def begin_inputs(function: VMFunction, wanted: Wanted) -> Callable[[], tuple[Any
         return tuple(_assembled(name, ty, tensors) for name, ty in function.params)
 
     return wait
+
+
+def _defaults(function: VMFunction, wanted: Wanted) -> dict[str, Any]:
+    """The values of the parameters that have a default, unless another value is asked for."""
+    last = function.params[len(function.params) - len(function.defaults) :]
+    found = {name: value for (name, _), value in zip(last, function.defaults, strict=True)}
+    return {name: value for name, value in found.items() if name not in wanted.shapes and name not in wanted.ranges}
 
 
 def _begun(leaves: Sequence[tuple[str, TensorType]], wanted: Wanted, sizes: _Sizes) -> Callable[[], list[Any]]:

@@ -21,7 +21,7 @@ from .expr import Function, Var, type_of
 
 #: The names of the result, or of the fields of the tuple that the result is.
 OUTPUT_NAMES = "output_names"
-#: The values of the last parameters if a call gives none: the bytes of their elements, little-endian and row-major, in hexadecimal.
+#: The values of the last parameters if a call gives none: their bytes in hexadecimal, little-endian and row-major.
 DEFAULTS = "defaults"
 
 
@@ -67,7 +67,12 @@ def _decoded(param: Var, text: Any) -> np.ndarray:
         data = bytes.fromhex(text)
     except (TypeError, ValueError):
         data = None
-    if not isinstance(ty, TensorType) or data is None or len(known) < len(sizes) or len(data) != math.prod(known) * ITEMSIZE[ty.dtype]:
+    if (
+        not isinstance(ty, TensorType)
+        or data is None
+        or len(known) < len(sizes)
+        or len(data) != math.prod(known) * ITEMSIZE[ty.dtype]
+    ):
         message = f"{DEFAULTS}: the default of %{param.name} is no {ty} in hexadecimal"
         raise TypeCheckError(message, param.span, code=codes.Type.SIGNATURE)
     array = np.frombuffer(data, numpy_dtype(ty.dtype).newbyteorder("<")).astype(numpy_dtype(ty.dtype)).reshape(known)

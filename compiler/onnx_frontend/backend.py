@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import onnx
-from onnx.backend.base import Backend, BackendRep
+from onnx.backend.base import Backend, BackendRep, namedtupledict
 
 from ...vm.api.machine import VirtualMachine
 from ...vm.api.tensor import Tensor
@@ -18,7 +18,10 @@ from .from_onnx import from_onnx
 
 
 class PreparedModel(BackendRep):
-    """A compiled model.  ``run`` takes its inputs in the order of the model, and returns a tuple of arrays."""
+    """A compiled model.  ``run`` takes its inputs in the order of the model.
+
+    The arrays of its result have the names of the model's outputs, too: ``result["boxes"]``.
+    """
 
     def __init__(self, machine: VirtualMachine) -> None:
         self.machine = machine
@@ -27,7 +30,10 @@ class PreparedModel(BackendRep):
         """The outputs for a list of arrays, or for one array.  Raises InputError, VMError."""
         given = inputs if isinstance(inputs, (list, tuple)) else [inputs]
         result = self.machine.run(*map(_argument, given), **named)
-        return tuple(map(_array, result)) if isinstance(result, tuple) else (_array(result),)
+        names = [name for name, _ in self.machine.exe.outputs]
+        arrays = map(_array, result) if isinstance(result, tuple) else (_array(result),)
+        found: tuple[Any, ...] = namedtupledict("Outputs", names)(*arrays)
+        return found
 
 
 def _argument(value: Any) -> Any:

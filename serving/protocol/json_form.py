@@ -78,11 +78,11 @@ def _decode_input(inputs: Inputs, entry: Mapping[str, Any], rest: memoryview) ->
     spec = inputs.admit(name, datatype, shape)
     size = _object("parameters", entry.get("parameters", {})).get(BINARY_SIZE)
     if size is None:
-        inputs.add(name, from_numbers(spec, shape, _flat(spec, shape, entry.get("data"))))
+        inputs.add(spec.name, from_numbers(spec, shape, _flat(spec, shape, entry.get("data"))))
         return rest
     if type(size) is not int or not 0 <= size <= len(rest) or "data" in entry:
         raise RequestError(f"the input {name} has an invalid {BINARY_SIZE}, with {len(rest)} bytes left in the body")
-    inputs.add(name, from_bytes(spec, shape, rest[:size]))
+    inputs.add(spec.name, from_bytes(spec, shape, rest[:size]))
     return rest[size:]
 
 

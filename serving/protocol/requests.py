@@ -12,6 +12,7 @@ from ...ops.core.tensor_types import ITEMSIZE, numpy_dtype
 from ...shape_funcs.frozen_dataclass import frozen
 from ...vm.bytecode.signature import ArgumentChecker
 from ...vm.diagnostics import codes
+from ...vm.diagnostics.printable import printable_name
 from ..limits import Limits
 from ..refusals import RequestError
 from .datatypes import DATATYPE, little_endian
@@ -51,12 +52,12 @@ class Inputs:
 
     def admit(self, name: str, datatype: str, shape: Sequence[Any]) -> TensorSpec:
         """The input of this name.  Raises RequestError or InputError for a tensor that does not fit it; allocates nothing."""
-        spec = self._specs.get(name)
+        spec = self._specs.get(name) or self._specs.get(printable_name(name))
         if spec is None:
             raise RequestError(
                 f"the model {self._model.name} has no input {name!r}", help=f"its inputs: {', '.join(self._specs)}"
             )
-        if name in self._arrays:
+        if spec.name in self._arrays:
             raise RequestError(f"the input {name} is given twice")
         if not all(type(n) is int and 0 <= n < 1 << 63 for n in shape):
             raise RequestError(f"the input {name} has an invalid shape", help="a list of sizes, whole numbers of at least 0")
@@ -75,7 +76,10 @@ class Inputs:
         self._arrays[name] = array
 
     def arguments(self) -> tuple[np.ndarray, ...]:
-        """The arrays in the order of the parameters.  Raises RequestError for a missing input."""
+        """The arrays in the order of the parameters.  Raises RequestError for a missing input that has no default."""
+        defaults = self._model.defaults
+        if defaults:
+            self._arrays = defaults | self._arrays
         missing = [name for name in self._specs if name not in self._arrays]
         if missing:
             raise RequestError(
@@ -88,7 +92,8 @@ def wanted_outputs(model: ServedModel, named: Sequence[tuple[str, bool]], binary
     """The outputs that a request names, all if it names none.  Raises RequestError for an unknown output."""
     numbers = {spec.name: i for i, spec in enumerate(model.outputs)}
     found = []
-    for name, as_bytes in named or [(name, binary) for name in numbers]:
+    for wanted_name, as_bytes in named or [(name, binary) for name in numbers]:
+        name = wanted_name if wanted_name in numbers else printable_name(wanted_name)
         if name not in numbers:
             raise RequestError(f"the model {model.name} has no output {name!r}", help=f"its outputs: {', '.join(numbers)}")
         found.append(Wanted(model.outputs[numbers[name]], numbers[name], as_bytes))

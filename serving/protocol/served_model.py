@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import functools
 from typing import Any
 
-from ...ops.core.tensor_types import TensorType, TupleType, Type, dim_text
+import numpy as np
+
+from ...ops.core.tensor_types import TensorType, Type, dim_text
 from ...shape_funcs.frozen_dataclass import frozen
 from ...shape_funcs.symbolic.dim import const
 from ...vm.api.executable import Executable
 from ...vm.bytecode.executable import VMFunction
+from ...vm.bytecode.output_names import leaf_outputs
 from ...vm.diagnostics import codes
 from ...vm.diagnostics.source import InputError
 from .datatypes import DATATYPE
@@ -27,14 +30,15 @@ class TensorSpec:
     name: str
     type: TensorType
 
-    def metadata(self) -> dict[str, Any]:
+    def metadata(self, is_optional: bool = False) -> dict[str, Any]:
         """The protocol's description: -1 for an unknown size; ``dims`` has the names of sizes."""
         sizes = [const(d) for d in self.type.shape]
+        more = {"optional": True} if is_optional else {}
         return {
             "name": self.name,
             "datatype": DATATYPE[self.type.dtype],
             "shape": [-1 if n is None else n for n in sizes],
-            "parameters": {"dims": ", ".join(map(dim_text, self.type.shape))},
+            "parameters": {"dims": ", ".join(map(dim_text, self.type.shape)), **more},
         }
 
 
@@ -55,7 +59,14 @@ class ServedModel:
         exe.inputs  # noqa: B018  raises ConfigError for an executable without the function
         function = exe.functions[exe.function_index(ENTRY)]
         inputs = tuple(TensorSpec(n, _tensor(name, f"takes %{n}", ty)) for n, ty in function.params)
-        return ServedModel(name, version, exe, function, inputs, tuple(_outputs(name, "result", function.result)))
+        outputs = tuple(TensorSpec(o.name, _tensor(name, f"returns {o.name}", o.type)) for o in leaf_outputs(function))
+        return ServedModel(name, version, exe, function, inputs, outputs)
+
+    @functools.cached_property
+    def defaults(self) -> dict[str, np.ndarray]:
+        """The values of the inputs that a request may leave out, by name."""
+        values = self.function.defaults
+        return dict(zip((spec.name for spec in self.inputs[len(self.inputs) - len(values) :]), values, strict=True))
 
     def metadata(self, versions: list[str]) -> dict[str, Any]:
         """The protocol's description of the model."""
@@ -63,7 +74,7 @@ class ServedModel:
             "name": self.name,
             "versions": versions,
             "platform": PLATFORM,
-            "inputs": [spec.metadata() for spec in self.inputs],
+            "inputs": [spec.metadata(spec.name in self.defaults) for spec in self.inputs],
             "outputs": [spec.metadata() for spec in self.outputs],
         }
 
@@ -73,12 +84,3 @@ def _tensor(model: str, what: str, ty: Type) -> TensorType:
         return ty
     message = f"the model {model} {what}, a {ty}: the protocol has tensors only"
     raise InputError(message, help="write a function main of tensors around it", code=codes.Input.TYPE)
-
-
-def _outputs(model: str, name: str, ty: Type) -> Iterator[TensorSpec]:
-    """The tensors of a result; tuples are flattened."""
-    if isinstance(ty, TupleType):
-        for i, field in enumerate(ty.fields):
-            yield from _outputs(model, f"{name}.{i}", field)
-    else:
-        yield TensorSpec(name, _tensor(model, f"returns {name}", ty))

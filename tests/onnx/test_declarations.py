@@ -22,7 +22,7 @@ FLOAT = TensorProto.FLOAT
 def reshaped(inside: Sequence[Any] | None, output: Sequence[Any] | None) -> onnx.ModelProto:
     """``relu(reshape(x, (-1, 2, 2)))`` with these shapes declared for the value inside and for the output."""
     nodes = [
-        helper.make_node("Reshape", ["x", "s"], ["z"], name="/reshape"),
+        helper.make_node("Reshape", ["x", "s"], ["z"], name="/r"),
         helper.make_node("Relu", ["z"], ["y"], name="/relu"),
     ]
     model = model_of(nodes, {"x": ["n", 4]}, ["y"], {"s": np.array([-1, 2, 2])})
@@ -36,8 +36,8 @@ def reshaped(inside: Sequence[Any] | None, output: Sequence[Any] | None) -> onnx
 @pytest.mark.parametrize(
     ("inside", "output", "text"),
     [
-        (["n", 4], None, "Reshape '/reshape': the value 'z' has the shape (?, 2, 2), but it is declared with the shape (?, 4)"),
-        (["n", 2, 3], None, "Reshape '/reshape': the value 'z' has the shape (?, 2, 2), but it is declared with the shape (?, 2, 3)"),
+        (["n", 4], None, "Reshape '/r': the value 'z' has the shape (?, 2, 2), but it is declared with the shape (?, 4)"),
+        (["n", 2, 3], None, "Reshape '/r': the value 'z' has the shape (?, 2, 2), but it is declared with the shape (?, 2, 3)"),
         (None, ["n", 4], "Relu '/relu': the value 'y' has the shape (?, 2, 2), but it is declared with the shape (?, 4)"),
     ],
     ids=["rank", "size", "output"],
@@ -55,7 +55,8 @@ def test_a_body_that_is_converted_twice_warns_once() -> None:
         [helper.make_node("Add", ["s", "one"], ["t"]), helper.make_node("Identity", ["c"], ["d"])], "body",
         [helper.make_tensor_value_info("i", TensorProto.INT64, []), helper.make_tensor_value_info("c", TensorProto.BOOL, []),
          helper.make_tensor_value_info("s", FLOAT, None)],
-        [helper.make_tensor_value_info("d", TensorProto.BOOL, []), helper.make_tensor_value_info("t", FLOAT, [3, 3, 3])])  # fmt: skip
+        [helper.make_tensor_value_info("d", TensorProto.BOOL, []),
+         helper.make_tensor_value_info("t", FLOAT, [3, 3, 3])])  # fmt: skip
     loop = helper.make_node("Loop", ["m", "", "x"], ["y"], body=inner)
     model = model_of([loop], {"x": ["n"]}, ["y"], {"m": np.array(2), "one": np.float32(1)})
     with pytest.warns(relay.frontend.ModelWarning, match="the value 't' has the shape") as caught:

@@ -48,8 +48,9 @@ class VMFunction:
     ``params``: names and types; registers 0, 1, ... hold the arguments on entry.  ``spans``: ``(pc, source, start, end)`` in
     order of pc: the instructions from ``pc`` up to the next entry come from the characters ``start`` to ``end`` of the source
     with this number.  ``devices``: the device number of each parameter; () if all parameters are on the target.  ``notes``:
-    debug information on memory, in order of pc.  ``output_names``: the names of the result, or of the fields of the tuple that it
-    is; () if the program gives none (see ``output_names``).  ``defaults``: the values of the last parameters if a call gives none.
+    debug information on memory, in order of pc.  ``output_names``: the name of the result, or of each field of the tuple that the
+    result is; () if the program gives none (see ``output_names``).  ``defaults``: the values of the last parameters for calls that
+    give none.
     """
 
     name: str

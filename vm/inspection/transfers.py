@@ -16,6 +16,7 @@ from ..api.runtime_errors import span_of
 from ..bytecode import isa
 from ..bytecode.executable import DEVICES, ExecutableData, VMFunction
 from ..bytecode.operand_kinds import Role
+from ..bytecode.output_names import leaf_outputs
 from ..bytecode.size_expressions import nbytes, parameter_sizes, portable, tensor_params
 from ..diagnostics.source import Span
 from ..runtime.state_layout import CPU
@@ -131,7 +132,9 @@ def transfers(exe: ExecutableData, entry: str = "main") -> tuple[Transfer, ...]:
     taken = [p for i, p in enumerate(first.params) if first.device_of(i, target) != CPU]
     arguments = [Transfer(ARGUMENT, HTOD, first.name, portable(ty, names), f"%{path}") for path, ty in tensor_params(taken)]
     results = [
-        Transfer(RESULT, DTOH, first.name, portable(ty, names), path) for path, ty in tensor_params([("result", first.result)])
+        Transfer(RESULT, DTOH, first.name, portable(output.type, names), output.name)
+        for output in leaf_outputs(first)
+        if isinstance(output.type, TensorType)
     ]
     return (*arguments, *inside, *results)
 
