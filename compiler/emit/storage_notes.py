@@ -42,7 +42,7 @@ class MemoryNotes:
             is_stated = note.nbytes is not ANY
         else:
             assert isinstance(call.ty, TensorType)
-            note = MemoryNote(-1, why=call.attrs.why, nbytes=self._bytes(call.ty.shape, call.ty.dtype))
+            note = MemoryNote(-1, why=printable_name(call.attrs.why), nbytes=self._bytes(call.ty.shape, call.ty.dtype))
             is_stated = call.ty.shape[0].op != SYM
         self._notes[number] = note
         if not is_stated:

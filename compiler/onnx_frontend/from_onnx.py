@@ -22,7 +22,6 @@ from ..type_inference.function_signature import declare
 from . import operators as operators  # declares the converters
 from .graph import GraphConverter
 from .model import Model
-from .node import UnknownRank
 from .overridable import default_inputs
 from .reading import read_model
 from .scope import Scope, Values, constant
@@ -48,8 +47,8 @@ def from_onnx(
 
     ``overridable``: the stored tensors that the model lists among its inputs, too, and that a call may replace: they are the last
     parameters of ``main``, with the stored values as defaults.  True: all of them, False: none, or their names.  None: all if the
-    model has at least version 4 of the format and they have together at most 64 elements; exporters that list all weights of a
-    network mean constants.
+    model has at least version 4 of the format, they have together at most 64 elements, and the import need not know them;
+    exporters that list all weights of a network mean constants.
 
     A ``dim_param`` becomes a size ``?name``: equal names are equal sizes.  Raises FileError for a file that cannot be read,
     ModelError for a model that cannot be imported, ArgumentError for wrong arguments.
@@ -76,12 +75,14 @@ def _imported(
     defaults, left = default_inputs(read, overridable) if freeze else (), read.nodes_left
     try:
         return _Import(read, shapes, dtype, freeze, defaults).module()
-    except UnknownRank:
+    except ModelError as error:
         if overridable is not None or not defaults:
             raise
+        reason = error.diagnostics[0].message
     read.nodes_left = left
-    read.warn(f"the stored {', '.join(defaults)} cannot be given as inputs: they decide a rank, so they are constants")
-    return _Import(read, shapes, dtype, freeze, ()).module()
+    found = _Import(read, shapes, dtype, freeze, ()).module()
+    read.warn(f"the stored tensors {', '.join(defaults)} cannot be given as inputs, but are constants: {reason}")
+    return found
 
 
 class _Import:

@@ -49,8 +49,8 @@ class VMFunction:
     order of pc: the instructions from ``pc`` up to the next entry come from the characters ``start`` to ``end`` of the source
     with this number.  ``devices``: the device number of each parameter; () if all parameters are on the target.  ``notes``:
     debug information on memory, in order of pc.  ``output_names``: the name of the result, or of each field of the tuple that the
-    result is; () if the program gives none (see ``output_names``).  ``defaults``: the values of the last parameters for calls that
-    give none.
+    result is; () if the program gives none (see ``output_names``).  ``defaults``: the values of the last parameters where a call
+    gives none.
     """
 
     name: str
