@@ -65,8 +65,8 @@ class Tolerance:
         """The tolerances of the results of a function, by place."""
         names = {output.path: output.name for output in leaf_outputs(function)}
         paths = {name: path for path, name in names.items()}
-        by_place = ({paths.get(key, key): value for key, value in given.items()} for given in (self.rtol, self.atol))
-        return Tolerance(*by_place, names)
+        rtol, atol = ({paths.get(key, key): value for key, value in given.items()} for given in (self.rtol, self.atol))
+        return Tolerance(rtol, atol, names)
 
     def name(self, path: str) -> str:
         """The name of the output at a place."""

@@ -27,7 +27,7 @@ DEFAULTS = "defaults"
 
 def output_names(function: Function, name: str, result: Type) -> tuple[str, ...]:
     """The names of the results of ``@name``; () if it gives none.  Raises TypeCheckError for names that do not fit."""
-    names = function.attrs.get(OUTPUT_NAMES, ())
+    names: tuple[str, ...] = function.attrs.get(OUTPUT_NAMES, ())
     if not names:
         return ()
     count = len(result.fields) if isinstance(result, TupleType) else 1

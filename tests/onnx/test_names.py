@@ -83,12 +83,9 @@ def test_a_stored_tensor_that_is_an_input_can_be_replaced(tmp_path: Path) -> Non
     onnx.save(with_default(), tmp_path / "m.onnx")
     module, params = relay.frontend.from_onnx(tmp_path / "m.onnx")
     assert not params
-    for exe in (
-        relay.compile(module, params=params),
-        relay.compile(tmp_path / "m.onnx"),
-        relay.compile(relay.parse(str(module))),
-    ):
-        vm = relay.VirtualMachine(exe)
+    parsed = relay.parse(module.astext())
+    for program, given in ((module, params), (tmp_path / "m.onnx", None), (parsed, None)):
+        vm = relay.VirtualMachine(relay.compile(program, params=given))
         assert vm.run(x=X).numpy().tolist() == [[3, -6]]
         assert vm.run(x=X, k=np.float32(5)).numpy().tolist() == [[5, -10]]
 
@@ -123,8 +120,8 @@ def test_a_stored_tensor_that_the_import_must_know_stays_a_constant() -> None:
     with pytest.warns(relay.frontend.ModelWarning) as caught:
         module, _ = relay.frontend.from_onnx(model)
     assert [str(w.message) for w in caught] == [
-        "<model>: the stored tensors shape cannot be given as inputs, but are constants: Squeeze '/squeeze': without axes, every size must be "
-        "known at import, for the rank of the result depends on them"
+        "<model>: the stored tensors shape cannot be given as inputs, but are constants: Squeeze '/squeeze': without axes, every "
+        "size must be known at import, for the rank of the result depends on them"
     ]
     assert [p.name for p in module["main"].params] == ["x"]
     with warnings.catch_warnings():

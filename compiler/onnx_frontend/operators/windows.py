@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from ....shape_funcs.frozen_dataclass import frozen
@@ -70,7 +72,7 @@ def window_attributes(node: Node, x: Expr, weight: Expr | None = None, *, stride
     return _same(node, x, window) if strided and auto and known else window
 
 
-def _kernel_shape(node: Node, weight: Expr) -> list[int | None]:
+def _kernel_shape(node: Node, weight: Expr) -> list[Any]:
     """The sizes of the kernel: those of the weights, which ``kernel_shape`` may tell.  Raises ModelError if it contradicts."""
     sizes = list(node.sizes(weight)[2:])
     given = node.attr("kernel_shape", sizes)
