@@ -251,7 +251,7 @@ _EXPECTED_OPTIONS = (
         multiple=True,
         metavar="[OUTPUT=]1e-3",
         callback=_parsed(_part),
-        help=f"Relative tolerance of floats; default {RTOL:g}, more for 16 bits. 0=1e-3: for the output 0 only.",
+        help=f"Relative tolerance of floats; default {RTOL:g}, more for 16 bits. boxes=1e-3, 0=1e-3: for one output only.",
     ),
     click.option(
         "--atol",

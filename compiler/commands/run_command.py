@@ -55,7 +55,7 @@ def run_command(
     as_json: bool,
     **inputs: Any,
 ) -> int:
-    """Run FILE once: results, counters, time.  Inputs that are not given are random, from the seed."""
+    """Run FILE once: results, counters, time.  Inputs that are not given have their defaults, or are random, from the seed."""
     from .summary import check_output, results, save
 
     if expected is None and (rtol or atol):
