@@ -37,8 +37,8 @@ def predictor(
     this axis.
 
     ``columns``: the columns of inputs whose columns have other names; ``results``: the columns of results, by the names
-    of the model's outputs, or ``result``, ``result.0`` and so on.  ``keep``: the columns that the output has beside the results, None for all
-    that are no inputs.  ``threads``: the threads of an actor's kernels, None for as many as Ray gave it CPUs.
+    of the model's outputs, or ``result``, ``result.0`` and so on.  ``keep``: the columns that the output has beside the results,
+    None for all that are no inputs.  ``threads``: the threads of an actor's kernels, None for as many as Ray gave it CPUs.
 
     Raises RelayError for a model that cannot be loaded or batched, ConfigError without the package ray, for a column that
     has two values, and for names that the model does not have.  A call raises InputError, with the number of the row.

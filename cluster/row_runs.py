@@ -36,6 +36,9 @@ class RowRuns:
         """Raises ConfigError for names that the model does not have, and for two values of one column."""
         self._model, self._plan, self._keep = model, plan, columns.keep
         self._inputs = _columns_of("columns", "input", model.inputs, columns.inputs)
+        values = [model.defaults.get(spec.name) for spec in model.inputs]
+        #: The values of inputs that rows may lack, by column.
+        self._defaults = {column: v for column, v in zip(self._inputs, values, strict=True) if v is not None}
         self._results = _columns_of("results", "result", model.outputs, columns.results)
         repeated = [n for i, n in enumerate(self._results) if n in (*self._results[:i], *(columns.keep or ()))]
         if repeated:
@@ -45,8 +48,10 @@ class RowRuns:
     def __call__(self, table: Table, run: Run) -> dict[str, np.ndarray]:
         """The kept columns and the results.  Raises InputError for missing columns, and for a row that the model refuses."""
         kept = self._kept(table)
-        count = len(table[self._inputs[0]]) if self._inputs else len(next(iter(table.values()), ()))
-        requests = [[np.asarray(table[column][i]) for column in self._inputs] for i in range(count)]
+        given = [table[column] for column in self._inputs if column in table]
+        count = len(next(iter(given or table.values()), ()))
+        columns = [table[column] if column in table else [self._defaults[column]] * count for column in self._inputs]
+        requests = [[np.asarray(column[i]) for column in columns] for i in range(count)]
         if self._plan is None:  # copies: the machine uses its memory again
             results = [[np.array(result) for result in _run_of_row(i, request, run)] for i, request in enumerate(requests)]
         else:
@@ -59,7 +64,7 @@ class RowRuns:
 
     def _kept(self, table: Table) -> dict[str, np.ndarray]:
         for column in (*self._inputs, *(self._keep or ())):
-            if column not in table:
+            if column not in table and column not in self._defaults:
                 raise InputError(
                     f"the rows have no column {column!r}{did_you_mean(column, list(table))}",
                     help=f"their columns: {', '.join(table)}; name the columns of inputs: columns={{...}}",
@@ -78,8 +83,11 @@ class RowRuns:
 
     def _joined(self, plan: BatchPlan, rows: Sequence[Sequence[np.ndarray]], run: Run) -> list[list[np.ndarray]]:
         """The results of one run for all rows whose dtypes and sizes other than batch dims are equal."""
-        single = [self._is_single(row) for row in rows]
-        requests = [[a[None] for a in row] if alone else row for row, alone in zip(rows, single, strict=True)]
+        single = [self._is_single(plan, row) for row in rows]
+        requests = [
+            [a[None] if d else a for d, a in zip(plan.inputs, row, strict=True)] if alone else row
+            for row, alone in zip(rows, single, strict=True)
+        ]
         groups: dict[Any, list[int]] = {}
         for i, request in enumerate(requests):
             groups.setdefault((plan.key(request), *(a.dtype for a in request)), []).append(i)
@@ -94,9 +102,10 @@ class RowRuns:
                 results[i] = [np.array(a[0] if single[i] else a) for a in part]
         return results
 
-    def _is_single(self, row: Sequence[np.ndarray]) -> bool:
+    def _is_single(self, plan: BatchPlan, row: Sequence[np.ndarray]) -> bool:
         """Whether the tensors of a row lack the batch axis."""
-        return bool(row) and all(a.ndim == spec.type.rank - 1 for a, spec in zip(row, self._model.inputs, strict=True))
+        tensors = zip(plan.inputs, row, self._model.inputs, strict=True)
+        return bool(row) and all(a.ndim == spec.type.rank - 1 for d, a, spec in tensors if d)
 
 
 def _run_of_row(row: int, request: Sequence[np.ndarray], run: Run) -> list[np.ndarray]:

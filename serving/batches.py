@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -37,23 +38,27 @@ class BatchError(RelayError):
 
 @frozen(eq=False)
 class BatchPlan:
-    """The batch dim of each input and output of a model, by name."""
+    """The batch dim of each input and output of a model, by name; "" for an input with a default that has none.
+
+    Requests of one batch share the values of inputs without a batch dim.
+    """
 
     model: ServedModel
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
 
-    def key(self, arguments: Sequence[np.ndarray]) -> tuple[tuple[int, ...], ...]:
-        """The sizes that requests of one batch share."""
-        return tuple(a.shape[1:] for a in arguments)
+    def key(self, arguments: Sequence[np.ndarray]) -> tuple[Any, ...]:
+        """The sizes and values that requests of one batch share."""
+        return tuple(a.shape[1:] if d else (a.shape, a.tobytes()) for d, a in zip(self.inputs, arguments, strict=True))
 
     def join(self, requests: Sequence[Sequence[np.ndarray]]) -> list[np.ndarray]:
         """The arguments of all requests, concatenated."""
-        return [np.concatenate(pieces) for pieces in zip(*requests, strict=True)]
+        columns = zip(self.inputs, zip(*requests, strict=True), strict=True)
+        return [np.concatenate(pieces) if d else pieces[0] for d, pieces in columns]
 
     def divide(self, requests: Sequence[Sequence[np.ndarray]], results: Sequence[np.ndarray]) -> list[list[np.ndarray]]:
         """The results of each request: views of the results of all."""
-        rows = [{d: len(a) for d, a in zip(self.inputs, request, strict=True)} for request in requests]
+        rows = [{d: len(a) for d, a in zip(self.inputs, request, strict=True) if d} for request in requests]
         parts: list[list[np.ndarray]] = [[] for _ in requests]
         for d, result in zip(self.outputs, results, strict=True):
             ends = list(itertools.accumulate((each[d] for each in rows), initial=0))
@@ -71,6 +76,8 @@ def batch_plan(model: ServedModel, dims: Sequence[str]) -> BatchPlan | None:
         found = _name(ty.shape[0]) if ty.rank else None
         if found in dims:
             return str(found)
+        if what == "input" and name in model.defaults:
+            return ""
         listed = ", ".join(f"?{d}" for d in dims)
         raise BatchError(
             f"the model {model.name} cannot be batched by {listed}: the {what} {name} is {ty}",
@@ -105,7 +112,7 @@ def check_batches(plan: BatchPlan, run: Run) -> None:
 def _compare(plan: BatchPlan, rows: int, one: Sequence[np.ndarray], many: Sequence[np.ndarray]) -> None:
     for spec, a, b in zip(plan.model.outputs, one, many, strict=True):
         if next(iter(mismatches(a, b, Tolerance())), None) is not None:
-            listed = ", ".join(dict.fromkeys(f"?{d}" for d in plan.inputs))
+            listed = ", ".join(dict.fromkeys(f"?{d}" for d in plan.inputs if d))
             raise BatchError(
                 f"the model {plan.model.name} cannot be batched by {listed}: {spec.name} of a request of {rows} rows differs "
                 "alone and in a batch",
@@ -121,5 +128,6 @@ def _random(plan: BatchPlan, rows: int, size: int, seed: int) -> list[np.ndarray
         return known if known is not None else rows if _name(d) in plan.inputs else size
 
     return [
-        draw(spec.name, spec.type.dtype, tuple(map(extent, spec.type.shape)), seed) for spec in plan.model.inputs
-    ]  # fmt: skip
+        draw(spec.name, spec.type.dtype, tuple(map(extent, spec.type.shape)), seed) if d else plan.model.defaults[spec.name]
+        for d, spec in zip(plan.inputs, plan.model.inputs, strict=True)
+    ]

@@ -32,9 +32,8 @@ A sequence is a tuple: its length, and the positions of insertions, must be know
 must be known, too. A result that is a sequence is a tuple of tensors, or a list, a value of the library's type `List`, where
 `SplitToSequence` makes parts whose number is known at run time only.
 
-A dtype that the model declares for a value must be the dtype of the value. A declared shape that contradicts the computed one is a
-`relay.frontend.ModelWarning` with both shapes, and is ignored, as in onnxruntime. Declared types are not
-read where `shape=` or `dtype=` replace those of the inputs. Data shorter than the window of a convolution or a pool
+A dtype that the model declares for a value must be the dtype of the value. A declared shape that contradicts the computed shape
+is a `relay.frontend.ModelWarning` with both shapes, and is ignored, as in onnxruntime. Declared types are not read where `shape=` or `dtype=` replace those of the inputs. Data shorter than the window of a convolution or a pool
 by no more than a stride have no window, as by the standard's formula; shorter data are refused.
 
 Inputs and outputs keep their names, whatever text they are: `exe.inputs`, `exe.outputs`, `vm.run(x=..., outputs=["boxes"])`, the
@@ -42,10 +41,10 @@ server and files of results use them. In a program's text the outputs are the at
 cannot be printed are escaped as in Python, in calls by name, too: both forms of a name are accepted. An output that is listed
 twice has a number behind its second name.
 
-A stored tensor that is an input, too, is the default of that input: a call may give another value. Such a value is known at run time
-only, so nothing that depends on it is folded or packed. Exporters that list all weights of a network among the inputs do not mean
-that. Therefore the listed tensors can be replaced only if the model has at least version 4 of the format, they have
-together at most 64 elements, and the import need not know their values; else they are constants. `overridable=True` makes all of them
+A stored tensor that is an input, too, is the default of that input: a call may give another value. Such a value is known at run
+time only, so nothing that depends on it is folded or packed. Exporters that list all weights of a network among the inputs do not
+mean that. Therefore the listed tensors can be replaced only if the model has at least version 4 of the format, they have together
+at most 64 elements, and the import need not know their values; else they are constants. `overridable=True` makes all of them
 replaceable, `overridable=["k"]` those of these names, `overridable=False` none. With `freeze_params=False` all stored tensors are
 parameters, and their values are returned.
 

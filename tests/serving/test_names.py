@@ -7,9 +7,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import relayvm as relay
+from relayvm.serving.batches import batch_plan, check_batches
 from relayvm.serving.limits import Limits
 from relayvm.serving.protocol import grpc_form
 from relayvm.serving.protocol.messages import message
@@ -73,3 +75,16 @@ def test_the_same_by_grpc(file: Path) -> None:
     request.outputs.add(name="logits")
     decoded = grpc_form.decode(model, request, Limits())
     assert [float(a.sum()) for a in decoded.arguments] == [3, 3] and [w.number for w in decoded.wanted] == [1]
+
+
+def test_requests_of_one_batch_share_the_values_of_defaults(file: Path) -> None:
+    model = ServedModel.of("m", "1", relay.Executable.load(file))
+    plan = batch_plan(model, ["n"])
+    assert plan is not None and plan.inputs == ("n", "")
+    vm = relay.VirtualMachine(model.exe)
+    check_batches(plan, lambda arguments: [r.numpy().copy() for r in vm.run(*arguments)])
+    three, five = np.float32(3).reshape(()), np.float32(5).reshape(())
+    a, b = [np.ones(2, "float32"), three], [np.zeros(1, "float32"), three]
+    assert plan.key(a) == plan.key(b) != plan.key([b[0], five])
+    joined = plan.join([a, b])
+    assert (joined[0].tolist(), joined[1].tolist()) == ([1, 1, 0], 3)
