@@ -7,7 +7,7 @@ instructions, whatever is in memory before.  A product of subnormal numbers take
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -46,7 +46,7 @@ def groups(op: Op, made: Call) -> Iterator[Group]:
 
 
 def check(op: Op, made: Call, wanted: tuple[np.ndarray, ...] | None = None) -> int:
-    """Compare the runs of a call with each kind of old memory.  ``wanted``: results of the same shapes.  The number of kernels."""
+    """Compare the runs of a call with each kind of old memory; the number of kernels.  ``wanted``: results of these shapes."""
     seen = 0
     for group in groups(op, made):
         seen += 1

@@ -1,0 +1,69 @@
+"""Every byte of a bool other than 0 is true: numpy's ``view``, C and masks of other libraries have others than 1.
+
+Every operator that takes a bool, on every device: with bytes 2 and 255 the results are those of True.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import relayvm as relay
+from relayvm.ops.core.op import Op
+from relayvm.ops.core.tensor_types import TupleType
+
+from ..devices import DEVICES
+from .every_op import all_recipes  # noqa: F401
+from .every_op.drawing import Draw
+from .every_op.program import Mode, dims_of, same
+from .every_op.recipe import Call, attrs_of, dtypes_of, operators, recipe_of, regroup
+
+
+def calls_of(op: Op) -> list[Call]:
+    """Calls with a bool among the inputs: of the operator's first dtype, and of bools."""
+    found = []
+    for dtype in dict.fromkeys((dtypes_of(op.name)[0], *(d for d in dtypes_of(op.name) if d == "bool"))):
+        made = recipe_of(op.name).make(Draw(dtype, "odd"), op.name)
+        if any(x.dtype == np.bool_ and x.size for x in made.flat) and not isinstance(made.wanted, str):
+            found.append(made)
+    return found
+
+
+def with_bytes(x: np.ndarray) -> np.ndarray:
+    """The same truth values in other bytes."""
+    if x.dtype != np.bool_:
+        return x
+    bytes_ = np.resize(np.array([2, 255, 1, 128, 254], np.uint8), x.size).reshape(x.shape)
+    return np.where(x, bytes_, 0).astype(np.uint8).view(np.bool_)
+
+
+def run(op: Op, made: Call, device: str) -> list[np.ndarray]:
+    """The results of a program of this call alone."""
+    params = [
+        relay.var(f"x{k}", row, x.dtype.name)
+        for k, (x, row) in enumerate(zip(made.flat, dims_of(op, [made], Mode("any")), strict=True))
+    ]
+    given = [relay.Tuple(list(a)) if isinstance(a, tuple) else a for a in regroup(made, params)]
+    module = relay.IRModule({"main": relay.Function(params, relay.Call(op, given, attrs_of(op, made)))})
+    exe = relay.compile(module, target=device)
+    (main,) = (f for f in exe.functions if f.name == "main")
+    found = relay.VirtualMachine(exe).run(*map(with_bytes, made.flat))
+    return [np.array(r.numpy()) for r in found] if isinstance(main.result, TupleType) else [np.array(found.numpy())]
+
+
+OPERATORS = [op for op in operators() if calls_of(op)]
+
+
+def test_bools_are_taken_by_many_operators() -> None:
+    assert {"where", "cast", "all", "any", "argwhere", "logical_not", "sort", "take", "nn.pad"} & {
+        op.name for op in OPERATORS
+    } > set()
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("op", OPERATORS, ids=lambda op: op.name)
+def test_every_byte_but_0_is_true(op: Op, device: str) -> None:
+    for made in calls_of(op):
+        for result, wanted in zip(run(op, made, device), made.wanted, strict=True):
+            assert result.shape == wanted.shape
+            same(result, wanted, made.tolerance)
