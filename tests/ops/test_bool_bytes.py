@@ -11,8 +11,11 @@ import pytest
 import relayvm as relay
 from relayvm.ops.core.op import Op
 from relayvm.ops.core.tensor_types import TupleType
+from relayvm.vm.api.executable import from_bytes
+from relayvm.vm.bytecode.executable_file import to_bytes
 
 from ..devices import DEVICES
+from ..programs import HEADER
 from .every_op import all_recipes  # noqa: F401
 from .every_op.drawing import Draw
 from .every_op.program import Mode, dims_of, same
@@ -54,12 +57,12 @@ def run(op: Op, made: Call, device: str) -> list[np.ndarray]:
 OPERATORS = [op for op in operators() if calls_of(op)]
 
 
-def test_bools_are_taken_by_many_operators() -> None:
-    assert {"where", "cast", "all", "any", "argwhere", "logical_not", "sort", "take", "nn.pad"} & {
-        op.name for op in OPERATORS
-    } > set()
+def test_many_operators_take_bools() -> None:
+    some = {"where", "cast", "all", "any", "argwhere", "logical_not", "sort", "take", "scatter_nd", "searchsorted", "nn.pad"}
+    assert some <= {op.name for op in OPERATORS}
 
 
+@pytest.mark.spread("device")
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("op", OPERATORS, ids=lambda op: op.name)
 def test_every_byte_but_0_is_true(op: Op, device: str) -> None:
@@ -67,3 +70,37 @@ def test_every_byte_but_0_is_true(op: Op, device: str) -> None:
         for result, wanted in zip(run(op, made, device), made.wanted, strict=True):
             assert result.shape == wanted.shape
             same(result, wanted, made.tolerance)
+
+
+TEXTS = {
+    "if (%c) { %x } else { negative(%x) }": "the condition of a branch",
+    "if (logical_not(%c)) { negative(%x) } else { %x }": "a condition that is computed",
+    "where(%c, %x, negative(%x))": "an operand that is broadcast",
+    "where(equal(%c, %d), %x, negative(%x))": "equality of two true values",
+    'multiply(%x, cast(max(stack((%c, %d), axis=0)), dtype="float32"))': "a maximum",
+}
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("body", TEXTS, ids=TEXTS.get)
+def test_scalars(body: str, device: str) -> None:
+    text = f"{HEADER}def @main(%x: Tensor[(?n), float32], %c: bool, %d: bool) {{ {body} }}"
+    vm = relay.VirtualMachine(relay.compile(text, target=device))
+    c, d = (np.array(byte, np.uint8).view(np.bool_) for byte in (2, 129))
+    assert vm.run(np.ones(3, np.float32), c, d).numpy().tolist() == [1, 1, 1]
+
+
+def test_a_constant_becomes_0_or_1() -> None:
+    bytes_ = np.array([0, 2, 255], np.uint8).view(np.bool_)
+    for made in (relay.const(bytes_), relay.Constant(bytes_)):
+        assert made.data.view(np.uint8).tolist() == [0, 1, 1]
+    x = relay.var("x", (3,), "bool")
+    module = relay.IRModule({"main": relay.Function([x], relay.logical_xor(x, relay.const(bytes_)))})
+    exe = from_bytes(to_bytes(relay.compile(module)))
+    assert relay.VirtualMachine(exe).run(np.array([False, True, False])).numpy().tolist() == [False, False, True]
+
+
+def test_the_bits_of_true_are_those_of_1() -> None:
+    text = HEADER + 'def @main(%x: Tensor[(?n), bool]) { reinterpret(%x, dtype="uint8") }'
+    found = relay.VirtualMachine(relay.compile(text)).run(np.array([0, 2, 1], np.uint8).view(np.bool_))
+    assert found.numpy().tolist() == [0, 1, 1]
