@@ -114,7 +114,7 @@ class GlobalVar(Expr):
 class Constant(Expr):
     """A tensor known at compile time: ``data`` is C-contiguous and read-only, a copy of an array that could still be written.
 
-    ``data`` is a numpy array that also has Relay's ``numpy()``.
+    ``data`` is a numpy array that also has Relay's ``numpy()``; a bool is a byte of 0 or 1.
     """
 
     data: NDArray
@@ -127,6 +127,8 @@ class Constant(Expr):
         data: Any = self.data
         if not isinstance(data, np.ndarray):
             return
+        if data.dtype == np.bool_ and (data.view(np.uint8) > 1).any():  # files hold bools as 0 and 1
+            data = data.view(np.uint8) != 0
         if not _is_frozen(data):
             data = np.array(data, order="C")
             data.setflags(write=False)

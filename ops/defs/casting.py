@@ -30,7 +30,7 @@ composite(
 
 def _same_width(dtypes: tuple[Any, ...], attrs: CastAttrs) -> str:
     (own,) = dtypes
-    # a byte other than 0 and 1 is not a valid bool
+    # the bits of a bool are those of 0 or 1
     valid = [d for d in DTYPES if ITEMSIZE[d] == ITEMSIZE[own] and (d != "bool" or own == "bool")]
     wanted = known_dtype("reinterpret", attrs.dtype)
     if wanted not in valid:

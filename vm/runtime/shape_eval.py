@@ -49,15 +49,17 @@ _LARGEST = (1 << 63) - 1
 
 @native
 def element(at: int, index: int) -> int:
-    """Element ``index`` of a host tensor as int64; a float as the bit pattern of its float64 value."""
+    """Element ``index`` of a host tensor as int64; a float as the bit pattern of its float64 value, a true bool as 1."""
     t = tensor(at)
     d = t.dtype
     if d == _INT64 or d == _UINT64:
         return load_i64(t.data + 8 * index)
     if d == _INT32:
         return load_i32(t.data + 4 * index) + 0
-    if d == _UINT8 or d == _BOOL:
+    if d == _UINT8:
         return load_u8(t.data + index) + 0
+    if d == _BOOL:
+        return 1 if load_u8(t.data + index) != 0 else 0
     if d == _FLOAT32:
         return float_bits(array_float32(t.data, index + 1)[index] * 1.0)
     if d == _FLOAT64:

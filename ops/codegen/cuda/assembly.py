@@ -68,21 +68,26 @@ def divisor(name: str, by: Dim | int, total: Dim | int) -> Parameter:
     return Parameter("Divisor", name, Size(word) if known is None else Word(known))
 
 
+def in_memory(dtype: str) -> str:
+    """The type in CUDA C of an element in memory; the prelude has ``truth``, which converts to and from bool."""
+    return "truth" if dtype == "bool" else dtype
+
+
 def reads(name: str, tensor: Operand) -> Parameter:
     """A tensor that is read; a literal has no address (see ``element``)."""
-    return Parameter(f"const {tensor.dtype}*", name, Word(0) if tensor.position is None else Data(tensor.position))
+    return Parameter(f"const {in_memory(tensor.dtype)}*", name, Word(0) if tensor.position is None else Data(tensor.position))
 
 
 def writes(name: str, tensor: Operand) -> Parameter:
     """A tensor that is written."""
     assert tensor.position is not None, "a literal is no result"
-    return Parameter(f"{tensor.dtype}*", name, Data(tensor.position))
+    return Parameter(f"{in_memory(tensor.dtype)}*", name, Data(tensor.position))
 
 
 def element(function: str, tensor: Operand) -> str:
     """The text of a device function ``function(address, at)``: an element of ``tensor``, or the literal."""
     body = literal(tensor.dtype, tensor.value) if tensor.position is None else "data[at]"
-    return f"DEVICE {tensor.dtype} {function}(const {tensor.dtype}* data, int64 at) {{ return {body}; }}\n"
+    return f"DEVICE {tensor.dtype} {function}(const {in_memory(tensor.dtype)}* data, int64 at) {{ return {body}; }}\n"
 
 
 def literal(dtype: str, value: float | int | bool) -> str:

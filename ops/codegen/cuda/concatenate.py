@@ -12,7 +12,7 @@ from ...core.tensor_types import ITEMSIZE
 from ..loop_nest.expression import APPLY, AXIS, LOAD, SELECT
 from ..loop_nest.expression_text import indented
 from ..loop_nest.inlining import Nest
-from .assembly import Assembly, Parameter, divisor, size
+from .assembly import Assembly, Parameter, divisor, in_memory, size
 from .cuda_nest import Kernel, launch
 from .cuda_program import Data
 from .vector_access import ACCESS
@@ -75,7 +75,7 @@ def _kernel(assembly: Assembly, group: Group, nest: Nest, name: str, parts: list
     for number, part in enumerate(parts):
         own = [kernel.launch_size(part.param, k) for k in range(len(group.params[part.param].shape))]
         run = product(own[axis:])
-        kernel.pass_(Parameter(f"const {dtype}* __restrict__", f"from{number}", Data(part.param)))
+        kernel.pass_(Parameter(f"const {in_memory(dtype)}* __restrict__", f"from{number}", Data(part.param)))
         kernel.pass_(size(f"run{number}", run))
         kernel.pass_(divisor(f"by_run{number}", run, outer * run))
         kernel.pass_(size(f"start{number}", start))
@@ -83,7 +83,7 @@ def _kernel(assembly: Assembly, group: Group, nest: Nest, name: str, parts: list
         cases.append(f"case {number}: {own_values} break;")
         start = start + run
     lines = [
-        f"const {dtype}* from = nullptr;",
+        f"const {in_memory(dtype)}* from = nullptr;",
         "int64 run = 0, start = 0;",
         "Divisor by_run = {0};",
         "switch (blockIdx.y) {",

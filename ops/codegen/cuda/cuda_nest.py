@@ -13,7 +13,7 @@ from ..loop_nest.expression_text import indented
 from ..loop_nest.linear_index import Lowered
 from ..loop_nest.size_prologue import Sizes
 from ..loop_nest.statements import KernelContext, Writer
-from .assembly import Assembly, Parameter, Parameters, divisor, size
+from .assembly import Assembly, Parameter, Parameters, divisor, in_memory, size
 from .cuda_program import Data, Extent, Fault, Launch, Site
 from .cuda_text import CudaC
 from .vector_access import Packed
@@ -46,7 +46,7 @@ class Kernel(Sizes):
 
     def array(self, position: int) -> str:
         """The elements of a parameter or of a result, which is written."""
-        kind = self.tensors[position].dtype
+        kind = in_memory(self.tensors[position].dtype)
         read = "const " if position < len(self.group.params) else ""
         alone = "" if position in self.shared else " __restrict__"
         return self.pass_(Parameter(f"{read}{kind}*{alone}", f"x{position}", Data(position)))
@@ -204,7 +204,7 @@ def _pack(
 
 def pack_type(dtype: str, width: int, stored: bool) -> str:
     """The type of a pack of elements: as stored in memory, or as computed."""
-    return f"Pack<{dtype if stored else computed_in(dtype)}, {width}>"
+    return f"Pack<{in_memory(dtype) if stored else computed_in(dtype)}, {width}>"
 
 
 def _as(stored: str | None, value: str) -> str:

@@ -118,6 +118,7 @@ FUNCTIONS = (
     r"""
 DEVICE float32 value_of(float16 x) { return to_float32(x); }
 DEVICE float32 value_of(bfloat16 x) { return to_float32(x); }
+DEVICE bool value_of(truth x) { return x; }
 template <class T> DEVICE T value_of(T x) { return x; }
 """
     + WHOLE

@@ -17,6 +17,7 @@ from ..loop_nest.expression_text import indented
 from ..loop_nest.linear_index import Lowered, Table
 from ..loop_nest.row_passes import RowFold, Rows
 from ..loop_nest.statements import Writer
+from .assembly import in_memory
 from .cuda_nest import Kernel, elements, function, pack_type
 from .cuda_text import stored
 from .parallel_fold import Fold
@@ -165,7 +166,7 @@ class HeldText:
         lines, loads, call = self._function(self.rows.lowered.element, ready, self.dtype)
         # no load is behind a branch
         each = [f"const auto each = {call};", "if (mine && here < end) store_row(of_row + here, each, straight);"]
-        lines.append(f"{self.dtype}* const of_row = address_of({result}, row * length);")
+        lines.append(f"{in_memory(self.dtype)}* const of_row = address_of({result}, row * length);")
         return ["{", *indented([*lines, *self._in_groups(loads, each, STORED)]), "}"]
 
     def _together(self, loads: dict[str, int]) -> int:
@@ -209,7 +210,7 @@ class HeldText:
         loads, lines = self._loads(packs, depth, apart)
         made = elements(kernel, lowered, self.kept, _loaded(packs, loads, depth), template, is_straight=True, given=given)
         more = [f", const Pack<{computed_in(table[number].dtype)}, {width}>& all_{name}" for number, name in used]
-        more += [f", const Pack<{load.dtype}, {width}>& {name}" for load, name in loads.items()]
+        more += [f", const {pack_type(load.dtype, width, True)}& {name}" for load, name in loads.items()]
         kind = pack_type(made.dtype if dtype is None else dtype, width, dtype is not None)
         lines = [*of_row, *made.outer, *made.rows, *lines, *function("pack", kind, [*apart, *made.pack], "".join(more))]
         names = {f"load_{name}": ITEMSIZE[load.dtype] * width for load, name in loads.items()}
@@ -226,12 +227,14 @@ class HeldText:
             writer = Writer(packs.table, depth + 1, self.kernel.context)
             offset, distance = (writer.value(a, floor=depth) for a in cell.args)
             body = [line for region in writer.regions for line in region]
-            kind, array = f"Pack<{cell.dtype}, {packs.width}>", self.kernel.array(cell.what)
+            kind, array = pack_type(cell.dtype, packs.width, True), self.kernel.array(cell.what)
             load = f"return row_of_packs<{packs.width}>({array} + {offset}, {distance}, straight);"
             if len(apart) == 1:  # the offset is linear in the position in the row
                 lines += function(f"from_{names[cell]}", "int64", [*apart, *body, f"return {offset};"])
-                lines.append(f"const {cell.dtype}* const row_{names[cell]} = address_of({array}, from_{names[cell]}(0));")
-                load = f"if (straight) return load_pack<{cell.dtype}, {packs.width}>(row_{names[cell]} + at);\n{load}"
+                lines.append(
+                    f"const {in_memory(cell.dtype)}* const row_{names[cell]} = address_of({array}, from_{names[cell]}(0));"
+                )
+                load = f"if (straight) return load_pack<{in_memory(cell.dtype)}, {packs.width}>(row_{names[cell]} + at);\n{load}"
             lines += function(f"load_{names[cell]}", kind, [*apart, *body, *load.split("\n")])
         return names, lines
 

@@ -17,7 +17,7 @@ from ..loop_nest.expression import AXIS, GUARD, LOAD, Cell
 from ..loop_nest.expression_text import indented
 from ..loop_nest.inlining import Nest
 from ..loop_nest.linear_index import general
-from .assembly import Assembly
+from .assembly import Assembly, in_memory
 from .cuda_nest import Kernel, elements, launch, pack_type
 from .cuda_text import stored
 from .vector_access import ACCESS, Packed, are_one_axis, packed, whole_rows
@@ -162,8 +162,9 @@ class _TileKernel:
         result, total = kernel.array(self.position), kernel.count(nest.dims)
         made = elements(kernel, self.lowered, 0, self.packs, stored("{0}", self.dtype), is_straight=self.packs is not None)
         sizes = [kernel.count([nest.dims[a] for a in axes]) for axes in self.parts]
-        room = "32 * 33" if self.packs is None else f"Wide<{self.dtype}>::SIDE * Wide<{self.dtype}>::PITCH"
-        lines = [*made.outer, *self._function("element", self.dtype, made.element), f"__shared__ {self.dtype} tile[{room}];"]
+        kind = in_memory(self.dtype)
+        room = "32 * 33" if self.packs is None else f"Wide<{kind}>::SIDE * Wide<{kind}>::PITCH"
+        lines = [*made.outer, *self._function("element", kind, made.element), f"__shared__ {kind} tile[{room}];"]
         if self.packs is not None:
             lines += self._function("pack", pack_type(self.dtype, made.width, True), made.pack)
         call = f"(tile, {result}, {', '.join(sizes)}, "

@@ -9,7 +9,7 @@ from __future__ import annotations
 from ...native.memory import Array, Axes, Element, generic
 from ...native.status import BAD_VALUE, OK
 from ..sort.cpu import merge_sort, sort_positions
-from ..vision.cpu import AREA, BOTTOM, KIND, LEFT, RIGHT, TOP, is_covered
+from ..vision.cpu import AREA, BLOCK, BOTTOM, KIND, LEFT, RIGHT, TOP, clear_taken, is_covered
 
 
 @generic
@@ -40,6 +40,8 @@ def keep_of_class(
         size = (x1 - x0) * (y1 - y0)
         if is_covered(taken, 0, kept, x0, y0, x1, y1, size, zero, iou_threshold, zero, True):
             continue
+        if kept % BLOCK == 0:
+            clear_taken(taken, kept, kept + BLOCK)
         taken[LEFT, kept], taken[TOP, kept] = x0, y0
         taken[RIGHT, kept], taken[BOTTOM, kept] = x1, y1
         taken[AREA, kept], taken[KIND, kept] = size, zero

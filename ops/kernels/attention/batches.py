@@ -56,6 +56,8 @@ def weigh(
             scores[place] = power
             run = add_in_any_order(run, power)
         total += np.float64(run)
+    for k in range(n, row):  # nobody has written there, and vectors are computed whole
+        scores[np.uint64(at + k)] = 0
     last = number(0)
     for k in range(row - whole):  # apart: comparing places takes half as long as exponentials
         place = np.uint64(at + whole + k)

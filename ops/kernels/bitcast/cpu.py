@@ -98,6 +98,8 @@ _BODIES: dict[tuple[str, str], Callable[..., int]] = {
 
 def body_for(source: str, result: str) -> Callable[..., int]:
     """The body for data of dtype ``source`` and a result of dtype ``result``, of the same width."""
+    if "bool" in (source, result):
+        return reinterpret_alike  # by value: the bits of True are those of 1, whatever its byte
     if source == result:
         return reinterpret_alike
     return _BODIES[source if source in HALVES else "", result if result in HALVES else ""]

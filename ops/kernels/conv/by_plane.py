@@ -180,6 +180,9 @@ def convolve_planes(
             for j in range(count):
                 at = (first + j) // groups * steps[BATCH] + ((first + j) % groups * kernel[1] + i) * steps[CHANNEL]
                 fill_plane(room, j * elements, padded, data, at, sizes, steps, stride, before, numbers)
+            # the last vector of the last plane is multiplied whole
+            for k in range(width):
+                room[count * elements + k] = 0
             for j in range(count * outputs):
                 o = first * outputs + j
                 add_plane(

@@ -146,6 +146,40 @@ def columns_apart(tiles: int, inputs: int) -> int:
 
 
 @generic
+def columns_whole(tiles: int, apart: int) -> int:
+    """The number of columns of a product of ``tiles`` tiles without those ``apart``.
+
+    A tile of a product with masks takes longer than one of as many columns more: lanes behind the tiles are multiplied, too.
+    """
+    return tiles - apart if apart > 0 else (tiles + HALF - 1) // HALF * HALF
+
+
+@generic
+def clear_lanes(numbers: Array, groups: int, step: int, rows: int, pitch: int, first: int, lanes: int) -> None:
+    """Store zeros in ``lanes`` elements, from ``first`` on, of each of ``rows`` rows of ``groups`` groups."""
+    for n in range(groups):
+        for i in range(rows):
+            at = n * step + i * pitch + first
+            for j in range(lanes):
+                numbers[np.uint64(at + j)] = 0
+
+
+@generic
+def clear_behind(
+    panels: Array, sums: Array, tiles: int, apart: int, products: int, inputs: int, step: int, outputs: int, out_step: int,
+    pitch: int,
+) -> None:  # fmt: skip
+    """Store zeros behind the last of ``tiles`` tiles, before these are filled, wherever vectors of data or of sums are read.
+
+    Nobody has written there: products of subnormal numbers that happen to be there would take many times as long.
+    """
+    if apart == 0 and tiles % HALF > 0:
+        clear_lanes(panels, products, step, inputs, pitch, tiles // HALF * HALF, HALF)
+    if tiles % LINE > 0:
+        clear_lanes(sums, products, out_step, outputs, pitch, tiles // LINE * LINE, LINE)
+
+
+@generic
 def turn_columns(panels: Array, at: int, inputs: int, products: int, step: int, pitch: int, columns: Array, apart: int) -> None:
     """Store ``apart`` tiles, from ``at`` on, by product, tile and channel."""
     to = 0
@@ -163,8 +197,7 @@ def multiply_band(
 ) -> None:  # fmt: skip
     """Multiply the filters of some output channels by ``count`` tiles, each product by itself."""
     apart = columns_apart(count, inputs)
-    # lanes behind the tiles have any elements: a tile of a product with masks takes longer than one of as many columns more
-    whole = count - apart if apart > 0 else (count + HALF - 1) // HALF * HALF
+    whole = columns_whole(count, apart)
     for n in range(side * side):
         base = filter_of(n, side) * outputs * inputs
         for top in range(0, channels, TILE_ROWS):
@@ -210,8 +243,9 @@ def convolve_winograd(
         first, bottom = number * STRETCH, min(top + band, outputs)
         end = tiles if number + 1 == stretches else first + STRETCH
         if number != filled:
-            fill_panels(data, panels, zeros, first, end, step, pitch, wide, tall, sizes, steps, before, stride)
             apart = columns_apart(end - first, inputs)
+            clear_behind(panels, sums, end - first, apart, products, inputs, step, min(BAND, outputs), out_step, pitch)
+            fill_panels(data, panels, zeros, first, end, step, pitch, wide, tall, sizes, steps, before, stride)
             turn_columns(panels, end - first - apart, inputs, products, step, pitch, columns, apart)
             filled = number
         for o in range(top, bottom, BAND):

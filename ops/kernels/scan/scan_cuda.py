@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ....shape_funcs.symbolic.dim import Dim
-from ...codegen.cuda.assembly import DIVISOR, Assembly, Parameter, element, reads, size, writes
+from ...codegen.cuda.assembly import DIVISOR, Assembly, Parameter, element, in_memory, reads, size, writes
 from ...codegen.cuda.cuda_program import Operand
 from ...codegen.cuda.device_code.casts import NUMBER, converted
 from ...codegen.cuda.vector_access import ACCESS
@@ -96,7 +96,7 @@ class Scan:
         return {
             "threads": THREADS,
             "width": self.width,
-            "dtype": self.data.dtype,
+            "dtype": in_memory(self.data.dtype),
             "out": self.out.dtype,
             "exclusive": str(self.exclusive).lower(),
         }

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from ....shape_funcs.frozen_dataclass import frozen
 from ....shape_funcs.symbolic.dim import Dim, const, le, max_, min_, product, where
-from ...codegen.cuda.assembly import Assembly, Parameters, reads, size, writes
+from ...codegen.cuda.assembly import Assembly, Parameters, in_memory, reads, size, writes
 from ...codegen.cuda.cuda_program import Operand
 from ...codegen.cuda.cuda_text import IN_BATCHES
 from ...core.tensor_types import ITEMSIZE
@@ -131,7 +131,7 @@ class FewUpdates:
 
     def add(self, assembly: Assembly) -> None:
         """Add the kernel, and its launch for few updates."""
-        width, dtype = self.width(), self.out.dtype
+        width, dtype = self.width(), in_memory(self.out.dtype)
         data = f"load_pack<{dtype}, N>(data + at * N)" if self.data.shape else f"Pack<{dtype}, N>{{data_at(data, 0)}}"
         update = f"load_pack<{dtype}, N>(updates + update * inner + unit * N)"
         if not self.updates.shape:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ....shape_funcs.symbolic.dim import dim, product
-from ...codegen.cuda.assembly import DIVISOR, Assembly, Parameter, blocks, divisor, element, reads, size, writes
+from ...codegen.cuda.assembly import DIVISOR, Assembly, Parameter, blocks, divisor, element, in_memory, reads, size, writes
 from ...codegen.cuda.cuda_program import CudaSource, Data, OpaqueCall, Operand
 from ...codegen.cuda.cuda_text import FUNCTIONS
 from ...codegen.cuda.device_code.casts import NUMBER, converted
@@ -60,7 +60,7 @@ def _selection(assembly: Assembly, data: Operand) -> tuple[tuple[Parameter, ...]
         assembly.text(NUMBER, element("data_at", data))
         wanted = "    return number(data_at(data, at)) != 0;"
         width = ACCESS // ITEMSIZE[data.dtype]
-        pack = f"    const auto pack = load_pack<{data.dtype}, {width}>(data + at);"
+        pack = f"    const auto pack = load_pack<{in_memory(data.dtype)}, {width}>(data + at);"
         is_stored = data.position is not None
         packs = Packs(width, pack + _BITS.format(width=width, value="number"), "aligned16(data)") if is_stored else None
         return (reads("data", data),), wanted, packs
@@ -212,7 +212,7 @@ def searchsorted(call: OpaqueCall) -> CudaSource:
     behind = f"!{before.format('value', 'other')}" if call.attrs.right else before.format("other", "value")
     body = _SEARCH.format(
         threads=_THREADS,
-        dtype=sequence.dtype,
+        dtype=in_memory(sequence.dtype),
         start="at / row_values * length" if len(sequence.shape) > 1 else "0",
         behind=behind,
         result=converted("low", "int64", out.dtype),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from ....shape_funcs.frozen_dataclass import frozen
 from ....shape_funcs.symbolic.dim import Dim
-from ...codegen.cuda.assembly import Parameter
+from ...codegen.cuda.assembly import Parameter, in_memory
 from ...core.tensor_types import HALVES, ITEMSIZE, is_float
 
 
@@ -112,7 +112,7 @@ def members(order: Order) -> str:
         "void put(int64 row, int64 at, Entry entry)": order.put,
     }
     if (elements := order.elements) is not None:
-        bodies[f"const {order.dtype}* first(int64 row)"] = elements.first
+        bodies[f"const {in_memory(order.dtype)}* first(int64 row)"] = elements.first
         bodies["int64 step()"] = f"    return {elements.step};"
         if elements.put_value:
             bodies[f"void put_value(int64 row, int64 at, {order.dtype} value)"] = elements.put_value

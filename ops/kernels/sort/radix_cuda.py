@@ -12,7 +12,7 @@ Else keys move, without the bits that the dtype does not have.  Positions of 4 b
 from __future__ import annotations
 
 from ....shape_funcs.symbolic.dim import Dim, const, dim, where
-from ...codegen.cuda.assembly import Assembly, Parameter, blocks, divisor, size
+from ...codegen.cuda.assembly import Assembly, Parameter, blocks, divisor, in_memory, size
 from ...codegen.cuda.cuda_program import Argument, Word
 from ...codegen.cuda.device_code.look_back import SUM, SUM_UP_TO, add_look_back
 from ...core.tensor_types import ITEMSIZE
@@ -302,11 +302,12 @@ def add_radix_sort(assembly: Assembly, order: Order, begin: str, own: tuple[Para
     moves_values = elements is not None and elements.put_value != ""
     moves_positions = elements is None or not moves_values or elements.put_position != ""
     unused = max(0, 32 - 8 * nbytes)
-    texts = {"dtype": order.dtype, "unused": unused, "threads": THREADS, "items": items(order.dtype), "passes": nbytes}
+    dtype = in_memory(order.dtype)
+    texts = {"dtype": dtype, "unused": unused, "threads": THREADS, "items": items(order.dtype), "passes": nbytes}
     texts |= {"moved": f"uint{8 * nbytes}", "positions": str(moves_positions).lower(), "values": str(moves_values).lower()}
-    key = f"key_of(same_bits<{order.dtype}>(moved))" if moves_values else f"Key(moved) << {unused}"
+    key = f"key_of(same_bits<{dtype}>(moved))" if moves_values else f"Key(moved) << {unused}"
     loaded = "same_bits<Moved>(loaded)" if moves_values else "moved_key(key_of(loaded))"
-    row = _ENTRIES if elements is None else _ELEMENTS.format(dtype=order.dtype, moved=loaded)
+    row = _ENTRIES if elements is None else _ELEMENTS.format(dtype=dtype, moved=loaded)
     of_row = (order.length + (part(order.dtype) - 1)) // part(order.dtype)
     parts = order.rows * of_row
     posted, all_parts = add_look_back(assembly, "clear_digits", parts * _DIGITS, used)

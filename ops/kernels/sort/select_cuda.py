@@ -10,7 +10,7 @@ At most SELECTED: a block collects the entries before its limit until a tile is 
 from __future__ import annotations
 
 from ....shape_funcs.symbolic.dim import Dim, all_, const, dim, le, lt, max_, min_, where
-from ...codegen.cuda.assembly import Assembly, Parameter, blocks, divisor, size
+from ...codegen.cuda.assembly import Assembly, Parameter, blocks, divisor, in_memory, size
 from ...codegen.cuda.vector_access import ACCESS
 from ...core.tensor_types import ITEMSIZE
 from .order_cuda import Order, entry_bytes, in_braces
@@ -234,7 +234,7 @@ def add_selection(assembly: Assembly, order: Order, begin: str, own: tuple[Param
     if const(few) != 0:
         # as many candidates as a block has room for
         width, at_once = ACCESS // ITEMSIZE[order.dtype], 8 if ITEMSIZE[order.dtype] == 8 else 16
-        texts = {"threads": THREADS, "warps": THREADS // 32, "width": width, "at_once": at_once, "dtype": order.dtype}
+        texts = {"threads": THREADS, "warps": THREADS // 32, "width": width, "at_once": at_once, "dtype": in_memory(order.dtype)}
         packs, entry = (
             (_PACKS.format(**texts), "make_entry(key, place(k))") if order.elements else ("", "order.entry(row, place(k))")
         )

@@ -16,7 +16,7 @@ from ...native.status import BAD_VALUE, OK
 from ..sort.cpu import sort_positions
 
 #: The number of kept boxes compared before a branch on whether one of them overlaps the box.
-_BLOCK = 16
+BLOCK = 16
 #: The number of buckets of classes, and the first class that has no bucket of its own: the dtypes of boxes hold it.
 _BUCKETS, _CLASSES = 256, 1 << 15
 #: The rows of ``taken``: the kept boxes, prepared for comparison.
@@ -49,12 +49,20 @@ def get_valid_counts(
 
 
 @generic
+def clear_taken(taken: Array, start: int, stop: int) -> None:
+    """Store empty boxes at places of ``taken``: ``meets_any`` compares whole blocks, and nobody has written behind the boxes."""
+    for k in range(start, min(stop, taken.shape[1])):
+        taken[LEFT, np.uint64(k)] = 0
+        taken[RIGHT, np.uint64(k)] = 0
+
+
+@generic
 def meets_any(taken: Array, start: int, stop: int, x0: Element, x1: Element) -> bool:
     """Whether the first axis of a box meets that of a taken box of ``start:stop``, at most a block; True for others, too."""
     met = False
-    if start + _BLOCK <= taken.shape[1]:
-        # a whole block is compared in vectors; what is behind the taken boxes does no harm
-        for k in range(_BLOCK):
+    if start + BLOCK <= taken.shape[1]:
+        # a whole block is compared in vectors; other boxes, or empty ones, are behind the taken boxes
+        for k in range(BLOCK):
             q = np.uint64(start + k)
             met = met | (min(x1, taken[RIGHT, q]) > max(x0, taken[LEFT, q]))
     else:
@@ -73,7 +81,7 @@ def is_covered(
     # boxes that share nothing overlap by 0
     all_count = zero > threshold if more else zero >= threshold
     while start < stop:
-        end = min(start + _BLOCK, stop)
+        end = min(start + BLOCK, stop)
         if not all_count and not meets_any(taken, start, end, x0, x1):
             start = end
             continue
@@ -135,6 +143,7 @@ def suppress(
     zero = spare_keys[0]
     kept, bucket_index = 0, -1 if force_suppress else id_index
     set_buckets(data, b, order, considered, bucket_index, counters)
+    clear_taken(taken, 0, considered + BLOCK)
     for j in range(valid):
         if j >= considered or kept == limit:
             order[j] = -1

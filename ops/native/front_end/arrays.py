@@ -10,7 +10,6 @@ from llvmlite import ir
 from ...core.tensor_types import HALVES, ITEMSIZE
 from ..jit.halves import CONVERSIONS
 from .machine_types import (
-    BIT,
     BOOL,
     INT64,
     UINT16,
@@ -68,8 +67,8 @@ def load_element(emitter: Any, array: Value, indices: list[Value]) -> Value:
     assert isinstance(array.type, Array)
     b, dtype = emitter.builder, array.type.dtype
     loaded = b.load(element_pointer(b, array, indices))
-    if dtype == "bool":
-        return Value(BOOL, (b.trunc(loaded, BIT),))
+    if dtype == "bool":  # callers may pass any byte that is not 0 for True
+        return Value(BOOL, (b.icmp_unsigned("!=", loaded, loaded.type(0)),))
     if dtype in HALVES:
         element: Value = emitter.call_native(CONVERSIONS[dtype][0], [Value(UINT16, (loaded,))])
         return element

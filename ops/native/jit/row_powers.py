@@ -194,7 +194,10 @@ class _Powers(_Row):
 
     def step(self, b: Any, place: Any, mask: Any, folded: Any, numbers: list[Any]) -> Any:
         (top,) = numbers
-        power = self._power(b, b.fsub(b.load(place, align=4), top))
+        x = b.load(place, align=4)
+        if mask is not None:  # nobody has written what is behind the row
+            x = b.select(mask, x, top)
+        power = self._power(b, b.fsub(x, top))
         if mask is not None:
             power = b.select(mask, power, self.number(0.0))
         b.store(power, place, align=4)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -102,15 +102,29 @@ def run(
 
 def call(source: KernelSource, tensors: list[np.ndarray], *, jit: bool = False, share: np.ndarray = team.ALONE) -> int:
     """Call a kernel; its status."""
+    if jit:
+        return prepared(source, tensors, share)()
+    records, table, argv = _arguments(source, tensors, share)
+    with memory.watch() as announce:
+        for block in (argv, table, share, *records, *tensors):
+            announce(block.ctypes.data, block.nbytes)
+        return int(function_of(source)(argv.ctypes.data, len(tensors)))
+
+
+def prepared(source: KernelSource, tensors: list[np.ndarray], share: np.ndarray = team.ALONE) -> Callable[[], int]:
+    """The call of a kernel as machine code, which gives its status; the kernel is compiled before."""
+    held = _arguments(source, tensors, share)
+    address = kernel_store.address_of(function_of(source), "int32(int64, int64)", source.entry, kernel_levels())
+    return lambda: int(memory.call_kernel(address, held[2].ctypes.data, len(tensors)))
+
+
+def _arguments(
+    source: KernelSource, tensors: list[np.ndarray], share: np.ndarray
+) -> tuple[list[np.ndarray], np.ndarray, np.ndarray]:
+    """The records of the tensors, the library table, and the kernel's argument."""
     records = [descriptor(a) for a in tensors]
     table = np.zeros(len(library_calls.TABLE), np.int64)
     for library, address in library_calls.addresses(source.libraries).items():
         table[library_calls.TABLE[library].index] = address
     argv = np.array([*(r.ctypes.data for r in records), table.ctypes.data, share.ctypes.data], np.int64)
-    if jit:
-        address = kernel_store.address_of(function_of(source), "int32(int64, int64)", source.entry, kernel_levels())
-        return int(memory.call_kernel(address, argv.ctypes.data, len(tensors)))
-    with memory.watch() as announce:
-        for block in (argv, table, share, *records, *tensors):
-            announce(block.ctypes.data, block.nbytes)
-        return int(function_of(source)(argv.ctypes.data, len(tensors)))
+    return records, table, argv

@@ -22,6 +22,7 @@ NUMBER = (
 template <class T> DEVICE T number(T x) { return x; }
 DEVICE float32 number(float16 x) { return to_float32(x); }
 DEVICE float32 number(bfloat16 x) { return to_float32(x); }
+DEVICE bool number(truth x) { return x; }
 """
 )
 

@@ -21,6 +21,13 @@ struct float16 { uint16 bits; };
 struct bfloat16 { uint16 bits; };
 
 #define DEVICE __device__ __forceinline__
+// A bool in memory: any byte but 0 is true.  A compiler takes the byte of its own bool for 0 or 1.
+struct truth {
+  uint8 byte;
+  truth() = default;
+  DEVICE truth(bool value) : byte(value) {}
+  DEVICE operator bool() const { return byte != 0; }
+};
 #ifndef SHARED
 // dynamic shared memory as an array of T, aligned to 16 bytes
 #define SHARED(T, name) extern __shared__ __align__(16) uint8 shared_bytes_[]; T* name = reinterpret_cast<T*>(shared_bytes_)
