@@ -19,7 +19,7 @@ from ..vm.diagnostics.source import FileError
 from .binding import Binding
 from .endings import SIGNALS, Ending, ended_by
 from .exchange import exchange_for
-from .receiver import Begin, ReceivingProtocol
+from .receiver import ReceivingProtocol
 from .repository import Repository
 from .rest import application
 from .shares import Share, Shares
@@ -90,7 +90,7 @@ async def _serve(
     seconds = repository.limits.timeout_ms / 1000
     config = uvicorn.Config(
         application(repository, owns=False), http=ReceivingProtocol, log_level="warning", access_log=False, proxy_headers=False,
-        server_header=False, timeout_graceful_shutdown=int(seconds) + 1,
+        ws="none", server_header=False, timeout_graceful_shutdown=int(seconds) + 1,
         ssl_certfile=binding.certificate, ssl_keyfile=binding.key,
     )  # fmt: skip
     rpc, port = None, None
@@ -100,7 +100,7 @@ async def _serve(
             from .grpc_server import started
 
             rpc, port = await started(repository, binding, is_shared=life is not None)
-        server = _Server(config, rest, functools.partial(exchange_for, repository), ending, share)
+        server = _Server(config, rest, repository, ending, share)
         if life is not None:
             asyncio.get_running_loop().add_reader(life, server.end, life)
         ready(port)
@@ -118,10 +118,10 @@ class _Server(uvicorn.Server):
     """uvicorn's server, which accepts one connection at a time: processes that share the socket get equal numbers of them."""
 
     def __init__(
-        self, config: uvicorn.Config, listening: socket.socket, begin: Begin, ending: Ending, share: Share | None
+        self, config: uvicorn.Config, listening: socket.socket, repository: Repository, ending: Ending, share: Share | None
     ) -> None:
         super().__init__(config)
-        self._begin, self._ending, self._share, self._count = begin, ending, share, 0
+        self._repository, self._ending, self._share, self._count = repository, ending, share, 0
         ending.hurry = self._hurry
         self._listening, self._opening = listening, set[asyncio.Task[Any]]()
 
@@ -191,7 +191,10 @@ class _Server(uvicorn.Server):
             return
         connection.setblocking(False)
         self._add(1)
-        opened = loop.create_task(loop.connect_accepted_socket(self._protocol, connection, ssl=self.config.ssl))
+        seconds = None if self.config.ssl is None else self._repository.limits.header_ms / 1000
+        opened = loop.create_task(
+            loop.connect_accepted_socket(self._protocol, connection, ssl=self.config.ssl, ssl_handshake_timeout=seconds)
+        )
         self._opening.add(opened)
         opened.add_done_callback(self._opened)
 
@@ -202,5 +205,6 @@ class _Server(uvicorn.Server):
 
     def _protocol(self) -> ReceivingProtocol:
         protocol = ReceivingProtocol(self.config, self.server_state, self.lifespan.state)
-        protocol.begin, protocol.ended = self._begin, functools.partial(self._add, -1)
+        protocol.begin, protocol.ended = functools.partial(exchange_for, self._repository), functools.partial(self._add, -1)
+        protocol.limits = self._repository.limits
         return protocol
