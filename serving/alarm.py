@@ -14,10 +14,9 @@ class Alarm:
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._loop, self._timer, self._rings = loop, None, 0.0
-        self._at, self._action = 0.0, None
-        self._timer: asyncio.TimerHandle | None
-        self._action: Callable[[], None] | None
+        self._loop, self._at, self._rings = loop, 0.0, 0.0
+        self._timer: asyncio.TimerHandle | None = None
+        self._action: Callable[[], None] | None = None
 
     def set(self, seconds: float, action: Callable[[], None]) -> None:
         """Call ``action`` in so many seconds, instead of any action before."""

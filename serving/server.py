@@ -14,7 +14,7 @@ from typing import Any
 
 import uvicorn
 
-from ..vm.api.thread_count import num_threads, set_num_threads
+from ..vm.api.thread_count import get_num_threads, set_num_threads
 from ..vm.diagnostics.source import FileError
 from .binding import Binding
 from .endings import SIGNALS, Ending, ended_by
@@ -52,7 +52,7 @@ def run_processes(processes: int, load: Callable[[], Repository], binding: Bindi
 
     rest = listening(binding)
     binding, rpc = reserved(binding)
-    threads, shares = max(1, num_threads() // processes), Shares(processes)
+    threads, shares = max(1, get_num_threads() // processes), Shares(processes)
     with tempfile.TemporaryDirectory(prefix="relayvm-serve-") as name, rest:
         folder = Path(name)
 
