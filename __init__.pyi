@@ -77,7 +77,8 @@ from .shape_funcs.symbolic.registry import ShapeError
 from .vm.api.executable import Executable
 from .vm.api.machine import VirtualMachine
 from .vm.api.tensor import Tensor
-from .vm.api.thread_count import num_threads, set_num_threads
+from .vm.api.thread_count import get_num_threads, set_num_threads
+from .vm.api.thread_count import get_num_threads as num_threads
 from .vm.bytecode.named_arrays import load_param_dict, save_param_dict
 from .vm.devices.device_names import cpu, cuda
 from .vm.diagnostics.source import (
@@ -109,7 +110,7 @@ __all__ = [
     "TupleWrapper", "TypeCall", "TypeCheckError", "TypeData", "TypeFunctor", "TypeKind", "TypeMutator", "TypeVar",
     "TypeVisitor", "VMError", "Var", "VirtualMachine", "adt", "analysis", "assert_structural_equal", "astext", "backend",
     "bind", "build", "build_config", "compare", "compile", "const", "cpu", "create_executor", "cuda", "data_dep_optimization",
-    "dataflow_pattern", "expr", "expr_functor", "fromtext", "frontend", "function", "load_param_dict", "loops",
+    "dataflow_pattern", "expr", "expr_functor", "fromtext", "frontend", "function", "get_num_threads", "load_param_dict", "loops",
     "num_threads", "op", "optimize", "param_dict", "parse", "parse_expr", "prelude", "ray", "register_op", "register_shape_func",
     "restore_shape_func", "save_param_dict", "scalar_type", "scope_builder", "serving", "set_num_threads", "structural_equal",
     "structural_hash", "testing", "transform", "ty", "type_functor", "unregister_op", "var", "vm",

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from .compiler.onnx_frontend.from_onnx import from_onnx
 from .compiler.onnx_frontend.metadata import onnx_metadata
 from .compiler.onnx_frontend.model import ModelWarning
+from .compiler.onnx_frontend.reading import onnx_package
 
 if TYPE_CHECKING:
     from .compiler.onnx_frontend.backend import OnnxBackend
@@ -15,8 +16,12 @@ __all__ = ["ModelWarning", "OnnxBackend", "from_onnx", "onnx_metadata"]
 
 
 def __getattr__(name: str) -> Any:
-    """``OnnxBackend``, whose base class is of the package ``onnx``.  Raises AttributeError for any other name."""
+    """``OnnxBackend``, whose base class is of the package ``onnx``.
+
+    Raises ArgumentError if that is not installed, AttributeError for any other name.
+    """
     if name == "OnnxBackend":
+        onnx_package()
         from .compiler.onnx_frontend.backend import OnnxBackend
 
         return OnnxBackend

@@ -159,12 +159,12 @@ def runs(model: Subject, rounds: int) -> dict[str, Any]:
     import onnxruntime
 
     import relayvm as relay
-    from relayvm.vm.api.thread_count import num_threads
+    from relayvm.vm.api.thread_count import get_num_threads
     from relayvm.vm.report.interleaved import measure
 
     machine = relay.VirtualMachine(relay.compile(model.file))
     options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = num_threads()
+    options.intra_op_num_threads = get_num_threads()
     session = onnxruntime.InferenceSession(str(model.file), options, providers=["CPUExecutionProvider"])
     found = {}
     for name, case in model.cases.items():

@@ -275,6 +275,41 @@ def long_bodies(address: tuple[str, int], count: int) -> Counter[str]:
     return found
 
 
+def attacked(address: tuple[str, int], count: int) -> Counter[str]:
+    """Heads without an end, silent clients, trickled bodies and unread answers: the server ends each of these connections."""
+    head = f"POST {PATH} HTTP/1.1\r\nHost: a\r\n".encode()
+    chunks = head + b"Transfer-Encoding: chunked\r\n\r\n"
+    kinds = {
+        "header without an end": (head + b"x: ", b"a" * (1 << 16)), "many headers": (head, b"a: b\r\n" * 8192),
+        "address without an end": (b"GET /", b"a" * (1 << 16)), "extension without an end": (chunks + b"1;", b"a" * (1 << 16)),
+        "head held open": (head, b""), "trickled head": (head, b"a: b\r\n"), "silence": (b"", b""), "line ends": (b"", b"\r\n"),
+        "trickled body": (chunks, b"1\r\n{\r\n"), "trickled rest": (chunks.replace(b"models/", b"no/"), b"1\r\n{\r\n"),
+        "unread answers": (b"", b"GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n" * 1000),
+    }  # fmt: skip
+    found = Counter[str]()
+
+    def attack(kind: str, first: bytes, more: bytes) -> None:
+        with socket.create_connection(address, timeout=60) as client:
+            until = time.monotonic() + 30
+            try:
+                client.sendall(first)
+                while time.monotonic() < until:
+                    if not more and not client.recv(1 << 16):
+                        break
+                    client.sendall(more)
+                    time.sleep(0.1 if len(more) < 100 else 0)
+            except ConnectionError:
+                pass
+            found[kind if time.monotonic() < until else f"{kind} is open"] += 1
+
+    threads = [threading.Thread(target=attack, args=(kind, *kinds[kind])) for kind in kinds for _ in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return found
+
+
 def replaced_models(file: Path, count: int) -> Counter[str]:
     """The file replaced by the same program again and again, and by files that are no program."""
     found, text = Counter[str](), PROGRAM.read_bytes()
@@ -347,7 +382,8 @@ def killed_processes(file: Path, count: int) -> tuple[Counter[str], bool]:
 def started(launch: list[str], file: Path, *options: str, errors: Any = None) -> tuple[subprocess.Popen[str], dict[str, str]]:
     """A server, and its addresses."""
     command = [sys.executable, *launch, "serve", f"model={file}", "--port", "0", "--grpc-port", "0", "--json"]
-    command += ["--body-bytes", str(LIMIT), "--tensor-bytes", str(LIMIT), "--reload-ms", "100", *options]
+    command += ["--body-bytes", str(LIMIT), "--tensor-bytes", str(LIMIT), "--reload-ms", "100", "--timeout-ms", "15000"]
+    command += options
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True)
     assert process.stdout is not None
     return process, json.loads("".join(process.stdout.readline() for _ in range(4)))
@@ -363,8 +399,9 @@ def memory(pid: int) -> int:
 @click.option("--bodies", default=10_000)
 @click.option("--messages", default=2000)
 @click.option("--left", default=600)
+@click.option("--attackers", default=5, help="Clients of each kind of attack.")
 @click.option("--processes", default=20, help="Processes to kill.")
-def main(bodies: int, messages: int, left: int, processes: int) -> None:
+def main(bodies: int, messages: int, left: int, attackers: int, processes: int) -> None:
     with tempfile.TemporaryDirectory() as folder:
         file, log = Path(folder) / "model.relay", Path(folder) / "log"
         file.write_bytes(PROGRAM.read_bytes())
@@ -379,12 +416,13 @@ def main(bodies: int, messages: int, left: int, processes: int) -> None:
             ("malformed messages of gRPC", lambda: malformed_messages(said["grpc"], messages), GRPC),
             ("clients that leave", lambda: gone_clients(address, left), None),
             ("bodies beyond the limit", lambda: long_bodies(address, 100), {"413", "closed while the client sends"}),
+            ("attacks of clients", lambda: attacked(address, attackers), None),
             ("killed workers", lambda: killed_workers(process.pid, 50), None),
             ("replaced files", lambda: replaced_models(file, 10), None),
         ):
             before = good.found["right"]
             found = fault()
-            failed |= fine is not None and not set(found) <= fine
+            failed |= (fine is not None and not set(found) <= fine) or any(kind.endswith("is open") for kind in found)
             counts = ", ".join(f"{kind}: {n}" for kind, n in sorted(found.items()))
             print(f"| {title} | {counts} | {good.found['right'] - before} | {memory(process.pid)} |", flush=True)
         process.send_signal(signal.SIGTERM)  # under load

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 
-for _threads in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"):
+for _threads in ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"):
     os.environ[_threads] = "1"  # read when the libraries load
 
 import threading
@@ -98,11 +98,11 @@ def small(n: int, rounds: int) -> None:
 
 
 @click.command(help=__doc__)
-@click.option("--threads", "n", default=0, help="The number of threads; 0: RELAYVM_NUM_THREADS, else the number of cores.")
+@click.option("--threads", "n", default=0, help="The number of threads; 0: the default of relayvm.")
 @click.option("--rounds", default=9)
 @click.option("--mib", default=64)
 def main(n: int, rounds: int, mib: int) -> None:
-    n = n or relay.num_threads()
+    n = n or relay.get_num_threads()
     relay.set_num_threads(n)
     large(n, rounds, mib)
     small(n, rounds)

@@ -79,13 +79,16 @@ def key_of(path: Path, target: str, settings: Config, tuning: Tuning) -> CacheKe
     sources, digest, is_model = _sources(), _digest_of(path), is_model_file(path)
     if sources is None or digest is None or has_own_declarations() or (is_model and _has_foreign_converters()):
         return None
+    onnx = _version_of_onnx() if is_model else NONE
+    if onnx is None:
+        return None
     fields = {
         "program": digest,
         "path": str(path),
         "config": ",".join(f"{key}={value}" for key, value in settings.texts().items()),
         "records": NONE if tuning.mode == OFF else _records(),
         "sources": sources,
-        "onnx": _version_of_onnx() if is_model else NONE,
+        "onnx": onnx,
         **machine_fields(target, ["blas"]),
         **code_fields(target),
     }
@@ -114,10 +117,14 @@ def _records() -> str:
     return hashlib.sha256(json.dumps(found).encode()).hexdigest() if found else NONE
 
 
-def _version_of_onnx() -> str:
-    from importlib.metadata import version  # not for texts
+def _version_of_onnx() -> str | None:
+    """The version of the package that reads models; None without it, which the importer reports."""
+    from importlib.metadata import PackageNotFoundError, version  # not for texts
 
-    return version("onnx")
+    try:
+        return version("onnx")
+    except PackageNotFoundError:
+        return None
 
 
 @functools.cache

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..vm.api.thread_count import num_threads
+from ..vm.api.thread_count import get_num_threads
 from .limits import Limits
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ def serve_repository(
     limits = limits.checked()
     from .server import run, run_processes
 
-    count = processes or num_threads()
+    count = processes or get_num_threads()
     if count == 1:
         run(loaded(limits), binding, announce)
     else:

@@ -11,11 +11,11 @@ import asyncio
 import re
 import time
 from collections.abc import Mapping, Sequence
-from http import HTTPStatus
 from typing import Any, Protocol
 
 import numpy as np
 
+from .answers import answer_bytes
 from .bodies import BodyMemory
 from .pool import Job, Pool
 from .protocol import json_form
@@ -31,7 +31,6 @@ _JSON_LENGTH = json_form.JSON_LENGTH.lower().encode()
 _PATHS = tuple(
     re.compile(re.sub(rb"{\w+}", lambda _: _NAME, path.encode())) for e in ENDPOINTS if e.handler == "infer" for path in e.paths
 )
-_STATUS_LINES = {s: f"HTTP/1.1 {s.value} {s.phrase}\r\n".encode() for s in HTTPStatus}
 
 
 class Connection(Protocol):
@@ -67,6 +66,8 @@ class Exchange:
 
     The attributes without ``_`` up to ``message_event`` are a cycle of uvicorn's, which its protocol reads.
     """
+
+    response_started = False  # an answer is one write: it is complete once it has begun
 
     def __init__(
         self, repository: Repository, protocol: Connection, names: list[str], length: int, json_length: bytes | None
@@ -123,7 +124,6 @@ class Exchange:
 
     def end_unread(self) -> None:
         """The rest of the body has not come in time."""
-        self.keep_alive = False  # the rest of the body is not read
         self._refuse(unread(self._repository.limits.timeout_ms))
 
     def leave(self) -> None:
@@ -209,16 +209,9 @@ class Exchange:
 
     def _send(self, status: int, headers: Mapping[str, str], body: bytes) -> None:
         protocol = self._protocol
-        parts = [_STATUS_LINES[HTTPStatus(status)]]
-        for name, value in protocol.server_state.default_headers:
-            parts += (name, b": ", value, b"\r\n")
-        if not self.keep_alive and "connection" not in headers:
-            parts.append(b"connection: close\r\n")
-        parts.append("".join([f"{name}: {value}\r\n" for name, value in headers.items()]).encode())
-        parts.append(b"content-length: %d\r\n\r\n" % len(body))
-        parts.append(body)
         if not protocol.transport.is_closing():
-            protocol.transport.write(b"".join(parts))
+            defaults = protocol.server_state.default_headers
+            protocol.transport.write(answer_bytes(status, headers, body, defaults, self.keep_alive))
             if not self.keep_alive:
                 protocol.transport.close()
 

@@ -27,9 +27,13 @@ async def started(repository: Repository, binding: Binding, is_shared: bool) -> 
 
     Raises FileError for an address that cannot be bound, and for unreadable TLS files.
     """
-    most = repository.limits.body_bytes
-    options = [("grpc.max_receive_message_length", most + _SLACK), ("grpc.max_send_message_length", -1)]
-    options.append(("grpc.so_reuseport", int(is_shared)))
+    limits = repository.limits
+    options = [
+        ("grpc.max_receive_message_length", limits.body_bytes + _SLACK), ("grpc.max_send_message_length", -1),
+        ("grpc.absolute_max_metadata_size", limits.header_bytes), ("grpc.max_metadata_size", limits.header_bytes),
+        ("grpc.server_handshake_timeout_ms", limits.header_ms), ("grpc.max_connection_idle_ms", limits.idle_ms),
+        ("grpc.so_reuseport", int(is_shared)),
+    ]  # fmt: skip
     server = grpc.aio.server(options=options)
     server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, _methods(repository)),))
     address = f"{f'[{binding.host}]' if ':' in binding.host else binding.host}:{binding.grpc_port}"

@@ -19,6 +19,11 @@ def _limit(default: int, text: str, least: int = 1) -> Any:
 class Limits:
     """Limits of requests.  A request beyond a limit is refused before memory is allocated for it."""
 
+    header_bytes: int = _limit(_MIB // 16, "Most bytes of a request's address and headers.")
+    header_ms: int = _limit(10_000, "Most milliseconds from the begin of a connection, or of a request, to its last header.")
+    idle_ms: int = _limit(
+        5000, "Milliseconds after which a connection is closed that has no request, or does not read its answer."
+    )
     body_bytes: int = _limit(64 * _MIB, "Most bytes of a request.")
     tensor_bytes: int = _limit(64 * _MIB, "Most bytes of an input tensor.")
     pending_bytes: int = _limit(1024 * _MIB, "Most bytes of all requests that are read, queued or run at a time.")
@@ -46,3 +51,11 @@ class Limits:
                     f"the limit {f.name} cannot be {value!r}", help=f"a whole number of at least {f.metadata['least']}"
                 )
         return self
+
+
+def limits_table() -> str:
+    """The limits as a Markdown table, for docs/serving.md."""
+    lines = ["| option | default | limit |", "|---|--:|---|"]
+    for f in fields(Limits):
+        lines.append(f"| `--{f.name.replace('_', '-')}` | {f.default} | {f.metadata['help']} |")
+    return "\n".join(lines) + "\n"

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from ..vm.api.machine import VirtualMachine
-from ..vm.api.thread_count import num_threads
+from ..vm.api.thread_count import get_num_threads
 from ..vm.diagnostics import codes
 from .batches import BatchPlan
 from .limits import Limits
@@ -71,7 +71,7 @@ class Pool:
         self._changed = threading.Condition()
         self._closed = False
         self._threads: set[threading.Thread] = set()
-        count = limits.workers or num_threads()
+        count = limits.workers or get_num_threads()
         machines = [self._machine() for _ in range(count)]  # a model that no machine runs is refused here
         is_alone = count == 1 and plan is None and limits.short_ms > 0
         self._here = self._machine() if is_alone else None

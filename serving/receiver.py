@@ -14,9 +14,9 @@ from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 import httptools
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from .exchange import Exchange
+from .watched import WatchedProtocol
 
 #: Finds the exchange of a POST request, from the protocol, the address, the headers and the length of the body.
 Begin = Callable[["ReceivingProtocol", bytes, Sequence[tuple[bytes, bytes]], int], Exchange | None]
@@ -39,20 +39,16 @@ class _Memory(threading.local):
         self.view = memoryview(bytearray(_PIECE))
 
 
-class ReceivingProtocol(HttpToolsProtocol, asyncio.BufferedProtocol):
+class ReceivingProtocol(WatchedProtocol, asyncio.BufferedProtocol):
     """uvicorn's protocol, which receives into its own memory, or into that of the exchange that answers the request.
 
-    ``begin``: finds the requests that are answered by an exchange, without the application.  ``ended``: called at the end of the
-    connection.
+    ``begin``: finds the requests that are answered by an exchange, without the application.
     """
 
     cycle: Any  # an exchange, or a cycle of uvicorn's
     begin: Begin | None = None
-    ended: Callable[[], None] | None = None
     _exchange: Exchange | None = None  # of the newest request that has one
     _memory = _Memory()
-    _idle_from: float | None = None  # when the last answer was written; None: a request is under way
-    _reading: asyncio.TimerHandle | None = None
     _least = 1  # bytes for which the kernel wakes the loop
 
     # ---- the transport -----------------------------------------------------------------------------------------------
@@ -69,6 +65,7 @@ class ReceivingProtocol(HttpToolsProtocol, asyncio.BufferedProtocol):
             exchange.received += nbytes
             if not exchange.is_receiving:
                 self.parser = httptools.HttpRequestParser(self)  # the other one waits for the body
+                self.end_message()
             self._wake_at(exchange)
             if not exchange.is_receiving:
                 exchange.went_on()
@@ -85,8 +82,8 @@ class ReceivingProtocol(HttpToolsProtocol, asyncio.BufferedProtocol):
         exchange = self._exchange
         if exchange is not None and (is_rest or exchange is not before):
             exchange.went_on()
-            if exchange.is_receiving and self._reading is None:
-                self._reading = self.loop.call_later(exchange.seconds_to_read, self._look_at_body)
+            if exchange.is_receiving and exchange is not before:
+                self._alarm.set(exchange.seconds_to_read, self._look_at_body)
 
     def _wake_at(self, exchange: Exchange) -> None:
         """Set the bytes for which the kernel wakes the loop: a client's writes are then read by few calls.
@@ -100,52 +97,13 @@ class ReceivingProtocol(HttpToolsProtocol, asyncio.BufferedProtocol):
             self.transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, least)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        for timer in (self._reading, self.timeout_keep_alive_task):
-            if timer is not None:
-                timer.cancel()
         if self._exchange is not None:
             self._exchange.leave()
         super().connection_lost(exc)
-        if self.ended is not None:
-            self.ended()
-
-    # ---- times -------------------------------------------------------------------------------------------------------
-
-    # A timer for each request costs more than the request's head.  So a timer is not cancelled: it looks at the time once it
-    # rings, and is set anew if it rang for an earlier request.
 
     def _look_at_body(self) -> None:
-        self._reading, exchange = None, self._exchange
-        if exchange is not None and exchange.is_receiving:
-            left = exchange.seconds_to_read
-            if left <= 0:
-                exchange.end_unread()
-            else:
-                self._reading = self.loop.call_later(left, self._look_at_body)
-
-    def _unset_keepalive_if_required(self) -> None:
-        self._idle_from = None
-
-    def on_response_complete(self) -> None:
-        if self.pipeline:
-            super().on_response_complete()
-            return
-        self.server_state.total_requests += 1
-        if not self.transport.is_closing():
-            self.flow.resume_reading()
-            self._idle_from = self.loop.time()
-            if self.timeout_keep_alive_task is None:
-                self.timeout_keep_alive_task = self.loop.call_later(self.timeout_keep_alive, self.timeout_keep_alive_handler)
-
-    def timeout_keep_alive_handler(self) -> None:
-        """Close a connection without a request for as long as uvicorn keeps it."""
-        self.timeout_keep_alive_task = None
-        if self._idle_from is not None:
-            left = self._idle_from + self.timeout_keep_alive - self.loop.time()
-            if left > 0:
-                self.timeout_keep_alive_task = self.loop.call_later(left, self.timeout_keep_alive_handler)
-            else:
-                super().timeout_keep_alive_handler()
+        if self._exchange is not None and self._exchange.is_receiving:
+            self._exchange.end_unread()
 
     # ---- the parser --------------------------------------------------------------------------------------------------
 
@@ -154,6 +112,7 @@ class ReceivingProtocol(HttpToolsProtocol, asyncio.BufferedProtocol):
         if exchange is None:
             super().on_headers_complete()
             return
+        self.end_head()
         self.cycle = self._exchange = exchange
         exchange.keep_alive = self.parser.get_http_version() != "1.0" and self.parser.should_keep_alive()
         exchange.begin()
@@ -174,8 +133,11 @@ class ReceivingProtocol(HttpToolsProtocol, asyncio.BufferedProtocol):
         if self._exchange is None or self.cycle is not self._exchange:
             super().on_body(body)
         else:
+            self._unseen = 0
             self._exchange.take(body)
 
     def on_message_complete(self) -> None:
-        if self.cycle is not self._exchange:  # else the exchange counts the bytes of its body
+        if self.cycle is self._exchange:  # which counts the bytes of its body
+            self.end_message()
+        else:
             super().on_message_complete()

@@ -19,6 +19,12 @@ class RequestError(RelayError):
     kind = codes.Serve.REQUEST
 
 
+class UnreadError(RequestError):
+    """A request whose body has not come in time: the rest of it is not read."""
+
+    kind = codes.Serve.DEADLINE
+
+
 class Status(NamedTuple):
     """The status of an answer: HTTP's number, and the name of gRPC's code."""
 
@@ -33,6 +39,8 @@ _OF_CODES = {
     codes.Serve.METHOD: Status(405, "UNIMPLEMENTED"),
     codes.Serve.ENCODING: Status(415, "INVALID_ARGUMENT"),
     codes.Serve.MODEL: Status(404, "NOT_FOUND"),
+    codes.Serve.HEAD: Status(431, "RESOURCE_EXHAUSTED"),
+    codes.Serve.HEAD_DEADLINE: Status(408, "DEADLINE_EXCEEDED"),
     codes.Serve.LIMIT: Status(413, "RESOURCE_EXHAUSTED"),
     codes.Serve.BUSY: Status(429, "RESOURCE_EXHAUSTED"),
     codes.Serve.DEADLINE: Status(504, "DEADLINE_EXCEEDED"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import functools
 import signal
 import socket
@@ -13,11 +14,12 @@ from typing import Any
 
 import uvicorn
 
-from ..vm.api.thread_count import num_threads, set_num_threads
+from ..vm.api.thread_count import get_num_threads, set_num_threads
 from ..vm.diagnostics.source import FileError
 from .binding import Binding
+from .endings import SIGNALS, Ending, ended_by
 from .exchange import exchange_for
-from .receiver import Begin, ReceivingProtocol
+from .receiver import ReceivingProtocol
 from .repository import Repository
 from .rest import application
 from .shares import Share, Shares
@@ -36,14 +38,9 @@ def run(repository: Repository, binding: Binding, announce: Announce) -> None:
     """Serve until SIGTERM or SIGINT.  ``announce`` is called with the addresses by transport once they take requests.
 
     Raises FileError for an address that cannot be bound, and for unreadable TLS files."""
-    # uvicorn sends the signals that it has handled to the process again: they have done their work
-    before = {number: signal.signal(number, lambda *_: None) for number in (signal.SIGTERM, signal.SIGINT)}
-    try:
+    with ended_by(SIGNALS) as ending:
         rest = listening(binding)
-        asyncio.run(_serve(repository, binding, rest, lambda port: announce(addresses(binding, rest, port)), None))
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        asyncio.run(_serve(repository, binding, rest, ending, lambda port: announce(addresses(binding, rest, port))))
 
 
 def run_processes(processes: int, load: Callable[[], Repository], binding: Binding, announce: Announce, timeout_ms: int) -> None:
@@ -55,7 +52,7 @@ def run_processes(processes: int, load: Callable[[], Repository], binding: Bindi
 
     rest = listening(binding)
     binding, rpc = reserved(binding)
-    threads, shares = max(1, num_threads() // processes), Shares(processes)
+    threads, shares = max(1, get_num_threads() // processes), Shares(processes)
     with tempfile.TemporaryDirectory(prefix="relayvm-serve-") as name, rest:
         folder = Path(name)
 
@@ -63,8 +60,8 @@ def run_processes(processes: int, load: Callable[[], Repository], binding: Bindi
             metrics.share(folder)
             set_num_threads(threads)
             repository = load()
-            signal.signal(signal.SIGTERM, lambda *_: None)  # as in ``run``
-            asyncio.run(_serve(repository, binding, rest, lambda _: ready(), life, shares.share(place)))
+            with ended_by((signal.SIGTERM,)) as ending:  # the parent decides about SIGINT
+                asyncio.run(_serve(repository, binding, rest, ending, lambda _: ready(), life, shares.share(place)))
 
         def ended(pid: int, place: int) -> None:
             metrics.forget(folder, pid)
@@ -81,18 +78,19 @@ async def _serve(
     repository: Repository,
     binding: Binding,
     rest: socket.socket,
+    ending: Ending,
     ready: Callable[[int | None], None],
-    life: int | None,
+    life: int | None = None,
     share: Share | None = None,
 ) -> None:
-    """Serve until a signal or, in one of several processes, the end of the pipe ``life``.  ``ready`` gets the port of gRPC.
+    """Serve until the ending is asked for or, in one of several processes, the pipe ``life`` ends.  ``ready`` gets gRPC's port.
 
     ``share``: the connections of this process among those of all.
     """
     seconds = repository.limits.timeout_ms / 1000
     config = uvicorn.Config(
         application(repository, owns=False), http=ReceivingProtocol, log_level="warning", access_log=False, proxy_headers=False,
-        server_header=False, timeout_graceful_shutdown=int(seconds) + 1,
+        ws="none", server_header=False, timeout_graceful_shutdown=int(seconds) + 1,
         ssl_certfile=binding.certificate, ssl_keyfile=binding.key,
     )  # fmt: skip
     rpc, port = None, None
@@ -102,7 +100,7 @@ async def _serve(
             from .grpc_server import started
 
             rpc, port = await started(repository, binding, is_shared=life is not None)
-        server = _Server(config, rest, functools.partial(exchange_for, repository), share)
+        server = _Server(config, rest, repository, ending, share)
         if life is not None:
             asyncio.get_running_loop().add_reader(life, server.end, life)
         ready(port)
@@ -119,15 +117,28 @@ async def _serve(
 class _Server(uvicorn.Server):
     """uvicorn's server, which accepts one connection at a time: processes that share the socket get equal numbers of them."""
 
-    def __init__(self, config: uvicorn.Config, listening: socket.socket, begin: Begin, share: Share | None) -> None:
+    def __init__(
+        self, config: uvicorn.Config, listening: socket.socket, repository: Repository, ending: Ending, share: Share | None
+    ) -> None:
         super().__init__(config)
-        self._begin, self._share, self._count = begin, share, 0
+        self._repository, self._ending, self._share, self._count = repository, ending, share, 0
+        ending.hurry = self._hurry
         self._listening, self._opening = listening, set[asyncio.Task[Any]]()
 
     def end(self, life: int) -> None:
         """End gracefully: the parent has closed the life pipe."""
         asyncio.get_running_loop().remove_reader(life)
-        self.should_exit = True
+        self._ending.ask()
+
+    def _hurry(self) -> None:
+        self.force_exit = True
+
+    def capture_signals(self) -> contextlib.AbstractContextManager[None]:  # type: ignore[override]
+        """No handlers: those of the ending were there before the addresses were known."""
+        return contextlib.nullcontext()
+
+    async def on_tick(self, counter: int) -> bool:
+        return await super().on_tick(counter) or self._ending.is_asked
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup([])
@@ -180,7 +191,10 @@ class _Server(uvicorn.Server):
             return
         connection.setblocking(False)
         self._add(1)
-        opened = loop.create_task(loop.connect_accepted_socket(self._protocol, connection, ssl=self.config.ssl))
+        seconds = None if self.config.ssl is None else self._repository.limits.header_ms / 1000
+        opened = loop.create_task(
+            loop.connect_accepted_socket(self._protocol, connection, ssl=self.config.ssl, ssl_handshake_timeout=seconds)
+        )
         self._opening.add(opened)
         opened.add_done_callback(self._opened)
 
@@ -191,5 +205,6 @@ class _Server(uvicorn.Server):
 
     def _protocol(self) -> ReceivingProtocol:
         protocol = ReceivingProtocol(self.config, self.server_state, self.lifespan.state)
-        protocol.begin, protocol.ended = self._begin, functools.partial(self._add, -1)
+        protocol.begin, protocol.ended = functools.partial(exchange_for, self._repository), functools.partial(self._add, -1)
+        protocol.limits = self._repository.limits
         return protocol

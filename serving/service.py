@@ -13,7 +13,7 @@ from ..vm.diagnostics import codes
 from .pool import Job
 from .protocol.requests import InferRequest
 from .protocol.served_model import ServedModel
-from .refusals import RequestError, refusal, status_of
+from .refusals import RequestError, UnreadError, refusal, status_of
 from .repository import Repository
 
 SERVER_NAME = "relayvm"
@@ -68,7 +68,7 @@ def patience(repository: Repository, request: InferRequest) -> float:
 
 def unread(milliseconds: float) -> RequestError:
     """The refusal of a request whose body has not come in time."""
-    return RequestError(f"the body was not read within {milliseconds:g} ms", code=codes.Serve.DEADLINE)
+    return UnreadError(f"the body was not read within {milliseconds:g} ms")
 
 
 def late(milliseconds: float) -> RequestError:

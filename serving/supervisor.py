@@ -21,6 +21,7 @@ from typing import NoReturn
 from ..vm.diagnostics import codes
 from ..vm.diagnostics.source import RelayError
 from . import reports
+from .endings import SIGNALS
 
 log = logging.getLogger("relayvm.serving")
 
@@ -73,18 +74,17 @@ class Supervisor:
         for end in signals:
             os.set_blocking(end, False)
         self._signals = signals
-        numbers = (signal.SIGTERM, signal.SIGINT)
-        before = {number: signal.signal(number, lambda *_: None) for number in numbers}
-        wakeup = signal.set_wakeup_fd(signals[1])
+        wakeup = signal.set_wakeup_fd(signals[1])  # first: a signal that is handled must be heard
+        before = {number: signal.signal(number, lambda *_: None) for number in SIGNALS}
         self._selector.register(signals[0], selectors.EVENT_READ)
         try:
             self._supervise()
         finally:
             self._stop()
             self._await_all()
-            signal.set_wakeup_fd(wakeup)
             for number, handler in before.items():
                 signal.signal(number, handler)
+            signal.set_wakeup_fd(wakeup)
             for end in (self._life[0], *signals):
                 os.close(end)
             self._selector.close()

@@ -18,13 +18,14 @@ from hypothesis import strategies as st
 
 from .devices import DEVICES, HOST
 from .example_programs import example_modules  # noqa: F401  a fixture
+from .extras import environment_with, extras_of
 
 ROOT = Path(__file__).resolve().parents[1]
 EXAMPLES = ROOT / "examples"
 
 
-def run(*command: str | Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, *map(str, command)], capture_output=True, text=True, cwd=ROOT, timeout=300)
+def run(*command: str | Path, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, *map(str, command)], capture_output=True, text=True, cwd=ROOT, env=env, timeout=300)
 
 
 # ---- the detection tail ----------------------------------------------------------------------------------------
@@ -133,9 +134,9 @@ def test_digits(device: str, tmp_path: Path) -> None:
 # ---- the README ------------------------------------------------------------------------------------------------
 
 
-def test_the_readme_program_runs() -> None:
+def test_the_readme_program_runs(tmp_path: Path) -> None:
     (program,) = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
-    done = run("-c", program)
+    done = run("-c", program, env=environment_with(extras_of(program), tmp_path))
     assert done.returncode == 0, done.stderr
     x = np.random.default_rng(0).normal(size=(1000, 4)).astype("float32")
     assert done.stdout.splitlines() == [f"({(x.sum(axis=1) > 2).sum()}, 4)", "(0, 4)"]
@@ -152,7 +153,8 @@ def test_every_target_of_the_readme_exists() -> None:
 @pytest.mark.skipif(shutil.which("curl") is None, reason="no curl on this machine")
 def test_the_server_of_the_readme_answers(tmp_path: Path) -> None:
     # the set-up of the tests has done the installation
-    (commands,) = re.findall(r"```sh\npip install [^\n]*\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    (block,) = re.findall(r"```sh\n(pip install [^\n]*\n.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    commands = block.partition("\n")[2]
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
@@ -162,8 +164,9 @@ def test_the_server_of_the_readme_answers(tmp_path: Path) -> None:
     )
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     done = subprocess.run(
-        ["bash", "-c", commands], cwd=tmp_path, env={**os.environ, "PATH": path}, capture_output=True, text=True, timeout=120
-    )
+        ["bash", "-c", commands], cwd=tmp_path, env={**environment_with(extras_of(block), tmp_path), "PATH": path},
+        capture_output=True, text=True, timeout=120,
+    )  # fmt: skip
     (line,) = [x for x in done.stdout.splitlines() if '"outputs"' in x]
     (output,) = json.loads(line)["outputs"]
     assert (output["shape"], output["data"]) == ([2, 2], [0.5] * 4), done.stderr

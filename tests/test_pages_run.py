@@ -1,7 +1,8 @@
 """The code blocks of the README and of each page: Python and commands run, Relay is parsed and typed, output is compared.
 
 A block's language says which: ``python``, ``sh``, ``relay``, and ``text`` or ``json`` for output and diagrams, which are no code.
-The Python blocks of a page run one after the other, in an empty folder.
+The Python blocks of a page run one after the other, in an empty folder.  A page's blocks have the packages of the extras that
+the page names, and no others.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ import pytest
 import relayvm as relay
 from relayvm.compiler.docs.page_links import blocks, dead_links, pages
 from relayvm.compiler.docs.site_pages import linked_files
+
+from .extras import environment_with, extras_of
 
 ROOT = Path(__file__).resolve().parents[1]
 LANGUAGES = {"python", "sh", "relay", "text", "json"}
@@ -119,12 +122,17 @@ def cache(kernels_of_pages: Path) -> str:
     return str(kernels_of_pages)
 
 
+def of_page(page: str, folder: Path) -> dict[str, str]:
+    """The variables of a process that has the packages of the extras that a page names; the README's blocks name their own."""
+    return environment_with(() if page == "README.md" else extras_of((ROOT / page).read_text()), folder)
+
+
 @pytest.mark.parametrize(
     ("page", "texts"), [pytest.param(*row, id=row[0]) for row in of_language("python") if row[0] not in ELSEWHERE]
 )
 def test_python(page: str, texts: list[str], tmp_path: Path, cache: str) -> None:
     program = "\n".join([GIVEN.get(page, ""), *texts])
-    environment = {**os.environ, "RELAYVM_CACHE_DIR": cache}  # a page leaves tuning records
+    environment = {**of_page(page, tmp_path), "RELAYVM_CACHE_DIR": cache}  # a page leaves tuning records
     done = subprocess.run(
         [sys.executable, "-c", program], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300
     )
@@ -154,13 +162,14 @@ def test_commands(tmp_path: Path, cache: str) -> None:
     here = Path(sys.executable).parent
     (tmp_path / ".venv").mkdir()
     (tmp_path / ".venv" / "bin").symlink_to(here)
-    environment = {**os.environ, "PATH": f"{here}{os.pathsep}{os.environ['PATH']}", "RELAYVM_CACHE_DIR": cache}
+    more = {"PATH": f"{here}{os.pathsep}{os.environ['PATH']}", "RELAYVM_CACHE_DIR": cache}
     ran, used = 0, set()
     for page, line in commands():
         if reason := next((words for words in NOT_RUN if line.startswith(words)), None):
             used.add(reason)
             continue
         line = line.replace("--preset", "--repeat 2 --preset")  # a comparison has 20 rounds
+        environment = of_page(page, tmp_path) | more
         done = subprocess.run(["bash", "-c", line], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300)
         assert done.returncode == 0, f"{page}: {line}\n{done.stderr}"
         ran += 1

@@ -10,6 +10,8 @@ from ..shape_funcs.frozen_dataclass import frozen
 
 #: Environment variable with the number of threads of kernels.
 THREADS_VARIABLE = "RELAYVM_NUM_THREADS"
+#: OpenMP's variable, for a process that has no variable of relayvm's own: other libraries, whose times are compared, read it.
+OPENMP_VARIABLE = "OMP_NUM_THREADS"
 #: Environment variable that enables all checks: of each pass's result, and of the launches of this process's own executables.
 CHECK_VARIABLE = "RELAYVM_CHECK"
 #: Environment variable that enables poisoning (see ``runtime.poison``).
@@ -20,11 +22,12 @@ POISON_VARIABLE = "RELAYVM_POISON"
 class Environment:
     """The environment variables of the runtime.
 
-    ``num_threads``: the text of the variable, None without one.  ``checks``: whether all checks are enabled.  ``poison``: whether
-    dead memory is poisoned.
+    ``num_threads``, ``openmp_threads``: the texts of the variables, None without them.  ``checks``: whether all checks are
+    enabled.  ``poison``: whether dead memory is poisoned.
     """
 
     num_threads: str | None
+    openmp_threads: str | None
     checks: bool
     poison: bool
 
@@ -32,7 +35,8 @@ class Environment:
     def read() -> Environment:
         """The variables as they are now."""
         of = os.environ.get
-        return Environment(of(THREADS_VARIABLE), of(CHECK_VARIABLE, "0") not in ("", "0"), of(POISON_VARIABLE, "0") != "0")
+        threads = of(THREADS_VARIABLE), of(OPENMP_VARIABLE)
+        return Environment(*threads, of(CHECK_VARIABLE, "0") not in ("", "0"), of(POISON_VARIABLE, "0") != "0")
 
 
 @frozen

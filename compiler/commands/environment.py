@@ -12,13 +12,16 @@ from ...ops.native.cache import disk_cache
 from ...ops.native.cache.fingerprint import library_fields
 from ...ops.native.jit import library_calls
 from ...ops.native.jit.native_compiler import OPTIMIZE_VARIABLE
+from ...vm.api.thread_count import number_and_source
 from ...vm.bytecode.executable import DEVICES
-from ...vm.options import CHECK_VARIABLE, THREADS_VARIABLE
+from ...vm.diagnostics.source import ConfigError
+from ...vm.options import CHECK_VARIABLE, OPENMP_VARIABLE, THREADS_VARIABLE
 
 _PACKAGES = ("relayvm", "numpy", "numba", "llvmlite", "scipy", "lark", "click", "rich")
 #: Environment variables that change relayvm's behaviour.
 VARIABLES = (
-    disk_cache.FOLDER_VARIABLE, disk_cache.CAP_VARIABLE, THREADS_VARIABLE, CHECK_VARIABLE, OPTIMIZE_VARIABLE, "RELAYVM_TRACEBACK",
+    disk_cache.FOLDER_VARIABLE, disk_cache.CAP_VARIABLE, THREADS_VARIABLE, OPENMP_VARIABLE, CHECK_VARIABLE, OPTIMIZE_VARIABLE,
+    "RELAYVM_TRACEBACK",
 )  # fmt: skip
 
 
@@ -29,12 +32,26 @@ def environment() -> dict[str, Any]:
         "platform": platform.platform(),
         "machine": platform.machine(),
         "cores": os.cpu_count(),
+        "threads": _threads(),
         "devices": list(DEVICES),
         "blas": _blas(),
         "cuda": _cuda(),
         "cache": _cache(),
         "variables": {name: os.environ.get(name) for name in VARIABLES},
     }
+
+
+def _threads() -> dict[str, Any]:
+    """The number of threads of kernels, and its source; ``why``: the reason against a number."""
+    try:
+        number, source = number_and_source()
+    except ConfigError as error:
+        return {"number": None, "source": THREADS_VARIABLE, "why": error.diagnostics[0].message}
+    return {"number": number, "source": source}
+
+
+def _threads_text(threads: dict[str, Any]) -> str:
+    return threads.get("why") or f"{threads['number']}, by {threads['source']}"
 
 
 def _blas() -> dict[str, Any]:
@@ -88,6 +105,7 @@ def environment_text(data: dict[str, Any]) -> str:
     lines = [f"{name:<10} {version or 'not installed'}" for name, version in data["versions"].items()]
     lines += [
         f"platform   {data['platform']}, {data['machine']}, {data['cores']} cores",
+        f"threads    {_threads_text(data['threads'])}",
         f"devices    {', '.join(data['devices'])}",
         f"blas       {'; '.join(filter(None, [data['blas']['package'], *data['blas']['why']]))}",
         f"cuda       {_cuda_text(data['cuda'])}",

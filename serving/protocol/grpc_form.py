@@ -28,7 +28,10 @@ def decode(model: ServedModel, request: Any, limits: Limits) -> InferRequest:
         spec = inputs.admit(entry.name, entry.datatype, shape)
         if raw and entry.HasField("contents"):
             raise RequestError(f"the input {spec.name} has raw and typed contents")
-        array = from_bytes(spec, shape, raw[i]) if raw else from_numbers(spec, shape, _typed(spec, shape, entry.contents))
+        if raw:
+            array = from_bytes(spec, shape, raw[i])
+        else:  # a field of floats holds NaN and infinities
+            array = from_numbers(spec, shape, _typed(spec, shape, entry.contents), finite=False)
         inputs.add(spec.name, array)
     is_raw = bool(raw) or not request.inputs
     wanted = wanted_outputs(model, [(entry.name, is_raw) for entry in request.outputs], is_raw)

@@ -12,7 +12,7 @@ import numpy as np
 from ...ops.core.tensor_types import numpy_dtype
 from ...vm.diagnostics import codes
 from ..limits import Limits
-from ..refusals import RequestError, refusal, status_of, text_of
+from ..refusals import RequestError, UnreadError, refusal, status_of, text_of
 from .datatypes import DATATYPE, little_endian
 from .requests import InferRequest, Inputs, Wanted, from_bytes, from_numbers, timeout_of, wanted_outputs
 from .served_model import ServedModel, TensorSpec
@@ -21,6 +21,8 @@ from .served_model import ServedModel, TensorSpec
 JSON_LENGTH = "Inference-Header-Content-Length"
 #: Bodies with at least so many bytes of JSON are decoded in another thread: other requests go on meanwhile.
 LONG = 1 << 16
+#: Statuses of requests that are not read to their end.
+_LAST = {408, 413, 431}
 #: The parameter with the number of bytes of a binary tensor.
 BINARY_SIZE = "binary_data_size"
 
@@ -166,8 +168,8 @@ def encode_refusal(error: BaseException) -> tuple[int, dict[str, str], bytes]:
     status, headers = status_of(found).http, {"content-type": "application/json"}
     if status == 429:
         headers["retry-after"] = "1"
-    if status == 413:
-        headers["connection"] = "close"  # the rest of the body is not read
+    if status in _LAST or isinstance(found, UnreadError):
+        headers["connection"] = "close"  # the rest of the request is not read
     return status, headers, json.dumps({"error": text_of(found), "code": found.code}).encode()
 
 

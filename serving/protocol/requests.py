@@ -118,8 +118,11 @@ def from_bytes(spec: TensorSpec, shape: Sequence[int], data: Any) -> np.ndarray:
 _TYPES: dict[str, set[type]] = {"b": {bool}, "i": {int}, "u": {int}, "f": {int, float}}
 
 
-def from_numbers(spec: TensorSpec, shape: Sequence[int], values: Sequence[Any]) -> np.ndarray:
-    """The tensor of these numbers.  Raises RequestError for a value that the datatype cannot hold, and for a wrong count."""
+def from_numbers(spec: TensorSpec, shape: Sequence[int], values: Sequence[Any], *, finite: bool = True) -> np.ndarray:
+    """The tensor of these numbers; ``finite``: whether NaN and infinities are values that the datatype cannot hold.
+
+    Raises RequestError for such a value, and for a wrong count.
+    """
     count, dtype = math.prod(shape), spec.type.dtype
     if len(values) != count:
         raise RequestError(f"the input {spec.name} has {len(values)} elements, its shape {list(shape)} needs {count}")
@@ -133,7 +136,7 @@ def from_numbers(spec: TensorSpec, shape: Sequence[int], values: Sequence[Any]) 
             array = np.array(values, numpy_dtype(dtype)).reshape(shape)
     except (OverflowError, ValueError):
         array = None
-    if array is None or (kind == "f" and not np.isfinite(array).all()):
+    if array is None or (finite and kind == "f" and not np.isfinite(array).all()):
         raise RequestError(f"the input {spec.name} has an element out of the range of {DATATYPE[dtype]}")
     return array
 

@@ -220,7 +220,7 @@ def test_a_second_process_tries_nothing_and_chooses_the_same(cache: Path) -> Non
     assert len(REGISTRY["nn.dense"].implementations) > 1
     assert first["trials"] == 2 and second["trials"] == 0
     assert first["chosen"] == second["chosen"] and first["chosen"]
-    other = in_a_process(RELAYVM_NUM_THREADS=str(relay.num_threads() + 1))
+    other = in_a_process(RELAYVM_NUM_THREADS=str(relay.get_num_threads() + 1))
     assert other["trials"] == 2, "another number of threads is another machine"
 
 

@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 import relayvm as relay
 from relayvm.ops.core.tensor_types import DTYPES, numpy_dtype
 from relayvm.serving.limits import Limits
-from relayvm.serving.protocol import json_form, messages
+from relayvm.serving.protocol import grpc_form, json_form, messages
+from relayvm.serving.protocol.requests import wanted_outputs
 from relayvm.serving.protocol.served_model import ServedModel
 from relayvm.vm.diagnostics.source import RelayError
 
@@ -48,6 +49,30 @@ def test_what_is_encoded_decodes_to_the_same(dtype: str, shape: tuple[int, int],
     head = json.dumps({"inputs": [entry]}).encode()
     (found,) = json_form.decode(MODELS[dtype], memoryview(head + (data or b"")), len(head), Limits()).arguments
     assert found.dtype == array.dtype and found.shape == array.shape and found.tobytes() == array.tobytes()
+
+
+@settings(max_examples=200)
+@given(st.sampled_from(DTYPES), st.integers(0, 5), st.integers(0, 1 << 32), st.booleans())
+def test_what_a_message_holds_decodes_to_the_same(dtype: str, n: int, seed: int, raw: bool) -> None:
+    """Each number of each dtype, NaN and infinities included: protobuf carries them all."""
+    array = np.frombuffer(np.random.default_rng(seed).bytes(8 * n), numpy_dtype(dtype))[:n]
+    kind = numpy_dtype(dtype).kind
+    if dtype == "bool":
+        array = array.view("uint8") % 2 == 1
+    elif kind not in "biu":
+        special = [np.nan, np.inf, -np.inf, -0.0, 5e-324, *array][:n]
+        array = np.where(np.isnan(array), array.dtype.type(np.nan), array) if seed % 2 else np.array(special, array.dtype)
+    model, array = MODELS[dtype], array.reshape(1, n)
+    answer = grpc_form.encode(model, "1", wanted_outputs(model, [], raw), [array])
+    entry = {"name": "x", "datatype": answer.outputs[0].datatype, "shape": array.shape}
+    contents = list(answer.raw_output_contents)
+    request = messages.message("ModelInferRequest")(model_name="same", inputs=[entry], raw_input_contents=contents)
+    if not contents and n:
+        request.inputs[0].contents.CopyFrom(answer.outputs[0].contents)
+    request = messages.parsed("ModelInferRequest", request.SerializeToString())
+    (found,) = grpc_form.decode(model, request, Limits()).arguments
+    assert found.dtype == array.dtype and found.shape == array.shape and np.array_equal(found, array, equal_nan=kind not in "biu")
+    assert np.array_equal(np.signbit(found), np.signbit(array)) or kind in "biu"
 
 
 @pytest.mark.skipif(sys.byteorder != "little", reason="other computers convert")
@@ -152,8 +177,6 @@ def test_ten_thousand_damaged_bodies(application: Any) -> None:
 
 
 def test_damaged_messages_are_refused(models: Path) -> None:
-    from relayvm.serving.protocol import grpc_form
-
     model = ServedModel.of("rows", "1", relay.Executable.load(models / "rows.rvm"))
     kind, random, found = messages.message("ModelInferRequest"), np.random.default_rng(3), Counter[str]()
     inputs = [{"name": t["name"], "datatype": t["datatype"], "shape": t["shape"]} for t in rows(X)]

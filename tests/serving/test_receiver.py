@@ -13,7 +13,6 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -36,7 +35,18 @@ LIMIT = 1 << 22
 @pytest.fixture(scope="module", params=[1, 2])
 def server(models: Path, start_server: Callable[..., Server], request: pytest.FixtureRequest) -> Server:
     """A server whose runs are beside its connections, with one worker, or in other threads."""
-    options = ["--workers", request.param, "--body-bytes", LIMIT, "--tensor-bytes", LIMIT, "--pending-bytes", 8 * LIMIT]
+    options = [
+        "--workers",
+        request.param,
+        "--body-bytes",
+        LIMIT,
+        "--tensor-bytes",
+        LIMIT,
+        "--pending-bytes",
+        8 * LIMIT,
+        "--idle-ms",
+        60_000,
+    ]
     return start_server(f"rows={models / 'rows.rvm'}", f"spin={models / 'spin.rvm'}", *options)
 
 
@@ -263,61 +273,6 @@ def test_rooms_return_when_the_last_view_has_gone() -> None:
     del again, other, more
     assert rooms.kept_bytes == 1 << 18
     assert len(rooms.take(10)) == 10
-
-
-class Clock:
-    """A loop whose time a test sets; one timer at a time."""
-
-    def __init__(self) -> None:
-        self.now, self.timer = 0.0, (0.0, lambda: None)
-
-    def time(self) -> float:
-        return self.now
-
-    def call_later(self, seconds: float, ring: Callable[[], None]) -> object:
-        self.timer = self.now + seconds, ring
-        return object()
-
-    def ring(self) -> None:
-        """Go on to the time of the timer."""
-        self.now, ring = self.timer
-        ring()
-
-
-def test_a_connection_without_requests_is_closed_a_while_after_the_last_answer() -> None:
-    clock, closed = Clock(), list[float]()
-    protocol: Any = ReceivingProtocol.__new__(ReceivingProtocol)
-    protocol.transport = SimpleNamespace(is_closing=lambda: False, close=lambda: closed.append(clock.now))
-    protocol.flow, protocol.server_state = SimpleNamespace(resume_reading=lambda: None), SimpleNamespace(total_requests=0)
-    protocol.loop, protocol.pipeline, protocol.timeout_keep_alive, protocol.timeout_keep_alive_task = clock, (), 5, None
-    protocol.on_response_complete()
-    clock.now = 3.0
-    protocol._unset_keepalive_if_required()  # a request begins
-    clock.ring()  # at 5, within the request
-    clock.now = 9.0
-    protocol.on_response_complete()
-    clock.now = 13.0
-    protocol._unset_keepalive_if_required()
-    protocol.on_response_complete()
-    clock.ring()  # at 14, one second after the last answer
-    assert not closed
-    clock.ring()
-    assert closed == [18.0] and protocol.server_state.total_requests == 3
-
-
-def test_the_rest_of_a_body_is_awaited_as_long_as_its_request_may_take() -> None:
-    """A timer of the request before rings too early."""
-    clock, ended = Clock(), list[float]()
-    protocol: Any = ReceivingProtocol.__new__(ReceivingProtocol)
-    exchange = SimpleNamespace(is_receiving=True, seconds_to_read=2.0, end_unread=lambda: ended.append(clock.now))
-    protocol.loop, protocol._exchange = clock, exchange
-    protocol._look_at_body()
-    exchange.seconds_to_read = 0.0
-    assert not ended
-    clock.ring()
-    exchange.is_receiving = False
-    protocol._look_at_body()
-    assert ended == [2.0]
 
 
 class Forwarding(asyncio.Protocol):

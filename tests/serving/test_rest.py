@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import relayvm as relay
+from relayvm.serving.limits import limits_table
 from relayvm.serving.protocol.endpoints import ENDPOINTS, endpoints_table
 
 from .asgi import Answer, ask
@@ -35,8 +36,9 @@ def infer(app: Any, model: str, request: Any, tail: bytes = b"", **headers: str)
     return ask(app, f"/v2/models/{model}/infer", head + tail, headers)
 
 
-def test_the_page_has_every_endpoint() -> None:
-    assert endpoints_table() in (ROOT / "docs" / "serving.md").read_text()
+def test_the_page_has_every_endpoint_and_every_limit() -> None:
+    text = (ROOT / "docs" / "serving.md").read_text()
+    assert endpoints_table() in text and limits_table() in text
 
 
 def test_health(application: Any) -> None:

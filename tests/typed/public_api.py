@@ -99,7 +99,7 @@ def executed(module: relay.IRModule, weights: dict[str, npt.NDArray[np.float32]]
 def threads() -> int:
     relay.set_num_threads(2)
     relay.set_num_threads(None)
-    return relay.num_threads()
+    return relay.get_num_threads()
 
 
 def reported(text: str) -> str:

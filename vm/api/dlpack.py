@@ -1,4 +1,7 @@
-"""DLPack with bfloat16: numpy does not support the dtype, so numpy sees uint16 and the dtype in the capsule is patched."""
+"""Tensors of other libraries by DLPack: the devices whose memory the CPU reads, and bfloat16.
+
+numpy does not support bfloat16, so numpy sees uint16 and the dtype in the capsule is patched.
+"""
 
 from __future__ import annotations
 
@@ -14,15 +17,64 @@ _DTYPE_AT = {b"dltensor": 20, b"dltensor_versioned": 32 + 20}
 _UNSIGNED, _BFLOAT = 1, 4
 #: DLPack's device type of the CPU.
 CPU = 1
+#: Names of DLPack's device types (``DLDeviceType`` in dlpack.h).
+_NAMES = {
+    CPU: "CPU", 2: "CUDA", 3: "CUDA_HOST", 4: "OPENCL", 7: "VULKAN", 8: "METAL", 9: "VPI", 10: "ROCM", 11: "ROCM_HOST",
+    12: "EXT_DEV", 13: "CUDA_MANAGED", 14: "ONEAPI", 15: "WEBGPU", 16: "HEXAGON", 17: "MAIA", 18: "TRN",
+}  # fmt: skip
+#: Device types whose memory the CPU reads in place: its own, memory that a driver has pinned, and memory that moves by itself.
+_ON_HOST = frozenset({CPU, 3, 11, 13})
+
+
+class ElsewhereError(BufferError):
+    """A tensor on a device whose memory the CPU does not read.  ``device``: its name; ``reason``: the producer's words."""
+
+    def __init__(self, device: str, reason: str) -> None:
+        super().__init__(f"it is on the DLPack device {device}, whose memory the CPU does not read")
+        self.device, self.reason = device, reason
 
 
 def as_array(value: Any) -> np.ndarray:
     """An array that shares memory with an object with ``__dlpack__``; a copy for another device, if the producer supports it.
 
-    Raises the exceptions of numpy and of the producer.
+    Raises ElsewhereError for a device whose tensors the producer does not copy, and the exceptions of numpy and of the producer.
     """
+    device, number = _device_of(value)
+    if device in _ON_HOST:
+        return _read(value)
+    try:
+        return _read(value, device="cpu")
+    except Exception as error:  # any of a foreign object's code; old producers do not know the argument
+        reason = "" if isinstance(error, TypeError) else str(error)
+        raise ElsewhereError(_name(device, number), reason) from error
+
+
+def in_place(value: Any) -> np.ndarray:
+    """An array that shares memory with an object with ``__dlpack__``; never a copy.
+
+    Raises ElsewhereError for a tensor that the CPU does not reach, and the exceptions of numpy and of the producer.
+    """
+    device, number = _device_of(value)
+    if device not in _ON_HOST:
+        raise ElsewhereError(_name(device, number), "")
+    return _read(value)
+
+
+def _device_of(value: Any) -> tuple[int, int]:
+    """The device's type and number.  Raises BufferError for a producer that does not say."""
+    found = value.__dlpack_device__()
+    if not (isinstance(found, tuple) and len(found) == 2 and all(isinstance(n, int) for n in found)):
+        raise BufferError(f"its __dlpack_device__ returns {found!r}, not a type and a number")
+    return int(found[0]), int(found[1])
+
+
+def _name(device: int, number: int) -> str:
+    return f"{_NAMES.get(device, f'of type {device}')}:{number}"
+
+
+def _read(value: Any, **options: Any) -> np.ndarray:
     view = _Readable(value)
-    array = np.from_dlpack(view) if view.__dlpack_device__()[0] == CPU else np.from_dlpack(view, device="cpu")
+    array = np.from_dlpack(view, **options)
     return array.view(numpy_dtype("bfloat16")) if view.is_bfloat16 else array
 
 

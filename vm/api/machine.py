@@ -252,7 +252,10 @@ def _writable(number: int, value: Any) -> np.ndarray:
         array = value.numpy() if isinstance(value, Tensor) else np.asarray(value)
     else:
         try:
-            array = dlpack.as_array(value)
+            array = dlpack.in_place(value)
+        except dlpack.ElsewhereError as error:
+            what = f"output {number} is on the DLPack device {error.device}"
+            raise InputError(f"{what}: results are copied to outputs on the host only", help=_OUTPUTS_HELP) from None
         except Exception as error:  # a foreign object may run its code
             raise InputError(f"output {number} is no array: {type(value).__name__}", help=_OUTPUTS_HELP) from error
     if not array.flags.writeable:

@@ -42,7 +42,7 @@ def compile_ahead() -> None:
     if c_api.machine_address.cache_info().currsize:
         return
     with contextlib.suppress(ConfigError):  # a number of threads that is none: VirtualMachine reports it
-        if thread_count.num_threads() > 1 and not kernel_store.is_stored(c_api.machine_key()):
+        if thread_count.get_num_threads() > 1 and not kernel_store.is_stored(c_api.machine_key()):
             then = [(kernel_store.address_of, function) for function in reversed(_BUILT_IN)]
             side_compilation.start_ahead([(c_api.machine_address, ())], then)
 

@@ -75,7 +75,7 @@ def opened(exe: ExecutableData, ordinal: int) -> tuple[Session | None, Tables]:
     Raises ConfigError if the GPU cannot be used.
     """
     if exe.target != DEVICES[CUDA]:
-        return None, Tables(exe, processes=thread_count.num_threads())
+        return None, Tables(exe, processes=thread_count.get_num_threads())
     from ...ops.native.jit.nvrtc import NoNvrtc
     from ..devices.cuda.device import FORKED, FORKED_HELP, CudaError
     from ..devices.cuda.driver import NoCuda
@@ -83,7 +83,7 @@ def opened(exe: ExecutableData, ordinal: int) -> tuple[Session | None, Tables]:
 
     try:
         session = Session(ordinal, exe.config.get("graphs", "auto"), exe.config.get("dependent_launch") == "on")
-        return session, Tables(exe, session, thread_count.num_threads())
+        return session, Tables(exe, session, thread_count.get_num_threads())
     except (NoCuda, NoNvrtc, CudaError) as error:
         forked = isinstance(error, CudaError) and error.number == FORKED
         help = FORKED_HELP if forked else "`cpu` and `sim` need no GPU; `relayvm env` lists the devices found"

@@ -27,7 +27,7 @@ def machine_fields(target: str, libraries: Iterable[str] = ()) -> dict[str, str]
     """
     if target == DEVICES[CUDA]:
         return {"device": target, **_gpu_fields()}
-    host = {"threads": str(thread_count.num_threads()), **fingerprint.host_fields(), **fingerprint.library_fields(libraries)}
+    host = {"threads": str(thread_count.get_num_threads()), **fingerprint.host_fields(), **fingerprint.library_fields(libraries)}
     slow = {} if kernel_levels() == OPTIMIZED else {"kernels": "unoptimized"}
     return {"device": target, **host, **slow}
 

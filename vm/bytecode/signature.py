@@ -160,6 +160,10 @@ class ArgumentChecker:
         return f"@{self.function.name}: %{name}"
 
 
+#: Remedy for tensors of other devices.
+COPY_HELP = "copy it to the host before, as by .cpu(), .get() or numpy.asarray"
+
+
 def as_array(name: str, value: Any, dtype: str) -> np.ndarray:
     """Convert ``value`` to a C-contiguous, aligned ndarray in native byte order, never a subclass.
 
@@ -169,6 +173,12 @@ def as_array(name: str, value: Any, dtype: str) -> np.ndarray:
     if not issubclass(type(value), np.ndarray):
         try:
             value = _converted(value, dtype)
+        except dlpack.ElsewhereError as error:
+            reason = f": {error.reason}" if error.reason else ""
+            message = (
+                f"%{name}: {type(value).__name__} is on the DLPack device {error.device}, and does not copy itself to the host"
+            )
+            raise InputError(f"{message}{reason}", help=COPY_HELP, code=codes.Input.TYPE) from None
         except Exception as error:  # converting a foreign object may run its code
             cause = None if isinstance(error, (TypeError, ValueError, BufferError)) else error
             raise InputError(f"%{name}: {type(value).__name__} is no tensor: {error}", code=codes.Input.TYPE) from cause

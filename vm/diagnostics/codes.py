@@ -182,6 +182,8 @@ class Serve(Code):
     METHOD = "The endpoint does not take this method."
     ENCODING = "A body in a compressed encoding."
     MODEL = "There is no such model or version."
+    HEAD = "An address and headers beyond the limit of the server."
+    HEAD_DEADLINE = "Headers that were not complete within the time of the server."
     LIMIT = "A body or tensor beyond a limit of the server."
     BUSY = "The queue of the model, or the memory for requests, is full."
     DEADLINE = "No answer within the time of the request or of the server."

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import relayvm as relay
+from relayvm.compiler.commands.environment import environment, environment_text
 from relayvm.ops.native.status import DIVISION_BY_ZERO
 from relayvm.ops.native.threads import team as team
 from relayvm.ops.native.threads.work_partition import WAKING, WORTH_A_THREAD
@@ -191,9 +192,9 @@ def test_a_process_ends_with_its_workers_asleep(how: str, code: int) -> None:
 
 def test_the_number_of_threads() -> None:
     relay.set_num_threads(5)
-    assert relay.num_threads() == 5
+    assert relay.get_num_threads() == 5
     relay.set_num_threads(None)
-    assert 1 <= relay.num_threads() <= (os.cpu_count() or 1)
+    assert 1 <= relay.get_num_threads() <= (os.cpu_count() or 1)
 
 
 @pytest.mark.parametrize("said", [0, -1, MOST + 1, 1.0, "2", True])
@@ -206,11 +207,38 @@ def test_no_number_of_threads(said: object) -> None:
 def test_the_environment_says_how_many(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(VARIABLE, "3")
     relay.set_num_threads(None)
-    assert relay.num_threads() == 3
-    for said in ("", "0", "two", "-1", "1.5", str(MOST + 1)):
+    assert relay.get_num_threads() == 3
+    for said in ("", "0", "two", "-1", "1.5", str(MOST + 1), "9" * 50):
         monkeypatch.setenv(VARIABLE, said)
         with pytest.raises(relay.ConfigError) as error:
             machine("exp(%x)")
         text = f"error: RELAYVM_NUM_THREADS is {said!r}, which is no number of threads\nhelp: a whole number from 1 to 1024"
         assert str(error.value) == text
     monkeypatch.delenv(VARIABLE)
+
+
+@pytest.mark.parametrize(("said", "wanted"), [("3", 3), (" 3 ", 3), ("4,2", 4), ("4 , 2", 4), ("1", 1), ("1024", 1024)])
+def test_without_a_variable_of_its_own_openmp_s_says_how_many(monkeypatch: pytest.MonkeyPatch, said: str, wanted: int) -> None:
+    relay.set_num_threads(None)
+    monkeypatch.delenv(VARIABLE, raising=False)
+    monkeypatch.setenv("OMP_NUM_THREADS", said)
+    assert (relay.get_num_threads(), environment()["threads"]) == (wanted, {"number": wanted, "source": "OMP_NUM_THREADS"})
+    monkeypatch.setenv(VARIABLE, "2")
+    assert (relay.get_num_threads(), environment()["threads"]["source"]) == (2, VARIABLE)
+    relay.set_num_threads(5)
+    assert (relay.num_threads(), environment()["threads"]["source"]) == (5, "set_num_threads")
+    relay.set_num_threads(None)
+
+
+@pytest.mark.parametrize("said", ["", "0", "-1", "two", ",2", "1.5", "1025", "9" * 5000, "\u0663", "TRUE"])
+def test_what_is_no_number_of_openmp_s_threads_is_passed_over(monkeypatch: pytest.MonkeyPatch, said: str) -> None:
+    relay.set_num_threads(None)
+    monkeypatch.delenv(VARIABLE, raising=False)
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    cores = relay.get_num_threads()
+    monkeypatch.setenv("OMP_NUM_THREADS", said)
+    assert (relay.get_num_threads(), environment()["threads"]["source"]) == (cores, "cores")
+    text = f"threads    {cores}, by cores\n"
+    assert text in environment_text(environment())
+    monkeypatch.setenv(VARIABLE, "x")
+    assert "threads    RELAYVM_NUM_THREADS is 'x', which is no number of threads\n" in environment_text(environment())

@@ -95,7 +95,10 @@ class CupyProvider:
         where = getattr(value, "__dlpack_device__", None)
         if where is None:
             return hasattr(value, "__cuda_array_interface__")
-        return tuple(where()) == (_DL_CUDA, ordinal)
+        try:
+            return tuple(where()) == (_DL_CUDA, ordinal)
+        except Exception:  # any of a foreign object's code: the conversion to an array reports it
+            return False
 
     def borrow(self, value: Any) -> Borrowed:
         cupy = self.xp
