@@ -30,13 +30,13 @@ def grow(d: Drawing, count: int, depth: int = 0) -> None:
             continue
 
 
-def _body(inner: Drawing, name: str, inputs: list[tuple[str, str]], outputs: list[str]) -> GraphProto:
+def _body(inner: Drawing, name: str, scalars: list[str], inputs: list[str], outputs: list[str]) -> GraphProto:
     """The graph of a body: inputs and outputs are declared with their dtypes, and with their ranks by chance."""
 
     def declared(name: str) -> list[None] | None:
         return [None] * inner.values[name].rank if inner.r.random() < 0.3 else None
 
-    given = [info(n, dtype, None) for n, dtype in inputs]
+    given = [info(n, inner.values[n].dtype, [] if n in scalars else None) for n in (*scalars, *inputs)]
     made = [info(n, inner.values[n].dtype, declared(n)) for n in outputs]
     return helper.make_graph(inner.nodes, name, given, made, [numpy_helper.from_array(a, n) for n, a in inner.stored.items()])
 
@@ -73,7 +73,7 @@ def choice(d: Drawing, depth: int) -> None:
             for dtype, rank in kinds:
                 name = _result(inner, dtype, rank)
                 outputs.append(name if name not in outputs else inner.node("Identity", [name])[0])
-        branches.append(_body(inner, f"branch{k}", [], outputs))
+        branches.append(_body(inner, f"branch{k}", [], [], outputs))
     d.node("If", [condition], len(kinds), then_branch=branches[0], else_branch=branches[1])
 
 
@@ -95,7 +95,7 @@ def loop(d: Drawing, depth: int) -> None:
         name = _result(inner, inner.values[s].dtype, inner.values[s].rank)
         nexts.append(name if name not in nexts else inner.node("Identity", [name])[0])
     rows = [inner.node("Identity", [inner.pick()])[0] for _ in range(d.r.choice((0, 1, 1)))]
-    graph = _body(inner, "body", [(n, inner.values[n].dtype) for n in (at, going, *states)], [still, *nexts, *rows])
+    graph = _body(inner, "body", [at, going], states, [still, *nexts, *rows])
     form = d.r.random()
     first = "" if form < 0.5 else d.constant(d.r.random() < 0.8, "bool")
     d.node("Loop", [count, first, *carried], len(carried) + len(rows), body=graph)
@@ -111,6 +111,6 @@ def scan(d: Drawing, depth: int) -> None:
     grow(inner, d.r.choice((1, 2, 3)), depth + 1)
     after = _result(inner, inner.values[before].dtype, inner.values[before].rank)
     rows = [inner.node("Identity", [inner.pick()])[0]]
-    graph = _body(inner, "body", [(n, inner.values[n].dtype) for n in (before, row)], [after, *rows])
+    graph = _body(inner, "body", [], [before, row], [after, *rows])
     attrs = {"scan_input_directions": [1]} if d.r.random() < 0.3 else {}
     d.node("Scan", [state, x], 2, body=graph, num_scan_inputs=1, **attrs)

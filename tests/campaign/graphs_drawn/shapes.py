@@ -144,7 +144,8 @@ def gather(d: Drawing) -> None:
         listed = np.stack([indices(shape[k], rows) for k in range(depth)], -1)
         d.node("GatherND", [x, d.constant(listed)])
     elif form < 0.85:
-        mode = d.r.choice(("none", "add", "max", "min") if d.opset >= 18 else ("none", "add")) if d.values[x].dtype != "bool" else "none"
+        modes = ("none", "add", "max", "min") if d.opset >= 18 else ("none", "add") if d.opset >= 16 else ("none",)
+        mode = d.r.choice(modes) if d.values[x].dtype != "bool" else "none"
         rng = np.random.default_rng(d.r.getrandbits(32))
         rows = rng.permutation(size)[: d.r.randint(0, size)]
         other = [len(rows) if k == axis % len(shape) else n for k, n in enumerate(shape)]
