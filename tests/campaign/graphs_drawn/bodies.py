@@ -79,7 +79,7 @@ def choice(d: Drawing, depth: int) -> None:
 
 def loop(d: Drawing, depth: int) -> None:
     """A Loop: a count, a condition or both; values carried from round to round, which may grow; rows of each round."""
-    count = d.constant(d.r.choice((0, 1, 2, 3)))
+    rounds, first = d.r.choice((0, 1, 2, 3)), d.r.choice(("", "", True, True, False))
     carried = [d.pick(("float32", "int64", "int32", "float64", "bool")) for _ in range(d.r.choice((1, 1, 2)))]
     inner = Drawing(d.r, d.opset, d)
     at = inner.given(np.array(0, "int64"), ())
@@ -94,11 +94,12 @@ def loop(d: Drawing, depth: int) -> None:
     for s in states:
         name = _result(inner, inner.values[s].dtype, inner.values[s].rank)
         nexts.append(name if name not in nexts else inner.node("Identity", [name])[0])
-    rows = [inner.node("Identity", [inner.pick()])[0] for _ in range(d.r.choice((0, 1, 1)))]
+    # onnxruntime does not know the sizes of the rows of no round
+    many = d.r.choice((0, 1, 1)) if rounds and first is not False else 0
+    rows = [inner.node("Identity", [inner.pick()])[0] for _ in range(many)]
     graph = _body(inner, "body", [at, going], states, [still, *nexts, *rows])
-    form = d.r.random()
-    first = "" if form < 0.5 else d.constant(d.r.random() < 0.8, "bool")
-    d.node("Loop", [count, first, *carried], len(carried) + len(rows), body=graph)
+    begins = "" if first == "" else d.constant(first, "bool")
+    d.node("Loop", [d.constant(rounds), begins, *carried], len(carried) + len(rows), body=graph)
 
 
 def scan(d: Drawing, depth: int) -> None:

@@ -20,6 +20,11 @@ class Refusal:
 
     why: str
 
+    @property
+    def is_missing(self) -> bool:
+        """Whether only an implementation is missing."""
+        return "NOT_IMPLEMENTED" in self.why or "the reference is wrong" in self.why
+
 
 Outcome = list[np.ndarray] | Refusal
 
