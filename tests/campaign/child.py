@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import mmap
 import signal
 import sys
@@ -9,7 +10,7 @@ from collections import Counter
 from multiprocessing.connection import Connection
 from typing import Any
 
-from .part import Part, load
+from .part import Part, Refused, load
 from .worker import WORD, Finding
 
 
@@ -17,6 +18,8 @@ def checked(part: Part[Any], case: Any, seed: int) -> Finding | None:
     """The finding of a case, if there is any."""
     try:
         what = part.check(case)
+    except Refused as refused:
+        return Finding(seed, "refused", str(refused)[:500])
     except Exception as error:
         at = error.__traceback__
         while at is not None and at.tb_next is not None:
@@ -44,4 +47,7 @@ if __name__ == "__main__":
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     chosen = load(sys.argv[1])
     chosen.prepare()
+    # the compiler makes many objects that live as long as a trial: collections at the default threshold take a tenth of the time
+    gc.set_threshold(50_000, 20, 100)
+    gc.freeze()
     serve(chosen, Connection(int(sys.argv[2])), mmap.mmap(int(sys.argv[3]), WORD.size))

@@ -11,6 +11,8 @@ from pathlib import Path
 from .part import Part, load
 from .worker import BATCH, Finding, Worker
 
+#: Of findings.
+KINDS = ("wrong", "error", "refused", "crash", "hang")
 #: Findings of one part after which the rest is not worth the time.
 MOST_FINDINGS = 20
 #: Smaller cases that are tried for one finding, and for how long.
@@ -29,7 +31,7 @@ class Report:
 
     def __str__(self) -> str:
         kinds = Counter(f.kind for f in self.findings)
-        counts = ", ".join(f"{kinds[k]} {k}" for k in ("wrong", "error", "crash", "hang"))
+        counts = ", ".join(f"{kinds[k]} {k}" for k in KINDS)
         lines = [f"{self.part.name}: {self.trials:,} {self.part.unit} in {self.seconds:.0f} s: {counts}"]
         if self.seen:
             lines.append("  " + ", ".join(_summed(self.seen)))

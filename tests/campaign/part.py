@@ -10,6 +10,10 @@ from typing import Any, Generic, TypeVar
 Case = TypeVar("Case")
 
 
+class Refused(Exception):
+    """A case that a diagnostic refuses and that others run: a finding of its own kind."""
+
+
 class Part(Generic[Case]):
     """Trials of one kind.  A case is plain data that can be pickled: children check it, and smaller ones made of it.
 

@@ -42,12 +42,15 @@ class Programs(Part[Case]):
 
     name, unit, slice_trials, hang_seconds = "programs", "programs", 20, 60.0
     slice_environment = {kernels_once.INTERPRETS: "1"}  # noqa: RUF012
+    #: Devices of the first way, of the second..., and one in so many programs whose first way is fused.
+    devices: tuple[tuple[str, ...], ...] = (("cpu", "sim"),)
+    fused_share = 0.25
 
     def draw(self, seed: int) -> Case:
         """A program that grows from the seed."""
         r = random.Random(seed)
         program = Forms(r).program()
-        return Case(program, tuple(ways(r, program, fused=r.random() < 0.25)), seed if r.random() < 0.5 else None)
+        return Case(program, tuple(ways(r, program, r.random() < self.fused_share, self.devices)), seed if r.random() < 0.5 else None)
 
     def check(self, case: Case) -> str | None:
         """Every way gives numpy's results, and with other sizes the results of every other way."""

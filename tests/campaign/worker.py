@@ -29,7 +29,7 @@ _START_SECONDS = 120.0
 
 @dataclass(frozen=True)
 class Finding:
-    """The result of a trial that failed.  ``kind``: wrong, error, crash or hang."""
+    """The result of a trial that failed.  ``kind``: wrong, error, refused, crash or hang."""
 
     seed: int
     kind: str

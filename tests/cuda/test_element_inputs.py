@@ -97,6 +97,47 @@ def test_values_that_must_be_stored_are_stored(body: str) -> None:
     assert [p.group.nodes[0].op for p in exe.packed if p.group.nodes[-1].op == "argwhere"] == ["argwhere"]
 
 
+_COUNT = "%n: int32"
+#: By name: a program whose values have a size that no argument and no result has; the arguments, and the result.
+COMPUTED: dict[str, tuple[str, list[tuple[Any, ...]], Callable[..., Any]]] = {
+    "arange": (
+        program(_COUNT, 'argwhere(arange(0, %n, 1, dtype="int32"))'),
+        [(np.int32(n),) for n in (0, 1, 2, 5000)],
+        lambda n: np.argwhere(np.arange(n)),
+    ),
+    "arange of floats": (
+        program("%x: float32, %s: Tensor[(?n), float32]", 'argwhere(arange(0f, %x, 0.5f, dtype="float32") > 1f)'),
+        [(np.float32(n), np.zeros(3, "f")) for n in (0, 7.3)],
+        lambda x, s: np.argwhere(np.arange(0, x, 0.5) > 1),
+    ),
+    "full": (
+        program("%x: float32, %shape: Tensor[(2), int64]", 'argwhere(dyn.full(%x, %shape, dtype="float32"))'),
+        [(np.float32(v), np.array(s)) for v in (0, 2) for s in ([3, 4], [0, 4], [1, 700])],
+        lambda x, s: np.argwhere(np.full(s, x)),
+    ),
+    "broadcast_to": (
+        program("%x: Tensor[(?n), float32], %shape: Tensor[(2), int64]", "argwhere(dyn.broadcast_to(%x, %shape))"),
+        [(np.array([0, 1, 2], "f"), np.array(s)) for s in ([4, 3], [0, 3])],
+        lambda x, s: np.argwhere(np.broadcast_to(x, s)),
+    ),
+    "strided_slice": (
+        program("%x: Tensor[(?n), float32], %end: Tensor[(1), int64]", "argwhere(dyn.strided_slice(%x, [1], %end, [1]))"),
+        [(np.array([1, 0, 3, 4, 0], "f"), np.array([e])) for e in (0, 1, 3, -1, 9)],
+        lambda x, e: np.argwhere(x[1 : e[0]]),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", COMPUTED)
+def test_values_are_stored_whose_size_the_host_knows_from_no_other_tensor(name: str) -> None:
+    text, calls, wanted = COMPUTED[name]
+    vm, host = machine(text), relay.VirtualMachine(relay.compile(HEADER + text))
+    for arrays in calls:
+        result = vm.run(*arrays).numpy()
+        np.testing.assert_array_equal(result, wanted(*arrays))
+        np.testing.assert_array_equal(result, host.run(*arrays).numpy())
+
+
 def test_a_reduction_is_not_computed_for_each_element() -> None:
     text = program(_MATRIX.format("float32"), "argwhere(sum(%x, axis=[1]) > 0f)")
     exe = relay.compile(HEADER + text, target="cuda")

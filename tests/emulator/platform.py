@@ -70,12 +70,13 @@ def _proven(cubin: Callable[..., bytes]) -> Callable[..., bytes]:
 
 
 @contextlib.contextmanager
-def plugged_in() -> Iterator[None]:
-    """While this is open, ``cuda`` is the emulated GPU, fresh."""
+def plugged_in(proven: bool = True) -> Iterator[None]:
+    """While this is open, ``cuda`` is the emulated GPU, fresh.  ``proven``: NVRTC compiles each text, too."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(provider, "provider", EmulatedProvider())
         patch.setattr(nvrtc, "compiler", emulator.Compiler())
-        patch.setattr(nvrtc, "cubin", _proven(nvrtc.cubin))
+        if proven:
+            patch.setattr(nvrtc, "cubin", _proven(nvrtc.cubin))
         emulator.reset()
         forget()
         try:

@@ -35,7 +35,12 @@ def gather(node: Node, x: Expr, indices: Expr) -> Expr:
 
 @onnx_operator("GatherElements", since=11)
 def gather_elements(node: Node, x: Expr, indices: Expr) -> Expr:
+    """Along the other axes the indices may be fewer than the elements, whose first ones are then meant."""
     axis = node.axis(node.attr("axis", 0), node.rank(x))
+    if node.rank(indices) == node.rank(x):
+        pairs = enumerate(zip(node.shape(indices), node.shape(x), strict=True))
+        if fewer := [k for k, (a, b) in pairs if k != axis and a is not b]:
+            x = node.bind(relay.slice_like(x, indices, axes=fewer))
     return relay.gather(x, axis, from_the_front(node, indices, x, axis))
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from ....shape_funcs.symbolic.dim import UNKNOWNS, postorder
 from ...core.group import Group
 from ...core.op import OpPattern
 from ...strategy.implementation import GPU
@@ -41,7 +42,21 @@ def fits(group: Group) -> bool:
         return False
     if not all(k in kernels[0].elements for k, ref in enumerate(node.args) if ref >= first):
         return False
+    if not _are_known_at_launch(group):
+        return False
     try:
         return bool(nests(group))
     except TooComplex:
         return False
+
+
+def _are_known_at_launch(group: Group) -> bool:
+    """Whether the sizes of the last operator's inputs follow from the sizes of the group's tensors.
+
+    A launch depends on these sizes, and the host that launches has no elements: the length of ``arange(0, n, 1)`` is known
+    only from a tensor that has it.
+    """
+    values = group.values()
+    known = {d for t in (*group.params, *(values[r] for r in group.results)) for d in t.shape}
+    sizes = [d for ref in refs(group) for d in values[ref].shape]
+    return all(d in known or d.op not in UNKNOWNS for d in postorder(sizes, stop=known))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -35,8 +35,8 @@ class Way:
         return f"{self.device} {dict(self.config)}{' as text' if self.as_text else ''}, {self.runs} runs"
 
 
-def ways(r: random.Random, program: Program, fused: bool) -> list[Way]:
-    """Two or three ways that differ in much."""
+def ways(r: random.Random, program: Program, fused: bool, devices: Sequence[Sequence[str]] = (("cpu", "sim"),)) -> list[Way]:
+    """Two or three ways that differ in much.  ``devices``: of the first way, of the second...; the last are those of all others."""
     found = []
     for k in range(r.choice((2, 2, 3))):
         config: dict[str, Any] = {"opt_level": r.choice((0, 1, 2, 2, 3, 3)), "fuse": fused and k == 0}
@@ -48,7 +48,7 @@ def ways(r: random.Random, program: Program, fused: bool) -> list[Way]:
         if r.random() < 0.2:
             config["data_dependence"] = r.choice(("op", "relay"))
         donated = tuple(n for n in program.parameters() if r.random() < 0.5) if r.random() < 0.3 else ()
-        way = Way(r.choice(("cpu", "sim")), tuple(config.items()), r.random() < 0.15, r.choice((1, 2, 3)), donated)
+        way = Way(r.choice(devices[min(k, len(devices) - 1)]), tuple(config.items()), r.random() < 0.15, r.choice((1, 2, 3)), donated)
         found.append(way)
     return found
 
@@ -110,6 +110,9 @@ def run(program: Program, way: Way, other: dict[str, np.ndarray] | None) -> Outc
         args = {n: program.values[n].array for n in program.parameters()}
         last = k == way.runs - 1
         if last and other is not None:
+            if way.device == "cuda":  # a run that fails on a GPU loses all results that nobody has waited for
+                for before_it in kept:
+                    arrays(before_it)
             with contextlib.suppress(relay.RelayError):
                 resized = arrays(vm.run(**other))
             with contextlib.suppress(relay.RelayError):

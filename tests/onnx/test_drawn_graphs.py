@@ -1,0 +1,32 @@
+"""Small graphs of the campaign's findings (``python -m tests.campaign onnx_graphs``)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import helper
+
+import relayvm as relay
+
+
+def prepared(node: onnx.NodeProto, **inputs: tuple[str, list[Any]]) -> Any:
+    """The node alone as a model; per input its dtype and sizes."""
+    declared = [
+        helper.make_tensor_value_info(n, helper.np_dtype_to_tensor_dtype(np.dtype(dtype)), sizes)
+        for n, (dtype, sizes) in inputs.items()
+    ]
+    graph = helper.make_graph([node], "g", declared, [onnx.ValueInfoProto(name=n) for n in node.output])
+    return relay.frontend.OnnxBackend.prepare(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)]))
+
+
+@pytest.mark.parametrize("sizes", [["n", "m"], [3, 7]], ids=["open", "known"])
+def test_indices_may_be_fewer_than_the_elements_along_other_axes(sizes: list[Any]) -> None:
+    x, indices = np.arange(21, dtype="float32").reshape(3, 7), np.array([[0, 2, -1, 1, 0]] * 2)
+    run = prepared(helper.make_node("GatherElements", ["x", "i"], ["y"], axis=0), x=("float32", sizes), i=("int64", ["k", "l"])).run
+    np.testing.assert_array_equal(run([x, indices])[0], np.take_along_axis(x[:, :5], indices, 0))
+    np.testing.assert_array_equal(run([x, indices[:0]])[0], x[:0, :5])
+    with pytest.raises(relay.VMError, match="axis 1 of the data has size 7, less than the 10 of shape_like"):
+        run([x, np.tile(indices, 2)])
