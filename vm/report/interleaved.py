@@ -73,8 +73,8 @@ def measure(
     """Time each function ``rounds`` times, in turn; the timings by name.
 
     A sample is a batch of calls of at least ``sample_seconds``.  ``settle`` is called before each sample and ends the effects of
-    the previous one; a call that is not timed follows it.  ``clock``: the seconds that are counted; those of the processor
-    (``time.process_time``) on a machine that other work shares.
+    the previous one; a call that is not timed follows it.  ``clock`` counts the seconds: ``time.process_time`` suits a
+    machine that other work shares.
     """
     timers, calls = {name: timeit.Timer(run, timer=clock) for name, run in contestants.items()}, {}
     for name, run in contestants.items():
