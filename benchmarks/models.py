@@ -2,7 +2,7 @@
 
     pip install 'relayvm[bench]' torch          # torch may be in a folder of its own, or absent: PYTHONPATH=FOLDER
     python benchmarks/models.py [--threads 1] [--rounds 9] [--busy 2] [--only dense,encoder,conv,tail,nets,zoo,levels] [--check]
-                                [--network NAME ...] [--models FOLDER] [--processor-time] [--json] [--record FOLDER]
+                                [--network NAME ...] [--models FOLDER] [--cpu-time] [--json] [--record FOLDER]
 
 dense    `x @ w` with a constant `w[k, n]`, for 1 to 512 rows of `x`.
 conv     convolutions of ResNet-50, MobileNetV2 and a text detector, with bias and ReLU (see ``convolutions``).
@@ -19,7 +19,7 @@ The number of rows, words, candidates or pictures, or height and width, are open
 number of threads and are timed in turn, once the threads of the other sleep; their results are compared first.  A ratio is the
 median over the rounds, of samples that are neighbours in time: a machine that becomes slower for a while does not change it.
 Ratios below 1: relayvm is faster than onnxruntime.  ``--busy`` processes that only compute run meanwhile; the goal is then the
-same everywhere.  ``--processor-time`` counts the time of the processor, for a machine that other work shares.  The encoder and
+same everywhere.  ``--cpu-time`` counts CPU time, for a machine that other work shares.  The encoder and
 the networks also run in torch, eager and compiled, if torch is installed (``torch_models.py``). The speed of products, those of
 an encoder too, stands beside its share of the peak, the multiply-adds in registers that the threads could do, measured after the
 products (``fma_peak.py``).  ``at the peak``: the ratio if relayvm did its products at the peak and nothing else; no goal below it
@@ -41,7 +41,7 @@ _parser.add_argument("--busy", type=int, default=0, help="processes that keep th
 _parser.add_argument("--only", default="dense,encoder,conv,tail,nets,zoo,levels", help="groups, separated by commas")
 _parser.add_argument("--network", action="append", metavar="NAME", help="only networks of zoo and levels whose name has NAME")
 _parser.add_argument("--models", type=Path, metavar="FOLDER", help="files of networks that torch exports")
-_parser.add_argument("--processor-time", action="store_true", help="count the time of the processor")
+_parser.add_argument("--cpu-time", action="store_true", help="count CPU time")
 _parser.add_argument("--check", action="store_true", help="exit with 1 if a goal is missed")
 _parser.add_argument("--json", action="store_true", help="print the figures as one JSON object")
 _parser.add_argument("--record", metavar="FOLDER", help="write the figures to <date>-models-cpu.json there")
@@ -200,9 +200,7 @@ def timed(name: str, runs: dict[str, Callable[[], object]], peer: str) -> dict[s
         found = _arrays(run())
         if len(found) != len(want) or not all(map(_agrees, found, want)):
             raise SystemExit(f"{name}: {contestant} and {peer} give different results")
-    return measure(
-        runs, GIVEN.rounds, 0.01, wait_for_idle_threads, time.process_time if GIVEN.processor_time else time.perf_counter
-    )
+    return measure(runs, GIVEN.rounds, 0.01, wait_for_idle_threads, time.process_time if GIVEN.cpu_time else time.perf_counter)
 
 
 def _arrays(results: object) -> Sequence[np.ndarray]:
@@ -328,7 +326,7 @@ def record(rows: list[dict[str, object]], machine: dict[str, object]) -> None:
         "machine": machine,
         "threads": GIVEN.threads,
         "busy": GIVEN.busy,
-        "processor_time": GIVEN.processor_time,
+        "cpu_time": GIVEN.cpu_time,
         "rows": rows,
     }
     Path(GIVEN.record, f"{date}-models-cpu.json").write_text(json.dumps(data, indent=1) + "\n")

@@ -29,7 +29,7 @@ def speed_markdown(path: Path) -> str:
     record: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     machine, rows = record["machine"], [row for row in record["rows"] if "onnxruntime" in row["times"]]
     names = list(dict.fromkeys(name for row in rows for name in row["times"]))
-    clock = " of the processor" if record.get("processor_time") else ""
+    clock = " of CPU time" if record.get("cpu_time") else ""
     lines = [
         f"| {record['threads']} thread{'s' * (record['threads'] > 1)}, milliseconds{clock} | {' | '.join(names)} | ratio |",
         f"|---|{'--:|' * len(names)}--:|",
