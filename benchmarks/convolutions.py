@@ -79,22 +79,26 @@ CONVOLUTIONS = (
 )
 
 
-def _conv(g: Graph, x: str, inputs: int, outputs: int, kernel: int = 1, stride: int = 1, groups: int = 1) -> str:
+def conv(
+    g: Graph, x: str, inputs: int, outputs: int, kernel: int = 1, stride: int = 1, groups: int = 1, dilation: int = 1
+) -> str:
     """A convolution with bias; the result has the size of the data over ``stride``."""
     shape = (outputs, inputs // groups, kernel, kernel)
     weight = g.weight((g.random.standard_normal(shape) / math.sqrt(math.prod(shape[1:]))).astype(np.float32))
-    before, after = (kernel - 1) // 2, (kernel - 1) // 2 if stride > 1 else kernel // 2
-    return g.node("Conv", x, weight, g.parameters(outputs), strides=[stride] * 2, pads=[before] * 2 + [after] * 2, group=groups)
+    around = dilation * (kernel - 1)
+    pads = [around // 2] * 2 + [around // 2 if stride > 1 else (around + 1) // 2] * 2
+    apart = {"dilations": [dilation] * 2} if dilation > 1 else {}
+    return g.node("Conv", x, weight, g.parameters(outputs), strides=[stride] * 2, pads=pads, group=groups, **apart)
 
 
 def convolution(given: Convolution) -> bytes:
     """A convolution with bias and ReLU; the data has H and W rows and columns."""
     g = Graph()
-    result = g.node("Relu", _conv(g, "x", given.inputs, given.outputs, given.kernel, given.stride, given.groups))
+    result = g.node("Relu", conv(g, "x", given.inputs, given.outputs, given.kernel, given.stride, given.groups))
     return g.model(onnx.TensorProto.FLOAT, (1, given.inputs, "h", "w"), result)
 
 
-def _classes(g: Graph, x: str, features: int) -> str:
+def classes(g: Graph, x: str, features: int) -> str:
     """The scores of 1,000 classes."""
     pooled = g.node("Flatten", g.node("GlobalAveragePool", x), axis=1)
     return g.node("Gemm", pooled, g.parameters(features, 1000), g.parameters(1000))
@@ -103,18 +107,18 @@ def _classes(g: Graph, x: str, features: int) -> str:
 def resnet50() -> bytes:
     """ResNet-50 for inference (He et al., 2015): convolutions have the batch norms, those of 3x3 the stride."""
     g, inputs = Graph(), 64
-    x = g.node("Relu", _conv(g, "x", 3, 64, 7, 2))
+    x = g.node("Relu", conv(g, "x", 3, 64, 7, 2))
     x = g.node("MaxPool", x, kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1])
     for stage, count in enumerate((3, 4, 6, 3)):
         inner = 64 << stage
         for number in range(count):
             stride = 2 if stage and not number else 1
-            y = g.node("Relu", _conv(g, x, inputs, inner))
-            y = g.node("Relu", _conv(g, y, inner, inner, 3, stride))
-            y = _conv(g, y, inner, 4 * inner)
-            x = _conv(g, x, inputs, 4 * inner, 1, stride) if not number else x
+            y = g.node("Relu", conv(g, x, inputs, inner))
+            y = g.node("Relu", conv(g, y, inner, inner, 3, stride))
+            y = conv(g, y, inner, 4 * inner)
+            x = conv(g, x, inputs, 4 * inner, 1, stride) if not number else x
             x, inputs = g.node("Relu", g.node("Add", x, y)), 4 * inner
-    return g.model(onnx.TensorProto.FLOAT, ("batch", 3, 224, 224), _classes(g, x, inputs))
+    return g.model(onnx.TensorProto.FLOAT, ("batch", 3, 224, 224), classes(g, x, inputs))
 
 
 def mobilenet_v2() -> bytes:
@@ -124,18 +128,18 @@ def mobilenet_v2() -> bytes:
     def activated(x: str) -> str:
         return g.node("Clip", x, g.weight(np.float32(0)), g.weight(np.float32(6)))
 
-    x = activated(_conv(g, "x", 3, 32, 3, 2))
+    x = activated(conv(g, "x", 3, 32, 3, 2))
     for expansion, outputs, count, first in (
         (1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2), (6, 96, 3, 1), (6, 160, 3, 2), (6, 320, 1, 1),
     ):  # fmt: skip
         for number in range(count):
             stride, inner = first if not number else 1, expansion * inputs
-            y = activated(_conv(g, x, inputs, inner)) if expansion > 1 else x
-            y = activated(_conv(g, y, inner, inner, 3, stride, inner))
-            y = _conv(g, y, inner, outputs)
+            y = activated(conv(g, x, inputs, inner)) if expansion > 1 else x
+            y = activated(conv(g, y, inner, inner, 3, stride, inner))
+            y = conv(g, y, inner, outputs)
             x, inputs = (g.node("Add", x, y) if stride == 1 and inputs == outputs else y), outputs
-    x = activated(_conv(g, x, inputs, 1280))
-    return g.model(onnx.TensorProto.FLOAT, ("batch", 3, 224, 224), _classes(g, x, 1280))
+    x = activated(conv(g, x, inputs, 1280))
+    return g.model(onnx.TensorProto.FLOAT, ("batch", 3, 224, 224), classes(g, x, 1280))
 
 
 NETWORKS = {"ResNet-50": resnet50, "MobileNetV2": mobilenet_v2}

@@ -25,15 +25,16 @@ def readme_markdown() -> str:
 
 
 def speed_markdown(path: Path) -> str:
-    """The table of a record, with the machine and the date."""
+    """The table of a record, with the machine and the date: the rows beside onnxruntime."""
     record: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    machine = record["machine"]
-    names = list(dict.fromkeys(name for row in record["rows"] for name in row["times"]))
+    machine, rows = record["machine"], [row for row in record["rows"] if "onnxruntime" in row["times"]]
+    names = list(dict.fromkeys(name for row in rows for name in row["times"]))
+    clock = " of CPU time" if record.get("cpu_time") else ""
     lines = [
-        f"| {record['threads']} thread{'s' * (record['threads'] > 1)}, milliseconds | {' | '.join(names)} | ratio |",
+        f"| {record['threads']} thread{'s' * (record['threads'] > 1)}, milliseconds{clock} | {' | '.join(names)} | ratio |",
         f"|---|{'--:|' * len(names)}--:|",
     ]
-    for row in record["rows"]:
+    for row in rows:
         times = {name: time["median_ns"] / 1e6 for name, time in row["times"].items()}
         shown = " | ".join(f"{times[name]:.3g}" if name in times else "" for name in names)
         lines.append(f"| {row['name']} | {shown} | {row['ratio']:.2f} |")

@@ -21,6 +21,9 @@ On GPUs a product fuses with the sums that its library can compute (see ``ops.co
 be few, with the elementwise operators that use its result (see ``ops.codegen.cuda.following``).  Elementwise operators fuse into
 a kernel that computes the elements of its inputs itself (see ``ops.codegen.loop_nest.element_inputs``).
 
+A value whose elements the kernel of a group would compute several times, since an operator repeats them, or reads neighbours, is
+computed by a kernel of its own if that is faster (see ``ops.analysis.evaluations``).
+
 The value of a call that ``annotation.stop_fusion`` marks is the result of its primitive.
 Calls marked by ``on_device`` fuse only with calls of the same mark; their primitive has the attribute ``device``.
 
@@ -32,10 +35,11 @@ others are arguments.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from ...ops.analysis.evaluations import evaluations, evaluations_by_threads
 from ...ops.codegen import fits
 from ...ops.core.group import Group, Node
 from ...ops.core.op import Op, OpPattern, TypeRelError
@@ -162,19 +166,52 @@ class _Cluster:
         """The cluster with a producer of a value that has no other use."""
         return _Cluster([*self.items, item], (self.params - {item.var}) | item.params, self.machine)
 
-    @property
-    def fits(self) -> bool:
-        """Whether code generation supports the cluster as one kernel.
-
-        Sizes that contradict each other only once the calls share their operands are an error of the run, in its own call.
-        """
-        if len(self.items) == 1:
-            return True
+    def group(self) -> Group | None:
+        """The group; None if sizes contradict each other once the calls share operands, which is an error of the run."""
         group, _ = _group(self.in_order)
         try:
-            return fits(build_group(group.params, group.literals, group.nodes, group.results), self.machine)
+            return build_group(group.params, group.literals, group.nodes, group.results)
         except TypeRelError:
-            return False
+            return None
+
+    @property
+    def fits(self) -> bool:
+        """Whether code generation supports the cluster as one kernel."""
+        if len(self.items) == 1:
+            return True
+        group = self.group()
+        return group is not None and fits(group, self.machine)
+
+    def better_stored(self, follows: Callable[[set[Expr]], bool]) -> set[Expr]:
+        """The values that another kernel should compute, those nearest to the result.
+
+        ``follows``: whether the kernel of an operand can apply the calls of these values to its result.
+        """
+        if len(self.items) == 1 or all(item.op.pattern is OpPattern.ELEMWISE for item in self.items):
+            return set()
+        group, items = self.group(), self.in_order
+        if group is None:
+            return set()
+        first = len(group.params) + len(group.literals)
+        found, known = set[Expr](), set[Expr]()
+        for each in reversed((evaluations_by_threads if self.machine == GPU else evaluations)(group)):
+            var = items[each.value - first].var
+            if var not in known:
+                needed = self._needed_for(var)
+                if each.is_better_stored(self.machine, self.machine == HOST and follows(needed)):
+                    found.add(var)
+                    known |= needed
+        return found
+
+    def _needed_for(self, var: Expr) -> set[Expr]:
+        """The values of the cluster that ``var`` is computed from, itself included."""
+        calls, found, stack = {item.var: item for item in self.items}, set[Expr](), [var]
+        while stack:
+            value = stack.pop()
+            if value in calls and value not in found:
+                found.add(value)
+                stack += [atom for _, atom in calls[value].tensors()]
+        return found
 
 
 class _Fuser:
@@ -253,10 +290,26 @@ class _Fuser:
         """The cluster of each call, assigned backwards: consumers before their producers."""
         pinned, consumers = _find_uses(steps, result)
         pinned |= self.stopped
+        calls = [step for step in steps if isinstance(step, _OperatorCall)]
+        finished = {call.var for call in calls if call.is_finished and call.var not in pinned} if self.target != GPU else set()
+
+        def follows(values: set[Expr]) -> bool:
+            read = {atom for call in calls if call.var in values for _, atom in call.tensors()}
+            return any(all(call.var in values for call, _ in consumers[atom]) for atom in read & finished)
+
+        while True:
+            of = self._grown(calls, pinned, consumers)
+            stored = {var for cluster in dict.fromkeys(of.values()) for var in cluster.better_stored(follows)}
+            if not stored:
+                return of
+            pinned |= stored
+
+    def _grown(
+        self, calls: list[_OperatorCall], pinned: set[Expr], consumers: dict[Expr, list[tuple[_OperatorCall, int]]]
+    ) -> dict[_OperatorCall, _Cluster]:
+        """The cluster of each call, where values that are ``pinned`` end a cluster."""
         of: dict[_OperatorCall, _Cluster] = {}
-        for step in reversed(steps):
-            if not isinstance(step, _OperatorCall):
-                continue
+        for step in reversed(calls):
             machine = GPU if (step.device or self.target) == GPU else HOST
             is_finished = step.is_added_to if machine == GPU else self.target != GPU and step.is_finished
             is_fused = step.var not in pinned and (step.gives_elements or is_finished)

@@ -7,7 +7,12 @@ from collections.abc import Iterable
 from ..codegen.loop_nest.expression import APPLY, LOAD, Cell, Cells
 
 #: Cost of scalar functions; functions missing here cost ``_COSTLY``.
-_COSTS = {"divide": 4, "sqrt": 4, **dict.fromkeys(("add", "subtract", "multiply", "maximum", "minimum", "negative", "abs"), 1)}
+_COSTS = {
+    **dict.fromkeys(("divide", "sqrt", "trunc", "round", "floor_of_trunc", "ceil_of_trunc", "left_shift", "right_shift"), 4),
+    **dict.fromkeys(("add", "subtract", "multiply", "maximum", "minimum", "negative", "abs", "where"), 1),
+    **dict.fromkeys(("equal", "not_equal", "less", "less_equal", "greater", "greater_equal", "isinf", "isfinite"), 1),
+    **dict.fromkeys(("and", "or", "xor", "logical_not", "bitwise_not"), 1),
+}  # fmt: skip
 _COSTLY = 20
 #: Cost units per nanosecond, approximately.
 PER_NS = 60

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import statistics
+import time
 import timeit
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
@@ -43,9 +44,9 @@ class Timing:
         return statistics.median(a / b for a, b in zip(self.rounds_ns, other.rounds_ns, strict=True))
 
 
-def calls_for(run: Callable[[], object], seconds: float) -> int:
+def calls_for(run: Callable[[], object], seconds: float, clock: Callable[[], float] = time.perf_counter) -> int:
     """A number of calls that take at least ``seconds``; finding it also warms up ``run``."""
-    calls, timer = 1, timeit.Timer(run)
+    calls, timer = 1, timeit.Timer(run, timer=clock)
     while (took := timer.timeit(calls)) < seconds:
         calls = max(calls * 2, int(calls * 1.2 * seconds / took)) if took > seconds / 100 else calls * 10
     return calls
@@ -63,18 +64,23 @@ def in_turn(names: Iterable[str], rounds: int) -> Iterator[str]:
 
 
 def measure(
-    contestants: Contestants, rounds: int = 15, sample_seconds: float = 0.02, settle: Callable[[], object] | None = None
+    contestants: Contestants,
+    rounds: int = 15,
+    sample_seconds: float = 0.02,
+    settle: Callable[[], object] | None = None,
+    clock: Callable[[], float] = time.perf_counter,
 ) -> dict[str, Timing]:
     """Time each function ``rounds`` times, in turn; the timings by name.
 
     A sample is a batch of calls of at least ``sample_seconds``.  ``settle`` is called before each sample and ends the effects of
-    the previous one; a call that is not timed follows it.
+    the previous one; a call that is not timed follows it.  ``clock`` counts the seconds: ``time.process_time`` suits a
+    machine that other work shares.
     """
-    timers, calls = {name: timeit.Timer(run) for name, run in contestants.items()}, {}
+    timers, calls = {name: timeit.Timer(run, timer=clock) for name, run in contestants.items()}, {}
     for name, run in contestants.items():
         if settle is not None:
             settle()
-        calls[name] = calls_for(run, sample_seconds)
+        calls[name] = calls_for(run, sample_seconds, clock)
     samples: dict[str, list[float]] = {name: [] for name in contestants}
     for name in in_turn(contestants, rounds):
         if settle is not None:

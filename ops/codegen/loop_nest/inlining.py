@@ -56,26 +56,47 @@ def nests(group: Group) -> list[Nest]:
     return [nest_of(group, ref) for ref in group.results]
 
 
+@frozen
+class OpenNest:
+    """The loop nest of a value before inner values are inlined: ``root`` is the cell of its element in ``inliner``.
+
+    The other fields are those of Nest.
+    """
+
+    inliner: Inliner
+    dims: tuple[Dim, ...]
+    folded: int
+    root: int
+    store: tuple[int | None, ...]
+    reduction: Node | None = None
+
+
 def nest_of(group: Group, ref: int, columns: bool = False) -> Nest:
     """The loop nest of a result; ``columns``: the innermost loop is the innermost axis, which must not be folded.
 
     Raises TooComplex.
     """
+    found = open_nest(group, ref, columns)
+    cells, element = found.inliner.finish(found.root)
+    return Nest(ref, found.dims, found.folded, cells, element, found.store, found.reduction, columns)
+
+
+def open_nest(group: Group, ref: int, columns: bool = False) -> OpenNest:
+    """The loop nest of a result, in which no inner value is inlined yet."""
     inliner = Inliner(group)
     shape = group.values()[ref].shape
     node, _ = inliner.producer(ref)
     if node.operator.pattern is not OpPattern.COMM_REDUCE:
-        element = inliner.element(ref, inliner.axes(range(len(shape))))
-        cells, element = inliner.finish(element)
-        return Nest(ref, shape, 0, cells, element, tuple(range(len(shape))))
+        root = inliner.element(ref, inliner.axes(range(len(shape))))
+        return OpenNest(inliner, shape, 0, root, tuple(range(len(shape))))
     source = group.values()[node.args[0]].shape
     folded = reduced_axes(node.attrs, len(source))
     order = [a for a in range(len(source)) if a not in folded]
     order = [*order[:-1], *folded, order[-1]] if columns else [*order, *folded]
     loop = {axis: number for number, axis in enumerate(order)}
-    cells, element = inliner.finish(inliner.compute(ref, inliner.axes(loop[a] for a in range(len(source)))))
+    root = inliner.compute(ref, inliner.axes(loop[a] for a in range(len(source))))
     kept = [None if a in folded else loop[a] for a in range(len(source)) if node.attrs.keepdims or a not in folded]
-    return Nest(ref, tuple(source[a] for a in order), len(folded), cells, element, tuple(kept), node, columns)
+    return OpenNest(inliner, tuple(source[a] for a in order), len(folded), root, tuple(kept), node)
 
 
 def _loads(ref: int, dtype: str) -> Callable[[tuple[Scalar, ...]], Scalar]:

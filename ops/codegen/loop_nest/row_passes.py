@@ -20,7 +20,7 @@ from ...core.group import Group, Node
 from ...core.op import OpPattern
 from ...core.tensor_types import is_float
 from .expression import CAST, LOCAL, Cell, Cells, substituted
-from .inlining import Inliner, Nest, TooComplex
+from .inlining import Inliner, Nest, OpenNest, TooComplex
 
 #: ``(combine, element dtype, attrs) -> result dtype`` of a fold.
 FoldDtype = Callable[[str, str, Any], str]
@@ -95,11 +95,23 @@ def _alone(group: Group, ref: int) -> bool:
 
 def rows(group: Group, ref: int, fold_dtype: FoldDtype) -> Rows:
     """The plan of the value ``ref``, which depends on reductions.  Raises TooComplex if they do not all fold the same rows."""
+    return _row_inliner(group, ref, fold_dtype).plan(ref)
+
+
+def open_rows(group: Group, ref: int, fold_dtype: FoldDtype) -> OpenNest:
+    """The loops of all passes, in which no inner value is inlined yet.  Raises TooComplex as ``rows``."""
+    inliner = _row_inliner(group, ref, fold_dtype)
+    root, store = inliner.root(ref)
+    inliner.expand()
+    return OpenNest(inliner, inliner.dims, len(inliner.folded), root, store)
+
+
+def _row_inliner(group: Group, ref: int, fold_dtype: FoldDtype) -> _RowInliner:
     inliner = _RowInliner(group, ref, fold_dtype)
     last = tuple(range(inliner.kept, len(inliner.shape)))
     if not _alone(group, ref) and not (inliner.kept and inliner.folded and inliner.folded == last):
         raise TooComplex(f"{group.name}: rows that do not lie in memory one after another")
-    return inliner.plan(ref)
+    return inliner
 
 
 def _folds(node: Node) -> bool:
@@ -142,8 +154,8 @@ class _RowInliner(Inliner):
     def _loop_variable(self, number: int) -> int:
         return super().axes([number])[0]
 
-    def plan(self, ref: int) -> Rows:
-        """The passes that compute the value ``ref``."""
+    def root(self, ref: int) -> tuple[int, tuple[int | None, ...]]:
+        """The cell of an element of ``ref``, and the loop of each axis of ``ref``."""
         shape = self.group.values()[ref].shape
         all_axes = range(len(self.shape))
         kept = [a for a in all_axes if a not in self.folded]
@@ -157,12 +169,16 @@ class _RowInliner(Inliner):
         else:
             raise TooComplex(f"{self.group.name}: the result is neither of the shape that is folded nor one per row")
         at = [self.cells.literal(0) if n is None else self.axes([n])[0] for n in store]
-        roots = self._finished(self.element(ref, at))
-        folds, element = self._ordered(*roots)
-        per_row = shape != self.shape
+        return self.element(ref, at), tuple(store)
+
+    def plan(self, ref: int) -> Rows:
+        """The passes that compute the value ``ref``."""
+        root, store = self.root(ref)
+        folds, element = self._ordered(*self._finished(root))
+        per_row = self.group.values()[ref].shape != self.shape
         innermost_kept = bool(self.folded) and self.folded[-1] != len(self.shape) - 1
         return Rows(
-            ref, self.dims, len(self.folded), self.cells, element, tuple(store),
+            ref, self.dims, len(self.folded), self.cells, element, store,
             folds=folds, per_row=per_row, innermost_kept=innermost_kept,
         )  # fmt: skip
 
