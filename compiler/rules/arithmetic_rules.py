@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 
 from ...ops.core.op import Op
-from ...ops.core.tensor_types import computed_in, int_range, is_float, is_integer
+from ...ops.core.tensor_types import TensorType, computed_in, int_range, is_float, is_integer
 from ...ops.defs.broadcast import (
     ADD,
     BITWISE_AND,
@@ -48,7 +48,7 @@ from ...ops.defs.elementwise import (
     ZEROS_LIKE,
     ClipAttrs,
 )
-from ..ir.expr import Call, Expr, tensor_type
+from ..ir.expr import Call, Constant, Expr, tensor_type
 from .rewriting import Rules, Scope, operator_call
 
 RULES = Rules()
@@ -95,6 +95,16 @@ def _divide_by_one(call: Call, scope: Scope) -> Expr | None:
     x, y = call.args
     rounds = call.op in (TRUNC_DIVIDE, FLOOR_DIVIDE) and is_float(tensor_type(call).dtype)
     return x if scope.is_all(y, 1) and not rounds else None
+
+
+@RULES.on(POWER)
+def _power_of_one_exponent(call: Call, scope: Scope) -> Expr | None:
+    """``x ** [3, 3]`` is ``x ** 3``: a constant of no axes is part of the kernel's text, which then calls no function."""
+    x, y = call.args
+    data = scope.constant(y)
+    if data is None or data.ndim == 0 or not data.size or not scope.is_all(y, data.reshape(-1)[0]):
+        return None
+    return operator_call(POWER, (x, Constant(data.reshape(-1)[0].reshape(()), ty=TensorType((), tensor_type(y).dtype))))
 
 
 @RULES.on(LEFT_SHIFT, RIGHT_SHIFT)

@@ -82,8 +82,12 @@ def _integers_as_one(op: Op, inputs: tuple[Term, Term], attrs: Any) -> Term:
 _OF_TWO_DTYPES = legalized(lambda dtypes, attrs: dtypes[0] != dtypes[1], _integers_as_one)
 
 
+#: Buffers of columns: of the compute dtype, and sums.
+_TOP, _TOTAL = Scratch(axis=2), Scratch("float64", axis=2)
+
+
 def _softmax_kernels(
-    name: str, rows: dict[str, Any], over: dict[str, Any], columns: dict[str, Any], on_gpu: Any
+    name: str, rows: dict[str, Any], over: dict[str, Any], columns: dict[str, Any], buffers: tuple[Scratch, ...], on_gpu: Any
 ) -> tuple[Kernel, ...]:
     def of(bodies: dict[str, Any]) -> Callable[[Any, tuple[str, ...]], Any]:
         return lambda attrs, dtypes: bodies.get(dtypes[0], bodies[""])
@@ -94,7 +98,6 @@ def _softmax_kernels(
 
     # in place: each element is written after its last read
     given: dict[str, Any] = {"attrs": lambda attrs: {}, "views": ("axis",), "split": Split(ns=0.7), "in_place": ((0, 0),)}
-    buffers = (Scratch(axis=2), Scratch(axis=2), Scratch("float64", axis=2))
     return (
         Kernel("rows", rows[""], choose=of(rows), over=of(over), fits=in_rows, **given),
         Kernel("columns", columns[""], choose=of(columns), scratch=buffers, **given),
@@ -166,7 +169,12 @@ Op(
     pattern=OpPattern.OPAQUE,
     dtype=like_inputs("nn.softmax", ["data"], FLOATS),
     kernels=_softmax_kernels(
-        "softmax", softmaxes.SOFTMAX_ROWS, softmaxes.SOFTMAX_ROWS_OVER, softmaxes.SOFTMAX_COLUMNS, cuda_softmax.softmax
+        "softmax",
+        softmaxes.SOFTMAX_ROWS,
+        softmaxes.SOFTMAX_ROWS_OVER,
+        softmaxes.SOFTMAX_COLUMNS,
+        (_TOP, _TOP, _TOTAL, _TOP),
+        cuda_softmax.softmax,
     ),
 )
 
@@ -183,6 +191,7 @@ Op(
         softmaxes.LOG_SOFTMAX_ROWS,
         softmaxes.LOG_SOFTMAX_ROWS,
         softmaxes.LOG_SOFTMAX_COLUMNS,
+        (_TOP, _TOP, _TOTAL),
         cuda_softmax.log_softmax,
     ),
 )

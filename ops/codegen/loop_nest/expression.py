@@ -18,6 +18,7 @@ import numpy as np
 from ....shape_funcs.symbolic.dim import Dim, const
 from ...core.compute import Apply, Axis, Cast, Guard, Literal, Load, Scalar, Select, Size, parts
 from ...core.tensor_types import HALVES, is_float
+from .constant_powers import constant_power
 from .scalar_functions import ROOT_OF_HALF
 
 LITERAL, AXIS, SIZE, LOAD, APPLY, CAST, SELECT, GUARD, LOCAL = (
@@ -188,6 +189,9 @@ class Cells:
             return self._arithmetic(cell)
         if cell.what == "multiply" and cell.dtype in _GELU:
             return self._gelu(cell)
+        if cell.what == "power" and self[cell.args[1]].kind == LITERAL:
+            power = constant_power(self, cell.args[0], float(self[cell.args[1]].what), cell.dtype)
+            return cell if power is None else power
         return cell
 
     def _gelu(self, cell: Cell) -> Cell:

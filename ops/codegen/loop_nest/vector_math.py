@@ -14,6 +14,9 @@ from ...native.jit.vector_hints import interleaved, multiply_add
 from ...native.memory import Element, bits_float32, float32_bits, generic
 
 f32 = np.float32
+#: The exponent below which functions may give 0: the powers of e are there less than any normal number, and processors compute
+#: with such numbers many times more slowly.
+LEAST = -87.33
 
 
 @interleaved
@@ -42,8 +45,26 @@ def exp_float32(x: Element) -> Element:
 
 @generic
 def exp_float32_below(x: Element) -> Element:
-    """``e ** x`` for x <= 0 or NaN, in two thirds of the operations of ``exp_float32``."""
-    y = large_exp_float32_below(x) * f32(5.421010862427522e-20)
+    """``e ** x`` for x <= 0 or NaN, in two thirds of the operations of ``exp_float32``; 0 below ``LEAST``.
+
+    It is the exponential of sums that are at least 1, which absorb what is missing.
+    """
+    y = f32(LEAST) if x < f32(LEAST) else x
+    # as in ``exp_float32``, but the result is a normal number, so its exponent is a sum
+    shifter = f32(12582912.0)
+    t = multiply_add(y, f32(1.44269504), shifter)
+    k = t - shifter
+    r = multiply_add(k, f32(-0.693359375), y)
+    r = multiply_add(k, f32(2.12194440e-4), r)
+    p = multiply_add(f32(0.00139517), r, f32(0.0083696))
+    p = multiply_add(p, r, f32(0.04166619))
+    p = multiply_add(p, r, f32(0.16666513))
+    p = multiply_add(p, r, f32(0.50000001))
+    p = multiply_add(p, r, f32(1.0))
+    p = multiply_add(p, r, f32(1.0))
+    y = bits_float32(float32_bits(p) + (float32_bits(t) << 23))
+    # no product follows the choice: LLVM would choose between products, of which the other may be subnormal
+    y = f32(0.0) if x < f32(LEAST) else y
     return y if x == x else x
 
 
@@ -71,10 +92,11 @@ def large_exp_float32_below(x: Element) -> Element:
 @interleaved
 @generic
 def sigmoid_float32(x: Element) -> Element:
-    """``1 / (1 + e ** -x)``; subnormal results too.  Of two x the larger one never has the smaller result."""
+    """``1 / (1 + e ** -x)``; 0 below ``LEAST``.  Of two x the larger one never has the smaller result."""
     # e ** -x * 2 ** -64 is a normal number for every x of this range, and beyond it the result is the same
+    vanishes = x < f32(LEAST)
     x = f32(40.0) if x > f32(40.0) else x
-    x = f32(-105.0) if x < f32(-105.0) else x
+    x = f32(LEAST) if vanishes else x
     # as in ``large_exp_float32_below``, with the signs of -x, and the last bits of the sum are k - 64
     shifter = f32(12582848.0)
     t = multiply_add(x, f32(-1.44269504), shifter)
@@ -90,7 +112,7 @@ def sigmoid_float32(x: Element) -> Element:
     e = bits_float32(float32_bits(p) + (float32_bits(t) << 23))
     small = f32(5.421010862427522e-20)
     # r is NaN for a NaN, whose e is any number
-    return multiply_add(r, f32(0.0), small) / (small + e)
+    return (f32(0.0) if vanishes else multiply_add(r, f32(0.0), small)) / (small + e)
 
 
 @generic

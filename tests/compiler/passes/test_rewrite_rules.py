@@ -140,7 +140,7 @@ class _Program:
 
     def value(self, value: Call) -> np.ndarray | None:
         """The kernel's result; None where it fails."""
-        flat = [self.arrays[a] for a in value.args]
+        flat = [a.data if isinstance(a, Constant) else self.arrays[a] for a in value.args]  # a rule may make a constant
         if value.op.pattern is OpPattern.RESHAPE:
             return flat[0].reshape([const(s) for s in value.ty.shape])
         status, outputs = evaluate(one_call(value.op.name, flat, value.attrs, static=True), flat)

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from relayvm.ops.codegen.loop_nest.vector_math import LEAST
 from relayvm.ops.core.tensor_types import DTYPES, HALVES, is_float, numpy_dtype
 from relayvm.ops.defs.broadcast import BiasAddAttrs
 from relayvm.ops.defs.creation import ArangeAttrs, FullAttrs, InitAttrs
@@ -87,6 +88,8 @@ def test_binary(name: str, dtype: str) -> None:
 def test_machine_code_of_every_value(name: str, dtype: str) -> None:
     x = np.arange(2**16, dtype=np.uint16).view(numpy_dtype(dtype))
     want, got = np.asarray(UNARY[name][0](wide(x))), call(name, [x], run=compiled)
+    if name == "sigmoid":  # of float32: 0 for what would be subnormal
+        want = np.where(wide(x) < LEAST, 0, want)
     if name == "copy":
         np.testing.assert_array_equal(got.view(np.uint16), x.view(np.uint16))
     elif want.dtype == bool:

@@ -14,11 +14,17 @@ from relayvm.ops.native.cache import kernel_store
 from relayvm.ops.native.generated_source import define
 from relayvm.ops.native.memory import array_float32, native
 
+
+def vanishing(function):
+    """The function with 0 for results that would be subnormal."""
+    return lambda x: np.where(x < float(np.float32(vector_math.LEAST)), 0.0, function(x))
+
+
 #: By name: what numpy says in float64.
 FUNCTIONS = {
     "exp_float32": np.exp,
-    "exp_float32_below": np.exp,
-    "sigmoid_float32": special.expit,
+    "exp_float32_below": vanishing(np.exp),
+    "sigmoid_float32": vanishing(special.expit),
     "log_float32": np.log,
     "tanh_float32": np.tanh,
     "erf_float32": special.erf,
