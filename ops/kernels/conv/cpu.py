@@ -20,11 +20,12 @@ from ...native.blas.gemm import call_gemm
 from ...native.memory import Array, Axes, generic
 from ...native.status import OK
 from ..spatial.cpu import BATCH, CHANNEL, COLUMN, DEPTH, ROW, end_inside, first_inside, sizes_of, strides_of
+from .by_channels import convolve_channels, has_few_places
 from .by_plane import convolve_planes
 from .by_positions import convolve_positions
 from .by_shifts import convolve_shifts
 from .by_winograd import BAND, convolve_winograd, transform_weight
-from .depthwise import convolve_depthwise, is_depthwise
+from .depthwise import convolve_depthwise, has_windows, is_depthwise
 from .direct import convolve_directly
 from .tiles import convolve_tiles
 from .weight_layout import OUT_IN_SPACE, SPACE_IN_OUT, Layouts, group_count, kernel_sizes, kernel_strides
@@ -275,7 +276,12 @@ def planes(
     if not is_finished(out, kernel, out_sizes, finish, argv):
         steps, out_steps, taps = strides_of(sizes, False), strides_of(out_sizes, False), kernel_strides(kernel, layouts[0])
         groups = group_count(sizes, kernel)
-        if is_depthwise(kernel, groups, sizes, out_sizes, stride):
+        if has_few_places(kernel, groups, sizes, out_sizes) and not has_windows(kernel, stride, dilation):
+            convolve_channels(
+                data, weight, out, room, finish, argv, low, high, sizes, steps, out_sizes, out_steps, kernel, taps, stride,
+                before, dilation, addend, lowest, highest, is_limited,
+            )  # fmt: skip
+        elif is_depthwise(kernel, groups, sizes, out_sizes, stride):
             convolve_depthwise(
                 data, weight, out, room, numbers, finish, argv, low, high, sizes, steps, out_sizes, out_steps, kernel, taps,
                 stride, before, dilation, addend, lowest, highest, is_limited,
