@@ -17,19 +17,27 @@ from ...native.memory import Array, Axes, generic
 from ..spatial.cpu import CHANNEL, COLUMN, DEPTH, ROW, end_inside, first_inside
 from .by_positions import turn
 
-#: Channels that are convolved together.
+#: Channels that are convolved together: with fewer, the steps from tap to tap take longer than the products.
 LANES = 64
-#: The most positions of the data and of the result, and the most taps: all of LANES channels are in the first cache.
-MOST_PLACES, MOST_TAPS = 64, 49
+#: The most positions of the data, and the most taps: those of LANES channels are in the second cache.
+MOST_PLACES, MOST_TAPS = 576, 49
+#: The most positions of the result, and with strides or dilation: vectors along rows are faster with more.
+MOST_RESULTS, MOST_APART = 100, 196
 
 
 @generic
-def has_few_places(kernel: Axes, groups: int, sizes: Axes, out_sizes: Axes) -> bool:
+def most_results(stride: Axes, dilation: Axes) -> int:
+    """The most positions of a result."""
+    return MOST_RESULTS if stride[1] * stride[2] * dilation[1] * dilation[2] == 1 else MOST_APART
+
+
+@generic
+def has_few_places(kernel: Axes, groups: int, sizes: Axes, out_sizes: Axes, stride: Axes, dilation: Axes) -> bool:
     """Whether groups have one channel of data and of the result, and pictures few positions, over two axes."""
     is_flat = sizes[DEPTH] == out_sizes[DEPTH] == kernel[2] == 1
-    places, out_places = sizes[ROW] * sizes[COLUMN], out_sizes[ROW] * out_sizes[COLUMN]
-    is_small = places <= MOST_PLACES and out_places <= MOST_PLACES and kernel[3] * kernel[4] <= MOST_TAPS
-    return kernel[0] == groups and kernel[1] == 1 and is_flat and is_small
+    is_small = sizes[ROW] * sizes[COLUMN] <= MOST_PLACES and kernel[3] * kernel[4] <= MOST_TAPS
+    has_few_results = out_sizes[ROW] * out_sizes[COLUMN] <= most_results(stride, dilation)
+    return kernel[0] == groups and kernel[1] == 1 and is_flat and is_small and has_few_results
 
 
 @generic

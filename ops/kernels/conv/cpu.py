@@ -276,7 +276,7 @@ def planes(
     if not is_finished(out, kernel, out_sizes, finish, argv):
         steps, out_steps, taps = strides_of(sizes, False), strides_of(out_sizes, False), kernel_strides(kernel, layouts[0])
         groups = group_count(sizes, kernel)
-        if has_few_places(kernel, groups, sizes, out_sizes) and not has_windows(kernel, stride, dilation):
+        if not has_windows(kernel, stride, dilation) and has_few_places(kernel, groups, sizes, out_sizes, stride, dilation):
             convolve_channels(
                 data, weight, out, room, finish, argv, low, high, sizes, steps, out_sizes, out_steps, kernel, taps, stride,
                 before, dilation, addend, lowest, highest, is_limited,

@@ -50,12 +50,13 @@ class Planes(Convolution):
 
     def turned_elements(self, call: OpCall) -> Dim:
         """The number of elements of the data, weights and sums of small pictures (see ``by_channels``); 0 of others."""
-        counts = [product(sizes) for sizes in (*self.sizes(call), self.weight(call)[2])]
-        most = (by_channels.MOST_PLACES, by_channels.MOST_PLACES, by_channels.MOST_TAPS)
-        if any((const(count) or 0) > limit for count, limit in zip(counts, most, strict=True)):
+        given, (_, _, taps) = self.geometry(call.attrs), self.weight(call)
+        limits = by_channels.MOST_PLACES, by_channels.most_results(given["stride"], given["dilation"]), by_channels.MOST_TAPS
+        counts = [product(sizes) for sizes in (*self.sizes(call), taps)]
+        if any((const(count) or 0) > limit for count, limit in zip(counts, limits, strict=True)):
             return dim(0)
-        data, out, taps = map(min_, counts, most)
-        elements: Dim = (data + out + taps) * by_channels.LANES
+        data, out, number = map(min_, counts, limits)
+        elements: Dim = (data + out + number) * by_channels.LANES
         return elements
 
     def plane_numbers(self, call: OpCall) -> Dim:
