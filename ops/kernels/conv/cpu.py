@@ -23,6 +23,7 @@ from ..spatial.cpu import BATCH, CHANNEL, COLUMN, DEPTH, ROW, end_inside, first_
 from .by_channels import convolve_channels, has_few_places
 from .by_plane import convolve_planes
 from .by_positions import convolve_positions
+from .by_rows import convolve_rows
 from .by_shifts import convolve_shifts
 from .by_winograd import BAND, convolve_winograd, transform_weight
 from .depthwise import convolve_depthwise, has_windows, is_depthwise
@@ -322,6 +323,21 @@ def positions(
     if not is_finished_apart(out, results, kernel, out_sizes, finish, argv, low, high):
         convolve_positions(
             data, weight, out, panels, sums, results, finish, fetch_operands, argv, low, high, sizes[BATCH], kernel[1], kernel[0],
+            strides_of(sizes, False)[CHANNEL],
+        )  # fmt: skip
+    return OK
+
+
+@generic
+def rows(
+    data: Array, data_dims: Axes, weight: Array, weight_dims: Axes, out: Array, out_dims: Axes, low: int, high: int,
+    turned: Array, results: Array, finish: Callable[..., None], argv: int,
+) -> int:  # fmt: skip
+    """Convolution of one tap of few positions by rows: the blocks ``low`` to ``high`` (see ``convolve_rows``)."""
+    sizes, out_sizes, kernel = sizes_of(data_dims, False), sizes_of(out_dims, False), kernel_sizes(weight_dims, OUT_IN_SPACE)
+    if not is_finished_apart(out, results, kernel, out_sizes, finish, argv, low, high):
+        convolve_rows(
+            data, weight, out, turned, results, finish, argv, low, high, sizes[BATCH], kernel[1], kernel[0],
             strides_of(sizes, False)[CHANNEL],
         )  # fmt: skip
     return OK
