@@ -12,15 +12,15 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ...native.jit.vector_hints import add_product_in_any_order
+from ...native.jit.vector_hints import add_product_in_any_order as with_product
 from ...native.memory import Array, Element, generic
 from .by_positions import turn
 
 #: Input channels of a part: the rows of a tile, and a column, stay in the first cache.
 INNER = 2048
-#: Output channels of a tile: two blocks of rows.
-TILE_ROWS = 6
-#: Positions of the pictures that are multiplied by a tile of rows, unless one picture has more.
+#: Output channels and columns of a block, whose sums are in registers, and output channels of a tile: two blocks.
+BLOCK_ROWS, BLOCK_COLUMNS, TILE_ROWS = 4, 3, 8
+#: Positions of the pictures that are multiplied by a tile, unless one picture has more.
 TOGETHER = 72
 
 
@@ -40,31 +40,34 @@ def store_three(out: Array, to: int, first: Element, second: Element, third: Ele
 
 
 @generic
-def multiply_three_by_three(
+def multiply_block(
     a: Array, at: int, a_row: int, b: Array, from_b: int, b_row: int, out: Array, to: int, out_row: int, inner: int, add: bool
 ) -> None:
-    """As ``multiply``, of 3 rows by 3 columns: registers hold nine vectors of sums and six of factors."""
+    """As ``multiply``, of BLOCK_ROWS rows by BLOCK_COLUMNS columns: 16 registers hold the sums, the columns and a row."""
     zero = out.dtype.type(0)
-    s, t, u, v, w, x, y, z, r = zero, zero, zero, zero, zero, zero, zero, zero, zero
+    ax, ay, az, bx, by, bz, cx, cy, cz, dx, dy, dz = zero, zero, zero, zero, zero, zero, zero, zero, zero, zero, zero, zero
     for k in range(inner):
-        a0, a1, a2 = a[np.uint64(at + k)], a[np.uint64(at + a_row + k)], a[np.uint64(at + 2 * a_row + k)]
-        b0, b1, b2 = b[np.uint64(from_b + k)], b[np.uint64(from_b + b_row + k)], b[np.uint64(from_b + 2 * b_row + k)]
-        s, t, u = add_product_in_any_order(s, a0, b0), add_product_in_any_order(t, a0, b1), add_product_in_any_order(u, a0, b2)
-        v, w, x = add_product_in_any_order(v, a1, b0), add_product_in_any_order(w, a1, b1), add_product_in_any_order(x, a1, b2)
-        y, z, r = add_product_in_any_order(y, a2, b0), add_product_in_any_order(z, a2, b1), add_product_in_any_order(r, a2, b2)
-    store_three(out, to, s, t, u, add)
-    store_three(out, to + out_row, v, w, x, add)
-    store_three(out, to + 2 * out_row, y, z, r, add)
+        x, y, z = b[np.uint64(from_b + k)], b[np.uint64(from_b + b_row + k)], b[np.uint64(from_b + 2 * b_row + k)]
+        row = a[np.uint64(at + k)]
+        ax, ay, az = with_product(ax, row, x), with_product(ay, row, y), with_product(az, row, z)
+        row = a[np.uint64(at + a_row + k)]
+        bx, by, bz = with_product(bx, row, x), with_product(by, row, y), with_product(bz, row, z)
+        row = a[np.uint64(at + 2 * a_row + k)]
+        cx, cy, cz = with_product(cx, row, x), with_product(cy, row, y), with_product(cz, row, z)
+        row = a[np.uint64(at + 3 * a_row + k)]
+        dx, dy, dz = with_product(dx, row, x), with_product(dy, row, y), with_product(dz, row, z)
+    store_three(out, to, ax, ay, az, add)
+    store_three(out, to + out_row, bx, by, bz, add)
+    store_three(out, to + 2 * out_row, cx, cy, cz, add)
+    store_three(out, to + 3 * out_row, dx, dy, dz, add)
 
 
 @generic
-def multiply_one(
-    a: Array, at: int, b: Array, from_b: int, out: Array, to: int, inner: int, add: bool
-) -> None:
+def multiply_one(a: Array, at: int, b: Array, from_b: int, out: Array, to: int, inner: int, add: bool) -> None:
     """As ``multiply``, of a row by a column."""
     total = out.dtype.type(0)
     for k in range(inner):
-        total = add_product_in_any_order(total, a[np.uint64(at + k)], b[np.uint64(from_b + k)])
+        total = with_product(total, a[np.uint64(at + k)], b[np.uint64(from_b + k)])
     out[to] = (out[to] if add else out.dtype.type(0)) + total
 
 
@@ -72,17 +75,17 @@ def multiply_one(
 def multiply(
     a: Array, at: int, a_row: int, b: Array, from_b: int, b_row: int, out: Array, to: int, out_row: int, rows: int, inner: int,
     columns: int, add: bool,
-) -> None:
+) -> None:  # fmt: skip
     """``out[i, j] = sum of a[i, k] * b[j, k]``, added to it if ``add``."""
-    for i in range(0, rows, 3):
-        for j in range(0, columns, 3):
-            if i + 3 <= rows and j + 3 <= columns:
-                multiply_three_by_three(
+    for i in range(0, rows, BLOCK_ROWS):
+        for j in range(0, columns, BLOCK_COLUMNS):
+            if i + BLOCK_ROWS <= rows and j + BLOCK_COLUMNS <= columns:
+                multiply_block(
                     a, at + i * a_row, a_row, b, from_b + j * b_row, b_row, out, to + i * out_row + j, out_row, inner, add
                 )
             else:
-                for row in range(i, min(i + 3, rows)):
-                    for column in range(j, min(j + 3, columns)):
+                for row in range(i, min(i + BLOCK_ROWS, rows)):
+                    for column in range(j, min(j + BLOCK_COLUMNS, columns)):
                         multiply_one(
                             a, at + row * a_row, b, from_b + column * b_row, out, to + row * out_row + column, inner, add
                         )
