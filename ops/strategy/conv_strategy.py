@@ -6,6 +6,7 @@ planes       few output channels per group, channels first: sums of shifted plan
 winograd     float32, a window of 3 x 3, strides of 1 or 2, channels first, enough channels and positions: Winograd's algorithm,
              of a weight that is transformed in the call or before
 shifts       channels first, several taps, rows that are not short: tiles of a matrix product over shifts of padded data
+rows         channels first, one tap, at most a dozen positions: rows of the weight by columns of the data, turned
 positions    channels first, one tap, small pictures: tiles of a few positions by a panel of output channels
 tiles        channels first: tiles of a matrix product over columns that are packed for each tile
 pointwise    kernel of size 1, stride 1: a matrix product of the data itself
@@ -26,6 +27,7 @@ from ..kernels.conv import cuda, cudnn
 from .convolution.matrices import Matrices
 from .convolution.planes import Planes
 from .convolution.positions import Positions
+from .convolution.rows import Rows
 from .convolution.shifts import Shifts
 from .convolution.sizes import Convolution, Geometry
 from .convolution.tiles import Tiles
@@ -50,6 +52,7 @@ def kernels(rank: int, geometry: Geometry) -> tuple[Kernel, ...]:
         Planes(rank, geometry).kernel(),
         *((Winograd(rank, geometry).kernel(bodies.winograd),) if rank == len("HW") else ()),
         Shifts(rank, geometry).kernel(),
+        Rows(rank, geometry).kernel(),
         Positions(rank, geometry).kernel(),
         Tiles(rank, geometry).kernel(),
         matrices.pointwise(),

@@ -46,10 +46,13 @@ from ..loop_nest.inlining import Nest, TooComplex, nest_of
 from ..loop_nest.linear_index import Lowered, is_elementwise, over_runs
 from ..loop_nest.statements import Writer
 from .kernel_source import same_address
+from .reduce_inner import calls_interleaved
 
 if TYPE_CHECKING:
     from .fused_kernel import Kernel
 
+#: Elements of the vectors that are computed together of a function that takes many operations.
+WIDE = 16
 #: The names of the generated functions.
 FINISH, FETCH = "finish", "fetch_operands"
 #: The local of FINISH with an element of sums that are in a buffer.
@@ -282,7 +285,7 @@ class _Finish:
         if lowered is self.apart:
             start, after = [*start, "first -= begin"], [*after, "first += pitch"]
             inner = [f"{_SUM} = {element_of('sums', f'first + i{lead}')}", *inner]
-        row += [f"for i{lead} in range(begin, begin + count):", *indented([*inner, stored])]
+        row += _run(f"i{lead}", [*inner, stored])
         lines = [*kernel.prologue, *before, *start, *(["i0 = lead"] if lead else []), "for _ in range(rows):", *indented(row)]
         return lines + indented(after)
 
@@ -304,6 +307,19 @@ class _Finish:
 
 def _function(name: str, lines: list[str], more: str = "") -> str:
     return "\n".join(["@generic", f"def {name}(argv, at, rows, count{more}):", *indented(lines)]) + "\n"
+
+
+def _run(index: str, element: list[str]) -> list[str]:
+    """The loop over the elements of a run.
+
+    A function that takes as long for one element as for a vector is computed of masked vectors behind the last WIDE elements: the
+    rows of a picture of 3 x 3 are 9 elements.
+    """
+    if not calls_interleaved(element):
+        return [f"for {index} in range(begin, begin + count):", *indented(element)]
+    whole = f"begin + count // {WIDE} * {WIDE}"
+    loops = (f"range(begin, {whole})", f"short_range({whole}, begin + count)")
+    return [line for bounds in loops for line in (f"for {index} in {bounds}:", *indented(element))]
 
 
 def _next_row(sizes: list[str]) -> list[str]:

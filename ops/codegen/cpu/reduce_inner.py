@@ -353,14 +353,14 @@ def _in_runs(regions: list[list[str]], extents: list[str], runs: Sequence[Run], 
     lines = [f"{name} = {start}" for run in runs for name, start in run.state]
     inside = [f"{axis} = {axis}_run * {RUN} + {axis}_at", *regions[-1], *step]
     # two vectors at a time, if these are best for the element; as many, whatever is finished in the loop
-    own = "range" if _calls_interleaved(regions[-1]) else "sum_range"
+    own = "range" if calls_interleaved(regions[-1]) else "sum_range"
     lines += [f"for {axis}_at in {ranges(size, own)}(min({RUN}, {size} - {axis}_run * {RUN})):", *indented(inside)]
     lines += [line for run in runs for line in run.join]
     lines = [f"for {axis}_run in range(({size} + {RUN - 1}) // {RUN}):", *indented(lines)]
     return loops_around(regions[:-1], zero_if_empty(extents)[:-1], lines, first)
 
 
-def _calls_interleaved(lines: Iterable[str]) -> bool:
+def calls_interleaved(lines: Iterable[str]) -> bool:
     """Whether statements call a function that takes two vectors at a time."""
     called = {name for line in lines for name in _CALLED.findall(line)}
     return any(getattr(getattr(vector_math, name, None), "__interleaved__", False) for name in called)

@@ -20,11 +20,13 @@ from ...native.blas.gemm import call_gemm
 from ...native.memory import Array, Axes, generic
 from ...native.status import OK
 from ..spatial.cpu import BATCH, CHANNEL, COLUMN, DEPTH, ROW, end_inside, first_inside, sizes_of, strides_of
+from .by_channels import convolve_channels, has_few_places
 from .by_plane import convolve_planes
 from .by_positions import convolve_positions
+from .by_rows import convolve_rows
 from .by_shifts import convolve_shifts
 from .by_winograd import BAND, convolve_winograd, transform_weight
-from .depthwise import convolve_depthwise, is_depthwise
+from .depthwise import convolve_depthwise, has_windows, is_depthwise
 from .direct import convolve_directly
 from .tiles import convolve_tiles
 from .weight_layout import OUT_IN_SPACE, SPACE_IN_OUT, Layouts, group_count, kernel_sizes, kernel_strides
@@ -275,7 +277,12 @@ def planes(
     if not is_finished(out, kernel, out_sizes, finish, argv):
         steps, out_steps, taps = strides_of(sizes, False), strides_of(out_sizes, False), kernel_strides(kernel, layouts[0])
         groups = group_count(sizes, kernel)
-        if is_depthwise(kernel, groups, sizes, out_sizes, stride):
+        if not has_windows(kernel, stride, dilation) and has_few_places(kernel, groups, sizes, out_sizes, stride, dilation):
+            convolve_channels(
+                data, weight, out, room, finish, argv, low, high, sizes, steps, out_sizes, out_steps, kernel, taps, stride,
+                before, dilation, addend, lowest, highest, is_limited,
+            )  # fmt: skip
+        elif is_depthwise(kernel, groups, sizes, out_sizes, stride):
             convolve_depthwise(
                 data, weight, out, room, numbers, finish, argv, low, high, sizes, steps, out_sizes, out_steps, kernel, taps,
                 stride, before, dilation, addend, lowest, highest, is_limited,
@@ -316,6 +323,21 @@ def positions(
     if not is_finished_apart(out, results, kernel, out_sizes, finish, argv, low, high):
         convolve_positions(
             data, weight, out, panels, sums, results, finish, fetch_operands, argv, low, high, sizes[BATCH], kernel[1], kernel[0],
+            strides_of(sizes, False)[CHANNEL],
+        )  # fmt: skip
+    return OK
+
+
+@generic
+def rows(
+    data: Array, data_dims: Axes, weight: Array, weight_dims: Axes, out: Array, out_dims: Axes, low: int, high: int,
+    turned: Array, results: Array, finish: Callable[..., None], argv: int,
+) -> int:  # fmt: skip
+    """Convolution of one tap of few positions by rows: the blocks ``low`` to ``high`` (see ``convolve_rows``)."""
+    sizes, out_sizes, kernel = sizes_of(data_dims, False), sizes_of(out_dims, False), kernel_sizes(weight_dims, OUT_IN_SPACE)
+    if not is_finished_apart(out, results, kernel, out_sizes, finish, argv, low, high):
+        convolve_rows(
+            data, weight, out, turned, results, finish, argv, low, high, sizes[BATCH], kernel[1], kernel[0],
             strides_of(sizes, False)[CHANNEL],
         )  # fmt: skip
     return OK

@@ -34,6 +34,12 @@ def is_depthwise(kernel: Axes, groups: int, sizes: Axes, out_sizes: Axes, stride
 
 
 @generic
+def has_windows(kernel: Axes, stride: Axes, dilation: Axes) -> bool:
+    """Whether the taps are windows of ``add_windows``, if it takes the stride."""
+    return kernel[3] == kernel[4] == WINDOW and stride[1] == stride[2] and dilation[1] == dilation[2] == 1
+
+
+@generic
 def place_data_column(numbers: Array, at: int, tap: Axes, before: Axes, kernel: Axes, stride: Axes, dilation: Axes) -> None:
     """Store row, column and weight of the column of taps that begins at ``tap`` (depth, row, column)."""
     numbers[at] = tap[1] * dilation[1] - before[1]
@@ -81,7 +87,7 @@ def convolve_depthwise(
     """
     for i in range(ZERO_BYTES // out.itemsize):
         room[i] = 0
-    if kernel[3] == kernel[4] == WINDOW and stride[1] == stride[2] and dilation[1] == dilation[2] == 1:
+    if has_windows(kernel, stride, dilation):
         convolve_windows(
             data, weight, out, room, finish, argv, low, high, sizes, steps, out_sizes, out_steps, kernel, taps, stride[2], before,
             addend, lowest, highest, is_limited,

@@ -56,6 +56,12 @@ def add_in_any_order(total: Any, element: Any) -> Any:
 
 
 @twin
+def add_product_in_any_order(total: Any, a: Any, b: Any) -> Any:
+    """As ``add_in_any_order`` with the element ``a * b``, which is not rounded if the CPU can."""
+    return total + a * b
+
+
+@twin
 def multiply_in_any_order(total: Any, element: Any) -> Any:
     """Compute ``total * element`` of floats; a loop may compute several partial products and multiply them at the end."""
     return total * element
@@ -112,6 +118,7 @@ INTERLEAVED_LOOP: LoopHints = (("llvm.loop.interleave.count", 32, 2),)
 
 set_machine_form(multiply_add, _of_floats(_library("fmuladd")))
 set_machine_form(add_in_any_order, _of_floats(lambda builder, v: builder.fadd(*v, flags=("reassoc",))))
+set_machine_form(add_product_in_any_order, _of_floats(lambda builder, v: _library("fmuladd", "reassoc")(builder, [*v[1:], v[0]])))
 set_machine_form(multiply_in_any_order, _of_floats(lambda builder, v: builder.fmul(*v, flags=("reassoc",))))
 set_machine_form(larger, _of_floats(_library("maximum", "nsz")))
 set_machine_form(smaller, _of_floats(_library("minimum", "nsz")))

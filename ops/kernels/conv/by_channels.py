@@ -1,0 +1,138 @@
+"""Convolution of each channel by itself, over two axes, of small pictures: vectors hold channels.
+
+Rows of small pictures are shorter than a vector.  The channels of a few vectors are turned, so that a position's are neighbours,
+and so are their weights; taps outside the data are left out.  The sums are turned into the result.
+
+Every element of the result is one sum over the taps inside the data, in order: the same bits for any number of threads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from ...native.jit.vector_hints import multiply_add
+from ...native.memory import Array, Axes, generic
+from ..spatial.cpu import CHANNEL, COLUMN, DEPTH, ROW, end_inside, first_inside
+from .by_positions import turn
+
+#: Channels that are convolved together: with fewer, the steps from tap to tap take longer than the products.
+LANES = 64
+#: The most positions of the data, and the most taps: those of LANES channels are in the second cache.
+MOST_PLACES, MOST_TAPS = 576, 49
+#: The most positions of the result, and with strides or dilation: vectors along rows are faster with more.
+MOST_RESULTS, MOST_APART = 100, 196
+
+
+@generic
+def most_results(stride: Axes, dilation: Axes) -> int:
+    """The most positions of a result."""
+    return MOST_RESULTS if stride[1] * stride[2] * dilation[1] * dilation[2] == 1 else MOST_APART
+
+
+@generic
+def has_few_places(kernel: Axes, groups: int, sizes: Axes, out_sizes: Axes, stride: Axes, dilation: Axes) -> bool:
+    """Whether groups have one channel of data and of the result, and pictures few positions, over two axes."""
+    is_flat = sizes[DEPTH] == out_sizes[DEPTH] == kernel[2] == 1
+    is_small = sizes[ROW] * sizes[COLUMN] <= MOST_PLACES and kernel[3] * kernel[4] <= MOST_TAPS
+    has_few_results = out_sizes[ROW] * out_sizes[COLUMN] <= most_results(stride, dilation)
+    return kernel[0] == groups and kernel[1] == 1 and is_flat and is_small and has_few_results
+
+
+@generic
+def add_products(room: Array, to: int, weights: int, data: int, step: int, taps: Axes) -> None:
+    """Add to LANES sums from ``to`` on the products of some taps: ``step`` elements apart in the data, from ``data`` on."""
+    for c in range(LANES):
+        total = room[np.uint64(to + c)]
+        for tap in taps:
+            total = multiply_add(room[np.uint64(weights + tap * LANES + c)], room[np.uint64(data + tap * step + c)], total)
+        room[np.uint64(to + c)] = total
+
+
+@generic
+def add_row(room: Array, to: int, weights: int, data: int, step: int, count: int) -> None:
+    """As ``add_products``, of ``count`` taps."""
+    while count > 0:
+        some = min(count, 5)
+        if some == 5:
+            add_products(room, to, weights, data, step, (0, 1, 2, 3, 4))
+        elif some == 4:
+            add_products(room, to, weights, data, step, (0, 1, 2, 3))
+        elif some == 3:
+            add_products(room, to, weights, data, step, (0, 1, 2))
+        elif some == 2:
+            add_products(room, to, weights, data, step, (0, 1))
+        else:
+            add_products(room, to, weights, data, step, (0,))
+        weights += some * LANES
+        data += some * step
+        count -= some
+
+
+@generic
+def add_places(
+    room: Array, sums: int, weights: int, sizes: Axes, out_sizes: Axes, kernel: Axes, stride: Axes, before: Axes, dilation: Axes
+) -> None:
+    """Compute the sums of all positions; the data are at the beginning of ``room``."""
+    to, step = sums, dilation[2] * LANES
+    for y in range(out_sizes[ROW]):
+        top = y * stride[1] - before[1]
+        low, high = first_inside(top, dilation[1]), end_inside(top, dilation[1], sizes[ROW], kernel[3])
+        for x in range(out_sizes[COLUMN]):
+            left = x * stride[2] - before[2]
+            first, end = first_inside(left, dilation[2]), end_inside(left, dilation[2], sizes[COLUMN], kernel[4])
+            for c in range(LANES):
+                room[np.uint64(to + c)] = 0
+            for row in range(low, high):
+                at = (top + row * dilation[1]) * sizes[COLUMN] + left + first * dilation[2]
+                add_row(room, to, weights + (row * kernel[4] + first) * LANES, at * LANES, step, end - first)
+            to += LANES
+
+
+@generic
+def turn_weights(weight: Array, at: int, taps: Axes, count: int, number: int, room: Array, to: int) -> None:
+    """Store the ``number`` taps of ``count`` channels; ``taps``: as of ``convolve_depthwise``."""
+    if taps[2] == 1:
+        turn(weight, at, taps[0], number, count, room, to, LANES)
+    else:
+        for tap in range(number):
+            for c in range(count):
+                room[to + tap * LANES + c] = weight[at + tap * taps[2] + c * taps[0]]
+
+
+@generic
+def limit_sums(room: Array, sums: int, places: int, addend: Array, channel: int, count: int, low: float, high: float) -> None:
+    """Add to the sums of ``count`` channels their addends, and limit them; a sum that is NaN stays NaN."""
+    least, most = room.dtype.type(low), room.dtype.type(high)
+    for place in range(places):
+        at = sums + place * LANES
+        for c in range(count):
+            total = room[np.uint64(at + c)] + addend[np.uint64(channel + c)]
+            room[np.uint64(at + c)] = least if total < least else (most if total > most else total)
+
+
+@generic
+def convolve_channels(
+    data: Array, weight: Array, out: Array, room: Array, finish: Callable[..., None], argv: int, low: int, high: int,
+    sizes: Axes, steps: Axes, out_sizes: Axes, out_steps: Axes, kernel: Axes, taps: Axes, stride: Axes, before: Axes,
+    dilation: Axes, addend: Array, lowest: float, highest: float, is_limited: bool,
+) -> None:  # fmt: skip
+    """As ``convolve_depthwise``.  ``room``: for the data, weights and sums of LANES channels."""
+    places, out_places, number = steps[CHANNEL], out_steps[CHANNEL], kernel[3] * kernel[4]
+    weights, sums = places * LANES, (places + number) * LANES
+    first = low
+    while first < high:
+        channel = first % kernel[0]
+        count = min(LANES, min(high - first, kernel[0] - channel))
+        for i in range(sums if count < LANES else 0):
+            room[i] = 0
+        turn(data, first * places, places, places, count, room, 0, LANES)
+        turn_weights(weight, channel * taps[0], taps, count, number, room, weights)
+        add_places(room, sums, weights, sizes, out_sizes, kernel, stride, before, dilation)
+        if is_limited:
+            limit_sums(room, sums, out_places, addend, channel, count, lowest, highest)
+        turn(room, sums, LANES, count, out_places, out, first * out_places, out_places)
+        if not is_limited:
+            finish(argv, first * out_places, count, out_places)
+        first += count

@@ -1,0 +1,64 @@
+"""Rows of the weight by turned columns of the data, for one tap and few positions: conditions, workspace and blocks."""
+
+from __future__ import annotations
+
+from ....shape_funcs.frozen_dataclass import frozen
+from ....shape_funcs.symbolic.dim import Dim, max_, min_
+from ...kernels.conv import by_rows
+from ...kernels.conv import cpu as bodies
+from ..conditions import Conditions, condition
+from ..implementation import Blocks, Kernel, OpCall, Scratch
+from .positions import Positions
+
+#: The most positions of a picture with which ``rows`` pays: with more, vectors of positions are fuller.
+MOST_POSITIONS = 12
+
+
+@frozen
+class Rows(Positions):
+    """The implementation ``rows`` of a call."""
+
+    def kernel(self) -> Kernel:
+        """The implementation ``rows``."""
+        return Kernel(
+            "rows",
+            bodies.rows,
+            takes=lambda call: self.is_channels_first(call) and self.has_unit_stride(call) and call.attrs.groups == 1,
+            fits=self.is_one_tap,
+            pays=self.has_few_positions,
+            scratch=(
+                Scratch(length=lambda call: self.columns(call) * self.weight(call)[1]),
+                Scratch(length=lambda call: self.columns(call) * by_rows.TILE_ROWS),
+            ),
+            blocks=Blocks(self.tile_blocks, self.multiplications, self.row_tiles, self.parts_of_tiles),
+            finishes=self.rank,
+            apart="over",
+            **self.given,
+        )
+
+    def has_few_positions(self, call: OpCall) -> Conditions:
+        """The conditions that vectors of positions would be half empty, and that the turning of the data pays."""
+        return (*self.enough_channels(call), condition(self.positions(call), "<=", MOST_POSITIONS))
+
+    def pictures(self, call: OpCall) -> Dim:
+        """The pictures that are multiplied by a tile before the next (see ``pictures_together`` in its module)."""
+        return max_(min_(by_rows.TOGETHER // max_(self.positions(call), 1), call.outputs[0].shape[0]), 1)
+
+    def columns(self, call: OpCall) -> Dim:
+        """The positions of these pictures."""
+        return self.pictures(call) * self.positions(call)
+
+    def row_tiles(self, call: OpCall) -> Dim:
+        """The tiles of output channels."""
+        tiles: Dim = (self.weight(call)[0] + by_rows.TILE_ROWS - 1) // by_rows.TILE_ROWS
+        return tiles
+
+    def tile_blocks(self, call: OpCall) -> Dim:
+        """The number of blocks of ``rows`` (see ``convolve_rows`` in its module)."""
+        pictures = self.pictures(call)
+        blocks: Dim = (call.outputs[0].shape[0] + pictures - 1) // pictures * self.row_tiles(call)
+        return blocks
+
+    def parts_of_tiles(self, call: OpCall) -> Dim:
+        """The most parts of ``rows`` that pay."""
+        return self.parts(call, self.tile_blocks(call), self.row_tiles(call))
