@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import relayvm as relay
-from relayvm.vm.bytecode.output_names import leaf_outputs
+from relayvm.vm.values.output_names import leaf_outputs
 
 X = np.array([[1, -2]], "float32")
 #: Two results and the names of a model; a parameter with the default 3.
