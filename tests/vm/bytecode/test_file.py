@@ -267,6 +267,22 @@ REFUSED: dict[str, tuple[Callable[[], bytes], str]] = {
         lambda: with_value("functions", 0, "notes", 0, 1, value="a\nb"),
         r"the note on memory of pc \d+ cannot be printed: 'a\\nb'",
     ),
+    "a default of another length": (
+        lambda: with_value("functions", 0, "defaults", value=[["float32", [2], "00000000"]]),
+        r"functions\[0\].defaults\[0\] has 4 bytes",
+    ),
+    "a default that is no text of bytes": (
+        lambda: with_value("functions", 0, "defaults", value=[["float32", [], "0x"]]),
+        r"functions\[0\].defaults\[0\]: non-hexadecimal number",
+    ),
+    "a default of an unknown dtype": (
+        lambda: with_value("functions", 0, "defaults", value=[["float8", [1], ""]]),
+        r"functions\[0\].defaults\[0\] has the dtype 'float8' and the shape \(1,\)",
+    ),
+    "a name that is no text": (
+        lambda: with_value("functions", 0, "outputs", value=[1]),
+        r"functions\[0\].outputs\[0\] is '1', not a str",
+    ),
     "wrong target": (lambda: with_value("target", value="tpu"), "its target is 'tpu'; devices: cpu, sim"),
 }
 
