@@ -91,10 +91,7 @@ class _Handlers:
 
     async def model(self, request: Any, context: Any) -> Any:
         model = self._repository.pool(request.name, request.version).model
-        data = model.metadata(self._repository.versions(model.name))
-        for spec in (*data["inputs"], *data["outputs"]):
-            spec["parameters"] = {name: {"string_param": value} for name, value in spec["parameters"].items()}
-        return message("ModelMetadataResponse")(**data)
+        return grpc_form.metadata(model.metadata(self._repository.versions(model.name)))
 
     async def infer(self, request: Any, context: Any) -> Any:
         observed, nbytes, began = Observed(self._repository, "grpc"), request.ByteSize(), time.monotonic()

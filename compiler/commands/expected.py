@@ -10,8 +10,8 @@ import numpy as np
 from ...ops.core.tensor_types import TensorType, TupleType, Type, is_float, numpy_dtype
 from ...shape_funcs.frozen_dataclass import frozen
 from ...vm.bytecode.executable import VMFunction
-from ...vm.bytecode.output_names import leaf_outputs
 from ...vm.diagnostics.source import InputError
+from ...vm.values.output_names import leaf_outputs
 from ..comparison.result_check import Mismatch, ResultsUnexpected, Tolerance, leaves, mismatches
 from ..inputs.array_files import read_arrays
 from .summary import name_in_file, numbered

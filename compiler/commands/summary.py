@@ -14,8 +14,8 @@ from ...ops.core.tensor_types import TensorType, Type
 from ...shape_funcs.frozen_dataclass import frozen
 from ...vm.bytecode.atomic_file import whole_file
 from ...vm.bytecode.executable import VMFunction
-from ...vm.bytecode.output_names import RESULT, Output, leaf_outputs
 from ...vm.diagnostics.source import ConfigError
+from ...vm.values.output_names import RESULT, Output, leaf_outputs
 
 #: Results of at most this many elements are shown whole.
 SMALL = 64

@@ -11,9 +11,9 @@ import numpy as np
 from ...ops.core.tensor_types import is_float
 from ...shape_funcs.frozen_dataclass import frozen
 from ...vm.bytecode.executable import VMFunction
-from ...vm.bytecode.output_names import RESULT, leaf_outputs
 from ...vm.diagnostics import codes
 from ...vm.diagnostics.source import Diagnostic, InputError, RelayError
+from ...vm.values.output_names import RESULT, leaf_outputs
 
 #: Floats agree within this part of their value, plus this part of the largest value in the tensor: another order of
 #: summation moves a small sum of large terms by that much.
@@ -63,7 +63,7 @@ class Tolerance:
 
     def of(self, function: VMFunction) -> Tolerance:
         """The tolerances of the results of a function, by place."""
-        names = {output.path: output.name for output in leaf_outputs(function)}
+        names = {output.path: output.name for output in leaf_outputs(function)} if function.output_names else {}
         paths = {name: path for path, name in names.items()}
         rtol, atol = ({paths.get(key, key): value for key, value in given.items()} for given in (self.rtol, self.atol))
         return Tolerance(rtol, atol, names)

@@ -33,8 +33,8 @@ must be known, too. A result that is a sequence is a tuple of tensors, or a list
 `SplitToSequence` makes parts whose number is known at run time only.
 
 A dtype that the model declares for a value must be the dtype of the value. A declared shape that contradicts the computed shape
-is a `relay.frontend.ModelWarning` with both shapes, and is ignored, as in onnxruntime. Declared types are not read where `shape=` or `dtype=` replace those of the inputs. Data shorter than the window of a convolution or a pool
-by no more than a stride have no window, as by the standard's formula; shorter data are refused.
+is a `relay.frontend.ModelWarning` with both shapes, and is ignored, as in onnxruntime. Declared types are not read where
+`shape=` or `dtype=` replace those of the inputs. Data shorter than the window of a convolution or a pool
 
 Inputs and outputs keep their names, whatever text they are: `exe.inputs`, `exe.outputs`, `vm.run(x=..., outputs=["boxes"])`, the
 server and files of results use them. In a program's text the outputs are the attribute `output_names` of `@main`. Characters that

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -22,12 +23,16 @@ from ..type_inference.function_signature import declare
 from . import operators as operators  # declares the converters
 from .graph import GraphConverter
 from .model import Model
-from .overridable import default_inputs
 from .reading import read_model
 from .scope import Scope, Values, constant
 from .support import check_supported
 from .tensors import stored_names
 from .value_types import SizeNames, declared_type, of_input
+
+#: The first version of the format in which a stored tensor need not be an input, so that an input says something.
+_FIRST = 4
+#: The most elements of all such tensors together: thresholds and the like, not the weights of a network.
+MOST_ELEMENTS = 64
 
 
 def from_onnx(
@@ -72,7 +77,7 @@ def _imported(
     overridable: bool | Sequence[str] | None,
 ) -> tuple[IRModule, dict[str, np.ndarray]]:  # fmt: skip
     check_supported(read)
-    defaults, left = default_inputs(read, overridable) if freeze else (), read.nodes_left
+    defaults, left = _default_inputs(read, overridable) if freeze else (), read.nodes_left
     try:
         return _Import(read, shapes, dtype, freeze, defaults).module()
     except ModelError as error:
@@ -83,6 +88,24 @@ def _imported(
     found = _Import(read, shapes, dtype, freeze, ()).module()
     read.warn(f"the stored tensors {', '.join(defaults)} cannot be given as inputs, but are constants: {reason}")
     return found
+
+
+def _default_inputs(model: Model, wanted: bool | Sequence[str] | None) -> tuple[str, ...]:
+    """The names of the stored tensors that become defaults; ``wanted`` as of ``from_onnx``.  Raises ArgumentError."""
+    graph = model.proto.graph
+    sizes = {t.name: math.prod(t.dims) for t in graph.initializer}
+    sizes |= {s.values.name: math.prod(s.dims) for s in graph.sparse_initializer}
+    listed = tuple(info.name for info in graph.input if info.name in sizes)
+    if isinstance(wanted, bool):
+        return listed if wanted else ()
+    if wanted is None:
+        small = sum(sizes[name] for name in listed) <= MOST_ELEMENTS
+        return listed if small and model.proto.ir_version >= _FIRST else ()
+    unknown: list[Any] = [name for name in wanted if name not in listed]
+    if unknown:
+        help = f"the model lists these among its inputs: {', '.join(listed) or 'none'}"
+        raise wrong("from_onnx: overridable", "names of stored tensors that are inputs, too", unknown[0], help)
+    return tuple(name for name in listed if name in wanted)
 
 
 class _Import:

@@ -52,6 +52,18 @@ def _typed(spec: TensorSpec, shape: Sequence[int], contents: Any) -> list[Any]:
     return list(getattr(contents, wanted))
 
 
+def metadata(data: Mapping[str, Any]) -> Any:
+    """The ``ModelMetadataResponse`` of a model's description."""
+
+    def tensor(spec: Mapping[str, Any]) -> dict[str, Any]:
+        values = spec["parameters"].items()
+        fields = {name: {"bool_param" if isinstance(value, bool) else "string_param": value} for name, value in values}
+        return {**spec, "parameters": fields}
+
+    tensors = {name: list(map(tensor, data[name])) for name in ("inputs", "outputs")}
+    return message("ModelMetadataResponse")(**{**data, **tensors})
+
+
 def parameters_of(parameters: Mapping[str, Any]) -> dict[str, Any]:
     """The parameters of a message by name."""
     chosen = {name: value.WhichOneof("parameter_choice") for name, value in parameters.items()}

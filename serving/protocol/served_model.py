@@ -12,9 +12,9 @@ from ...shape_funcs.frozen_dataclass import frozen
 from ...shape_funcs.symbolic.dim import const
 from ...vm.api.executable import Executable
 from ...vm.bytecode.executable import VMFunction
-from ...vm.bytecode.output_names import leaf_outputs
 from ...vm.diagnostics import codes
 from ...vm.diagnostics.source import InputError
+from ...vm.values.output_names import leaf_outputs
 from .datatypes import DATATYPE
 
 #: The function that a server calls.

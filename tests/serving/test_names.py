@@ -77,6 +77,13 @@ def test_the_same_by_grpc(file: Path) -> None:
     assert [float(a.sum()) for a in decoded.arguments] == [3, 3] and [w.number for w in decoded.wanted] == [1]
 
 
+def test_metadata_by_grpc(file: Path) -> None:
+    found = grpc_form.metadata(ServedModel.of("m", "1", relay.Executable.load(file)).metadata(["1"]))
+    assert [t.name for t in (*found.inputs, *found.outputs)] == ["x", "k", "boxes", "logits"]
+    assert found.inputs[1].parameters["optional"].bool_param and "optional" not in found.inputs[0].parameters
+    assert found.inputs[0].parameters["dims"].string_param == "?n"
+
+
 def test_requests_of_one_batch_share_the_values_of_defaults(file: Path) -> None:
     model = ServedModel.of("m", "1", relay.Executable.load(file))
     plan = batch_plan(model, ["n"])

@@ -7,11 +7,13 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, overload
 
 from ...ops.core.ndarray import NDArray
+from ...ops.core.tensor_types import Type
 from ..bytecode import executable_file, late_bound
 from ..bytecode.atomic_file import write_whole
 from ..bytecode.executable import ExecutableData
 from ..bytecode.named_arrays import arrays_of, save_param_dict
 from ..diagnostics.source import FileError
+from ..values.output_names import outputs_of
 from .argument_errors import a_path, wrong
 
 if TYPE_CHECKING:
@@ -42,6 +44,12 @@ class Executable(ExecutableData):
     def __reduce__(self) -> Any:
         """Pickle the bytes of the file: addresses are not portable."""
         return from_bytes, (executable_file.to_bytes(self),)
+
+    @property
+    def outputs(self) -> tuple[tuple[str, Type], ...]:
+        """Names and types of the results of ``main``: those of a model, or ``result``, ``result.0``.  Raises as ``inputs``."""
+        self.inputs  # noqa: B018  raises ConfigError for an executable without the function
+        return tuple((output.name, output.type) for output in outputs_of(self.functions[self.function_index("main")]))
 
     @property
     def bytecode(self) -> str:

@@ -17,7 +17,6 @@ from ...ops.native.memory import ARRAYS
 from ...ops.native.status import DEVICE_ERROR, OUT_OF_MEMORY, RESULT_LOST
 from ..bytecode.executable import DEVICES, ExecutableData, VMFunction
 from ..bytecode.late_bound import check_bound
-from ..bytecode.output_names import chosen, output_numbers
 from ..bytecode.signature import ArgumentChecker, parameter_table, positional
 from ..bytecode.sync_reason import SYNC_REASONS, SyncReason, number_of
 from ..bytecode.verify import verify
@@ -42,6 +41,7 @@ from ..runtime.state_layout import (
     TRACE_TYPES,
 )
 from ..runtime.trace_events import Event, read_events
+from ..values.output_names import chosen, output_numbers
 from ..values.results import python_value
 from . import c_api, machine_code, thread_count
 from .argument_errors import a_text, wrong
@@ -85,12 +85,10 @@ class Entry:
         fit the parameters and for a name of no result, VMError for failures during the run.
         """
         if named:
-            # parameters may be called "donate" and "outputs"
-            names = [name for name, _ in self.function.params]
-            if "outputs" in named and "outputs" not in names:
+            if "outputs" in named and not self._has_parameter("outputs"):
                 numbers = output_numbers(self.function, named.pop("outputs"))
                 return chosen(self(*args, **named), self.function, numbers)
-            donations = named.pop("donate", ()) if "donate" not in names else ()
+            donations = named.pop("donate") if "donate" in named and not self._has_parameter("donate") else ()
             args = positional(self.function, args, named)
             if donations:
                 return self._call_general(args, donations)
@@ -107,6 +105,9 @@ class Entry:
 
     def __reduce__(self) -> Any:
         return MachineCore.__getitem__, (self._machine, self.function.name)
+
+    def _has_parameter(self, name: str) -> bool:
+        return any(param == name for param, _ in self.function.params)
 
     def _call_general(self, args: tuple[Any, ...], donate: Any = ()) -> Any:
         """Run on the general path: any type of argument, error messages, donated arguments.

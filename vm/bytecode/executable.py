@@ -156,19 +156,9 @@ class ExecutableData:
     @property
     def inputs(self) -> tuple[tuple[str, Type], ...]:
         """Names and types of the parameters of ``main``.  Raises ConfigError when there is no ``main``."""
-        return self._main().params
-
-    @property
-    def outputs(self) -> tuple[tuple[str, Type], ...]:
-        """Names and types of the results of ``main``: those of a model, or ``result``, ``result.0``.  Raises as ``inputs``."""
-        from .output_names import outputs_of
-
-        return tuple((output.name, output.type) for output in outputs_of(self._main()))
-
-    def _main(self) -> VMFunction:
         for f in self.functions:
             if f.name == "main":
-                return f
+                return f.params
         raise ConfigError(
             "the executable has no @main",
             help=f"its functions: {', '.join('@' + f.name for f in self.functions)}",

@@ -16,11 +16,11 @@ from ..api.runtime_errors import span_of
 from ..bytecode import isa
 from ..bytecode.executable import DEVICES, ExecutableData, VMFunction
 from ..bytecode.operand_kinds import Role
-from ..bytecode.output_names import leaf_outputs
 from ..bytecode.size_expressions import nbytes, parameter_sizes, portable, tensor_params
 from ..diagnostics.source import Span
 from ..runtime.state_layout import CPU
 from ..runtime.trace_events import DTOH, HTOD
+from ..values.output_names import leaf_outputs
 
 #: Kinds of transfers: a copy instruction, a constant, an argument of the entry, a result of the entry.
 COPY, CONSTANT, ARGUMENT, RESULT = "copy", "constant", "argument", "result"

@@ -80,31 +80,25 @@ def dequantize_linear(node: Node, x: Expr, scale: Expr, zero_point: Expr | None)
     return real(x, given, parameter(node, x, zero_point, axis, "the zero point"), dtype, axis)
 
 
-def _extremes(node: Node, x: Expr) -> tuple[Expr, Expr]:
-    """The largest and the least of the elements and 0."""
-    x, zero = node.bind(x), number(0, "float32")
+def dynamically_quantised(node: Node, x: Expr) -> tuple[Expr, Expr, Expr]:
+    """The data as uint8, its scale and zero point, by its least and its largest element and 0; of no elements 1 and 0."""
+    x = node.bind(x)
 
     def of_elements(inner: Node) -> Expr:
-        return Tuple((relay.maximum(relay.max(x), zero), relay.minimum(relay.min(x), zero)))
+        zero, most, one = (number(n, "float32") for n in (0, 255, 1))
+        largest, least = relay.maximum(relay.max(x), zero), relay.minimum(relay.min(x), zero)
+        width = relay.subtract(largest, least)
+        scale = relay.where(relay.equal(width, zero), one, relay.divide(width, most))
+        moved = relay.clip(relay.subtract(zero, relay.divide(least, scale)), 0.0, 255.0)
+        return Tuple((scale, relay.cast(relay.rint(moved), "uint8")))
 
     if all(node.sizes(x)):
         both = of_elements(node)
     else:
         is_empty = relay.equal(relay.prod(relay.shape_of(x, dtype="int64")), const(0, "int64"))
-        both = node.choose(is_empty, lambda _: Tuple((zero, zero)), of_elements)
+        both = node.choose(is_empty, lambda _: Tuple((number(1, "float32"), number(0, "uint8"))), of_elements)
     both = node.bind(both)
-    return TupleGetItem(both, 0), TupleGetItem(both, 1)
-
-
-def dynamically_quantised(node: Node, x: Expr) -> tuple[Expr, Expr, Expr]:
-    """The data as uint8, its scale and zero point, by its least and its largest element and 0; of no elements 1 and 0."""
-    zero, most = number(0, "float32"), number(255, "float32")
-    largest, least = _extremes(node, x)
-    width = relay.subtract(largest, least)
-    one = number(1, "float32")
-    scale = node.bind(relay.where(relay.equal(width, zero), one, relay.divide(width, most)))
-    moved = relay.clip(relay.subtract(zero, relay.divide(least, scale)), 0.0, 255.0)
-    zero_point = node.bind(relay.cast(relay.rint(moved), "uint8"))
+    scale, zero_point = node.bind(TupleGetItem(both, 0)), node.bind(TupleGetItem(both, 1))
     return quantised(node, x, scale, zero_point, "uint8"), scale, zero_point
 
 

@@ -23,6 +23,7 @@ from ....vm.diagnostics.source import TypeCheckError
 from ...ir.anf import Names, rebuild
 from ...ir.expr import Call, Constructor, Expr, Function, GlobalVar, If, IRModule, Let, Var, let_chain, make_lets, replace
 from ...ir.match_expr import Clause, Match, Pattern, PatternConstructor, PatternTuple, PatternVar, with_results
+from ...ir.signature_attrs import without_signature
 from ...passes.to_a_normal_form import to_a_normal_form
 from ..annotations import annotation_of
 from ..requirements import with_requirements
@@ -118,7 +119,8 @@ class _Body:
         k = Var("k", annotation, span=function.span)
         body = self.chain(function.body, lambda value: Call(k, (value,), span=function.span), k)
         ret_type, type_params = (self.answer, (*function.type_params, self.answer)) if is_global else (None, function.type_params)
-        return Function((*params, k), body, ret_type, function.attrs, type_params, span=function.span)
+        attrs = without_signature(function.attrs)
+        return Function((*params, k), body, ret_type, attrs, type_params, span=function.span)
 
     def chain(self, chain: Expr, continued: Continue, k: Expr | None) -> Expr:
         """A chain whose result ``continued`` gets; ``k``: the continuation itself, if it is a variable."""

@@ -198,3 +198,24 @@ def test_expected(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     ]:
         assert main([*args, *more]) == code
         assert words in capsys.readouterr().err
+
+
+def test_results_have_the_names_of_the_program(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Also a name that is a parameter of ``numpy.savez``, and names of the paths of tuples."""
+    names = 'output_names=["boxes", "file"], defaults=["00004040"]'
+    head = f'#[version = "0.0.5"]\ndef @main(%x: Tensor[(2), float32], %k: float32, {names})'
+    Path("named.relay").write_text(f"{head} {{ (%x * %k, (%x, negative(%x))) }}\n")
+    args = ["run", "named.relay", "--input", "x=float32[2]=1,2"]
+    text = answer(capsys, *args, "-o", "named.npz")
+    assert "boxes: float32[2] on cpu\n[3., 6.]" in text and "file.1: float32[2] on cpu\n[-1., -2.]" in text
+    with np.load("named.npz") as saved:
+        assert {name: saved[name].tolist() for name in saved.files} == {"boxes": [3, 6], "file.0": [1, 2], "file.1": [-1, -2]}
+        by_place = dict(zip(("result_0", "result_1_0", "result_1_1"), saved.values(), strict=True))
+    np.savez("by_place.npz", **by_place)
+    for file in ("named.npz", "by_place.npz"):
+        assert f"The results are those of {file}: " in answer(capsys, *args, "--expected", file)
+    other = [*args, "--input", "k=3.001", "--expected", "named.npz"]
+    assert main(other) == ExitCode.UNEXPECTED
+    assert "boxes, float32[2]: 2 of 2 elements" in capsys.readouterr().err
+    found = data(capsys, *other, "--rtol", "boxes=1e-2")
+    assert found["expected"]["agree"] and [r["name"] for r in found["results"]] == ["boxes", "file.0", "file.1"]

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import relayvm as relay
-from relayvm.vm.bytecode.output_names import leaf_outputs
+from relayvm.vm.values.output_names import leaf_outputs
 
 X = np.array([[1, -2]], "float32")
 #: Two results and the names of a model; a parameter with the default 3.
@@ -111,3 +111,8 @@ def test_names_and_defaults_that_do_not_fit(attribute: str, message: str) -> Non
 def test_two_results_of_one_name() -> None:
     with pytest.raises(relay.TypeCheckError, match="two results have one name"):
         relay.compile(relay.parse(NESTED.replace("NAMES", ', output_names=["a", "a"]')))
+
+
+def test_another_signature_has_no_names() -> None:
+    mod = relay.transform.InferType()(relay.parse(PROGRAM))
+    assert relay.transform.to_cps(mod["main"], mod).attrs == {}

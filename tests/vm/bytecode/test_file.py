@@ -228,8 +228,8 @@ REFUSED: dict[str, tuple[Callable[[], bytes], str]] = {
     "text": (lambda: b'#[version = "0.0.5"]\ndef @main() { 1 }', r"not an executable: .* begin as one, but with b'#\[versio'"),
     "short text": (lambda: b"\n", r"not an executable: .* but with b'\\n'"),
     "line ends changed": (lambda: good().replace(b"\r\n", b"\n"), "not an executable"),
-    "newer": (lambda: sealed(*parts(good()), version=99), "version 99, made by a newer relayvm; this one reads version 9"),
-    "older": (lambda: sealed(*parts(good()), version=0), "version 0, made by an older relayvm; this one reads version 9"),
+    "newer": (lambda: sealed(*parts(good()), version=99), "version 99, made by a newer relayvm; this one reads version 10"),
+    "older": (lambda: sealed(*parts(good()), version=0), "version 0, made by an older relayvm; this one reads version 10"),
     "only the magic": (lambda: good()[:8], "truncated: it ends after 8 bytes, within its first 40"),
     "a byte less": (lambda: good()[:-1], r"truncated: it has \d+ bytes of \d+"),
     "a byte more": (lambda: good() + b"\0", "damaged: 1 bytes follow its end"),
@@ -266,6 +266,22 @@ REFUSED: dict[str, tuple[Callable[[], bytes], str]] = {
     "a note on two lines": (
         lambda: with_value("functions", 0, "notes", 0, 1, value="a\nb"),
         r"the note on memory of pc \d+ cannot be printed: 'a\\nb'",
+    ),
+    "a default of another length": (
+        lambda: with_value("functions", 0, "defaults", value=[["float32", [2], "00000000"]]),
+        r"functions\[0\].defaults\[0\] has 4 bytes",
+    ),
+    "a default that is no text of bytes": (
+        lambda: with_value("functions", 0, "defaults", value=[["float32", [], "0x"]]),
+        r"functions\[0\].defaults\[0\]: non-hexadecimal number",
+    ),
+    "a default of an unknown dtype": (
+        lambda: with_value("functions", 0, "defaults", value=[["float8", [1], ""]]),
+        r"functions\[0\].defaults\[0\] has the dtype 'float8' and the shape \(1,\)",
+    ),
+    "a name that is no text": (
+        lambda: with_value("functions", 0, "outputs", value=[1]),
+        r"functions\[0\].outputs\[0\] is '1', not a str",
     ),
     "wrong target": (lambda: with_value("target", value="tpu"), "its target is 'tpu'; devices: cpu, sim"),
 }

@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 from ...ops.core.similar_names import nearest
 from ...ops.core.tensor_types import TupleType, Type
 from ..api.argument_errors import a_sequence, a_text
+from ..bytecode.executable import VMFunction
 from ..diagnostics import codes
 from ..diagnostics.printable import printable_name
 from ..diagnostics.source import InputError
-from .executable import VMFunction
 
 #: The name of a result that the program does not name.
 RESULT = "result"
