@@ -25,7 +25,7 @@ from ... import tiers
 from ..every_op import all_recipes  # noqa: F401
 from ..every_op.drawing import CLASSES, Draw
 from ..every_op.recipe import Call, call, dtypes_of, flags_of, group_of, one_of_each_pattern, operators, recipe_of
-from .old_memory import FILLS, Ran, clear_flags, flags
+from .old_memory import FILLS, HAS_FLAGS, Ran, clear_flags, flags
 
 OPERATORS = [op for op in operators() if any(not k.in_python for k in op.kernels_on(HOST))]
 GENERATED = [
@@ -87,6 +87,9 @@ def test_an_instruction_on_each_kind_of_old_memory_sets_a_flag() -> None:
                 x * x
                 seen[fill, dtype] = flags()
     clear_flags()
+    if not HAS_FLAGS:
+        assert not any(seen.values())
+        return
     assert {key for key, found in seen.items() if not found} == {("zeros", "float32"), ("zeros", "float64")}
     assert "subnormal operand" in seen["subnormal", "float32"] & seen["subnormal", "float64"]
     assert all("invalid" in seen[f"signaling {dtype}", dtype] for dtype in ("float32", "float64"))

@@ -14,12 +14,12 @@ from relayvm.ops.core.tensor_types import TupleType
 from relayvm.vm.api.executable import from_bytes
 from relayvm.vm.bytecode.executable_file import to_bytes
 
-from ..devices import DEVICES
-from ..programs import HEADER
-from .every_op import all_recipes  # noqa: F401
-from .every_op.drawing import Draw
-from .every_op.program import Mode, dims_of, same
-from .every_op.recipe import Call, attrs_of, dtypes_of, operators, recipe_of, regroup
+from ...devices import DEVICES
+from ...programs import HEADER
+from ..every_op import all_recipes  # noqa: F401
+from ..every_op.drawing import Draw
+from ..every_op.program import Mode, dims_of, same
+from ..every_op.recipe import Call, attrs_of, dtypes_of, operators, recipe_of, regroup
 
 
 def calls_of(op: Op) -> list[Call]:
