@@ -1,8 +1,8 @@
 """Memory as programs leave it behind, and the floating-point work that a kernel does on it.
 
-Nobody has written the memory that a kernel gets as workspace, as results, and behind the ends of its tensors.  Sticky flags in MXCSR
-record the operands and results of floating-point instructions.  With old memory full of subnormal or signaling numbers, a flag that
-a kernel does not set with old memory full of zeros shows an instruction on old memory.
+Nobody has written the memory that a kernel gets as workspace, as results, and behind the ends of its tensors.  Sticky flags in
+MXCSR record the operands and results of floating-point instructions.  With old memory full of subnormal or signaling numbers, a
+flag that a kernel does not set with old memory full of zeros shows an instruction on old memory.
 """
 
 from __future__ import annotations
