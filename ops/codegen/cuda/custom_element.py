@@ -27,7 +27,8 @@ def per_element(text: str) -> Callable[[OpaqueCall], CudaSource]:
     The text refers to each input by its name (to those of a tuple as ``name0``, ``name1``, ...) and to the results as ``out``, or
     ``out0``, ``out1``, ...: pointers to their elements in row-major order.  ``x_size1`` is the size of axis 1 of ``x``.
     Attributes are constants by their names.  ``fail(fault, status, site)`` stops the program with a status.  float16 and bfloat16
-    are separate types: ``number(x)`` converts to float, ``to_float16(f)`` from float.
+    are separate types: ``number(x)`` converts to float, ``to_float16(f)`` from float; a bool is a ``truth``, which
+    converts to and from bool.
     """
 
     def cuda(call: OpaqueCall) -> CudaSource:

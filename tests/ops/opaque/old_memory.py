@@ -1,8 +1,8 @@
 """Memory as programs leave it behind, and the floating-point work that a kernel does on it.
 
-A kernel gets memory that nobody has written: its workspace, its results, and what lies behind the ends of its tensors.  The
-processor has sticky flags for the operands and results of its floating-point instructions.  With old memory full of subnormal
-or signaling numbers, a flag that a kernel does not set with old memory full of zeros shows an instruction on old memory.
+Nobody has written the memory that a kernel gets as workspace, as results, and behind the ends of its tensors.  Sticky flags in
+MXCSR record the operands and results of floating-point instructions.  With old memory full of subnormal or signaling numbers, a
+flag that a kernel does not set with old memory full of zeros shows an instruction on old memory.
 """
 
 from __future__ import annotations
@@ -40,6 +40,7 @@ FLAGS = {1: "invalid", 2: "subnormal operand", 4: "division by zero", 8: "overfl
 _BYTES, _MXCSR, _DEFAULT = 64, 28, ctypes.c_void_p(-1)
 
 _libm = ctypes.CDLL(ctypes.util.find_library("m"))
+#: Whether ``flags`` can tell; on other processors only results are compared.
 HAS_FLAGS = platform.machine() == "x86_64"
 
 
@@ -50,6 +51,8 @@ def clear_flags() -> None:
 
 def flags() -> set[str]:
     """The names of the flags that are set."""
+    if not HAS_FLAGS:
+        return set()
     environment = (ctypes.c_uint8 * _BYTES)()
     assert _libm.fegetenv(environment) == 0
     word = ctypes.c_uint32.from_buffer(environment, _MXCSR).value

@@ -24,14 +24,18 @@ from relayvm.shape_funcs.symbolic.dim import dim, sym
 from ... import tiers
 from ..every_op import all_recipes  # noqa: F401
 from ..every_op.drawing import CLASSES, Draw
-from ..every_op.recipe import Call, call, dtypes_of, flags_of, group_of, operators, recipe_of
-from .old_memory import FILLS, Ran, clear_flags, flags
+from ..every_op.recipe import Call, call, dtypes_of, flags_of, group_of, one_of_each_pattern, operators, recipe_of
+from .old_memory import FILLS, HAS_FLAGS, Ran, clear_flags, flags
 
 OPERATORS = [op for op in operators() if any(not k.in_python for k in op.kernels_on(HOST))]
+GENERATED = [
+    op for op in operators() if not op.kernels and op.pattern.name in ("ELEMWISE", "BROADCAST", "INJECTIVE", "COMM_REDUCE")
+]
 
 
 def groups(op: Op, made: Call) -> Iterator[Group]:
-    """The group of a call, with sizes that are not known, by each implementation in machine code that is right for it."""
+    """The group of a call, with sizes that are not known, by each implementation in machine code that is right for it; by the
+    generated kernel of an operator without any."""
     known = [tuple(map(dim, x.shape)) for x in made.flat]
     fixed = [
         tuple(
@@ -39,6 +43,9 @@ def groups(op: Op, made: Call) -> Iterator[Group]:
         )
         for k, flag in enumerate(flags_of(op, made))
     ]  # fmt: skip
+    if not op.kernels:
+        yield group_of(op, made, fixed)
+        return
     of_call = group_of(op, made, known).call_on()
     for kernel in op.kernels_on(HOST):
         if not kernel.in_python and kernel.takes(of_call) and undecided(kernel.fits(of_call)) == ():
@@ -80,6 +87,9 @@ def test_an_instruction_on_each_kind_of_old_memory_sets_a_flag() -> None:
                 x * x
                 seen[fill, dtype] = flags()
     clear_flags()
+    if not HAS_FLAGS:
+        assert not any(seen.values())
+        return
     assert {key for key, found in seen.items() if not found} == {("zeros", "float32"), ("zeros", "float64")}
     assert "subnormal operand" in seen["subnormal", "float32"] & seen["subnormal", "float64"]
     assert all("invalid" in seen[f"signaling {dtype}", dtype] for dtype in ("float32", "float64"))
@@ -90,6 +100,13 @@ def test_an_instruction_on_each_kind_of_old_memory_sets_a_flag() -> None:
 def test_old_memory_is_not_computed_with(op: Op) -> None:
     dtypes = [d for d in dtypes_of(op.name) if is_float(d)] or list(dtypes_of(op.name)[:1])
     assert sum(check(op, *made) for dtype in tiers.some(dtypes, op.name, 4) for made in calls_of(op, dtype)) > 0
+
+
+@pytest.mark.extensive(op=one_of_each_pattern())
+@pytest.mark.parametrize("op", GENERATED, ids=lambda op: op.name)
+def test_generated_kernels_do_not_compute_with_old_memory(op: Op) -> None:
+    for made in calls_of(op, dtypes_of(op.name)[0]):
+        check(op, *made)
 
 
 @pytest.mark.extensive
