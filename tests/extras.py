@@ -90,11 +90,18 @@ def packages_of(extras: Iterable[str]) -> set[str]:
     return found
 
 
+@functools.cache
+def _installed() -> tuple[set[str], dict[str, list[str]]]:
+    """The installed packages, and the packages of each module."""
+    packages = {_normal(found.metadata["Name"]) for found in importlib.metadata.distributions()}
+    return packages, dict(importlib.metadata.packages_distributions())
+
+
 def hidden(extras: Iterable[str]) -> tuple[set[str], set[str]]:
     """The modules and packages of this environment that relayvm with these extras does not have."""
     kept = packages_of(extras)
-    packages = {_normal(found.metadata["Name"]) for found in importlib.metadata.distributions()} - kept
-    owners = importlib.metadata.packages_distributions()
+    installed, owners = _installed()
+    packages = installed - kept
     modules = {module for module, names in owners.items() if not {_normal(n) for n in names} & kept}
     return modules - {"relayvm"}, packages
 

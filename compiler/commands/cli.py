@@ -214,12 +214,17 @@ def explain(
 @click.argument("name", required=False)
 @json_option
 def ops(name: str | None, as_json: bool) -> None:
-    """List the operators, or show NAME."""
+    """List the operators, then the functions that build calls of them, or show NAME."""
+    from ..docs.composition_pages import composed, composed_data, composed_signature, composed_text
     from ..docs.operator_pages import as_data, operator, operator_text, operators, signature
 
-    found = operators() if name is None else [operator(name)]
-    text = "\n".join(signature(op) for op in found) if name is None else operator_text(found[0])
-    answer([as_data(op) for op in found], text, as_json)
+    if name is None:
+        text = "\n".join([*map(signature, operators()), *map(composed_signature, composed())])
+        answer([*map(as_data, operators()), *map(composed_data, composed())], text, as_json)
+    elif name in composed():
+        answer([composed_data(name)], composed_text(name), as_json)
+    else:
+        answer([as_data(operator(name))], operator_text(operator(name)), as_json)
 
 
 @command.command()

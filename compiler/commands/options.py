@@ -38,12 +38,15 @@ params_option = click.option(
 )
 
 
-def _parsed(parse: Callable[[str], tuple[str, Any]]) -> Callable[..., dict[str, Any]]:
-    """A click callback for a repeated ``NAME=...`` option: a dict.  Each name is allowed once."""
+def _parsed(parse: Callable[[str], tuple[str, Any]], is_list: bool = True) -> Callable[..., dict[str, Any]]:
+    """A click callback for a repeated ``NAME=...`` option: a dict.  Each name is allowed once.
+
+    ``is_list``: whether one option may hold several, separated by commas.
+    """
 
     def callback(context: click.Context, parameter: click.Parameter, texts: Sequence[str]) -> dict[str, Any]:
         out: dict[str, Any] = {}
-        for text in texts:
+        for text in (part for given in texts for part in (given.split(",") if is_list else (given,))):
             try:
                 name, value = parse(text)
             except InputSyntaxError as error:
@@ -129,7 +132,7 @@ def _config_help() -> str:
     return f"Compile with this setting (repeatable): {keys}."
 
 
-config_option = click.option("--config", metavar="KEY=VALUE", multiple=True, callback=_parsed(_key), help=_config_help())
+config_option = click.option("--config", metavar="KEY=VALUE[,...]", multiple=True, callback=_parsed(_key), help=_config_help())
 
 
 def _function_name(context: click.Context, parameter: click.Parameter, text: str) -> str:
@@ -140,20 +143,37 @@ _ENTRY_OPTION = click.option(
     "--entry", default="main", show_default=True, metavar="NAME", callback=_function_name, help="The function to call."
 )
 _DIM_OPTION = click.option(
-    "--dim", "dims", multiple=True, metavar="n=7", callback=_parsed(_dim), help="The size of the dimension ?n."
+    "--dim", "dims", multiple=True, metavar="n=7[,m=3]", callback=_parsed(_dim), help="The size of the dimension ?n."
 )
 _SIZE_OPTIONS = (
     _ENTRY_OPTION,
-    click.option("--shape", "shapes", multiple=True, metavar="NAME=5,4", callback=_parsed(_shape), help="A parameter's shape."),
+    click.option(
+        "--shape",
+        "shapes",
+        multiple=True,
+        metavar="NAME=5,4",
+        callback=_parsed(_shape, is_list=False),
+        help="A parameter's shape.",
+    ),
     _DIM_OPTION,
 )
 _INPUT_OPTIONS = (
     _ENTRY_OPTION,
     click.option(
-        "--input", "values", multiple=True, metavar="NAME=VALUE", callback=_parsed(parse_input), help=f"One of {FORMS}."
+        "--input",
+        "values",
+        multiple=True,
+        metavar="NAME=VALUE",
+        callback=_parsed(parse_input, is_list=False),
+        help=f"One of {FORMS}.",
     ),
     click.option(
-        "--shape", "shapes", multiple=True, metavar="NAME=5,4", callback=_parsed(_shape), help="A random input's shape."
+        "--shape",
+        "shapes",
+        multiple=True,
+        metavar="NAME=5,4",
+        callback=_parsed(_shape, is_list=False),
+        help="A random input's shape.",
     ),
     _DIM_OPTION,
     click.option(
@@ -183,7 +203,7 @@ def size_options(command: Command) -> Command:
 
 
 sizes_option = click.option(
-    "--shapes", "sizes", multiple=True, metavar="n=1,16,256", callback=_parsed(_listed_sizes),
+    "--shapes", "sizes", multiple=True, metavar="n=1,16,256", callback=_parsed(_listed_sizes, is_list=False),
     help="Sizes of the dimension ?n; of an unnamed dimension as x.shape[0]=...; several options: all combinations.",
 )  # fmt: skip
 

@@ -102,9 +102,9 @@ def tables(comparison: ComparisonData, everything: bool = False) -> Iterator[Tex
     """For each case: figures of whole runs, then entries of the runs; at the end, means over the cases."""
     for case, rows in zip(comparison.cases, comparison.tables, strict=True):
         title = f"{case.name}, " if len(comparison.cases) > 1 else ""
-        yield _times(f"{title}time of a run", comparison.sides, case.profiles)
+        yield _times(f"{title}time of a run, over all runs", comparison.sides, case.profiles)
         whole = _whole(rows, case.profiles)
-        yield _table(f"{title}per run", comparison.sides, whole)
+        yield _table(f"{title}per run, {samples_text(comparison)}", comparison.sides, whole)
         shown, left = _parts(rows, everything)
         if shown:
             rest = f"; {left} more under {100 * SHOWN_PART:.0f} % of the time, no difference" if left else ""
@@ -165,7 +165,7 @@ def page_table(comparison: ComparisonData) -> dict[str, Any]:
             )
     title, *notes = heading(comparison).splitlines()
     notes += [_means(comparison).plain()] if several else []
-    header = ["", *table.header[:-1]]
+    header = [samples_text(comparison), *table.header[:-1]]
     return {"title": title, "header": header, "rows": rows, "notes": [*map(str.strip, notes), *legend(comparison).splitlines()]}
 
 
@@ -334,11 +334,16 @@ def _means(comparison: ComparisonData) -> TextTable:
     return TextTable(f"geometric mean over {len(comparison.cases)} cases", header, rows, ("",) * len(rows))
 
 
+def samples_text(comparison: ComparisonData) -> str:
+    """The meaning of a compared time: another median than that over all runs, since only the best run of a round counts."""
+    least = f"the least of {comparison.method.per_round} runs" if comparison.method.per_round > 1 else "one run"
+    return f"medians over {comparison.method.rounds} samples, each {least}"
+
+
 def legend(comparison: ComparisonData) -> str:
     """Meanings of the signs, and the method of the statistics."""
-    least = f"the least of {comparison.method.per_round} runs" if comparison.method.per_round > 1 else "one run"
     return (
-        f"Times: medians over {comparison.method.rounds} samples, each {least}.  ~: no significant difference "
+        f"Times of the comparison: {samples_text(comparison)}.  ~: no significant difference "
         f"(p is Mann and Whitney's U,\ncorrected for all rows by Holm; significant below {ALPHA}).  "
         f"=: equal.  Intervals: {CONFIDENCE} % bootstrap of the ratio, in percent.\n+ new, - gone."
     )

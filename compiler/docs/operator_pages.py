@@ -12,6 +12,7 @@ from ...vm.diagnostics.source import InputError
 from ..builder.absent_names import NOT_PLANNED, reason
 from ..builder.signatures import signature_text
 from ..text.attributes import value_text
+from .composition_pages import composed
 
 #: Headings by a name's prefix, then, for a name without a prefix, by pattern.
 _BY_PREFIX = {
@@ -45,8 +46,9 @@ def operator(name: str) -> Op:
         why = reason(name)
         if why is not None:
             raise InputError(f"there is no operator {name}, and none is planned", help=why)
-        near = similar(name, known, 3, 0.5)
-        near += [n for n in known if n.rpartition(".")[2] == name and n not in near]
+        every = [*known, *composed()]
+        near = similar(name, every, 3, 0.5)
+        near += [n for n in every if n.rpartition(".")[2] == name and n not in near]
         raise InputError(f"there is no operator {name}", help=question(near, ", ") or "`relayvm ops` lists them")
     return known[name]
 

@@ -161,7 +161,7 @@ class Kernel:
 
     * with an upper-bound operator one int64 array, into which the body writes the true sizes;
     * an array for each buffer of ``scratch``;
-    * with ``libraries``, the address of a library function called by address (see ops.native.libraries), 0 for none.
+    * with ``libraries``, the address of a library function called by address (see ops.native.jit.library_calls), 0 for none.
       ``libraries`` maps the compute dtype to the function's name; the address is 0 if compute dtypes of float tensors differ;
     * ``attrs(attrs)`` as keyword arguments: constants of the compiled code (ints, floats, bools, int tuples).
 
@@ -208,7 +208,7 @@ class Kernel:
     choose: Callable[[Any, tuple[str, ...]], Callable[..., int]] | None = None
     #: Whether ``body`` is ordinary Python over numpy arrays, called between two entries of the native loop: slow, unrestricted.
     in_python: bool = False
-    #: Generator for CUDA devices: ``(OpaqueCall) -> CudaSource`` (see ops.kernels.cuda.source); None: no CUDA kernel.
+    #: Generator for CUDA devices: ``(OpaqueCall) -> CudaSource`` (see ops.codegen.cuda.cuda_program); None: no CUDA kernel.
     cuda: Callable[[Any], Any] | None = None
     #: Whether ``cuda`` may compute sums after the product in the same step (see ``ops.codegen.cuda.library_sums``).
     adds: bool = False

@@ -58,7 +58,8 @@ def errors(entries: list[list[str]], folder: Path, extras: list[str], hide: set[
 def test_every_entry_point_names_the_extra_of_models(tmp_path: Path) -> None:
     (tmp_path / "m.onnx").write_bytes(b"any")
     commands = [
-        ["run", "m.onnx"], ["compile", "m.onnx", "-o", "m.rvm"], ["convert", "m.onnx", "-o", "m.relay"], ["dump", "m.onnx", "--stage", "parsed"],
+        ["run", "m.onnx"], ["compile", "m.onnx", "-o", "m.rvm"], ["convert", "m.onnx", "-o", "m.relay"],
+        ["dump", "m.onnx", "--stage", "parsed"],
         ["explain", "m.onnx"], ["profile", "m.onnx"], ["tune", "m.onnx"], ["serve", "m.onnx"],
         ["compare", "m.onnx", "--a", "fuse=on", "--b", "fuse=off"],
     ]  # fmt: skip

@@ -155,8 +155,8 @@ class ProfileData:
 
     @property
     def runs_per_second(self) -> float:
-        """The number of sequential runs per second, at the mean time of a run."""
-        return 1e9 * self.runs / max(1, sum(self.run_ns))
+        """The number of sequential runs per second, at the median time of a run: a single long run does not change it."""
+        return 1e9 / max(1, self.median_ns)
 
     @property
     def summary(self) -> dict[str, float]:

@@ -58,7 +58,7 @@ function totals(profile, ...kinds) {
 }
 
 const TILES = [
-  ["Run, median", p => [time_text(p.median_ns), `of ${runs(p)}: ${range_text(Math.min(...p.run_ns), Math.max(...p.run_ns))}`,
+  ["Run, median of all", p => [time_text(p.median_ns), `of ${runs(p)}: ${range_text(Math.min(...p.run_ns), Math.max(...p.run_ns))}`,
     `p90 ${time_text(p.summary.p90_ns)}, p99 ${time_text(p.summary.p99_ns)}`,
     ...(PROFILES.length > 1 ? [] : [`${rate(p.summary.runs_per_second)} runs/s`])]],
   ["Kernels", p => { const t = totals(p, "kernel", "host_call"); return [time_text(t.ns), `${count(t.calls)} launches`]; }],
@@ -77,7 +77,7 @@ function tiles() {
       const [value, ...notes] = figure(profile), mark = many ? element("span", {class: "side", style: `color: var(--side${i % 4})`}, profile.name) : null;
       tile.append(element("div", {class: many ? "value small" : "value"}, mark, value), ...notes.map(note => element("div", {class: "note"}, note)));
     });
-    if (name === "Run, median" && !many) tile.append(strip(PROFILES[0]));
+    if (name === "Run, median of all" && !many) tile.append(strip(PROFILES[0]));
     return tile;
   });
 }

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import relayvm as relay
+from relayvm.compiler.builder.operator_functions import COMPOSED
 from relayvm.compiler.docs.operator_pages import operators
 from relayvm.compiler.docs.pages import FOLDER as PAGES_FOLDER
 from relayvm.compiler.docs.pages import PAGES
@@ -26,10 +27,12 @@ def test_ops(capsys: pytest.CaptureFixture[str]) -> None:
     assert (one["inputs"], one["data_dependent"]) == (["data", "begin", "end", "strides"], [False, True, True, True])
     assert found["argwhere"]["upper_bound"] and "shape_of" in found
     assert not [name for name in found if name.startswith(("vm.", "memory."))], "what no program can call is not listed"
-    assert all(len(op["inputs"]) == len(op["data_dependent"]) and op["implementations"] for op in found.values())
+    listed = [op for op in found.values() if op["pattern"]]
+    assert all(len(op["inputs"]) == len(op["data_dependent"]) and op["implementations"] for op in listed)
     assert data(capsys, "ops", "dyn.tile") == [found["dyn.tile"]]
     assert "dyn.tile(data, reps*)" in answer(capsys, "ops", "dyn.tile")
-    assert len(answer(capsys, "ops").splitlines()) == len(found) == len(operators())
+    assert len(answer(capsys, "ops").splitlines()) == len(found) == len(operators()) + len(COMPOSED)
+    assert len(listed) == len(operators())
 
 
 def test_isa(capsys: pytest.CaptureFixture[str]) -> None:
@@ -61,3 +64,17 @@ def test_every_public_name_is_described() -> None:
         assert described and group in (*GROUPS, MODULES) and f"| `{name}" in page, name
     for name in WITH_MEMBERS:
         assert f"### Members of `{name}`" in page
+
+
+def test_ops_knows_the_functions_that_are_no_operators(capsys: pytest.CaptureFixture[str]) -> None:
+    """Each public function of ``relay`` and its namespaces that builds calls has a description."""
+    found = {op["name"]: op for op in data(capsys, "ops")}
+    assert {"segment_sum", "mean_variance", "nn.fifo_buffer", "qnn.op.conv2d", *COMPOSED} <= set(found)
+    assert answer(capsys, "ops", "segment_sum").splitlines()[:2] == [
+        "segment_sum(data, segment_ids, num_segments=None)",
+        "  Row ``s`` of the result is the sum of the rows ``i`` of the data with ``segment_ids[i] == s``.",
+    ]
+    assert "relay.qnn.op.conv2d: the operator qnn.conv2d under another name" in answer(capsys, "ops", "qnn.op.conv2d")
+    for path in COMPOSED:
+        assert data(capsys, "ops", path) == [found[path]]
+        assert found[path]["doc"] and found[path]["python"].startswith(f"{path}("), path

@@ -219,3 +219,33 @@ def test_results_have_the_names_of_the_program(folder: Path, capsys: pytest.Capt
     assert "boxes, float32[2]: 2 of 2 elements" in capsys.readouterr().err
     found = data(capsys, *other, "--rtol", "boxes=1e-2")
     assert found["expected"]["agree"] and [r["name"] for r in found["results"]] == ["boxes", "file.0", "file.1"]
+
+
+def test_an_option_of_names_takes_several_with_commas(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("two.relay").write_text(
+        '#[version = "0.0.5"]\ndef @main(%x: Tensor[(?n, ?h), float32], %k: Tensor[(?h), int8]) { (%x, %k) }\n'
+    )
+    apart = (
+        "--dim",
+        "n=2",
+        "--dim",
+        "h=3",
+        "--range",
+        "x=0..1",
+        "--range",
+        "k=1..2",
+        "--config",
+        "fuse=off",
+        "--config",
+        "opt_level=1",
+    )
+    together = ("--dim", "n=2,?h=3", "--range", "x=0..1,k=1..2", "--config", "fuse=off,opt_level=1")
+    first, second = (data(capsys, "run", "two.relay", *options) for options in (together, apart))
+    assert first["results"] == second["results"] and first["results"][0]["shape"] == [2, 3]
+    for given, words in (
+        ("n=1,h", "'h' is not of the form NAME=SIZE"),
+        ("n=1,,h=2", "'' is not of"),
+        ("n=1,n=2", "n is given twice"),
+    ):
+        assert main(["run", "two.relay", "--dim", given]) == ExitCode.USAGE
+        assert words in capsys.readouterr().err

@@ -197,10 +197,10 @@ def test_text() -> None:
     a, b, heading, times, whole, parts, legend = text.split("\n\n")
     assert a.startswith("A: @main on sim, ") and b.startswith("B: @main on sim, ")
     assert heading.splitlines()[-1] == "The results of A and B agree."
-    assert times.splitlines()[:2] == ["time of a run", "  Median       P90       P99       Min       Max  Runs/s"]
+    assert times.splitlines()[:2] == ["time of a run, over all runs", "  Median       P90       P99       Min       Max  Runs/s"]
     assert [line.rpartition("  ")[2] for line in times.splitlines()[2:]] == ["A", "B"]
     assert whole.splitlines()[:3] == [
-        "per run",
+        "per run, medians over 12 samples, each one run",
         "       A         B      B - A       %     95 % interval       p",
         "2.0055us  4.0055us  +2.0000us   +99.7    +99.6 .. +99.9  <0.001  wall time",
     ]

@@ -136,8 +136,10 @@ def test_figures_of_the_time_of_a_run() -> None:
     many = dataclasses.replace(example(), run_ns=tuple(range(100, 0, -1)))
     assert [many.quantile_ns(part) for part in (0, 0.5, 0.9, 0.99, 1)] == [1, 50, 90, 99, 100]
     assert many.as_data()["summary"] == {
-        "median_ns": 50.5, "p90_ns": 90, "p99_ns": 99, "min_ns": 1, "max_ns": 100, "runs_per_second": 1e9 * 100 / 5050,
+        "median_ns": 50.5, "p90_ns": 90, "p99_ns": 99, "min_ns": 1, "max_ns": 100, "runs_per_second": 1e9 / 50.5,
     }  # fmt: skip
+    seldom = dataclasses.replace(example(), run_ns=(374_000,) * 99 + (20_000_000,))
+    assert seldom.runs_per_second == pytest.approx(2674, abs=1), "a single long run is no other speed beside an equal median"
     assert [rate_text(n) for n in (12345.6, 12.345, 0.041234)] == ["12346 runs/s", "12.3 runs/s", "0.0412 runs/s"]
 
 
