@@ -22,8 +22,8 @@ MOST_ELEMENTS = 2000
 #: The largest number of a tensor: sums of products of such are exact.
 LARGEST = {"float16": 200.0, "float32": 3000.0, "float64": 1e5, "int64": 1e6, "int32": 1e6}
 
-#: Operators of which the reference is wrong: it puts the rows of a Loop's rounds behind each other, not on a new axis, its largest
-#: element of a picture has no axes for rows and columns, it does not pad for SAME_LOWER, and it divides by sums of signed numbers.
+#: Operators of which the reference is wrong: it puts the rows of a Loop's rounds behind each other, not on a new axis, its
+#: largest element of a picture has no axes for rows and columns, it does not pad for SAME_LOWER, and it divides by signed sums.
 UNTRUSTED = ("Loop", "GlobalMaxPool", "MaxPool", "LpNormalization")
 
 

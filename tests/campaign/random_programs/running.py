@@ -36,7 +36,7 @@ class Way:
 
 
 def ways(r: random.Random, program: Program, fused: bool, devices: Sequence[Sequence[str]] = (("cpu", "sim"),)) -> list[Way]:
-    """Two or three ways that differ in much.  ``devices``: of the first way, of the second...; the last are also of all others."""
+    """Two or three ways that differ in much.  ``devices``: of the first way, of the second...; the last are of all others."""
     found = []
     for k in range(r.choice((2, 2, 3))):
         config: dict[str, Any] = {"opt_level": r.choice((0, 1, 2, 2, 3, 3)), "fuse": fused and k == 0}
