@@ -35,6 +35,9 @@ def _checked(function: _Function) -> _Function:
                 for flag in a_sequence(flags, f"{who}: data_dependent", "one bool for each input, or one for all"):
                     if not isinstance(flag, bool):
                         raise wrong(f"{who}: a flag of data_dependent", "a bool", flag)
+            body = args[1] if len(args) > 1 else None
+            if not (body is None or callable(body)):
+                raise wrong(f"{who}: func", "a function", body)
         try:
             return function(name, *args, **named)
         except ValueError as error:

@@ -11,19 +11,22 @@ The operator is then available as ``my.head(%x, %n)`` in program text and ``rela
 
 from __future__ import annotations
 
+import functools
 import inspect
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from ...shape_funcs.symbolic.registry import SHAPE_FUNCS, ShapeFunc, ShapeFuncBody, are_replaced, replace_shape_func
+from ...shape_funcs.symbolic.dim import Dim
+from ...shape_funcs.symbolic.registry import SHAPE_FUNCS, ShapeError, ShapeFunc, ShapeFuncBody, are_replaced, replace_shape_func
 from ...shape_funcs.symbolic.registry import register_shape_func as declare_shape_func
 from ...shape_funcs.symbolic.registry import restore_shape_func as restore_shape_func
 from ..native.memory import generic
+from ..native.user_function import renamed
 from ..strategy.implementation import Kernel
 from .dtype_rules import like_inputs
-from .op import REGISTRY, DTypeRule, NoAttrs, Op, OpPattern
+from .op import REGISTRY, DTypeRule, NoAttrs, Op, OpPattern, TypeRelError
 from .tensor_types import DTYPES
 
 if TYPE_CHECKING:
@@ -68,6 +71,8 @@ def register_op(
         raise ValueError(f"operator {name!r}: give either element or kernel")
     if element is not None and cuda is not None:
         raise ValueError(f"operator {name!r}: an element is an expression for every device; cuda goes with kernel")
+    if kernel is not None and not inspect.isfunction(getattr(kernel, "py_func", kernel)):
+        raise ValueError(f"operator {name!r}: a kernel is a function in Python, not {_described(kernel)}")
     if kernel is not None and name not in SHAPE_FUNCS:
         raise ValueError(f"operator {name!r} has no shape function: register one with register_shape_func({name!r}, ...)")
     op = Op(
@@ -84,10 +89,16 @@ def register_op(
     return op
 
 
+def _described(thing: Any) -> str:
+    return f"the {type(thing).__name__} {getattr(thing, '__name__', '')}".rstrip()
+
+
 def _kernel(body: Callable[..., int], cuda: str | Callable[[Any], Any] | None) -> Kernel:
     from ..codegen.cuda.custom_element import per_element  # the code generator, which a run of a compiled program does without
 
-    return Kernel("user", generic(body), attrs=asdict, cuda=per_element(cuda) if isinstance(cuda, str) else cuda, refuses=True)
+    plain = getattr(body, "py_func", body)  # of a function that numba has compiled
+    own = generic(renamed(plain, f"kernel_of_user_{plain.__code__.co_firstlineno}"))  # no name of ours, and not changed
+    return Kernel("user", own, attrs=asdict, cuda=per_element(cuda) if isinstance(cuda, str) else cuda, refuses=True)
 
 
 def _element_wise(element: Callable[..., Scalar]) -> Compute:
@@ -131,8 +142,40 @@ def register_shape_func(
         if upper_bound and not REGISTRY[op].kernels:
             raise ValueError(f"operator {op!r} has no kernel of its own that could report a size")
     if func is None:
-        return declare_shape_func(op, data_dependent, upper_bound=upper_bound)
+        return lambda body: (declare_shape_func(op, data_dependent, upper_bound=upper_bound)(_guarded(body)), body)[1]
+    body = _guarded(func)
     if op in SHAPE_FUNCS or op in REGISTRY:
-        replace_shape_func(ShapeFunc(op, func, flags, upper_bound))
+        replace_shape_func(ShapeFunc(op, body, flags, upper_bound))
         return func
-    return declare_shape_func(op, data_dependent, upper_bound=upper_bound)(func)
+    declare_shape_func(op, data_dependent, upper_bound=upper_bound)(body)
+    return func
+
+
+def _guarded(func: ShapeFuncBody) -> ShapeFuncBody:
+    """The shape function; whatever it raises, and a result that is no shape, is a ShapeError with the line in its text."""
+
+    @functools.wraps(func)
+    def body(inputs: Any, attrs: Any) -> Any:
+        try:
+            found = func(inputs, attrs)
+            listed = tuple(found)
+            shapes = listed if listed and not isinstance(listed[0], (int, Dim)) else (listed,)
+            if any(not isinstance(d, (int, Dim)) for shape in shapes for d in tuple(shape)):
+                raise TypeError("its result is no shape and no tuple of shapes")
+        except (ShapeError, TypeRelError):
+            raise
+        except Exception as error:
+            code = inspect.unwrap(func).__code__ if hasattr(func, "__code__") else None
+            at = error.__traceback__
+            lines = [t.tb_lineno for t in _frames(at) if t.tb_frame.f_code is code]
+            place = f"{code.co_filename}:{lines[-1] if lines else code.co_firstlineno}" if code else repr(func)
+            raise ShapeError(f"its shape function, {place}: {type(error).__name__}: {error}") from error
+        return found
+
+    return body
+
+
+def _frames(traceback: Any) -> Iterator[Any]:
+    while traceback is not None:
+        yield traceback
+        traceback = traceback.tb_next

@@ -33,6 +33,9 @@ PERMITTED = {
     "their ranks differ": "ranks are known at import, so the branches of an If have one",
     "too short to be mirrored": "ONNX does not say what is mirrored beyond the end of an axis",
     r"index is out of range\n.*\n.*\n.*Compress": "a condition longer than the axis selects elements that there are not",
+    r"concatenate: axis \d+ is \d+ in tensor": "the standard wants equal sizes, of tensors without elements, too",
+    r"less than the \d+ of shape_like\n.*\n.*\n.*GatherElements": "the standard wants no index beyond the data",
+    r"integer division by zero\n.*\n.*\n.*ReduceMean": "no integers have no mean",
 }
 
 
@@ -136,7 +139,9 @@ class OnnxGraphs(Part[Case]):
         lines += ["from tests.campaign.onnx_graphs import PART, Case", "", *(f"# {line}" for line in text.splitlines())]
         lines += ["model = (", *rows.splitlines(), ")", "inputs = ("]
         for inputs in case.graph.inputs:
-            listed = ", ".join(f"{n!r}: np.array({a.reshape(-1).tolist()}, {a.dtype.name!r}).reshape({a.shape})" for n, a in inputs.items())
+            listed = ", ".join(
+                f"{n!r}: np.array({a.reshape(-1).tolist()}, {a.dtype.name!r}).reshape({a.shape})" for n, a in inputs.items()
+            )
             lines += [f"    {{{listed}}},"]
         lines += [")", f"case = Case(Graph(model, inputs), {case.device!r}, {case.config!r})", "assert PART.check(case) is None"]
         return "\n".join(lines)

@@ -50,7 +50,9 @@ class Programs(Part[Case]):
         """A program that grows from the seed."""
         r = random.Random(seed)
         program = Forms(r).program()
-        return Case(program, tuple(ways(r, program, r.random() < self.fused_share, self.devices)), seed if r.random() < 0.5 else None)
+        return Case(
+            program, tuple(ways(r, program, r.random() < self.fused_share, self.devices)), seed if r.random() < 0.5 else None
+        )
 
     def check(self, case: Case) -> str | None:
         """Every way gives numpy's results, and with other sizes the results of every other way."""

@@ -25,7 +25,9 @@ def prepared(node: onnx.NodeProto, **inputs: tuple[str, list[Any]]) -> Any:
 @pytest.mark.parametrize("sizes", [["n", "m"], [3, 7]], ids=["open", "known"])
 def test_indices_may_be_fewer_than_the_elements_along_other_axes(sizes: list[Any]) -> None:
     x, indices = np.arange(21, dtype="float32").reshape(3, 7), np.array([[0, 2, -1, 1, 0]] * 2)
-    run = prepared(helper.make_node("GatherElements", ["x", "i"], ["y"], axis=0), x=("float32", sizes), i=("int64", ["k", "l"])).run
+    run = prepared(
+        helper.make_node("GatherElements", ["x", "i"], ["y"], axis=0), x=("float32", sizes), i=("int64", ["k", "l"])
+    ).run
     np.testing.assert_array_equal(run([x, indices])[0], np.take_along_axis(x[:, :5], indices, 0))
     np.testing.assert_array_equal(run([x, indices[:0]])[0], x[:0, :5])
     with pytest.raises(relay.VMError, match="axis 1 of the data has size 7, less than the 10 of shape_like"):

@@ -121,6 +121,7 @@ class Argument(Code):
     """A call of relayvm's functions in Python."""
 
     VALUE = "An argument is of a wrong type or value.", 'relay.var("x", (2.5, 4))'
+    KERNEL = "A function of `register_op(kernel=...)` that cannot be compiled to a kernel, or is called with too many arguments."
 
 
 class Input(Code):

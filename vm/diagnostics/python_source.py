@@ -52,11 +52,12 @@ def here() -> Span | None:
         if frame.f_back is None:
             return None
         frame = frame.f_back
-    return _line_of(frame.f_code.co_filename, frame.f_lineno)
+    return line_of(frame.f_code.co_filename, frame.f_lineno)
 
 
 @functools.cache
-def _line_of(filename: str, number: int) -> Span:
+def line_of(filename: str, number: int) -> Span:
+    """A line of a Python file."""
     source = _source(filename, "".join(linecache.getlines(filename)))
     if not source.has_line(number):  # a file that cannot be read, or has become shorter
         source = _source(filename, "\n" * number)

@@ -10,8 +10,9 @@ from typing import Any
 from llvmlite import ir
 
 from ..code_parts import share_parts
+from ..user_function import is_users, no_status, not_compiled
 from . import kept_text
-from .machine_types import BOOL, INT64, NOTHING, Integer, Type, Value, llvm_parts
+from .machine_types import BOOL, INT64, NOTHING, Boolean, Integer, Type, Value, llvm_parts
 from .numba_functions import c_arguments, compiled_by_numba, declared
 from .scalars import Outside, cast
 from .statements import Again, Assumed, Statements
@@ -76,6 +77,8 @@ class Compilation:
             arguments = [cast(b, a, INT64) for a in arguments]
         kinds = tuple(a.type for a in arguments)
         inner, kind = self._function_for(function, kinds)
+        if is_users(function) and not isinstance(kind, (Integer, Boolean)):
+            raise no_status(function)
         self._recordings[-1].calls[f'@"{inner.name}"'] = (function, kinds), kind
         returned = b.call(inner, [part for a in arguments for part in a.parts])
         n = len(llvm_parts(kind))
@@ -124,14 +127,13 @@ class Compilation:
         return True
 
     def _use_numba(self, function: Callable[..., Any], kinds: tuple[Type, ...], key: _Key, error: Outside) -> None:
-        """Let numba compile a user's function.  Raises Outside for a function of this package, and if numba fails too."""
-        place = f"{function.__module__}.{function.__name__}"
-        if function.__module__ is None or function.__module__.split(".")[0] == __name__.split(".")[0]:
-            raise Outside(f"{error}, in {place}") from None
+        """Let numba compile a user's function.  Raises Outside for a function of this package, UserFunctionError if numba fails too."""
+        if not is_users(function):
+            raise Outside(f"{error}, in {function.__module__}.{function.__name__}") from None
         try:
             made = compiled_by_numba(function, kinds)
-        except Outside as other:
-            raise Outside(f"{place}: {other}") from None
+        except Exception as other:  # of numba, and of what it calls
+            raise not_compiled(function, other) from other
         self.bitcode.append(made.bitcode)
         inner = declared(self.module, made, kinds)
         outer = self._declared(function.__name__, kinds, made.result)

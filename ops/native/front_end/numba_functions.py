@@ -117,22 +117,18 @@ def _array_view(kind: Array) -> Any:
 
 
 def compiled_by_numba(function: Callable[..., Any], kinds: tuple[Type, ...]) -> NumbaFunction:
-    """Compile a function for arguments of these types.  Raises Outside with numba's reason."""
+    """Compile a function for arguments of these types.  Raises Outside for types that numba cannot have, and errors of numba."""
     import numba
-    from numba.core.errors import NumbaError
 
     adapter = _Adapter()
-    try:
-        arguments = [adapter.argument(kind) for kind in kinds]
-        body = function if hasattr(function, "py_func") else numba.njit(**OPTIONS)(function)
-        namespace = {**adapter.names, "body": body}
-        text = f"def adapter({', '.join(name for name, _ in adapter.parameters)}):\n    return body({', '.join(arguments)})\n"
-        entry = numba.njit(**OPTIONS)(define("adapter", text, namespace)["adapter"])
-        entry.compile(tuple(kind for _, kind in adapter.parameters))
-        (returned,) = (each.return_type for each in entry.nopython_signatures)
-        made = numba.cfunc(returned(*(kind for _, kind in adapter.parameters)), **OPTIONS)(entry.py_func)
-    except NumbaError as error:
-        raise Outside(str(error)) from None
+    arguments = [adapter.argument(kind) for kind in kinds]
+    body = function if hasattr(function, "py_func") else numba.njit(**OPTIONS)(function)
+    namespace = {**adapter.names, "body": body}
+    text = f"def adapter({', '.join(name for name, _ in adapter.parameters)}):\n    return body({', '.join(arguments)})\n"
+    entry = numba.njit(**OPTIONS)(define("adapter", text, namespace)["adapter"])
+    entry.compile(tuple(kind for _, kind in adapter.parameters))
+    (returned,) = (each.return_type for each in entry.nopython_signatures)
+    made = numba.cfunc(returned(*(kind for _, kind in adapter.parameters)), **OPTIONS)(entry.py_func)
     return NumbaFunction(made.native_name, made._library._final_module.as_bitcode(), _result(returned))
 
 

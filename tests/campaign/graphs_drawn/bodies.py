@@ -65,7 +65,9 @@ def choice(d: Drawing, depth: int) -> None:
         inner = Drawing(d.r, d.opset, d)
         grow(inner, d.r.choice((1, 2, 4)), depth + 1)
         if k == 0:
-            fit = [n for n in inner.own if any(n in node.output for node in inner.nodes)] or inner.node("Identity", [inner.pick()])
+            fit = [n for n in inner.own if any(n in node.output for node in inner.nodes)] or inner.node(
+                "Identity", [inner.pick()]
+            )
             outputs = d.r.sample(fit, min(len(fit), d.r.choice((1, 1, 2))))
             kinds = [(inner.values[n].dtype, inner.values[n].rank if d.r.random() < 0.9 else None) for n in outputs]
         else:

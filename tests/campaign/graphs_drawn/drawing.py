@@ -22,9 +22,9 @@ MOST_ELEMENTS = 2000
 #: The largest number of a tensor: sums of products of such are exact.
 LARGEST = {"float16": 200.0, "float32": 3000.0, "float64": 1e5, "int64": 1e6, "int32": 1e6}
 
-#: Operators of which the reference is wrong: it puts the rows of a Loop's rounds behind each other, not on a new axis, and the
-#: largest element of a picture has no axes for rows and columns.
-UNTRUSTED = ("Loop", "GlobalMaxPool")
+#: Operators of which the reference is wrong: it puts the rows of a Loop's rounds behind each other, not on a new axis, its
+#: largest element of a picture has no axes for rows and columns, it does not pad for SAME_LOWER, and it divides by signed sums.
+UNTRUSTED = ("Loop", "GlobalMaxPool", "MaxPool", "LpNormalization")
 
 
 @dataclass(frozen=True)
@@ -176,7 +176,9 @@ def names_read(node: NodeProto) -> set[str]:
     for attribute in node.attribute:
         if attribute.type == AttributeProto.GRAPH:
             inner = attribute.g
-            defined = {v.name for v in inner.input} | {t.name for t in inner.initializer} | {o for n in inner.node for o in n.output}
+            defined = (
+                {v.name for v in inner.input} | {t.name for t in inner.initializer} | {o for n in inner.node for o in n.output}
+            )
             found |= {n for k in inner.node for n in names_read(k)} | {o.name for o in inner.output}
             found -= defined
     return found

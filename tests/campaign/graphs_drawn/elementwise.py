@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
+from onnx import helper
+
 from .drawing import FLOATS, INTEGERS, Drawing
 
 Maker = Callable[[Drawing], object]
@@ -34,7 +37,12 @@ def unary(d: Drawing) -> None:
         attrs = {"Elu": ("alpha",), "LeakyRelu": ("alpha",), "Celu": ("alpha",), "HardSigmoid": ("alpha", "beta")}.get(op, ())
         if d.opset >= _SINCE.get(op, 0):
             exact = op in ("Shrink", "ThresholdedRelu")
-            d.node(op, [d.pick(FLOATS, exact=exact)], exact=exact, **{a: d.r.choice((0.25, 0.5, 1.0)) for a in attrs if d.r.random() < 0.6})
+            d.node(
+                op,
+                [d.pick(FLOATS, exact=exact)],
+                exact=exact,
+                **{a: d.r.choice((0.25, 0.5, 1.0)) for a in attrs if d.r.random() < 0.6},
+            )
 
 
 def guarded(d: Drawing) -> None:
@@ -119,13 +127,13 @@ def cast(d: Drawing) -> None:
         if d.values[other].dtype in kinds:
             d.node("CastLike", [x, other])
         return
-    from onnx import helper
-    import numpy as np
-
     d.node("Cast", [x], to=helper.np_dtype_to_tensor_dtype(np.dtype(to)))
 
 
-_SUMS = ("ReduceSum", "ReduceSum", "ReduceMax", "ReduceMin", "ReduceMean", "ReduceL1", "ReduceL2", "ReduceSumSquare", "ReduceProd", "ReduceLogSumExp", "ReduceLogSum")  # fmt: skip
+_SUMS = (
+    "ReduceSum", "ReduceSum", "ReduceMax", "ReduceMin", "ReduceMean", "ReduceL1", "ReduceL2", "ReduceSumSquare", "ReduceProd",
+    "ReduceLogSumExp", "ReduceLogSum",
+)  # fmt: skip
 
 
 def reduction(d: Drawing) -> None:
@@ -154,7 +162,9 @@ def search(d: Drawing) -> None:
     form = d.r.random()
     x = d.pick(("float32", "int64", "float64", "int32"), exact=True, least=1)
     if form < 0.4:
-        d.node(d.r.choice(("ArgMax", "ArgMin")), [x], axis=d.axis(x), keepdims=d.r.randrange(2), select_last_index=d.r.randrange(2))
+        d.node(
+            d.r.choice(("ArgMax", "ArgMin")), [x], axis=d.axis(x), keepdims=d.r.randrange(2), select_last_index=d.r.randrange(2)
+        )
     elif form < 0.6:
         axis = d.axis(x)
         size = d.values[x].array.shape[axis]

@@ -41,7 +41,10 @@ def _finished(d: Drawing, made: list[str]) -> Graph:
     r = d.r
     read = {n for node in d.nodes for n in node.input}
     ends = [n for n in made if n not in read]
-    outputs = list(dict.fromkeys([*(ends if r.random() < 0.8 else ends[-1:]), *r.sample(made, min(len(made), r.choice((0, 1, 2))))])) or made[-1:]
+    outputs = (
+        list(dict.fromkeys([*(ends if r.random() < 0.8 else ends[-1:]), *r.sample(made, min(len(made), r.choice((0, 1, 2))))]))
+        or made[-1:]
+    )
     anonymous = r.random() < 0.2
 
     def declared(shape: tuple[str | int | None, ...]) -> list[str | int | None]:

@@ -32,12 +32,23 @@ def gemm(d: Drawing) -> None:
     inner, columns = shape[0 if a else 1], d.r.choice((1, 2, 3))
     weight = d.constant(d.numbers(dtype, (columns, inner) if b else (inner, columns)), dtype)
     more = [d.constant(d.numbers(dtype, d.r.choice(((columns,), (1,), (1, columns), ()))), dtype)] if d.r.random() < 0.7 else []
-    d.node("Gemm", [x, weight, *more], transA=a, transB=b, **({"alpha": 0.5} if d.r.random() < 0.3 else {}), **({"beta": 2.0} if d.r.random() < 0.3 else {}))
+    d.node(
+        "Gemm",
+        [x, weight, *more],
+        transA=a,
+        transB=b,
+        **({"alpha": 0.5} if d.r.random() < 0.3 else {}),
+        **({"beta": 2.0} if d.r.random() < 0.3 else {}),
+    )
 
 
 def _picture(d: Drawing, channels: int, axes: int) -> str:
     """A value with ``channels`` channels and that many spatial axes, which are open or known."""
-    found = [n for n, v in d.values.items() if n[0] != "c" and v.dtype == "float32" and v.rank == axes + 2 and v.array.shape[1] == channels]
+    found = [
+        n
+        for n, v in d.values.items()
+        if n[0] != "c" and v.dtype == "float32" and v.rank == axes + 2 and v.array.shape[1] == channels
+    ]
     if found and d.r.random() < 0.5:
         return d.r.choice(found)
     return d.input("float32", (d.r.choice(("n", 1)), channels, *(d.r.choice(("m", "k", 5, 4)) for _ in range(axes))))
@@ -94,7 +105,14 @@ def pool(d: Drawing) -> None:
     else:
         if d.opset < 19:
             attrs.pop("dilations", None)
-        d.node("AveragePool", [x], exact=False, kernel_shape=kernel, **({"count_include_pad": 1} if d.r.random() < 0.4 else {}), **attrs)
+        d.node(
+            "AveragePool",
+            [x],
+            exact=False,
+            kernel_shape=kernel,
+            **({"count_include_pad": 1} if d.r.random() < 0.4 else {}),
+            **attrs,
+        )
 
 
 def norm(d: Drawing) -> None:
@@ -116,7 +134,9 @@ def norm(d: Drawing) -> None:
         channels = d.r.choice((1, 2, 4))
         x = _picture(d, channels, d.r.choice((1, 2)))
         rows = [d.constant(d.numbers("float32", (channels,)), "float32") for _ in range(3)]
-        d.node("BatchNormalization", [x, *rows, d.constant(np.abs(d.numbers("float32", (channels,))) + 1, "float32")], exact=False)
+        d.node(
+            "BatchNormalization", [x, *rows, d.constant(np.abs(d.numbers("float32", (channels,))) + 1, "float32")], exact=False
+        )
     else:
         x = d.pick(("float32",), least=1, full=True)
         d.node("LpNormalization", [x], exact=False, axis=d.axis(x), p=d.r.choice((1, 2)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from onnx import numpy_helper
 
 from .drawing import Drawing
 from .elementwise import Maker
@@ -170,8 +171,6 @@ def sizes(d: Drawing) -> None:
     elif form < 0.4:
         d.node("Size", [x])
     elif form < 0.6:
-        from onnx import numpy_helper
-
         dtype = d.r.choice(("float32", "int64", "bool"))
         (shape,) = d.node("Shape", [x])
         d.node("ConstantOfShape", [shape], value=numpy_helper.from_array(np.ones(1, dtype)))
@@ -179,7 +178,11 @@ def sizes(d: Drawing) -> None:
         (count,) = d.node("Size", [x])
         d.node("Range", [d.constant(0), count, d.constant(d.r.choice((1, 2)))])
     elif form < 0.9:
-        d.node("OneHot", [d.pick(("int64", "int32"), exact=True), d.constant(d.r.choice((1, 3))), d.constant([0, 1], "float32")], axis=d.r.choice((-1, 0)))
+        d.node(
+            "OneHot",
+            [d.pick(("int64", "int32"), exact=True), d.constant(d.r.choice((1, 3))), d.constant([0, 1], "float32")],
+            axis=d.r.choice((-1, 0)),
+        )
     else:
         d.node("EyeLike", [d.pick(("float32", "int64"), rank=2)], k=d.r.choice((0, 1, -1)))
 
@@ -203,5 +206,6 @@ def pictures(d: Drawing) -> None:
 
 
 MAKERS: dict[Maker, float] = {
-    reshape: 2, transpose: 1.3, concat: 1.3, split: 0.8, slice_: 1.6, pad: 1, expand: 1, tile: 0.7, gather: 2, sizes: 1.3, pictures: 0.6,
+    reshape: 2, transpose: 1.3, concat: 1.3, split: 0.8, slice_: 1.6, pad: 1, expand: 1, tile: 0.7, gather: 2, sizes: 1.3,
+    pictures: 0.6,
 }  # fmt: skip

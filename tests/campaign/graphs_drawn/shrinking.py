@@ -51,9 +51,7 @@ def _values(model: onnx.ModelProto, graph: Graph) -> list[dict[str, np.ndarray]]
     return found
 
 
-def _cut(
-    model: onnx.ModelProto, graph: Graph, values: list[dict[str, np.ndarray]], outputs: list[str], given: set[str]
-) -> Graph:
+def _cut(model: onnx.ModelProto, graph: Graph, values: list[dict[str, np.ndarray]], outputs: list[str], given: set[str]) -> Graph:
     """The nodes that ``outputs`` need where the values ``given`` are inputs."""
     less = onnx.ModelProto()
     less.CopyFrom(model)

@@ -36,7 +36,7 @@ class Way:
 
 
 def ways(r: random.Random, program: Program, fused: bool, devices: Sequence[Sequence[str]] = (("cpu", "sim"),)) -> list[Way]:
-    """Two or three ways that differ in much.  ``devices``: of the first way, of the second...; the last are those of all others."""
+    """Two or three ways that differ in much.  ``devices``: of the first way, of the second...; the last are of all others."""
     found = []
     for k in range(r.choice((2, 2, 3))):
         config: dict[str, Any] = {"opt_level": r.choice((0, 1, 2, 2, 3, 3)), "fuse": fused and k == 0}
@@ -48,7 +48,9 @@ def ways(r: random.Random, program: Program, fused: bool, devices: Sequence[Sequ
         if r.random() < 0.2:
             config["data_dependence"] = r.choice(("op", "relay"))
         donated = tuple(n for n in program.parameters() if r.random() < 0.5) if r.random() < 0.3 else ()
-        way = Way(r.choice(devices[min(k, len(devices) - 1)]), tuple(config.items()), r.random() < 0.15, r.choice((1, 2, 3)), donated)
+        way = Way(
+            r.choice(devices[min(k, len(devices) - 1)]), tuple(config.items()), r.random() < 0.15, r.choice((1, 2, 3)), donated
+        )
         found.append(way)
     return found
 

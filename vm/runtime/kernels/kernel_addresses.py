@@ -17,7 +17,11 @@ from ....ops.native.generated_source import define
 from ....ops.native.jit.halves import scalar_types
 from ....ops.native.jit.native_compiler import OPTIMIZED, Levels, fingerprint, kernel_levels
 from ....ops.native.memory import native
+from ....ops.native.user_function import UserFunctionError
 from ....ops.strategy.implementation import HOST
+from ...diagnostics import codes
+from ...diagnostics.python_source import line_of
+from ...diagnostics.source import ArgumentError
 
 SIGNATURE = "int32(int64, int64)"
 
@@ -50,12 +54,16 @@ def kernel_key(source: KernelSource, levels: Levels = OPTIMIZED) -> CacheKey:
 
 
 def kernel_address(group: Group) -> int:
-    """The address of a group's machine code; 0 for a kernel in Python."""
+    """The address of a group's machine code; 0 for a kernel in Python.  Raises ArgumentError for a user's kernel."""
     if in_python(group):
         return 0
     source, levels = kernel_source(group), kernel_levels()
     key = kernel_key(source, levels)
-    return kernel_store.address_at(key, group.name, lambda: kernel_function(source), SIGNATURE, levels)
+    try:
+        return kernel_store.address_at(key, group.name, lambda: kernel_function(source), SIGNATURE, levels)
+    except UserFunctionError as error:
+        op, span = group.main.op, line_of(error.filename, error.line)
+        raise ArgumentError(f"{op}: {error}", span, help=error.help, code=codes.Argument.KERNEL) from error
 
 
 def group_key(group: Group) -> CacheKey | None:
