@@ -163,9 +163,9 @@ class _Reads:
         return None
 
     def _costs(self, read: int) -> tuple[int, int]:
-        """The cost of the arithmetic of an element, and the number of its loads."""
+        """The cost of the arithmetic of an element, and the number of its loads; its index is computed in any case."""
         level = self._level(read) if self.hoists else -1
-        arithmetic, loads, seen, stack = 0, 0, set[int](), [read]
+        arithmetic, loads, seen, stack = 0, 0, self.cells.reached(self.cells[read].args), [read]
         while stack:
             number = stack.pop()
             if number in seen or self._level(number) < level:
