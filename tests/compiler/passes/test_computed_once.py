@@ -22,7 +22,7 @@ from ...ops.fused.run_group import evaluate
 from ...ops.fused.test_evaluations import Counter
 from ...programs import HEADER
 
-#: An element may be computed so many times before another kernel is worth it.
+#: The most computations of an element in the mean, before another kernel is worth it.
 MOST = 2
 
 
@@ -72,7 +72,7 @@ def test_an_expensive_element_is_computed_once(use: str) -> None:
     x = np.random.default_rng(0).normal(size=(5, 8, 4, 6)).astype("float32")
     text = MAIN.format(SILU, USES[use])
     arrays = x, np.repeat(np.arange(5), 7), np.stack([x] * 3)
-    assert sigmoids(fused(text), *arrays) <= MOST * x.size
+    assert sigmoids(fused(text), *arrays) == x.size
     assert sigmoids(fused(text, enabled=False), *arrays) == x.size
 
 
@@ -109,9 +109,9 @@ def test_rows_that_several_passes_read_stay_one_kernel() -> None:
 
 FORMS = [
     "sigmoid({})", "add({}, 1f)", "transpose({})", "reverse({}, axis=0)", "repeat({}, repeats=3, axis=0)",
-    "tile({}, reps=[1, 4])", "strided_slice({}, begin=[0], end=[3], axes=[1])", "add({0}, strided_slice({0}, begin=[0], end=[1], axes=[0]))",
-    "concatenate(({0}, {0}), axis=0)", "subtract({0}, max({0}, axis=[1], keepdims=True))",
-    "add({0}, sum({0}, axis=[0], keepdims=True))",
+    "tile({}, reps=[1, 4])", "strided_slice({}, begin=[0], end=[3], axes=[1])",
+    "add({0}, strided_slice({0}, begin=[0], end=[1], axes=[0]))", "concatenate(({0}, {0}), axis=0)",
+    "subtract({0}, max({0}, axis=[1], keepdims=True))", "add({0}, sum({0}, axis=[0], keepdims=True))",
 ]  # fmt: skip
 
 
