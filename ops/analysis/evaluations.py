@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Iterable
 from fractions import Fraction
 
+from ...shape_funcs.defs.reduce import reduced_axes
 from ...shape_funcs.frozen_dataclass import frozen
 from ...shape_funcs.symbolic.dim import INT, POLY, Dim, const, product
 from ...shape_funcs.symbolic.int_operations import FLOORDIV, MAX, SCALED, as_float
@@ -59,7 +60,8 @@ class Evaluated:
         if self.times <= 1 or not self.arithmetic:
             return False
         memory, gain = (_MEMORY_ON_GPU, _GAIN_ON_GPU) if machine == GPU else (MEMORY, _GAIN)
-        element = self.arithmetic + memory * self.loads
+        # on a GPU, operands after the first are taken for small ones, which stay in its caches
+        element = self.arithmetic + memory * (min(self.loads, 1) if machine == GPU else self.loads)
         if follows:
             return self.times * element > self.arithmetic + memory * self.times
         return self.times * element > gain * (element + memory + memory * self.times)
@@ -93,11 +95,21 @@ def _is_elementwise(group: Group) -> bool:
 def _of(group: Group, hoists: bool) -> tuple[Evaluated, ...]:
     (ref,) = group.results
     try:
-        nest = open_rows(group, ref, fold_dtype) if uses_folds(group, ref) else open_nest(group, ref)
+        nest = open_rows(group, ref, fold_dtype) if uses_folds(group, ref) else open_nest(group, ref, _keeps_columns(group, ref))
         nest.inliner.expand()
     except TooComplex:  # the group will be split
         return ()
     return _Reads(nest, hoists).found(group)
+
+
+def _keeps_columns(group: Group, ref: Ref) -> bool:
+    """Whether a value is a reduction that keeps the innermost axis: its columns are the innermost loop."""
+    node = group.nodes[-1]
+    if node.operator.pattern is not OpPattern.COMM_REDUCE or ref != len(group.values()) - 1:
+        return False
+    rank = len(group.values()[node.args[0]].shape)
+    folded = reduced_axes(node.attrs, rank)
+    return bool(folded) and rank - 1 not in folded
 
 
 class _Reads:
@@ -163,9 +175,9 @@ class _Reads:
         return None
 
     def _costs(self, read: int) -> tuple[int, int]:
-        """The cost of the arithmetic of an element, and the number of its loads."""
+        """The cost of the arithmetic of an element, and the number of its loads; its index is computed in any case."""
         level = self._level(read) if self.hoists else -1
-        arithmetic, loads, seen, stack = 0, 0, set[int](), [read]
+        arithmetic, loads, seen, stack = 0, 0, self.cells.reached(self.cells[read].args), [read]
         while stack:
             number = stack.pop()
             if number in seen or self._level(number) < level:

@@ -1,0 +1,93 @@
+"""Evaluations of the elements of inner values: as predicted by the analysis, counted in kernels that run as plain Python."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+from relayvm.ops.analysis.evaluations import MANY, evaluations
+from relayvm.ops.codegen import fits
+from relayvm.ops.core.group import Group, Node
+from relayvm.ops.core.op import Op, OpPattern, TypeRelError, get
+from relayvm.ops.core.tensor_types import Tensor
+from relayvm.ops.core.type_relation import build_group
+from relayvm.ops.native.generated_source import define
+from relayvm.shape_funcs.symbolic.dim import dim, sym
+
+from ..every_op.recipe import Call, attrs_of, dtypes_of, operators
+from ..test_every_op import calls_of
+from .run_group import TWINS, evaluate
+
+COUNTED = "sigmoid_float32"
+#: A prediction for unknown sizes is that of large ones: ``n + 2`` counts as ``n``.
+SMALL = 2
+
+
+class Counter:
+    """Runs kernels as plain Python, and counts the calls of the sigmoid."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+
+    def sigmoid(self, x: Any) -> Any:
+        self.calls += 1
+        return np.float32(TWINS[COUNTED](x))
+
+    def run(self, text: str) -> Any:
+        """The function of a kernel's text."""
+        namespace = {**TWINS, COUNTED: self.sigmoid}
+        define("kernel", text, namespace)
+        return namespace["kernel"]
+
+
+def count(group: Group, arrays: Sequence[np.ndarray]) -> int:
+    """The evaluations of a sigmoid in a kernel."""
+    counter = Counter()
+    evaluate(group, arrays, counter.run)
+    return counter.calls
+
+
+def before(op: Op, made: Call, position: int, static: bool) -> Group | None:
+    """The call in one kernel with the sigmoid of an operand; None if they do not fuse."""
+    params = []
+    for k, x in enumerate(made.flat):
+        unknown = [dim(s) if static or (k, a) in made.fixed else sym(f"d{10 * k + a}") for a, s in enumerate(x.shape)]
+        params.append(Tensor(x.dtype.name, tuple(unknown)))
+    count, refs, args = len(params), iter(range(len(params))), []
+    for given in made.inputs:
+        own = [count if r == position else r for r in (next(refs) for _ in (given if isinstance(given, tuple) else (given,)))]
+        args.append(tuple(own) if isinstance(given, tuple) else own[0])
+    nodes = [Node("sigmoid", get("sigmoid").attrs(), (position,), ()), Node(op.name, attrs_of(op, made), tuple(args), ())]
+    try:
+        group = build_group(params, (), nodes, ())
+    except TypeRelError:
+        return None
+    group = Group(group.params, (), group.nodes, (count + 1,))
+    return group if len(group.nodes[1].outputs) == 1 and fits(group) else None
+
+
+def fusable() -> list[Op]:
+    """The operators whose kernels are generated."""
+    return [op for op in operators() if op.pattern <= OpPattern.COMM_REDUCE]
+
+
+@pytest.mark.many
+@pytest.mark.parametrize("op", fusable(), ids=lambda op: op.name)
+def test_no_element_is_evaluated_more_often_than_predicted(op: Op) -> None:
+    if "float32" not in dtypes_of(op.name):
+        return
+    for made in calls_of(op, "float32").values():
+        for position, x in enumerate(made.flat):
+            for static in (False, True):
+                group = before(op, made, position, static) if x.dtype == np.float32 else None
+                if group is None or isinstance(made.wanted, str):
+                    continue
+                found = {e.value: e.times for e in evaluations(group)}.get(len(made.flat), 1.0)
+                # sizes that turn out to be 1 are an operand's own matter, and MANY stands for any number
+                if found < MANY and (static or all(s != 1 for y in made.flat for s in y.shape)):
+                    again = made.wanted[0].size if op.reduction is not None else 0  # a fold may begin with its first element
+                    most = found * x.size * (1 if static else SMALL) + again + 1e-6
+                    assert count(group, made.flat) <= most, (found, [y.shape for y in made.flat], made.attrs)
