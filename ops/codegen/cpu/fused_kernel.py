@@ -17,7 +17,7 @@ from ...core.tensor_types import ITEMSIZE, is_float
 from ...native.jit import block_transpose, non_temporal, prefetch, vector_hints
 from ...native.threads import work_partition
 from ..group_memo import per_group
-from ..loop_nest import vector_math
+from ..loop_nest import vector_math, vector_power
 from ..loop_nest.expression_text import Python, element_of, indented, unless_empty
 from ..loop_nest.linear_index import Lowered, flat, general, without_broadcast
 from ..loop_nest.row_passes import Rows
@@ -36,7 +36,7 @@ from .streamed_rows import VECTORS, streamed_rows
 from .tiling import TileText, order_for_tiles, transposed_loads, word_of
 
 #: The functions that generated texts may call, by name.
-_MODULES = (vector_hints, vector_math, work_partition, block_transpose, non_temporal, prefetch)
+_MODULES = (vector_hints, vector_math, vector_power, work_partition, block_transpose, non_temporal, prefetch)
 BODIES = {name: f for module in _MODULES for name, f in vars(module).items() if hasattr(f, "__native__")}
 _CALLS = re.compile(r"\b[a-z]\w*(?=\()")
 
