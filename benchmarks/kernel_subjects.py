@@ -234,10 +234,49 @@ def _suppression(n: int) -> Subject:
     )  # fmt: skip
 
 
+# ---- elements ------------------------------------------------------------------------------------------------------
+
+#: Mode here and in ONNX, and size of the result per size of the data.
+RESIZES = (
+    ("linear", "linear", 2.0), ("linear", "linear", 0.5), ("cubic", "cubic", 2.0),
+    ("nearest_neighbor", "nearest", 2.0), ("nearest_neighbor", "nearest", 1.5),
+)  # fmt: skip
+
+
+def elements() -> Iterator[Subject]:
+    """Powers of a constant exponent, softmax of masked rows, pictures of another size: at sizes of networks."""
+    goal, x = TimesPeer("onnxruntime", 1.0), np.abs(normal(96, 512)) + np.float32(0.1)
+    for exponent in (3.0, 2.0, -1.0, 0.5, 1.5, 2.2):
+        yield Subject(
+            f"power {exponent:g}", (x,), f"power(%x0, {exponent}f)",
+            f"e = Constant<value = float {{{exponent}}}>() y = Pow(x0, e)", lambda x, e=exponent: np.power(x, np.float32(e)),
+            lambda t, e=exponent: lambda x: t.pow(x, e), goal,
+        )  # fmt: skip
+    for mask in (-np.inf, -3.4e38, -100.0):
+        scores = normal(8, 48, 48)
+        scores[:, np.triu(np.ones((48, 48), bool), 1)] = mask
+        for axis in (-1, 1):
+            yield Subject(
+                f"softmax, axis {axis}, half of it {mask:g}", (scores,), f"nn.softmax(%x0, axis={axis})",
+                f"y = Softmax<axis = {axis}>(x0)", None, lambda t, a=axis: lambda x: t.softmax(x, a), goal,
+            )  # fmt: skip
+    for ours, theirs, scale in RESIZES:
+        picture = normal(1, 64, 40, 40)
+        size = int(40 * scale)
+        more = ', rounding_method="round_prefer_floor"' if theirs == "nearest" else ""
+        coefficient = ", cubic_coeff_a = -0.5" if theirs == "cubic" else ""
+        yield Subject(
+            f"resize {theirs} x{scale:g}", (picture,), f'image.resize2d(%x0, size=[{size}, {size}], method="{ours}"{more})',
+            f"s = Constant<value_floats = [1.0, 1.0, {scale}, {scale}]>() "
+            f'y = Resize<mode = "{theirs}"{coefficient}>(x0, , s)', None, None, goal,
+        )  # fmt: skip
+
+
 GROUPS: dict[str, Callable[[], Iterator[Subject]]] = {
     "norms": norms,
     "reductions": reductions,
     "rearranging": rearranging,
     "products": products,
     "order": order,
+    "elements": elements,
 }

@@ -53,6 +53,7 @@ from . import (
     upsampling,
     vision,
     weight_forms,
+    weighted_take,
 )
 
 __all__ = [
@@ -107,6 +108,7 @@ __all__ = [
     "upsampling",
     "vision",
     "weight_forms",
+    "weighted_take",
 ]
 
 REGISTRY.imports = None  # all are declared

@@ -27,6 +27,22 @@ def take(inputs: tuple[Operand, Operand], attrs: Any) -> Shape:
     return (*shared, *data.shape[batch:axis], *indices.shape[batch:], *data.shape[axis + 1 :])
 
 
+@register_shape_func("weighted_take")
+def weighted_take(inputs: tuple[Operand, Operand, Operand], attrs: Any) -> Shape:
+    """The shape of the data; axis ``attrs.axis`` has the size of axis 0 of the indices, whose axis 1 is known."""
+    data, indices, weights = inputs
+    axis = axis_in(attrs.axis, data.rank)
+    need_rank(indices, 2, "the indices", 1)
+    need_rank(weights, 2, "the weights", 2)
+    message = "axis {} has size {{}} in the weights and {{}} in the indices"
+    size, taps = (
+        same_size(w, i, message.format(k), 2, k) for k, (w, i) in enumerate(zip(weights.shape, indices.shape, strict=True))
+    )
+    if not const(taps):
+        raise ShapeError("the size of axis 1 of the indices (how many elements a sum has) must be known, and at least 1", input=1)
+    return (*data.shape[:axis], size, *data.shape[axis + 1 :])
+
+
 @register_shape_func("gather")
 def gather(inputs: tuple[Operand, Operand], attrs: Any) -> Shape:
     """The shape of the indices, equal to the shape of the data except for axis ``attrs.axis``."""

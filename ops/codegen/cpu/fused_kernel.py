@@ -17,12 +17,13 @@ from ...core.tensor_types import ITEMSIZE, is_float
 from ...native.jit import block_transpose, non_temporal, prefetch, vector_hints
 from ...native.threads import work_partition
 from ..group_memo import per_group
-from ..loop_nest import vector_math
+from ..loop_nest import vector_math, vector_power
 from ..loop_nest.expression_text import Python, element_of, indented, unless_empty
 from ..loop_nest.linear_index import Lowered, flat, general, without_broadcast
 from ..loop_nest.row_passes import Rows
 from ..loop_nest.size_prologue import Sizes
 from ..loop_nest.statements import KernelContext, Writer
+from .column_values import hold_columns
 from .kernel_source import KernelSource, either, same_address
 from .loop_plan import plan, plans
 from .moved_runs import moved_run
@@ -35,7 +36,7 @@ from .streamed_rows import VECTORS, streamed_rows
 from .tiling import TileText, order_for_tiles, transposed_loads, word_of
 
 #: The functions that generated texts may call, by name.
-_MODULES = (vector_hints, vector_math, work_partition, block_transpose, non_temporal, prefetch)
+_MODULES = (vector_hints, vector_math, vector_power, work_partition, block_transpose, non_temporal, prefetch)
 BODIES = {name: f for module in _MODULES for name, f in vars(module).items() if hasattr(f, "__native__")}
 _CALLS = re.compile(r"\b[a-z]\w*(?=\()")
 
@@ -194,15 +195,18 @@ class Kernel(Sizes):
         """One loop per extent around the statement that stores an element; ``moving``: or that moves a run."""
         writer = Writer(lowered.table, len(lowered.extents), self.context)
         extents = [self.size(d) for d in lowered.extents]
+        before, after = list[str](), list[str]()
         if moving:
             inner, body = extents[:-1], self._moved(lowered, writer, position, "0", extents[-1])
         else:
+            before, after = hold_columns(lowered, self.context, writer)
             element = writer.value(lowered.element)
             inner, body = extents, [f"{element_of(self.array(position), writer.value(lowered.offset))} = {element}"]
         # the innermost of several loops is never partitioned, so it compiles as in a sequential kernel
+        writer.regions[0] += before
         n = min(len(extents) - 1, LEVELS) if len(extents) > 1 else len(extents)
         partition = Partition(extents[:n], grain=GRAIN if len(extents) == 1 else 1)
-        lines = loops(self.context, writer.regions, partition, inner[n:], body)
+        lines = [*loops(self.context, writer.regions, partition, inner[n:], body), *after]
         return unless_empty(extents, lines) if writer.hoisted else lines
 
     def _may_be_large(self, position: int) -> bool:

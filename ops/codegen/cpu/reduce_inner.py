@@ -18,7 +18,7 @@ from ....shape_funcs.symbolic.dim import Dim
 from ...analysis.cost import cost_of
 from ...core.tensor_types import HALVES, ITEMSIZE, computed_in
 from ...native.status import EMPTY_REDUCTION, OUT_OF_MEMORY
-from ..loop_nest import vector_math
+from ..loop_nest import vector_math, vector_power
 from ..loop_nest.expression import APPLY, AXIS, CAST, GUARD, LITERAL, LOCAL, SELECT, Cell
 from ..loop_nest.expression_text import Python, element_of, indented, loops_around, unless_empty, zero_if_empty
 from ..loop_nest.linear_index import Lowered, Table
@@ -363,4 +363,5 @@ def _in_runs(regions: list[list[str]], extents: list[str], runs: Sequence[Run], 
 def calls_interleaved(lines: Iterable[str]) -> bool:
     """Whether statements call a function that takes two vectors at a time."""
     called = {name for line in lines for name in _CALLED.findall(line)}
-    return any(getattr(getattr(vector_math, name, None), "__interleaved__", False) for name in called)
+    functions = (getattr(module, name, None) for module in (vector_math, vector_power) for name in called)
+    return any(getattr(function, "__interleaved__", False) for function in functions)

@@ -193,7 +193,7 @@ SCALAR_FUNCTIONS: dict[str, ScalarFunction] = {
         single="({0} * {t}(0.5) * ({t}(1.0) + erf_float32({0} * {t}(" + f"{ROOT_OF_HALF}))))",
         cuda=Texts(half="gelu_of_half({0})"),
     ),
-    "power": ScalarFunction(real="math.pow({0}, {1})", cuda=Texts(real="pow{f}({0}, {1})")),
+    "power": ScalarFunction(real="math.pow({0}, {1})", single="pow_float32({0}, {1})", cuda=Texts(real="pow{f}({0}, {1})")),
     "maximum": _choice(">", "<="),
     "minimum": _choice("<", ">="),
     "where": ScalarFunction("({1} if {0} else {2})", cuda=Texts("({0} ? {1} : {2})")),

@@ -33,7 +33,7 @@ BLOCK = 4096
 def exp_float64(x: Element) -> float:
     """``e ** x`` for x <= 0 or NaN; 0 where that would be subnormal."""
     power = math.exp(-708.0 if x < -708.0 else x)  # the library, too, is slow below
-    return 0.0 if x < -708.0 else power
+    return 0.0 if power < 3.4e-308 else power  # a condition on x would make LLVM call it for x itself
 
 
 # ---- rows ----------------------------------------------------------------------------------------------------------------

@@ -33,6 +33,23 @@ def take(d: Draw, name: str) -> Call:
     return call([x, at], np.take(x, at, axis), axis=axis, mode=mode)
 
 
+@recipe("weighted_take")
+def weighted_take(d: Draw, name: str) -> Call:
+    x = d.array(d.shape(1, 3))
+    axis, taps = d.axis(x.ndim), d.pick(2, 1, 4)
+    size, count = x.shape[axis], d.pick(5, 1, 0)
+    at = positions(d, (count, taps), size, d.pick(*INDICES)) + d.pick(0, 0, 2)  # some beyond the last element
+    weights = d.rng.uniform(-1, 1, at.shape).astype(d.pick("float32", "float64"))
+    shape = list(x.shape)
+    shape[axis] = count
+    if size:
+        parts = np.moveaxis(wide(x), axis, -1)[..., np.minimum(at, size - 1)] * wide(weights)
+        wanted = np.moveaxis(parts.sum(-1), -1, axis).astype(weights.dtype)
+    else:
+        wanted = "index is out of range" if np.prod(shape) else np.zeros(shape, weights.dtype)
+    return call([x, at, weights], wanted, fixed=[(1, 1), (2, 1)], axis=axis)
+
+
 @recipe("gather", by_width=True)
 def gather(d: Draw, name: str) -> Call:
     x = d.array(d.shape(1, 3))

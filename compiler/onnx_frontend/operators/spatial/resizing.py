@@ -1,6 +1,8 @@
 """Resize: each axis by itself, as weighted sums of neighbouring elements.
 
-Positions and weights of an axis are computed in float64 from its sizes, which may be known at run time.
+Positions and weights of an axis are computed in float64 from its sizes, which may be known at run time: once, in kernels of their
+own (``annotation.stop_fusion``), not again for each element.  Nor are elements of the data, or sums along an axis before,
+computed again for each sum that takes them.
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ import numpy as np
 from .....ops.core.tensor_types import computed_in, is_float
 from .....shape_funcs.frozen_dataclass import frozen
 from ....builder.build import const
+from ....builder.compositions import stop_fusion
 from ....builder.operator_functions import operators as relay
 from ....ir.expr import Expr
 from ...node import Node
@@ -116,12 +119,15 @@ def _polynomial(x: Expr, coefficients: tuple[float, ...]) -> Expr:
 
 
 def _taps(node: Node, position: Expr, a: _Axis, mode: _Mode) -> tuple[Expr, Expr]:
-    """The elements that each position takes, as indices, and their weights: both ``[positions, taps]``."""
+    """The elements that each position takes, as indices, and their weights: both ``[positions, taps]``.
+
+    The number of taps depends on the scale with ``antialias``, else it is known.
+    """
     one, zero = const(1, "int64"), const(0, "int64")
     reach = 1 if mode.method == "linear" else 2
     shrink = relay.minimum(a.scale, _f64(1)) if mode.antialias else _f64(1)
     before = relay.cast(relay.ceil(relay.divide(_f64(reach), shrink)), "int64")
-    steps = relay.arange(relay.subtract(one, before), relay.add(before, one), one, dtype="int64")
+    steps = _constant(node, relay.arange(relay.subtract(one, before), relay.add(before, one), one, dtype="int64"))
     # the element before the position; the taps are this one, those before and those after
     base = relay.cast(relay.subtract(relay.ceil(position), _f64(1)), "int64")
     at = relay.add(relay.expand_dims(base, 1), relay.expand_dims(steps, 0))
@@ -163,27 +169,41 @@ def _repeats(node: Node, scale: Expr, mode: _Mode) -> int | None:
     return int(factor) if taken is not None and not np.any(taken) else None
 
 
-def _resized(node: Node, x: Expr, a: _Axis, mode: _Mode) -> Expr:
-    """The data resized along one axis."""
+def _resized(node: Node, x: Expr, a: _Axis, mode: _Mode, dtype: str) -> Expr:
+    """The data resized along one axis; sums are computed in ``dtype``."""
     factor = _repeats(node, a.scale, mode)
     if factor is not None:
         return relay.repeat(x, factor, axis=a.axis)
     position = node.bind(_positions(a, mode))
     if mode.method == "nearest":
         last = relay.subtract(a.have, const(1, "int64"))
-        return relay.take(x, _constant(node, _limited(node, _nearest(position, mode.rounding), last)), axis=a.axis)
-    at, weights = (_constant(node, e) for e in _taps(node, position, a, mode))
-    rank = node.rank(x)
-    shape = relay.concatenate([relay.shape_of(weights, dtype="int64"), numbers([1] * (rank - 1 - a.axis))], 0)
-    weights = relay.cast(weights, node.dtype(x))
+        return relay.take(x, _alone(node, _limited(node, _nearest(position, mode.rounding), last)), axis=a.axis)
+    at, weights = _taps(node, position, a, mode)
+    at, weights = _alone(node, at), _alone(node, relay.cast(weights, dtype))
+    if node.size(at, 1) is not None:
+        return stop_fusion(relay.weighted_take(x, at, weights, axis=a.axis))
+    shape = relay.concatenate([relay.shape_of(weights, dtype="int64"), numbers([1] * (node.rank(x) - 1 - a.axis))], 0)
     weights = relay.reshape(weights, sizes_or_expr(node, node.bind(shape)), allowzero=True)
+    x = x if node.dtype(x) == dtype else relay.cast(x, dtype)
     return relay.sum(relay.multiply(relay.take(x, at, axis=a.axis), weights), axis=[a.axis + 1])
+
+
+def _alone(node: Node, x: Expr) -> Expr:
+    """The value as a constant if the sizes are known at import, else the result of a kernel of its own."""
+    known = node.constant(x)
+    return node.bind(stop_fusion(x)) if known is None else const(np.array(known))
 
 
 def _constant(node: Node, x: Expr) -> Expr:
     """The value as a constant if the sizes are known at import."""
     known = node.constant(x)
     return x if known is None else const(np.array(known))
+
+
+def _in_order(node: Node, axes: list[_Axis]) -> list[_Axis]:
+    """The axes in the order of the least time: sums along the last axis, which takes elements one by one, are the fewest."""
+    shrinks = any(scale is not None and float(scale) < 1 for scale in (node.constant(a.scale) for a in axes))
+    return axes if shrinks else axes[::-1]
 
 
 def _extrapolated(node: Node, x: Expr, result: Expr, axes: list[_Axis], mode: _Mode) -> Expr:
@@ -203,10 +223,10 @@ def resized(node: Node, x: Expr, axes: list[_Axis], mode: _Mode) -> Expr:
     dtype = node.dtype(x)
     interpolates = mode.method != "nearest"
     compute = (computed_in(dtype) if is_float(dtype) else "float32") if interpolates else dtype
-    result = x if compute == dtype else relay.cast(x, compute)
-    for a in axes:
-        result = node.bind(_resized(node, result, a, mode))
-    if compute != dtype:
+    result = node.bind(stop_fusion(x)) if interpolates and axes else x
+    for a in _in_order(node, axes):
+        result = node.bind(_resized(node, result, a, mode, compute))
+    if compute != dtype and axes:
         result = relay.cast(result if is_float(dtype) else relay.rint(result), dtype)
     return _extrapolated(node, x, result, axes, mode) if mode.coordinates == "tf_crop_and_resize" else result
 
