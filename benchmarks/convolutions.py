@@ -21,11 +21,13 @@ class Convolution:
     kernel: int = 1
     stride: int = 1
     groups: int = 1
+    dilation: int = 1
 
     @property
     def name(self) -> str:
         kind = "depthwise" if self.groups > 1 else f"{self.inputs}>{self.outputs}"
-        return f"{self.network} {kind if self.groups == 1 else f'{self.inputs} {kind}'} {self.rows} k{self.kernel} s{self.stride}"
+        window = f"k{self.kernel} s{self.stride}" + (f" d{self.dilation}" if self.dilation > 1 else "")
+        return f"{self.network} {kind if self.groups == 1 else f'{self.inputs} {kind}'} {self.rows} {window}"
 
     @property
     def gflop(self) -> float:
@@ -34,9 +36,10 @@ class Convolution:
         return 2e-9 * places * self.outputs * (self.inputs // self.groups) * self.kernel**2
 
 
-def _depthwise(channels: int, rows: int, kernel: int = 3, stride: int = 1) -> Convolution:
-    network = "ocr" if kernel == 5 else "mobilenet"
-    return Convolution(network, channels, channels, rows, kernel, stride, channels)
+def _depthwise(
+    channels: int, rows: int, kernel: int = 3, stride: int = 1, network: str = "mobilenet", dilation: int = 1
+) -> Convolution:
+    return Convolution(network, channels, channels, rows, kernel, stride, channels, dilation)
 
 
 CONVOLUTIONS = (
@@ -75,7 +78,20 @@ CONVOLUTIONS = (
     Convolution("ocr", 96, 24, 80, 3),
     Convolution("ocr", 24, 24, 160, 3),
     Convolution("ocr", 96, 96, 80),
-    _depthwise(120, 40, 5),
+    _depthwise(120, 40, 5, network="ocr"),
+    # pictures of 96 x 96 and 192 x 192
+    Convolution("efficientnet", 112, 672, 6),
+    Convolution("efficientnet", 672, 112, 6),
+    Convolution("efficientnet", 192, 1152, 3),
+    Convolution("efficientnet", 1152, 320, 3),
+    Convolution("efficientnet", 320, 1280, 3),
+    Convolution("efficientnet", 48, 1152, 1),
+    _depthwise(672, 6, 5, network="efficientnet"),
+    _depthwise(672, 6, 5, 2, network="efficientnet"),
+    _depthwise(1152, 3, 5, network="efficientnet"),
+    _depthwise(144, 24, 5, 2, network="efficientnet"),
+    _depthwise(960, 6, 5, network="deeplab", dilation=2),
+    _depthwise(960, 14, 5, network="deeplab", dilation=2),
 )
 
 
@@ -94,7 +110,7 @@ def conv(
 def convolution(given: Convolution) -> bytes:
     """A convolution with bias and ReLU; the data has H and W rows and columns."""
     g = Graph()
-    result = g.node("Relu", conv(g, "x", given.inputs, given.outputs, given.kernel, given.stride, given.groups))
+    result = g.node("Relu", conv(g, "x", given.inputs, given.outputs, given.kernel, given.stride, given.groups, given.dilation))
     return g.model(onnx.TensorProto.FLOAT, (1, given.inputs, "h", "w"), result)
 
 

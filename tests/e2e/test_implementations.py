@@ -166,10 +166,10 @@ def agree(case: Case, sizes: Sequence[int], results: list[np.ndarray]) -> None:
 NOT_FOR = {
     ("nn.dense", "float16"): {"rows", "tiles", "blas"},
     ("nn.matmul", "nn.matmul(%x, %y, transpose_a=True, transpose_b=True)"): {"tiles"},
-    ("nn.conv2d", "nn.conv2d(%x, %y, padding=(1, 1))"): {"pointwise", "positions"},
+    ("nn.conv2d", "nn.conv2d(%x, %y, padding=(1, 1))"): {"pointwise", "positions", "rows"},
     ("nn.conv2d", "float64"): {"winograd"},
-    ("nn.conv1d", "nn.conv1d(%x, %y)"): {"pointwise", "positions"},
-    ("nn.conv3d", "nn.conv3d(%x, %y)"): {"pointwise", "positions"},
+    ("nn.conv1d", "nn.conv1d(%x, %y)"): {"pointwise", "positions", "rows"},
+    ("nn.conv3d", "nn.conv3d(%x, %y)"): {"pointwise", "positions", "rows"},
 }
 
 

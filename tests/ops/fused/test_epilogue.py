@@ -175,6 +175,16 @@ def test_epilogues_that_limit_each_channel(dtype: str) -> None:
             same(group, arrays, jit=True)
 
 
+@pytest.mark.parametrize("tail", [[("nn.bias_add", "channel"), "nn.relu"], [("nn.bias_add", "channel"), "sigmoid"]])
+def test_epilogues_of_channels_in_vectors(tail: list[Any]) -> None:
+    """Small pictures of windows of 5 x 5: sums that are limited in vectors of channels, and sums that are finished."""
+    for sizes in [(2, 70, 6, 6), (1, 64, 3, 3), (3, 5, 1, 1)]:
+        case = {"data": sizes, "weight": (sizes[1], 1, 5, 5), "attrs": {"groups": sizes[1], "padding": 2}, "tail": tail}
+        group, arrays = made({**case, "dtype": "float32", "is_known": False, "seed": 3})
+        arrays[0].flat[0] = np.nan
+        same(replace(group, implementation="planes"), arrays, jit=True)
+
+
 @pytest.mark.parametrize("sizes", [(2, 300, 9, 13), (3, 130, 5, 5), (1, 600, 14, 14), (2, 0, 5, 9), (1, 9, 1, 1)])
 def test_epilogues_of_positions(sizes: tuple[int, ...]) -> None:
     """Several panels of output channels, the last of a few; parts of the inner axis; pictures together and one by one."""
@@ -182,7 +192,8 @@ def test_epilogues_of_positions(sizes: tuple[int, ...]) -> None:
         for tail in (["nn.relu"], [("nn.bias_add", "channel"), ("add", "result"), "tanh"], [("multiply", "image")]):
             case = {"data": sizes, "weight": (outputs, sizes[1], 1, 1), "attrs": {}, "tail": tail, "dtype": "float32"}
             group, arrays = made({**case, "is_known": False, "seed": 3})
-            same(replace(group, implementation="positions"), arrays, jit=True)
+            for implementation in ("positions", "rows"):
+                same(replace(group, implementation=implementation), arrays, jit=True)
 
 
 @pytest.mark.parametrize("implementation", ["winograd", "shifts"])
@@ -218,7 +229,7 @@ def test_networks_share_the_text_of_their_epilogues() -> None:
 def test_operands_that_the_result_of_an_epilogue_is_written_over() -> None:
     group = _convolution(("add", "result"), ("nn.bias_add", "channel"), ("multiply", "result"), "nn.relu")
     assert fits(group) and reads(group) == (True,) * 5
-    for apart in ("tiles", "positions", "winograd"):
+    for apart in ("tiles", "positions", "rows", "winograd"):
         assert in_place_pairs(replace(group, implementation=apart)) == ((2, 0), (4, 0))
     for other in ("", "planes", "shifts", "im2col", "direct"):  # parts of sums are stored before operands are read
         assert in_place_pairs(replace(group, implementation=other)) == ()

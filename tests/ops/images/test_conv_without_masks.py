@@ -93,6 +93,16 @@ def test_convolution_without_masks(implementation: str, dtype: str) -> None:
 
 
 @pytest.mark.usefixtures("machine")
+@pytest.mark.parametrize("implementation", ["planes", "rows"])
+def test_small_pictures(implementation: str) -> None:
+    rng, groups = np.random.default_rng(0), 70 if implementation == "planes" else 1
+    kernel, attrs = ((5, 5), {"padding": 2}) if groups > 1 else ((1, 1), {})
+    for height, width in [(1, 1), (3, 3), (6, 6)]:
+        data, weight = numbers(rng, (2, 70, height, width), "float32"), numbers(rng, (70, 70 // groups, *kernel), "float32")
+        check(data, weight, jit=True, tolerance=1e-4, groups=groups, implementation=implementation, **attrs)
+
+
+@pytest.mark.usefixtures("machine")
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_rows_of_weights_that_are_pages_apart(dtype: str) -> None:
     rng = np.random.default_rng(0)
