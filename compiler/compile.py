@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..ops.native.cache.compile_reports import logged
 from ..vm.api.executable import Executable
 from ..vm.api.machine_code import compile_ahead
 from ..vm.bytecode.executable import DEVICES
@@ -43,9 +44,23 @@ def compile(
     The executable of a file is stored in the folder of the kernel cache, and loaded from it as long as nothing that the
     compiler reads has changed (see docs/cache.md).
 
+    A compilation of more than 2 s is reported to the logger ``relayvm``, at the level INFO.
+
     Raises ParseError, ModelError, TypeCheckError, ConfigError, and InputError for ``params`` and ``tune_sizes`` that do not fit.
     """
-    settings = Config.of(**{**context_options(), **config})
+    with logged():
+        return _compiled(mod, target, params, Config.of(**{**context_options(), **config}), optimize, tune_seconds, tune_sizes)
+
+
+def _compiled(
+    mod: Program,
+    target: str,
+    params: Mapping[str, Any] | None,
+    settings: Config,
+    optimize: bool,
+    tune_seconds: float | None,
+    tune_sizes: Mapping[str, int | Sequence[int]] | None,
+) -> Executable:
     tuning = Tuning.of(optimize, settings.tune, tune_seconds, tune_sizes)
     if (isinstance(mod, Path) or is_model_file(mod)) and not params and not tuning.measures:
         return _compiled_file(Path(str(mod)), device_of(target), settings, tuning)

@@ -15,6 +15,7 @@ import os
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -24,9 +25,10 @@ from ..ops.native.cache import disk_cache, kernel_store, tuning_records
 from ..ops.native.cache.cache_entry import Entry
 from ..ops.native.cache.cache_key import CacheKey
 from ..ops.native.cache.fingerprint import NONE
+from ..ops.native.file_pages import release_pages
 from ..vm.api import machine_code
 from ..vm.api.executable import Executable
-from ..vm.bytecode.executable_file import from_cache, to_bytes
+from ..vm.bytecode.executable_file import from_cache, sections
 from ..vm.bytecode.executable_fingerprint import code_fields, machine_fields
 from ..vm.bytecode.trusted import register
 from ..vm.bytecode.verify import verify
@@ -176,13 +178,29 @@ def _read(key: CacheKey, folder: Path) -> Executable | None:
 
 
 def _write(key: CacheKey, exe: Executable, path: Path, files: Mapping[str, Path]) -> None:
-    if sum(c.nbytes for c in exe.constants if isinstance(c, np.ndarray)) * LARGEST_SHARE > disk_cache.cap():
-        return  # and mapped weights are not read
+    weights = [c for c in exe.constants if isinstance(c, np.ndarray)]
+    largest, nbytes = disk_cache.cap() // LARGEST_SHARE, sum(c.nbytes for c in weights)
+    if nbytes > largest:  # and mapped weights are not read
+        if disk_cache.cap():
+            _say_too_large(path, nbytes, largest)
+        return
     verify(exe)  # readers do not verify it again
     digests = {name: _digest_of(file) for name, file in files.items()}
     found = machine_code.prepared(exe)
     head = json.dumps({"files": digests, "prepared": None if found is None else found.to_json()}).encode()
     head += b" " * (-(8 + len(head)) % _ALIGNMENT)  # constants are aligned in the file, and mapped
-    payload = len(head).to_bytes(8, "little") + head + to_bytes(exe)
-    if None not in digests.values() and len(payload) * LARGEST_SHARE <= disk_cache.cap():
-        counters["writes"] += bool(disk_cache.write(Entry(key, path.name, "", payload)))
+    if None in digests.values():
+        return
+    pieces = chain([len(head).to_bytes(8, "little"), head], sections(exe))
+    counters["writes"] += bool(disk_cache.write_in_pieces(Entry(key, path.name, "", b""), pieces))
+    for weight in weights:
+        release_pages(weight)
+
+
+def _say_too_large(path: Path, nbytes: int, largest: int) -> None:
+    """Warn once in a process and for a file that its executable is compiled again each time."""
+    limit = f"the cache keeps executables of at most {largest / 1e6:.0f} MB, a quarter of its cap"
+    least = -(-nbytes * LARGEST_SHARE * 11 // 10 // 10**9)  # a tenth for all but the weights
+    remedy = f"{disk_cache.CAP_VARIABLE}={least}000000000 keeps it, and `relayvm compile` makes a file of it"
+    text = f"{path} is compiled again by every process: its weights take {nbytes / 1e6:.0f} MB, and {limit}; {remedy}"
+    disk_cache.warn_once(f"large {path}", text)

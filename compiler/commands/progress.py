@@ -1,4 +1,4 @@
-"""Progress of compilations and measurements on standard error, if standard error is a terminal."""
+"""Progress of compilations and measurements on standard error: a line that changes on a terminal, else a few lines."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from ...ops.native.cache import kernel_store
+from ...ops.native.cache.compile_reports import reported
 
 if TYPE_CHECKING:
     from rich.status import Status
@@ -20,12 +21,14 @@ LATE_SECONDS = 1.0
 
 @contextlib.contextmanager
 def compile_progress(late: bool = True) -> Iterator[None]:
-    """Show on standard error, if it is a terminal, that a program is compiled, after a second, and each compilation of a kernel.
+    """Show on standard error, a terminal, that a program is compiled, after a second, and each compilation of a kernel.
 
-    At the end the number of kernels is printed.  ``late``: whether the line appears without kernels.
+    At the end the number of kernels is printed.  ``late``: whether the line appears without kernels.  A file or a pipe gets a line
+    after 2 seconds, and then ever more rarely (see ``compile_reports``).
     """
     if not sys.stderr.isatty():
-        yield
+        with reported(_line) if late else contextlib.nullcontext():
+            yield
         return
     shown = _Shown(late)
     kernel_store.on_compile.append(shown.compiling)
@@ -34,6 +37,11 @@ def compile_progress(late: bool = True) -> Iterator[None]:
     finally:
         kernel_store.on_compile.remove(shown.compiling)
         shown.close()
+
+
+def _line(text: str) -> None:
+    with contextlib.suppress(OSError, ValueError):  # the reader has closed the pipe
+        print(f"relayvm: {text}", file=sys.stderr, flush=True)
 
 
 @contextlib.contextmanager

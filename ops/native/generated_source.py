@@ -6,6 +6,8 @@ import hashlib
 import linecache
 from typing import Any
 
+#: The label of the texts of kernels.
+KERNEL = "kernel"
 #: The file names of generated texts.
 _defined: set[str] = set()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +11,9 @@ import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper
+
+import relayvm as relay
+from relayvm.ops.native.cache import disk_cache
 
 ROWS, WIDTH = 2_300_000, 256
 TABLE = ROWS * WIDTH * 4
@@ -61,6 +65,58 @@ def run(path: Path) -> tuple[str, int]:
     assert done.returncode == 0, done.stderr
     values, _, memory = done.stdout.rpartition(" ")
     return values, int(memory)
+
+
+#: Compiles a small model, then another, and prints the growth of the largest memory, and whether both executables were kept.
+GROWTH = """
+import re, sys
+import relayvm as relay
+from relayvm.compiler import executable_cache
+def peak():
+    return int(re.search(r"VmHWM:\\s+(\\d+) kB", open("/proc/self/status").read())[1]) * 1024
+relay.compile(sys.argv[1])
+before = peak()
+exe = relay.compile(sys.argv[2])
+print(sum(c.nbytes for c in exe.constants), peak() - before, executable_cache.counters["writes"])
+"""
+
+
+def write_products(path: Path, layers: int, width: int) -> Path:
+    """A model of products in a row, with their weights in a file."""
+    weights = np.ones((width, width), np.float32)
+    with path.with_name("weights.bin").open("wb") as file:
+        file.writelines([weights.tobytes()] * layers)
+    nodes = [helper.make_node("MatMul", [f"x{k}", f"w{k}"], [f"x{k + 1}"]) for k in range(layers)]
+    tensors = [stored(f"w{k}", [width, width], k * weights.nbytes) for k in range(layers)]
+    ends = [helper.make_tensor_value_info(f"x{k}", TensorProto.FLOAT, ["b", width]) for k in (0, layers)]
+    graph = helper.make_graph(nodes, "g", ends[:1], ends[1:], tensors)
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), path)
+    return path
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the largest memory is read from /proc")
+def test_packed_weights_are_in_memory_once(tmp_path: Path) -> None:
+    paths = []
+    for name, layers in (("small", 1), ("large", 24)):
+        (tmp_path / name).mkdir()
+        paths.append(str(write_products(tmp_path / name / "m.onnx", layers, 1024)))
+    environment = {**os.environ, "RELAYVM_CACHE_DIR": str(tmp_path / "cache"), "RELAYVM_OPTIMIZE": "0"}
+    done = subprocess.run([sys.executable, "-c", GROWTH, *paths], capture_output=True, text=True, env=environment, check=True)
+    weights, growth, kept = map(int, done.stdout.split())
+    assert weights == 24 * 1024 * 1024 * 4 and kept == 2, done.stderr
+    assert growth < 1.25 * weights, growth / weights
+
+
+def test_an_executable_that_is_not_kept_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RELAYVM_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setenv("RELAYVM_CACHE_MAX_BYTES", "1000000")
+    path = write_products(tmp_path / "m.onnx", 1, 512)
+    with pytest.warns(disk_cache.CacheWarning) as found:
+        relay.compile(str(path))
+    assert str(found[0].message) == (
+        f"{path} is compiled again by every process: its weights take 1 MB, and the cache keeps executables of at most 0 MB, a "
+        "quarter of its cap; RELAYVM_CACHE_MAX_BYTES=1000000000 keeps it, and `relayvm compile` makes a file of it"
+    )
 
 
 @pytest.mark.optimized

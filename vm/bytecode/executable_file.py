@@ -75,10 +75,10 @@ _ALIGNMENT = 64
 
 def to_bytes(exe: ExecutableData) -> bytes:
     """Serialise the executable to the contents of a file."""
-    return b"".join(_sections(exe))
+    return b"".join(sections(exe))
 
 
-def _sections(exe: ExecutableData) -> Iterator[bytes | memoryview]:
+def sections(exe: ExecutableData) -> Iterator[bytes | memoryview]:
     """The contents of a file in order; elements are not copied."""
     # a lone surrogate, valid in a Python str but not in UTF-8, becomes "?": the character offsets of spans stay valid
     header = json.dumps(_header(exe), separators=(",", ":"), sort_keys=True, ensure_ascii=False).encode("utf-8", "replace")
@@ -172,7 +172,7 @@ def _reason_to_json(reason: CopyReason) -> list[Any]:
 def save(exe: ExecutableData, path: str | os.PathLike[str]) -> None:
     """Write the file atomically.  Raises FileError if the file cannot be written."""
     with whole_file(path) as file:
-        file.writelines(_sections(exe))
+        file.writelines(sections(exe))
 
 
 # ---- reading -------------------------------------------------------------------------------------------------------

@@ -10,12 +10,14 @@ the result differs from that of ``nn.dense`` by the rounding of another order.
 A convolution whose sizes may choose Winograd's algorithm gets the transformed weight; the weight is kept for other sizes.
 
 Requires: typed A-normal form, constants folded.
-Ensures: the same.  A weight that several products share is packed once.
+Ensures: the same.  A weight that several products share is packed once.  A weight that is mapped from a file is read piece by piece:
+its pages are released once it is packed, so that memory holds one copy of the weights.
 """
 
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Collection
 
 import numpy as np
@@ -27,6 +29,7 @@ from ....ops.defs.nn import DenseAttrs, MatmulAttrs
 from ....ops.defs.weight_forms.dense_panels import DensePanelsAttrs
 from ....ops.defs.weight_forms.winograd_filters import NAME as WITH_FILTERS
 from ....ops.defs.weight_forms.winograd_filters import ConvolutionWithFiltersAttrs
+from ....ops.native.file_pages import release_pages
 from ....ops.native.jit.convolution.winograd_filters import transform_filters, transform_strided_filters
 from ....ops.native.jit.products.register_tile import PANEL_BYTES, panel_width
 from ....ops.strategy.choice import choose
@@ -58,16 +61,20 @@ def in_panels(weight: np.ndarray) -> np.ndarray:
 
     Each row of a panel is a cache line: a row that crosses lines is two of them to load.
     """
-    width = panel_width(weight.itemsize)
-    padded = np.pad(weight, [(0, -len(weight) % width), (0, 0)])
-    turned = padded.reshape(-1, width, weight.shape[1]).transpose(0, 2, 1)
-    memory = np.empty(turned.nbytes + PANEL_BYTES, np.uint8)
+    width, columns = panel_width(weight.itemsize), weight.shape[1]
+    full, rest = divmod(len(weight), width)
+    shape = full + (rest > 0), columns, width
+    nbytes = math.prod(shape) * weight.itemsize
+    memory = np.empty(nbytes + PANEL_BYTES, np.uint8)
     first = -memory.ctypes.data % PANEL_BYTES
 
     def panels() -> np.ndarray:
-        return memory[first : first + turned.nbytes].view(turned.dtype).reshape(turned.shape)
+        return memory[first : first + nbytes].view(weight.dtype).reshape(shape)
 
-    panels()[...] = turned
+    panels()[:full] = weight[: full * width].reshape(full, width, columns).transpose(0, 2, 1)
+    if rest:
+        panels()[full] = 0
+        panels()[full, :, :rest] = weight[full * width :].T
     memory.flags.writeable = False  # a constant is a copy of memory that could be written
     return panels()
 
@@ -140,6 +147,7 @@ class _Packer:
         key = (id(weight), form)
         if key not in self.packed:
             self.packed[key] = weight, constant_like(form(weight), atom)
+            release_pages(weight)
         return self.packed[key][1]
 
 

@@ -11,7 +11,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-from typing import NamedTuple
+from collections.abc import Iterable
+from itertools import chain
+from typing import BinaryIO, NamedTuple
 
 from .cache_key import CacheKey
 
@@ -38,10 +40,27 @@ class Entry(NamedTuple):
 
 def pack(entry: Entry) -> bytes:
     """Serialize an entry to the bytes of a file."""
+    body = _header(entry) + entry.payload
+    return _MAGIC + hashlib.sha256(body).digest() + body
+
+
+def _header(entry: Entry) -> bytes:
+    """The bytes between the checksum and the payload."""
     header = json.dumps({"fields": entry.key.fields, "name": entry.name, "symbol": entry.symbol}).encode()
     header += b" " * (-(_HEAD + 4 + len(header)) % _ALIGNMENT)
-    body = len(header).to_bytes(4, "little") + header + entry.payload
-    return _MAGIC + hashlib.sha256(body).digest() + body
+    return len(header).to_bytes(4, "little") + header
+
+
+def write_pieces(file: BinaryIO, entry: Entry, pieces: Iterable[bytes | memoryview]) -> int:
+    """Write an entry whose payload is ``pieces``, never all in memory; the number of bytes.  The file can be sought in."""
+    file.write(_MAGIC + bytes(hashlib.sha256().digest_size))
+    digest, size = hashlib.sha256(), _HEAD
+    for piece in chain([_header(entry)], pieces):
+        digest.update(piece)
+        size += file.write(piece)
+    file.seek(len(_MAGIC))
+    file.write(digest.digest())
+    return size
 
 
 def unpack(blob: bytes | memoryview) -> Entry:

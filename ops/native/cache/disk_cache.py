@@ -14,12 +14,12 @@ import mmap
 import os
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 from . import installed_entries
-from .cache_entry import DamagedEntry, Entry, pack, unpack
+from .cache_entry import DamagedEntry, Entry, pack, unpack, write_pieces
 from .cache_key import CacheKey
 from .private_files import NotPrivate, check_folder, check_inside, open_file
 
@@ -209,7 +209,7 @@ def write(entry: Entry) -> int:
         return 0
     try:
         path = path_of(entry.key.id)
-        _write_atomically(path, blob)
+        _write_atomically(path, lambda file: file.write(blob))
         _evict(len(blob), limit)
     except OSError as error:
         _warn_folder("written", error)
@@ -217,7 +217,19 @@ def write(entry: Entry) -> int:
     return len(blob)
 
 
-def _write_atomically(path: Path, blob: bytes) -> None:
+def write_in_pieces(entry: Entry, pieces: Iterable[bytes | memoryview]) -> int:
+    """As ``write``, for an entry whose payload is ``pieces``, and is at most the cap, as the caller knows."""
+    try:
+        size = _write_atomically(path_of(entry.key.id), lambda file: write_pieces(file, entry, pieces))
+        _evict(size, cap())
+    except OSError as error:
+        _warn_folder("written", error)
+        return 0
+    return size
+
+
+def _write_atomically(path: Path, fill: Callable[[BinaryIO], int]) -> int:
+    """Write a file by ``fill``; its result."""
     import tempfile  # for writers only
 
     temporary_folder = _subfolder(_TEMPORARY)
@@ -226,8 +238,9 @@ def _write_atomically(path: Path, blob: bytes) -> None:
     handle, temporary = tempfile.mkstemp(dir=temporary_folder)
     try:
         with os.fdopen(handle, "wb") as file:
-            file.write(blob)
+            size = fill(file)
         os.replace(temporary, path)
+        return size
     except BaseException:
         with contextlib.suppress(OSError):
             os.unlink(temporary)

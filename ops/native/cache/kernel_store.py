@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from ..code_parts import Part
+from ..jit.given_literals import filled
 from ..jit.native_compiler import (
     OPTIMIZED,
     UNOPTIMIZED,
@@ -38,6 +39,7 @@ from .disk_cache import CacheWarning, folder
 
 __all__ = [
     "CacheWarning",
+    "Shared",
     "Use",
     "address_at",
     "address_of",
@@ -122,6 +124,7 @@ class SingleFlight(Generic[T]):
 _addresses: SingleFlight[int] = SingleFlight()
 _payloads: SingleFlight[bytes] = SingleFlight()
 _parts: SingleFlight[bytes] = SingleFlight()
+_shared_code: SingleFlight[Entry] = SingleFlight()
 _loading = threading.Lock()
 
 
@@ -175,14 +178,48 @@ def address_of(function: Callable[..., Any], signature: str, name: str | None = 
     return address_at(key, name or function.__name__, lambda: function, signature, levels)
 
 
-def address_at(key: CacheKey, name: str, define: Callable[[], Callable[..., Any]], signature: str, levels: Levels) -> int:
-    """The address of the machine code at a key; unless the store has it, the ``@native`` function of ``define`` is compiled."""
+class Shared(NamedTuple):
+    """The machine code that kernels with other literals share, at its own key (see ``given_literals``)."""
+
+    key: CacheKey
+    define: Callable[[], Callable[..., Any]]
+    literals: tuple[float | int, ...]
+
+
+def address_at(
+    key: CacheKey, name: str, define: Callable[[], Callable[..., Any]], signature: str, levels: Levels,
+    shared: Callable[[], Shared | None] = lambda: None,
+) -> int:  # fmt: skip
+    """The address of the machine code at a key; unless the store has it, the ``@native`` function of ``define`` is compiled.
+
+    ``shared``: the same function without its literals, whose code is taken where it is compiled already.
+    """
 
     def compiled() -> tuple[str, bytes]:
+        with_literals = shared()
+        if with_literals is not None:
+            entry = _code_of_shared(with_literals, signature, levels)
+            code = filled(bytes(entry.payload), with_literals.literals)
+            if code is not None:
+                return entry.symbol, code
         made = compile_object(define(), signature, levels, _code_of_part)
         return made.symbol, made.code
 
     return _get_counted(_addresses, key, name, lambda: _load_or_make(key, name, compiled, _map_code))
+
+
+def _code_of_shared(shared: Shared, signature: str, levels: Levels) -> Entry:
+    """The entry of code without literals, compiled unless the process or the disk has it.  Not counted: kernels are."""
+
+    def make() -> Entry:
+        found = disk_cache.read(shared.key)
+        if found is None:
+            made = compile_object(shared.define(), signature, levels, _code_of_part)
+            found = Entry(shared.key, "without literals", made.symbol, made.code)
+            disk_cache.write(found)
+        return found
+
+    return _shared_code.get(shared.key.id, make)[0]
 
 
 def _code_of_part(part: Part, levels: Levels) -> bytes:

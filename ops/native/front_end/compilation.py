@@ -11,7 +11,7 @@ from llvmlite import ir
 
 from ..code_parts import share_parts
 from ..user_function import is_users, no_status, not_compiled
-from . import kept_text
+from . import kept_text, nests
 from .machine_types import BOOL, INT64, NOTHING, Boolean, Integer, Type, Value, llvm_parts
 from .numba_functions import c_arguments, compiled_by_numba, declared
 from .scalars import Outside, cast
@@ -164,7 +164,8 @@ class Compilation:
         while True:
             made = self._declared(function.__name__, kinds, assumed.result)
             self._functions[key] = made, assumed.result
-            emitter = Statements(made, function.__globals__, frozenset(code.co_varnames), self._call, assumed)
+            local, is_nest = frozenset(code.co_varnames), nests.is_nest(code)
+            emitter = Statements(made, function.__globals__, local, self._call, assumed, is_nest)
             at = 0
             for name, kind in zip(names, kinds, strict=True):
                 n = len(llvm_parts(kind))

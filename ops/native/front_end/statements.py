@@ -9,7 +9,7 @@ from typing import Any
 from llvmlite import ir
 
 from ..jit import vector_hints
-from . import arrays, scalars
+from . import arrays, nests, scalars
 from .expressions import Expressions
 from .machine_types import (
     BOOL,
@@ -54,13 +54,14 @@ class _Loop:
 
 
 class Statements(Expressions):
-    """The code of the statements of one function."""
+    """The code of the statements of one function.  ``is_nest``: whether its text is generated, a loop nest (see ``nests``)."""
 
     def __init__(
-        self, function: ir.Function, names: dict[str, Any], local: frozenset[str], call: Callable[..., Value], assumed: Assumed
-    ) -> None:
+        self, function: ir.Function, names: dict[str, Any], local: frozenset[str], call: Callable[..., Value], assumed: Assumed,
+        is_nest: bool = False,
+    ) -> None:  # fmt: skip
         super().__init__(function, names, local, call)
-        self.assumed = assumed
+        self.assumed, self.is_nest = assumed, is_nest
         self._loops: list[_Loop] = []
 
     def body(self, statements: list[ast.stmt]) -> None:
@@ -306,6 +307,10 @@ class Statements(Expressions):
     def _for_range(self, node: ast.For, name: str, bounds: list[Value], hints: vector_hints.LoopHints) -> None:
         """A loop over a range: a counter of its own, which the body cannot change."""
         b = self.builder
+        if self.is_nest and nests.has_loops(node):
+            hints = (*hints, vector_hints.NOT_UNROLLED)
+        elif self.is_nest and self._loops and not nests.is_short(node):
+            self._hide_rows(node)
         kind, start, stop, step = _range(b, bounds)
         known = known_integer(step)
         counter = self.stack(WORD)
@@ -337,6 +342,14 @@ class Statements(Expressions):
             back.set_metadata("llvm.loop", _loop_metadata(b.module, hints))
         self._end_loop(loop, end, made)
 
+    def _hide_rows(self, node: ast.For) -> None:
+        """Hide from LLVM the computation of the indices at which the rows of an innermost loop begin."""
+        for name in nests.indices_read(node):
+            kind = self.variables.types.get(name)
+            if kind == INT64:
+                hidden = nests.hidden(self.builder, self.variables.get(self.builder, name).scalar)
+                self.variables.set(self.builder, name, Value(kind, (hidden,)))
+
 
 def _called(body: list[ast.stmt]) -> Iterator[str]:
     """The names of the functions that statements call outside loops."""
@@ -348,7 +361,7 @@ def _called(body: list[ast.stmt]) -> Iterator[str]:
 
 def _loop_metadata(module: ir.Module, hints: vector_hints.LoopHints) -> Any:
     """The node that identifies a loop, which refers to itself first, with the hints."""
-    properties = [module.add_metadata([name, ir.IntType(bits)(value)]) for name, bits, value in hints]
+    properties = [module.add_metadata([name, *([ir.IntType(bits)(value)] if bits else [])]) for name, bits, value in hints]
     # equal nodes are shared, but no two loops may have the same
     node = module.add_metadata([f"loop {len(module.metadata)}", *properties])
     node.operands = (node, *properties)

@@ -160,7 +160,7 @@ _NUMBA_VARIABLES = (
 
 #: Files of the compiler, relative to the folder ``ops/native``, by pattern.
 _TOOLCHAIN = (
-    "front_end/*.py", "jit/native_compiler.py", "jit/halves.py", "jit/marked_accesses.py", "jit/vector_hints.py", "memory.py",
+    "front_end/*.py", "jit/native_compiler.py", "jit/given_literals.py", "jit/halves.py", "jit/marked_accesses.py", "jit/vector_hints.py", "memory.py",
 )  # fmt: skip
 
 
@@ -220,6 +220,7 @@ def _target_machine(code_level: int) -> Any:
 
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
+    llvm.initialize_native_asmparser()  # for the empty instructions of ``nests``
     target = llvm.Target.from_default_triple()
     return target.create_target_machine(
         cpu=llvm.get_host_cpu_name(), features=llvm.get_host_cpu_features().flatten(), opt=code_level, jit=True,

@@ -106,7 +106,7 @@ def _library(name: str, *flags: str) -> Callable[[Any, list[Any]], Any]:
     return generate
 
 
-#: The properties of a loop, for LLVM: name, bits and value of each.
+#: The properties of a loop, for LLVM: name, bits and value of each; no bits: the name alone.
 LoopHints = tuple[tuple[str, int, int], ...]
 #: The properties of a loop over the result of a function.
 RANGES: dict[Callable[..., range], LoopHints] = {
@@ -115,6 +115,8 @@ RANGES: dict[Callable[..., range], LoopHints] = {
 }
 #: The properties of a loop that calls an interleaved function.  More vectors at a time do not fit 16 registers.
 INTERLEAVED_LOOP: LoopHints = (("llvm.loop.interleave.count", 32, 2),)
+#: The property of a loop that is compiled once, and not again for each value of its counter.
+NOT_UNROLLED = ("llvm.loop.unroll.disable", 0, 0)
 
 set_machine_form(multiply_add, _of_floats(_library("fmuladd")))
 set_machine_form(add_in_any_order, _of_floats(lambda builder, v: builder.fadd(*v, flags=("reassoc",))))

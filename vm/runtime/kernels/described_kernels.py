@@ -11,6 +11,7 @@ from ....ops.codegen.cuda import has_kernel
 from ....ops.core.op import TypeRelError
 from ....ops.core.tensor_types import DTYPES
 from ....ops.native.cache.cache_key import CacheKey
+from ....ops.native.cache.compile_reports import logged
 from ....ops.native.jit.gc_pause import collection_paused
 from ....ops.strategy.implementation import GPU, HOST
 from ...bytecode.executable import ExecutableData, PackedFunc
@@ -38,7 +39,7 @@ def obtained(exe: ExecutableData, processes: int) -> tuple[list[KernelRow], list
     ``processes``: the number of processes that may compile (see ``side_compilation``).
     """
     groups, own = [p.group for p in exe.packed if p.device != CUDA], is_compiled_here(exe)
-    with collection_paused(), companions(groups, processes):
+    with collection_paused(), logged(), companions(groups, processes):
         found = [_made(i, p, own) if p.device != CUDA else (p, 0) for i, p in enumerate(exe.packed)]
     rows = [_row(packed, used) for packed, (used, _) in zip(exe.packed, found, strict=True)]
     return rows, [address for _, address in found]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from ....ops.codegen import kernel_source
@@ -13,7 +14,8 @@ from ....ops.core.group import Group
 from ....ops.native import memory
 from ....ops.native.cache import kernel_store
 from ....ops.native.cache.cache_key import CacheKey
-from ....ops.native.generated_source import define
+from ....ops.native.generated_source import KERNEL, define
+from ....ops.native.jit.given_literals import given_float, given_integer, without_literals
 from ....ops.native.jit.halves import scalar_types
 from ....ops.native.jit.native_compiler import OPTIMIZED, Levels, fingerprint, kernel_levels
 from ....ops.native.memory import native
@@ -31,13 +33,14 @@ _NAMES: dict[str, Any] = {
     "generic": memory.generic,
     **{name: value for name, value in vars(memory).items() if hasattr(value, "__native__")},
     **scalar_types(),
+    **{function.__name__: function for function in (given_float, given_integer)},
 }
 
 
 def kernel_function(source: KernelSource) -> Callable[[int, int], int]:
     """The kernel as a plain Python function, which runs un-jitted too."""
     namespace = {**_NAMES, **{body.__name__: body for body in source.bodies}}
-    define("kernel", source.text, namespace)
+    define(KERNEL, source.text, namespace)
     entry: Callable[[int, int], int] = native(namespace[source.entry])
     return entry
 
@@ -60,10 +63,21 @@ def kernel_address(group: Group) -> int:
     source, levels = kernel_source(group), kernel_levels()
     key = kernel_key(source, levels)
     try:
-        return kernel_store.address_at(key, group.name, lambda: kernel_function(source), SIGNATURE, levels)
+        return kernel_store.address_at(
+            key, group.name, lambda: kernel_function(source), SIGNATURE, levels, lambda: _shared(source, levels)
+        )
     except UserFunctionError as error:
         op, span = group.main.op, line_of(error.filename, error.line)
         raise ArgumentError(f"{op}: {error}", span, help=error.help, code=codes.Argument.KERNEL) from error
+
+
+def _shared(source: KernelSource, levels: Levels) -> kernel_store.Shared | None:
+    """The kernel without its literals; None for a kernel without literals."""
+    text, literals = without_literals(source.text)
+    if not literals:
+        return None
+    shared = replace(source, text=text)
+    return kernel_store.Shared(kernel_key(shared, levels), lambda: kernel_function(shared), literals)
 
 
 def group_key(group: Group) -> CacheKey | None:

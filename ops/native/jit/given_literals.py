@@ -1,0 +1,110 @@
+"""Kernels that differ in literals only, such as the scales and zero points of quantised layers, are compiled once.
+
+The text of such a kernel becomes a text without these literals: the number of each, in the order of their first use, stands for it.
+Its machine code reads them from a table of constants in the object code, in which compilation leaves marks.  The object code of
+the kernel is this code with its own table in place of the marks.
+
+A literal stays in the text where LLVM makes better code of its value: powers of two and numbers around them, factors of integers,
+bounds of comparisons.  Only literals beside an arithmetic operator are taken out.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import struct
+from collections.abc import Sequence
+from typing import Any
+
+from ..memory import set_machine_form, twin
+
+#: A number of the table.
+Literal = float | int
+_NUMBER = r"-?\d+(?:\.\d+)?(?:e[+-]?\d+)?"
+_REAL = rf"(float32|float64)\(({_NUMBER})\)"
+_INTEGER = r"(int8|int16|int32)\((-?\d+)\)"
+#: Literals after and before an operator of real numbers; after a plus or a minus of integers.
+_PLACES = re.compile(rf"(?<=[-+*/] ){_REAL}|{_REAL}(?= [-+*/] )|(?<=[-+] ){_INTEGER}")
+#: The first word of a table, and the words that stand for its numbers: these count up from it.
+_MARK = 0x6C3A_91D7_52E8_0B00
+#: The most numbers of a table.
+_MOST = 200
+
+
+@twin
+def given_float(number: int, count: int) -> float:
+    """The literal ``number`` of ``count``, a float64, in machine code."""
+    raise NotImplementedError("texts without literals are compiled only")
+
+
+@twin
+def given_integer(number: int, count: int) -> int:
+    """The literal ``number`` of ``count``, an int64, in machine code."""
+    raise NotImplementedError("texts without literals are compiled only")
+
+
+def without_literals(text: str) -> tuple[str, tuple[Literal, ...]]:
+    """The text of a kernel with its literals taken out, and the literals."""
+    found: dict[tuple[str, str], int] = {}
+
+    def number_of(match: re.Match[str]) -> str:
+        dtype, digits = match[1] or match[3] or match[5], match[2] or match[4] or match[6]
+        if _stays(dtype, digits):
+            return match[0]
+        number = found.setdefault(("float" if dtype.startswith("float") else "integer", digits), len(found))
+        return f"{dtype}(given_{'float' if dtype.startswith('float') else 'integer'}({number}, COUNT))"
+
+    shared = _PLACES.sub(number_of, text)
+    if not 0 < len(found) <= _MOST:
+        return text, ()
+    numbers = tuple(float(digits) if kind == "float" else int(digits) for kind, digits in found)
+    return shared.replace(", COUNT))", f", {len(found)}))"), numbers
+
+
+def _stays(dtype: str, digits: str) -> bool:
+    """Whether LLVM makes other code of this value than of other values."""
+    if dtype.startswith("float"):
+        value = float(digits)
+        return value == 0 or math.isinf(value) or abs(math.frexp(value)[0]) == 0.5
+    magnitude = abs(int(digits))
+    return magnitude & (magnitude - 1) == 0 or magnitude & (magnitude + 1) == 0
+
+
+def filled(code: bytes, numbers: Sequence[Literal]) -> bytes | None:
+    """Object code with ``numbers`` in its table; None unless it has one table, whole."""
+    marks = struct.pack(f"<{len(numbers) + 1}q", *range(_MARK, _MARK + len(numbers) + 1))
+    table = struct.pack("<q", _MARK) + b"".join(struct.pack("<d" if isinstance(n, float) else "<q", n) for n in numbers)
+    return code.replace(marks, table) if code.count(marks) == 1 else None
+
+
+def _table(module: Any, count: int) -> Any:
+    """The table of a module.  LLVM may not assume its values, and that nothing writes to it."""
+    from llvmlite import ir
+
+    name, word = "relayvm.literals", ir.IntType(64)
+    if name in module.globals:
+        return module.globals[name]
+    kind = ir.ArrayType(word, count + 1)
+    table = ir.GlobalVariable(module, kind, name)
+    table.linkage, table.storage_class, table.global_constant = "internal", "externally_initialized", True
+    table.initializer = ir.Constant(kind, [word(_MARK + k) for k in range(count + 1)])
+    return table
+
+
+def _given(emitter: Any, number: Any, count: Any, is_float: bool) -> Any:
+    from llvmlite import ir
+
+    from ..front_end.machine_types import FLOAT64, INT64, Value
+    from ..front_end.scalars import known_integer
+
+    at, size, builder = known_integer(number), known_integer(count), emitter.builder
+    assert at is not None and size is not None
+    word = ir.IntType(32)
+    place = builder.gep(_table(builder.module, size), [word(0), word(at + 1)], inbounds=True)
+    if is_float:
+        place = builder.bitcast(place, ir.DoubleType().as_pointer())
+    return Value(FLOAT64 if is_float else INT64, (builder.load(place),))
+
+
+set_machine_form(given_float, lambda: lambda emitter, number, count: _given(emitter, number, count, True))
+set_machine_form(given_integer, lambda: lambda emitter, number, count: _given(emitter, number, count, False))
