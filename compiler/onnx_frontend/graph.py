@@ -66,7 +66,8 @@ class GraphConverter:
         """Name a value of the node ``label``.
 
         Raises ModelError for a name that is taken, for a kind or dtype that is not the declared one, and for a stored tensor of
-        another shape than the input that it is the default of; warns of any other wrong shape: the computed shape holds.
+        another shape than the input that it is the default of; warns of any other wrong shape, except after a fork: the computed
+        shape holds.
         """
         if name in self.values:
             raise ModelError(f"the name {name!r} is given to two values", span, code=codes.Model.GRAPH)
@@ -76,7 +77,7 @@ class GraphConverter:
             if found:
                 raise ModelError(f"{subject} {found}", span, help=_DECLARATION_HELP, code=codes.Model.TYPE)
             found = other_shape(self.declared[name], type_of(value))
-            if found and name in self.inputs:
+            if found and (name in self.inputs or self.forks):  # after a fork, declared shapes tell which branch is meant
                 raise ModelError(f"{subject} {found}", span, help=_DECLARATION_HELP, code=codes.Model.TYPE)
             if found:
                 self.model.warn(f"{subject} {found}; the declaration is ignored")
