@@ -83,6 +83,9 @@ Length = int | Callable[[OpCall], Dim]
 class Scratch:
     """A scratch buffer of a kernel's body: a segment of the workspace, laid out by the wrapper, uninitialised.
 
+    A body does no arithmetic on elements that nobody has written, not even in lanes whose results are thrown away: operations on
+    subnormal numbers, which may be there, take up to 25 times as long on some processors.
+
     ``length``: the number of elements; 0 stands for the size of axis ``axis`` of the first tensor's view, at least 1.  ``rows``:
     unless 0, the buffer is 2-D with ``rows`` rows of ``length`` elements.  ``dtype``: "" stands for the compute dtype of the
     first tensor.

@@ -19,6 +19,7 @@ from relayvm.ops.codegen.cpu import opaque_kernel
 from relayvm.ops.core.group import Group
 from relayvm.ops.core.tensor_types import numpy_dtype
 from relayvm.ops.core.type_relation import shape_program
+from relayvm.ops.native import memory
 from relayvm.ops.strategy.implementation import ALIGNMENT
 
 from . import opaque_kernels
@@ -33,6 +34,8 @@ FILLS = {
 }
 #: Bytes of old memory before and behind each tensor.
 GUARD = 256
+#: Bytes of blocks that are left in the heap: smaller than blocks that the C library returns to the system.
+HEAP = [1 << k for k in range(10, 17)]
 #: Flags of MXCSR: an operand was a signaling NaN or an operation has no result, an operand was subnormal, a division by zero,
 #: an overflow, an underflow.
 FLAGS = {1: "invalid", 2: "subnormal operand", 4: "division by zero", 8: "overflow", 16: "underflow"}
@@ -57,6 +60,15 @@ def flags() -> set[str]:
     assert _libm.fegetenv(environment) == 0
     word = ctypes.c_uint32.from_buffer(environment, _MXCSR).value
     return {name for bit, name in FLAGS.items() if word & bit}
+
+
+def leave_behind(word: int) -> None:
+    """Fill memory that ``alloc`` gives next: blocks of the C library's heap that are freed again."""
+    blocks = [(memory.alloc(size), size) for size in HEAP for _ in range(2)]
+    for address, size in blocks:
+        memory.array_int64(address, size // 8)[:] = np.uint64(word).view(np.int64)
+    for address, _ in reversed(blocks):
+        memory.free(address)
 
 
 class Room:
@@ -94,6 +106,7 @@ class Ran:
         room = [Room(int(nbytes), word).bytes] if sizes else []
         tensors = [*given, *self.results, *([self.counts] if group.counts else []), *room]
         call = opaque_kernels.prepared(kernel_source(group), tensors)
+        leave_behind(word)
         clear_flags()
         self.status = call()
         self.flags = flags()
