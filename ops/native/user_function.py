@@ -94,8 +94,8 @@ def _place(function: Callable[..., Any], error: BaseException) -> tuple[str, int
             at = step.starts_line or at
             if step.argval == name:
                 return filename, at
-    loc = getattr(error, "loc", None)
+    loc: Any = getattr(error, "loc", None)
     short = re.escape(filename.rpartition("/")[2])
     named = [int(n) for n in re.findall(rf"{short}(?:\", line | \()(\d+)", str(error))]
-    found = [loc.line] if getattr(loc, "filename", None) == filename else named
+    found = [loc.line] if loc is not None and loc.filename == filename else named
     return filename, next((n for n in found if n in lines), first)

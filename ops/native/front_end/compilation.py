@@ -127,7 +127,10 @@ class Compilation:
         return True
 
     def _use_numba(self, function: Callable[..., Any], kinds: tuple[Type, ...], key: _Key, error: Outside) -> None:
-        """Let numba compile a user's function.  Raises Outside for a function of this package, UserFunctionError if numba fails too."""
+        """Let numba compile a user's function.
+
+        Raises Outside for a function of this package, UserFunctionError if numba fails too.
+        """
         if not is_users(function):
             raise Outside(f"{error}, in {function.__module__}.{function.__name__}") from None
         try:

@@ -14,7 +14,7 @@ DEPTH = 2
 
 
 def grow(d: Drawing, count: int, depth: int = 0) -> None:
-    """That many nodes more, or a few less where none fits."""
+    """Add so many nodes, or a few less where none fits."""
     makers: dict[Maker, float] = {**elementwise.MAKERS, **shapes.MAKERS, **networks.MAKERS}
     table = [*makers]
     weights = [*makers.values()]

@@ -12,7 +12,7 @@ import pytest
 
 import relayvm as relay
 
-from ..programs import HEADER
+from ...programs import HEADER
 
 NAME = "users.own"
 TEXT = HEADER + "def @main(%x: Tensor[(?n), float32]) { users.own(%x) }"

@@ -81,7 +81,9 @@ FAILURES = {
     "add": Failure(
         status.SHAPE_CHECK, f"%x: {_F}, %y: Tensor[(?m), float32]", "%x + %y", (_VECTOR, _VECTOR[:3]), (_VECTOR, _VECTOR)
     ),
-    "reshape": Failure(status.SHAPE_CHECK, f"%x: {_F}", "reshape(reshape(%x, newshape=[-1, 3]), newshape=[-1])", (_VECTOR,), (_VECTOR[:3],)),
+    "reshape": Failure(
+        status.SHAPE_CHECK, f"%x: {_F}", "reshape(reshape(%x, newshape=[-1, 3]), newshape=[-1])", (_VECTOR,), (_VECTOR[:3],)
+    ),
     "annotation": Failure(
         status.SHAPE_CHECK,
         f"%x: {_F}, %y: Tensor[(?m), float32]",
@@ -111,7 +113,7 @@ FAILURES = {
         (_VECTOR, np.array(True)),
         f"type Case {{ Full({_F.replace('?n', '?')}), Bare }}\n",
     ),
-}  # fmt: skip
+}
 
 #: Programs over a value: the value is the result, nothing needs it, its sizes are needed, no element of it is.
 USED, DEAD, SIZES, NO_ELEMENT = "used", "dead", "sizes", "no element"
@@ -136,7 +138,15 @@ def refuses() -> Iterator[None]:
     name = "tests.refuses"
     relay.register_shape_func(name, [False], lambda inputs, attrs: inputs[0].shape)
     kernels = (Kernel("python", kernel, attrs=lambda attrs: {}, in_python=True),)
-    Op(name=name, doc="x.", inputs=("x",), pattern=OpPattern.OPAQUE, dtype=lambda dtypes, attrs: dtypes[0], attrs=NoAttrs, kernels=kernels)  # fmt: skip
+    Op(
+        name=name,
+        doc="x.",
+        inputs=("x",),
+        pattern=OpPattern.OPAQUE,
+        dtype=lambda dtypes, attrs: dtypes[0],
+        attrs=NoAttrs,
+        kernels=kernels,
+    )
     yield
     del REGISTRY[name], SHAPE_FUNCS[name]
 
