@@ -182,10 +182,10 @@ class _Cluster:
         group = self.group()
         return group is not None and fits(group, self.machine)
 
-    def better_stored(self, follows: Callable[[set[Expr]], bool]) -> set[Expr]:
+    def better_stored(self, follows: Callable[[list[_OperatorCall]], bool]) -> set[Expr]:
         """The values that another kernel should compute, those nearest to the result.
 
-        ``follows``: whether the kernel of an operand can apply the calls of these values to its result.
+        ``follows``: whether the kernel of an operand can apply these calls to its result.
         """
         if len(self.items) == 1 or all(item.op.pattern is OpPattern.ELEMWISE for item in self.items):
             return set()
@@ -198,7 +198,8 @@ class _Cluster:
             var = items[each.value - first].var
             if var not in known:
                 needed = self._needed_for(var)
-                if each.is_better_stored(self.machine, self.machine == HOST and follows(needed)):
+                apart = self.first is None and follows([item for item in self.items if item.var in needed])
+                if each.is_better_stored(self.machine, apart):
                     found.add(var)
                     known |= needed
         return found
@@ -291,11 +292,13 @@ class _Fuser:
         pinned, consumers = _find_uses(steps, result)
         pinned |= self.stopped
         calls = [step for step in steps if isinstance(step, _OperatorCall)]
-        finished = {call.var for call in calls if call.is_finished and call.var not in pinned} if self.target != GPU else set()
+        on_host = [call for call in calls if self.target != GPU and not call.device]
+        finished = {call.var: call for call in on_host if call.is_finished and call.var not in pinned}
 
-        def follows(values: set[Expr]) -> bool:
-            read = {atom for call in calls if call.var in values for _, atom in call.tensors()}
-            return any(all(call.var in values for call, _ in consumers[atom]) for atom in read & finished)
+        def follows(items: list[_OperatorCall]) -> bool:
+            values, read = {item.var for item in items}, {atom for item in items for _, atom in item.tensors()}
+            before = [finished[atom] for atom in read & finished.keys() if all(user.var in values for user, _ in consumers[atom])]
+            return len(before) == 1 and _Cluster([*items, *before]).fits
 
         while True:
             of = self._grown(calls, pinned, consumers)

@@ -55,15 +55,13 @@ class Evaluated:
     def is_better_stored(self, machine: str, follows: bool) -> bool:
         """Whether another kernel on ``machine`` should compute the value.
 
-        ``follows``: this kernel exists, stores the only operand that it is worth to load, and can apply the arithmetic before.
+        ``follows``: this kernel exists, and stores an operand of the value, to which it can apply the arithmetic before.
         """
-        if self.times <= 1 or not self.arithmetic:
-            return False
+        if follows or not self.arithmetic:  # as much is stored, by loops that are long wherever they are computed
+            return self.times >= 1 and self.arithmetic > 0
         memory, gain = (_MEMORY_ON_GPU, _GAIN_ON_GPU) if machine == GPU else (MEMORY, _GAIN)
         # on a GPU, operands after the first are taken for small ones, which stay in its caches
         element = self.arithmetic + memory * (min(self.loads, 1) if machine == GPU else self.loads)
-        if follows:
-            return self.times * element > self.arithmetic + memory * self.times
         return self.times * element > gain * (element + memory + memory * self.times)
 
 

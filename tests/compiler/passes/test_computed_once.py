@@ -92,8 +92,10 @@ def test_the_activation_stays_with_its_convolution() -> None:
           repeat(%r, repeats=2, axis=3)
         }"""
     assert kernels(fused(text)) == ["fused_nn_conv2d_nn_relu", "repeat"]
-    # an expensive one, and one whose elements are read once
     assert kernels(fused(text.replace("nn.relu", "sigmoid"))) == ["fused_nn_conv2d_sigmoid", "repeat"]
+    # each element is read once: the convolution's loops are longer than rows that are moved
+    joined = text.replace("repeat(%r, repeats=2, axis=3)", "concatenate((%r, %x), axis=1)")
+    assert kernels(fused(joined)) == ["fused_nn_conv2d_nn_relu", "concatenate"]
 
 
 def test_one_expensive_value_among_cheap_ones_is_stored_where_the_reads_begin() -> None:
