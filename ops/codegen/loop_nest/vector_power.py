@@ -61,8 +61,8 @@ def pow_float32(x: Element, y: Element) -> Element:
     logarithm = -math.inf if base == 0.0 else logarithm
     logarithm = math.inf if base == math.inf else logarithm
     t = exponent * logarithm
-    t = 160.0 if t > 160.0 else t
-    t = -160.0 if t < -160.0 else t
+    t = np.float64(160.0) if t > 160.0 else t
+    t = np.float64(-160.0) if t < -160.0 else t
     result = exp2_in_range(t)
     # the power of a negative number: of a whole exponent only, negative if that is odd
     shifter, half = 6755399441055744.0, exponent * 0.5
