@@ -58,7 +58,9 @@ def kernel_address(group: Group) -> int:
         return 0
     source, levels = kernel_source(group), kernel_levels()
     key = kernel_key(source, levels)
-    return kernel_store.address_at(key, group.name, lambda: kernel_function(source), SIGNATURE, levels, lambda: _shared(source, levels))
+    return kernel_store.address_at(
+        key, group.name, lambda: kernel_function(source), SIGNATURE, levels, lambda: _shared(source, levels)
+    )
 
 
 def _shared(source: KernelSource, levels: Levels) -> kernel_store.Shared | None:
