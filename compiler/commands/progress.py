@@ -21,7 +21,7 @@ LATE_SECONDS = 1.0
 
 @contextlib.contextmanager
 def compile_progress(late: bool = True) -> Iterator[None]:
-    """Show on standard error, a terminal, that a program is compiled, after a second, and each compilation of a kernel.
+    """Show on a terminal that a program is compiled, after a second, and each compilation of a kernel.
 
     At the end the number of kernels is printed.  ``late``: whether the line appears without kernels.  A file or a pipe gets a line
     after 2 seconds, and then ever more rarely (see ``compile_reports``).

@@ -10,8 +10,8 @@ the result differs from that of ``nn.dense`` by the rounding of another order.
 A convolution whose sizes may choose Winograd's algorithm gets the transformed weight; the weight is kept for other sizes.
 
 Requires: typed A-normal form, constants folded.
-Ensures: the same.  A weight that several products share is packed once.  A weight that is mapped from a file is read piece by piece:
-its pages are released once it is packed, so that memory holds one copy of the weights.
+Ensures: the same.  A weight that several products share is packed once.  The pages of a weight that is
+mapped from a file are released once it is packed, so that memory holds one copy of the weights.
 """
 
 from __future__ import annotations

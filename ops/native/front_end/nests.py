@@ -1,7 +1,7 @@
 """Loop nests of generated texts, so that LLVM takes little time for them.
 
-* A loop around other loops is not unrolled.  LLVM copies the whole nest for each value of a counter with few values: a transpose
-  of windows of 7 by 7 had 14 copies of its rows, six times the code and the time to compile.
+* A loop around other loops is not unrolled.  LLVM copies the nest for each value of a counter with few values: a transpose of
+  windows of 7 by 7 had 14 copies of its rows, six times the code and the time to compile.
 * An innermost loop knows the indices at which its rows begin as numbers only.  LLVM writes each as a sum over all counters around,
   and its strength reduction searches the ways to divide such sums: half of all time for some nests.
 

@@ -1,8 +1,8 @@
 """Kernels that differ in literals only, such as the scales and zero points of quantised layers, are compiled once.
 
-The text of such a kernel becomes a text without these literals: the number of each, in the order of their first use, stands for it.
-Its machine code reads them from a table of constants in the object code, in which compilation leaves marks.  The object code of
-the kernel is this code with its own table in place of the marks.
+The text of such a kernel becomes a text without these literals: numbers, in the order of their first use, stand for them.  Its
+machine code reads them from a table of constants in the object code, in which compilation leaves marks.  The object code of the
+kernel is this code with its own table in place of the marks.
 
 A literal stays in the text where LLVM makes better code of its value: powers of two and numbers around them, factors of integers,
 bounds of comparisons.  Only literals beside an arithmetic operator are taken out.

@@ -160,7 +160,8 @@ _NUMBA_VARIABLES = (
 
 #: Files of the compiler, relative to the folder ``ops/native``, by pattern.
 _TOOLCHAIN = (
-    "front_end/*.py", "jit/native_compiler.py", "jit/given_literals.py", "jit/halves.py", "jit/marked_accesses.py", "jit/vector_hints.py", "memory.py",
+    "front_end/*.py", "jit/native_compiler.py", "jit/given_literals.py", "jit/halves.py", "jit/marked_accesses.py",
+    "jit/vector_hints.py", "memory.py",
 )  # fmt: skip
 
 
