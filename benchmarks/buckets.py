@@ -25,7 +25,7 @@ PROGRAMS = {
     "chain with shape arithmetic": (
         (4,),
         "def @main(%x: Tensor[(?n, 4), float32]) {"
-        " let %y = dyn.reshape(%x, concatenate((strided_slice(shape_of(%x), begin=[0], end=[1]),"
+        ' let %y = dyn.reshape(%x, concatenate((strided_slice(shape_of(%x, dtype="int64"), begin=[0], end=[1]),'
         ' full(2i64, shape=[2], dtype="int64")), axis=0));'
         " let %z = sum(%y, axis=[1]); concatenate((%z, sort(%z, axis=1)), axis=1) }",
     ),

@@ -8,7 +8,7 @@ import functools
 import signal
 import socket
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import Any
 
@@ -133,9 +133,10 @@ class _Server(uvicorn.Server):
     def _hurry(self) -> None:
         self.force_exit = True
 
-    def capture_signals(self) -> contextlib.AbstractContextManager[None]:  # type: ignore[override]
-        """No handlers: those of the ending were there before the addresses were known."""
-        return contextlib.nullcontext()
+    @contextlib.contextmanager
+    def capture_signals(self) -> Generator[None, None, None]:
+        """No handlers: the handlers of the ending were there before the addresses were known."""
+        yield
 
     async def on_tick(self, counter: int) -> bool:
         return await super().on_tick(counter) or self._ending.is_asked

@@ -31,7 +31,7 @@ NAMED_FILES = {
     "onnx": ("compiler/onnx_frontend/",),
     "google": ("compiler/onnx_frontend/reading.py", "serving/protocol/messages.py"),
     "starlette": ("serving/rest.py",),
-    "uvicorn": ("serving/receiver.py", "serving/server.py"),
+    "uvicorn": ("serving/server.py", "serving/watched.py"),
     "grpc": ("serving/grpc_server.py",),
     "prometheus_client": ("serving/metrics.py",),
     "ray": ("cluster/",),

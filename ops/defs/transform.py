@@ -8,7 +8,6 @@ from ...shape_funcs.frozen_dataclass import frozen
 from ..core.compute import Scalar, Select, Value, apply, index
 from ..core.dtype_rules import INDICES, known_dtype, like_fields, like_first
 from ..core.op import Op, OpPattern, TypeRelError
-from ..core.parameters import Parameter, Parameters
 
 Axes = tuple[Scalar, ...]
 #: Maximum number of sections of a split.
@@ -257,9 +256,9 @@ class ExpandDimsAttrs:
 
 @frozen
 class ShapeOfAttrs:
-    """``dtype``: dtype of the vector."""
+    """``dtype``: dtype of the vector; the default is Relay's."""
 
-    dtype: str = "int64"
+    dtype: str = "int32"
 
 
 def view(name: str, doc: str, attrs: type | None, inputs: tuple[str, ...] = ("data",), **more: Any) -> Op:
@@ -293,7 +292,6 @@ Op(
     name="shape_of",
     doc="The shape as a vector on the host: `shape_of([[1, 2, 3]]) = [1, 3]`.  Reads no element.",
     inputs=("data",),
-    python=Parameters.of("data", Parameter("dtype", "int32")),
     attrs=ShapeOfAttrs,
     pattern=OpPattern.MACHINE,
     dtype=lambda inputs, attrs: known_dtype("shape_of", attrs.dtype, INDICES),

@@ -20,7 +20,7 @@ _TEXT = """#[version = "0.0.5"]
 def @main(%x: Tensor[(?n, 4), float32], %i: Tensor[(?), int32]) {
   let %rows = take(exp(%x), %i, axis=0, mode="fast");
   let %where = argwhere(greater(sum(%rows, axis=[1]), 4.5f));
-  (%rows + 1f, %where, shape_of(%x))
+  (%rows + 1f, %where, shape_of(%x, dtype="int64"))
 }
 """
 

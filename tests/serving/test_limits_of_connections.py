@@ -78,7 +78,7 @@ def trickle(client: socket.socket, piece: bytes, seconds: float = 30, pause: flo
 @pytest.mark.parametrize("in_one", [True, False])
 @pytest.mark.parametrize("size", [1 << 20, 5000, 37])
 def test_a_head_up_to_the_limit_is_read(server: Server, size: int, in_one: bool) -> None:
-    """In pieces of any size; the next head is counted anew."""
+    """Cut anywhere; the next head is counted anew."""
     longest, longer = (head_of(n, in_one=in_one) for n in (HEADER_BYTES, HEADER_BYTES + 1))
     with connected(server) as client:
         stream = client.makefile("rb")

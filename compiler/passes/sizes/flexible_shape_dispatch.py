@@ -26,7 +26,7 @@ import numpy as np
 
 from ....ops.core.op import get
 from ....ops.core.tensor_types import TensorType, TupleType, Type, int_range, is_float, numpy_dtype
-from ....ops.defs.transform import CONCATENATE, AxisAttrs
+from ....ops.defs.transform import CONCATENATE, AxisAttrs, ShapeOfAttrs
 from ....shape_funcs.frozen_dataclass import frozen
 from ....shape_funcs.symbolic.dim import ANY, Dim, const, dim, name_of, substitute, sym, symbols
 from ....shape_funcs.symbolic.program import INT64_MAX
@@ -256,7 +256,8 @@ class _Dispatcher:
 
     def _size(self, param: int, axis: int) -> Expr:
         """The size of an axis of a parameter."""
-        return _call("take", _call("shape_of", self.params[param]), _number(axis))
+        shape = operator_call(get("shape_of"), (self.params[param],), ShapeOfAttrs("int64"))
+        return _call("take", shape, _number(axis))
 
     def _holds(self, relation: str, sizes: Sequence[int]) -> Expr:
         """Whether the sizes at run time are in the relation to ``sizes``, and sizes that are to be equal are equal."""

@@ -128,7 +128,7 @@ CALLS: list[tuple[Callable[[], relay.Expr], str]] = [
     (lambda: relay.topk(X, 3, -1, "values"), 'topk(%x, k=3, ret_type="values")'),
     (lambda: relay.topk(X, COUNT), "dyn.topk(%x, %count)"),
     (lambda: relay.sort(X, 0, 0), "sort(%x, axis=0, is_ascend=False)"),
-    (lambda: relay.shape_of(X), 'shape_of(%x, dtype="int32")'),
+    (lambda: relay.shape_of(X), 'shape_of(%x)'),
     (lambda: relay.sparse_to_dense(POINTS, (5,), VALUES), "sparse_to_dense(%points, %values, 0f, output_shape=[5])"),
     (lambda: relay.sparse_to_dense(POINTS, SIZE, VALUES, 2), "dyn.sparse_to_dense(%points, %values, 2f, %size)"),
     (lambda: relay.nn.sparse_dense(X, (VALUES, POINTS, POINTS), True),
@@ -240,3 +240,13 @@ def test_wrong_calls(call: Callable[[], relay.Expr], text: str) -> None:
 def test_bound_names_the_called_operator() -> None:
     called, given = bound(REGISTRY["variance"], (X,), {"unbiased": True})
     assert called.name == "unbiased_variance" and given == {"data": X}
+
+
+def test_shape_of_has_one_default_in_python_and_in_text() -> None:
+    """Relay's: int32."""
+    x = relay.var("x", shape=(relay.Any(), 2), dtype="float32")
+    built = relay.transform.InferType()(relay.IRModule.from_expr(relay.Function([x], relay.shape_of(x))))["main"]
+    text = '#[version = "0.0.5"]\ndef @main(%x: Tensor[(?, 2), float32]) { shape_of(%x) }'
+    parsed = relay.transform.InferType()(relay.parse(text))["main"]
+    assert str(built.body.checked_type) == str(parsed.body.checked_type) == "Tensor[(2), int32]"
+    assert relay.structural_equal(built, parsed)

@@ -88,7 +88,7 @@ ORDER = {
         [np.array([[3, 4]], "float32")],
         [[pytest.approx(0.6), pytest.approx(0.8)]],
     ),
-    "shapes": ("def @main(%x: Tensor[(?, 2), float32]) { shape_of(%x) }", [np.zeros((3, 2), "float32")], [3, 2]),
+    "shapes": ('def @main(%x: Tensor[(?, 2), float32]) { shape_of(%x, dtype="int64") }', [np.zeros((3, 2), "float32")], [3, 2]),
 }
 
 

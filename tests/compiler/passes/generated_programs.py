@@ -213,13 +213,14 @@ FORMS = [
     ("i", "subtract({}, {})", "ii"), ("i", "bitwise_xor({}, {})", "ii"), ("i", "where({}, {}, {})", "bii"),
     ("b", "less({}, {})", "ii"), ("b", "logical_not({})", "b"), ("b", "logical_and({}, True)", "b"),
     ("b", "logical_or({}, {})", "bb"), ("b", "logical_and({}, {})", "bb"),
-    ("s", "shape_of({})", "m"), ("s", "shape_of({})", "t"), ("s", "strided_slice(shape_of({}), begin=[1], end=[3])", "c"),
+    ("s", "shape_of({}, dtype=\"int64\")", "m"), ("s", "shape_of({}, dtype=\"int64\")", "t"),
+    ("s", "strided_slice(shape_of({}, dtype=\"int64\"), begin=[1], end=[3])", "c"),
     ("s", "concatenate((strided_slice({}, begin=[0], end=[1]), strided_slice({}, begin=[1], end=[2])), axis=0)", "ss"),
     ("s", "multiply({}, {})", "ss"), ("s", "subtract({}, {})", "ss"), ("s", "add({}, {})", "sk"),
     ("k", "take({}, 1i64)", "s"), ("k", "take({}, 0i64)", "s"), ("k", "prod({})", "s"), ("k", "maximum({}, {})", "kk"),
     ("k", "ndarray_size({}, dtype=\"int64\")", "c"),
-    ("m", "dyn.reshape({}, concatenate((strided_slice(shape_of({}), begin=[0], end=[1]), expand_dims(4i64, axis=0)), axis=0))",
-     "mm"),
+    ("m", 'dyn.reshape({}, concatenate((strided_slice(shape_of({}, dtype="int64"), begin=[0], end=[1]), '
+     'expand_dims(4i64, axis=0)), axis=0))', "mm"),
 ]  # fmt: skip
 #: Values of which a part is used.
 TUPLES = [

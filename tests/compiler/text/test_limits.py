@@ -176,7 +176,7 @@ def test_sizes_that_overflow_at_run_time(name: str) -> None:
 
 def test_a_shape_put_together_of_parts_of_unknown_length() -> None:
     """The elements of one are known, its length is a ``?``."""
-    text = _main("stack((%ix, dyn.full(7i64, shape_of(%ix))), axis=0)", "%ix: Tensor[(2), int64]")
+    text = _main('stack((%ix, dyn.full(7i64, shape_of(%ix, dtype="int64"))), axis=0)', "%ix: Tensor[(2), int64]")
     found = relay.VirtualMachine(relay.compile(text)).run(np.arange(2))
     assert found.numpy().tolist() == [[0, 1], [7, 7]]
 

@@ -166,7 +166,7 @@ def test_text_of_the_module() -> None:
     out = Dispatch([2])(parsed(ROWS))
     expected = parsed("""
         def @main(%x: Tensor[(?n, 4), float32]) -> Tensor[(?n, 4), float32] {
-          let %n = take(shape_of(%x), 0i64);
+          let %n = take(shape_of(%x, dtype="int64"), 0i64);
           if (equal(%n, 2i64)) { let %main_2 = @main_2(%x); %main_2 } else { @main_any(%x) }
         }
         def @main_any(%x: Tensor[(?n, 4), float32]) { exp(%x) }
@@ -177,7 +177,9 @@ def test_text_of_the_module() -> None:
 
 
 def test_sizes_of_the_versions_are_static() -> None:
-    text = "def @main(%x: Tensor[(?n, 4), float32]) { dyn.reshape(%x, prod(shape_of(%x), axis=[0], keepdims=True)) }"
+    text = (
+        'def @main(%x: Tensor[(?n, 4), float32]) { dyn.reshape(%x, prod(shape_of(%x, dtype="int64"), axis=[0], keepdims=True)) }'
+    )
     seq = relay.transform.Sequential([Dispatch([2, 8]), relay.transform.DynamicToStatic()])
     out = seq(parsed(text))
     assert [str(out[f].body.checked_type) for f in ("main_2", "main_8")] == ["Tensor[(8), float32]", "Tensor[(32), float32]"]

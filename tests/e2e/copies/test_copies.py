@@ -86,7 +86,10 @@ def test_a_constant_vector_as_a_flagged_input_costs_no_copy() -> None:
 
 @pytest.mark.parametrize("target", TARGETS)
 def test_host_values_that_are_flagged_are_not_copied(target: str) -> None:
-    vm = machine_on(target, "def @main(%x: Tensor[(?, ?), float32], %y: Tensor[(?), float32]) { dyn.reshape(%y, shape_of(%x)) }")
+    vm = machine_on(
+        target,
+        'def @main(%x: Tensor[(?, ?), float32], %y: Tensor[(?), float32]) { dyn.reshape(%y, shape_of(%x, dtype="int64")) }',
+    )
     result = vm.run(np.zeros((2, 3), np.float32), np.arange(6, dtype=np.float32))
     assert vm.counters["dtoh_copies"] == 0
     assert result.shape == (2, 3)

@@ -18,12 +18,12 @@ def @main(%x: Tensor[(?), int32], %a: Tensor[(1), int64], %b: Tensor[(1), int64]
 """
 _BY_FUNCTION = """
 def @f(%x: Tensor[(?), int32], %a: Tensor[(1), int64]) -> (Tensor[(1), int64], Tensor[(1), int64]) {{
-  let %s = shape_of(%x);
+  let %s = shape_of(%x, dtype="int64");
   {result}
 }}
 """
 _PAIR, _SPLIT = "(%s, %a)", "split(concatenate((%s, %a), axis=0), indices_or_sections=2)"
-_CHOICE = "if (%c) {{ let %s = shape_of(%x); {then} }} else {{ {other} }}"
+_CHOICE = 'if (%c) {{ let %s = shape_of(%x, dtype="int64"); {then} }} else {{ {other} }}'
 _AGAIN = "if (less(take(%a, 0i64), 1i64)) { @f(%x, add(%a, 1i64)) } else { (%s, %a) }"
 PROGRAMS = {
     "a function": ("@f(%x, %a)", _PAIR, 0),

@@ -98,10 +98,10 @@ def test_what_is_not_read_need_not_be_there(name: str, data: st.DataObject) -> N
 
 #: Program, arguments, and how many copies to the device it takes (those of arguments that are read among them).
 COPIES = {
-    "a shape from a shape": (f'{X}, {Y}', "dyn.broadcast_to(%x, shape_of(%y))", 1),
+    "a shape from a shape": (f'{X}, {Y}', "dyn.broadcast_to(%x, shape_of(%y, dtype=\"int64\"))", 1),
     "a shape of another dtype": (f'{X}, {Y}', 'dyn.broadcast_to(%x, shape_of(%y, dtype="int32"))', 1),
     "a shape that is given": (f"{X}, {V}", "dyn.broadcast_to(%x, %v)", 1),
-    "a shape that is computed": (f"{X}, {V}", "dyn.broadcast_to(%x, maximum(%v, shape_of(%x)))", 1),
+    "a shape that is computed": (f"{X}, {V}", "dyn.broadcast_to(%x, maximum(%v, shape_of(%x, dtype=\"int64\")))", 1),
     "a like-tensor": (f"{X}, {Y}", "broadcast_to_like(%x, %y)", 1),
     "zeros": (X, "zeros_like(%x)", 0),
     "a count": (f"{X}, %k: int64", 'dyn.topk(%x, %k, axis=1, ret_type="values")', 1),

@@ -26,7 +26,7 @@ PROGRAMS = {
         lambda n, rng: (rng.standard_normal((n, 3)).astype("f"), rng.standard_normal((n, 3)).astype("f")),
     ),
     "data_dependent": (
-        "def @main(%x: Tensor[(?, 4), float32], %s: Tensor[(2), int64]) { (dyn.reshape(%x, %s), shape_of(%x)) }",
+        'def @main(%x: Tensor[(?, 4), float32], %s: Tensor[(2), int64]) { (dyn.reshape(%x, %s), shape_of(%x, dtype="int64")) }',
         lambda n, rng: (rng.standard_normal((n, 4)).astype("f"), np.array([4, -1], np.int64)),
     ),
     "upper_bound": (

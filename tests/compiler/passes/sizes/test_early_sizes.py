@@ -30,11 +30,11 @@ def measured(text: str) -> list[tuple[Expr, int]]:
 @pytest.mark.parametrize(
     ("body", "read"),
     [
-        ("let %y = argmax(%x, axis=[0]); take(shape_of(%y), 0i64)", [("x", 1)]),
-        ("let %y = transpose(%x, axes=[1, 0]); take(shape_of(%y), 0i64)", [("x", 1)]),
-        ("let %y = argwhere(%c); let %z = negative(%y); take(shape_of(%z), 0i64)", [("y", 0)]),
-        ("let %y = concatenate((%x, %x), axis=0); take(shape_of(%y), 0i64)", [("y", 0)]),
-        ("take(shape_of(%x), 1i64)", [("x", 1)]),
+        ('let %y = argmax(%x, axis=[0]); take(shape_of(%y, dtype="int64"), 0i64)', [("x", 1)]),
+        ('let %y = transpose(%x, axes=[1, 0]); take(shape_of(%y, dtype="int64"), 0i64)', [("x", 1)]),
+        ('let %y = argwhere(%c); let %z = negative(%y); take(shape_of(%z, dtype="int64"), 0i64)', [("y", 0)]),
+        ('let %y = concatenate((%x, %x), axis=0); take(shape_of(%y, dtype="int64"), 0i64)', [("y", 0)]),
+        ('take(shape_of(%x, dtype="int64"), 1i64)', [("x", 1)]),
     ],
 )
 def test_the_first_value_with_a_size_is_read(body: str, read: list[tuple[str, int]]) -> None:
@@ -42,7 +42,7 @@ def test_the_first_value_with_a_size_is_read(body: str, read: list[tuple[str, in
 
 
 def test_a_value_of_one_branch_is_not_read_in_another() -> None:
-    branch = "let %y = argwhere(%c); let %z = negative(%y); let %n = take(shape_of(%z), 0i64); %n"
+    branch = 'let %y = argwhere(%c); let %z = negative(%y); let %n = take(shape_of(%z, dtype="int64"), 0i64); %n'
     text = f"{HEADER}def @main(%c: Tensor[(?k,), bool], %b: bool) {{ if (%b) {{ {branch} }} else {{ {branch} }} }}"
     assert [at for _, at in measured(text)] == [0, 0]
     vm = relay.VirtualMachine(relay.compile(text))
@@ -54,7 +54,8 @@ def test_sizes_are_those_of_the_value(target: str) -> None:
     values = "let %y = argmax(%x, axis=[0]); let %t = transpose(%x, axes=[1, 0]);"
     text = (
         f"{HEADER}def @main(%x: Tensor[(?n, ?m), float32]) {{ {values} "
-        "(take(shape_of(%y), 0i64), take(shape_of(%t), 0i64), take(shape_of(%t), 1i64)) }"
+        '(take(shape_of(%y, dtype="int64"), 0i64), take(shape_of(%t, dtype="int64"), 0i64), '
+        'take(shape_of(%t, dtype="int64"), 1i64)) }'
     )
     vm = relay.VirtualMachine(relay.compile(text, target))
     for n, m in ((1, 4), (3, 0), (2, 7)):

@@ -44,7 +44,7 @@ def newshape(params: str, shape: str) -> Any:
     """``newshape`` of the static form of a reshape of ``%x`` to sizes ``%d0``, ``%d1`` ...; None if it stays dynamic."""
     rank = params.split("]")[0].count(",")
     sizes = "".join(f"let %d{k} = strided_slice(%s, begin=[{k}], end=[{k + 1}]);" for k in range(rank))
-    mod = static(f"def @main({params}) {{ let %s = shape_of(%x); {sizes} dyn.reshape(%x, {shape}) }}")
+    mod = static(f'def @main({params}) {{ let %s = shape_of(%x, dtype="int64"); {sizes} dyn.reshape(%x, {shape}) }}')
     calls = [v for v in values(mod["main"].body) if isinstance(v, Call) and isinstance(v.op, Op)]
     return getattr(next(c for c in calls if c.op.name.endswith("reshape")).attrs, "newshape", None)
 
@@ -52,9 +52,9 @@ def newshape(params: str, shape: str) -> Any:
 @pytest.mark.parametrize("length", [1, 2, 3, 4, 40])
 @pytest.mark.parametrize("shapes", [("2, 3", "1, 6"), ("?n, 4", "?n, 2, 2"), ("?n, ?m, 8", "?n, ?m, 2, 4")])
 def test_chains_of_any_length(shapes: tuple[str, str], length: int) -> None:
-    lines = ["let %a0 = dyn.reshape(%x, shape_of(%y));"]
+    lines = ['let %a0 = dyn.reshape(%x, shape_of(%y, dtype="int64"));']
     for k in range(1, length):
-        lines.append(f"let %a{k} = dyn.reshape({('%y', '%x')[k % 2]}, shape_of(%a{k - 1}));")
+        lines.append(f'let %a{k} = dyn.reshape({("%y", "%x")[k % 2]}, shape_of(%a{k - 1}, dtype="int64"));')
     params = ", ".join(f"%{v}: Tensor[({s}), float32]" for v, s in zip("xy", shapes, strict=True))
     mod = static(f"def @main({params}) {{ {' '.join(lines)} %a{length - 1} }}")
     assert operators(mod) == ["reshape"] * length
@@ -75,7 +75,7 @@ B, N, F = "%x: Tensor[(?b, ?s, ?d), float32]", "%x: Tensor[(?n, 4, ?m), float32]
         (F, "subtract(add(%s, %s), %s)", (0, 0)),
         (F, "multiply(%d0, %d1)", (-3,)),
         (F, "concatenate((%d0, %d1, %d1), axis=0)", (0, 0, 4)),  # both forms fail
-        (f"{F}, %y: Tensor[(2, 2), float32]", "concatenate((%d0, shape_of(%y)), axis=0)", (0, 2, 2)),
+        (f"{F}, %y: Tensor[(2, 2), float32]", 'concatenate((%d0, shape_of(%y, dtype="int64")), axis=0)', (0, 2, 2)),
         ("%x: Tensor[(6, ?n), float32]", "reverse(%s, axis=0)", (-1, 6)),
         (B, "reverse(%s, axis=0)", None),  # two sizes of other places
         (B, "concatenate((multiply(%d0, %d1), %d2), axis=0)", None),  # s = d = 0: (b, 0)
@@ -106,7 +106,9 @@ ZERO, ONE = (f'{name}(shape=[2], dtype="int64")' for name in ("zeros", "ones"))
 )
 def test_bounds_of_slices(begin: str, end: str, strides: str, expected: Any) -> None:
     params = "%x: Tensor[(?n, 3), float32], %k: Tensor[(2), int64]"
-    mod = static(f"def @main({params}) {{ let %s = shape_of(%x); dyn.strided_slice(%x, {begin}, {end}, {strides}) }}")
+    mod = static(
+        f'def @main({params}) {{ let %s = shape_of(%x, dtype="int64"); dyn.strided_slice(%x, {begin}, {end}, {strides}) }}'
+    )
     (call,) = [v for v in values(mod["main"].body) if isinstance(v, Call) and "strided_slice" in str(v.op)]
     found = (call.attrs.begin, call.attrs.end, call.attrs.strides) if operators(mod)[-1] == "strided_slice" else None
     assert found == expected
@@ -123,7 +125,7 @@ def test_bounds_of_slices(begin: str, end: str, strides: str, expected: Any) -> 
 )
 def test_sizes_of_slices(begin: str, size: str, expected: Any) -> None:
     params = "%x: Tensor[(?n, 3), float32], %k: Tensor[(2), int64]"
-    text = f'{{ let %s = shape_of(%x); dyn.strided_slice(%x, {begin}, {size}, [1, 1], slice_mode="size") }}'
+    text = f'{{ let %s = shape_of(%x, dtype="int64"); dyn.strided_slice(%x, {begin}, {size}, [1, 1], slice_mode="size") }}'
     mod = static(f"def @main({params}) {text}")
     (call,) = [v for v in values(mod["main"].body) if isinstance(v, Call) and "strided_slice" in str(v.op)]
     assert call.attrs.slice_mode == "size"
@@ -132,12 +134,12 @@ def test_sizes_of_slices(begin: str, size: str, expected: Any) -> None:
 
 def test_every_operator_of_known_sizes() -> None:
     mod = static("""def @main(%x: Tensor[(2, 3), float32]) {
-        let %a = dyn.zeros(shape_of(%x), dtype="float32");
-        let %b = dyn.tile(%a, shape_of(%a));
-        let %c = dyn.broadcast_to(1f, shape_of(%b));
-        let %d = dyn.full(2f, shape_of(%c));
-        let %e = dyn.ones(shape_of(%d));
-        dyn.reshape(%e, prod(shape_of(%e), axis=[0], keepdims=True))
+        let %a = dyn.zeros(shape_of(%x, dtype="int64"), dtype="float32");
+        let %b = dyn.tile(%a, shape_of(%a, dtype="int64"));
+        let %c = dyn.broadcast_to(1f, shape_of(%b, dtype="int64"));
+        let %d = dyn.full(2f, shape_of(%c, dtype="int64"));
+        let %e = dyn.ones(shape_of(%d, dtype="int64"));
+        dyn.reshape(%e, prod(shape_of(%e, dtype="int64"), axis=[0], keepdims=True))
     }""")
     assert operators(mod) == ["zeros", "tile", "broadcast_to", "full", "ones", "reshape"]
     assert str(mod["main"].body.ty) == "Tensor[(36), float32]"
@@ -149,15 +151,15 @@ def test_every_operator_of_known_sizes() -> None:
 def test_results_of_functions_and_their_declared_types() -> None:
     mod = static("""
         def @inner(%x: Tensor[(2, 3), float32], %y: Tensor[(6), float32]) -> Tensor[(?), float32] {
-          dyn.reshape(%x, shape_of(%y))
+          dyn.reshape(%x, shape_of(%y, dtype="int64"))
         }
         def @middle(%x: Tensor[(2, 3), float32]) -> (Tensor[(?, ?), float32], Tensor[(?), float32]) {
           let %a = @inner(%x, zeros(shape=[6], dtype="float32"));
-          (dyn.reshape(%x, concatenate((shape_of(%a), ones(shape=[1], dtype="int64")), axis=0)), %a)
+          (dyn.reshape(%x, concatenate((shape_of(%a, dtype="int64"), ones(shape=[1], dtype="int64")), axis=0)), %a)
         }
         def @main(%x: Tensor[(2, 3), float32], %z: Tensor[(?n, 4), float32])
             -> (Tensor[(?, ?), float32], Tensor[(?, ?, ?), float32]) {
-          (dyn.zeros(shape_of(@middle(%x).0)), dyn.reshape(%z, shape_of(expand_dims(%z, axis=1))))
+          (dyn.zeros(shape_of(@middle(%x).0, dtype="int64")), dyn.reshape(%z, shape_of(expand_dims(%z, axis=1), dtype="int64")))
         }""")
     assert [str(mod[name].ret_type) for name in ("inner", "middle", "main")] == [
         "Tensor[(6), float32]",
@@ -174,8 +176,8 @@ def test_declared_types_stay_where_no_size_is_found() -> None:
 
 def test_branches_with_static_forms_of_one_size() -> None:
     mod = static("""def @main(%x: Tensor[(2, 3), float32], %y: Tensor[(6), float32], %c: bool) {
-        let %a = if (%c) { dyn.reshape(%x, shape_of(%y)) } else { %y };
-        dyn.zeros(shape_of(%a))
+        let %a = if (%c) { dyn.reshape(%x, shape_of(%y, dtype="int64")) } else { %y };
+        dyn.zeros(shape_of(%a, dtype="int64"))
     }""")
     assert operators(mod) == ["zeros", "reshape"]
 
@@ -183,10 +185,11 @@ def test_branches_with_static_forms_of_one_size() -> None:
 def test_a_static_size_that_a_use_refuses_stays_dynamic() -> None:
     mod = static("""
         def @refused(%x: Tensor[(2, 3), float32], %y: Tensor[(6), float32], %c: bool) {
-          if (%c) { add(dyn.reshape(%x, shape_of(%y)), zeros(shape=[5], dtype="float32")) } else { zeros(shape=[5]) }
+          if (%c) { add(dyn.reshape(%x, shape_of(%y, dtype="int64")), zeros(shape=[5], dtype="float32")) }
+          else { zeros(shape=[5]) }
         }
         def @main(%x: Tensor[(2, 3), float32], %y: Tensor[(6), float32]) {
-          (@refused(%x, %y, False), dyn.reshape(%x, shape_of(%y)))
+          (@refused(%x, %y, False), dyn.reshape(%x, shape_of(%y, dtype="int64")))
         }
     """)
     assert "dyn.reshape" in operators(mod, "refused") and operators(mod) == ["reshape"]
@@ -204,7 +207,7 @@ def test_shapes_of_both_dtypes(dtype: str) -> None:
 
 
 def test_a_shape_of_int8_is_known_only_where_its_sizes_are_numbers() -> None:
-    text = 'def @main(%x: Tensor[({}), float32]) {{ dyn.reshape(%x, cast(shape_of(%x), dtype="int8")) }}'
+    text = 'def @main(%x: Tensor[({}), float32]) {{ dyn.reshape(%x, cast(shape_of(%x, dtype="int64"), dtype="int8")) }}'
     with_numbers, with_names = text.format("2, 3"), text.format("?n, 3")
     assert operators(static(with_numbers)) == ["reshape"]
     assert operators(static(with_names)) == ["dyn.reshape"]  # 256 + 3 is 3
@@ -221,7 +224,7 @@ def chains(draw: st.DrawFn) -> str:
     shapes = [draw(st.sampled_from(SHAPES)) for _ in "xy"]
     lines, pool, sizes = [], ["%x", "%y"], ["%one"]
     for v, shape in zip("xy", shapes, strict=True):
-        lines.append(f"let %s{v} = shape_of(%{v});")
+        lines.append(f'let %s{v} = shape_of(%{v}, dtype="int64");')
         for k in range(shape.count(",") + 1):
             lines.append(f"let %{v}{k} = strided_slice(%s{v}, begin=[{k}], end=[{k + 1}]);")
             sizes.append(f"%{v}{k}")
@@ -233,7 +236,9 @@ def chains(draw: st.DrawFn) -> str:
             shape = f"concatenate(({', '.join(products)},), axis=0)"
         else:
             shape = draw(st.sampled_from(whole))
-        lines.append(f"let %v{n} = dyn.reshape({draw(st.sampled_from(pool))}, {shape}); let %w{n} = shape_of(%v{n});")
+        lines.append(
+            f'let %v{n} = dyn.reshape({draw(st.sampled_from(pool))}, {shape}); let %w{n} = shape_of(%v{n}, dtype="int64");'
+        )
         pool.append(f"%v{n}")
         whole.append(f"%w{n}")
     params = ", ".join(f"%{v}: Tensor[({shape}), float32]" for v, shape in zip("xy", shapes, strict=True))
@@ -253,7 +258,9 @@ def test_merged_axes_at_all_small_sizes(shape: str) -> None:
         groups = [[0]]
         for axis, cut in enumerate(cuts, 1):
             groups.append([axis]) if cut else groups[-1].append(axis)
-        sizes = "".join(f"let %d{k} = strided_slice(shape_of(%x), begin=[{k}], end=[{k + 1}]);" for k in range(rank))
+        sizes = "".join(
+            f'let %d{k} = strided_slice(shape_of(%x, dtype="int64"), begin=[{k}], end=[{k + 1}]);' for k in range(rank)
+        )
         parts = ", ".join(functools.reduce(lambda a, b: f"multiply({a}, {b})", (f"%d{k}" for k in g)) for g in groups)
         text = f"def @main(%x: Tensor[({shape}), float32]) {{ {sizes} dyn.reshape(%x, concatenate(({parts},), axis=0)) }}"
         for n, m in itertools.product(range(3), repeat=2):
