@@ -23,8 +23,9 @@ MOST_ELEMENTS = 2000
 LARGEST = {"float16": 200.0, "float32": 3000.0, "float64": 1e5, "int64": 1e6, "int32": 1e6}
 
 #: Operators of which the reference is wrong: it puts the rows of a Loop's rounds behind each other, not on a new axis, its
-#: largest element of a picture has no axes for rows and columns, it does not pad for SAME_LOWER, and it divides by signed sums.
-UNTRUSTED = ("Loop", "GlobalMaxPool", "MaxPool", "LpNormalization")
+#: largest element of a picture has no axes for rows and columns, it does not pad for SAME_LOWER, it divides by signed sums, and
+#: before version 14 it normalises by the batch.
+UNTRUSTED = ("Loop", "GlobalMaxPool", "MaxPool", "LpNormalization", "BatchNormalization")
 
 
 @dataclass(frozen=True)
