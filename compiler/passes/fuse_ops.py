@@ -293,7 +293,7 @@ class _Fuser:
         pinned |= self.stopped
         calls = [step for step in steps if isinstance(step, _OperatorCall)]
         on_host = [call for call in calls if self.target != GPU and not call.device]
-        finished = {call.var: call for call in on_host if call.is_finished and call.var not in pinned}
+        finished: dict[Expr, _OperatorCall] = {call.var: call for call in on_host if call.is_finished and call.var not in pinned}
 
         def follows(items: list[_OperatorCall]) -> bool:
             values, read = {item.var for item in items}, {atom for item in items for _, atom in item.tensors()}

@@ -70,8 +70,8 @@ def before(op: Op, made: Call, position: int, static: bool) -> Group | None:
 
 
 def fusable() -> list[Op]:
-    """The operators whose kernels are generated."""
-    return [op for op in operators() if op.pattern <= OpPattern.COMM_REDUCE]
+    """The operators whose kernels are generated, except the counted operator."""
+    return [op for op in operators() if op.pattern <= OpPattern.COMM_REDUCE and op.name != "sigmoid"]
 
 
 @pytest.mark.many
@@ -82,7 +82,8 @@ def test_no_element_is_evaluated_more_often_than_predicted(op: Op) -> None:
     for made in calls_of(op, "float32").values():
         for position, x in enumerate(made.flat):
             for static in (False, True):
-                group = before(op, made, position, static) if x.dtype == np.float32 else None
+                # a scalar in a branch is computed before the loops by LLVM, which no plain run shows
+                group = before(op, made, position, static) if x.dtype == np.float32 and x.ndim else None
                 if group is None or isinstance(made.wanted, str):
                     continue
                 found = {e.value: e.times for e in evaluations(group)}.get(len(made.flat), 1.0)
