@@ -37,7 +37,7 @@ from ..ir.anf import values
 from ..ir.call_graph import mentioned, recursion_groups
 from ..ir.expr import Call, Constant, Expr, Function, GlobalVar, If, IRModule, Tuple, TupleGetItem, Var, let_chain
 from ..ir.pass_context import PassContext
-from ..passes.fuse_ops import single_operator_group
+from ..passes.operator_clusters import single_operator_group
 from .cut import ON_HOST, ON_TARGET, CutProblem, Region, Value
 from .record_fields import RecordFields, fields_key, stored
 from .tensor_bytes import is_small, nbytes_of

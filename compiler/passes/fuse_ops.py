@@ -35,24 +35,14 @@ others are arguments.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
-from typing import Any
-
-from ...ops.analysis.evaluations import evaluations, evaluations_by_threads
-from ...ops.codegen import fits
-from ...ops.core.group import Group, Node
-from ...ops.core.op import Op, OpPattern, TypeRelError
-from ...ops.core.tensor_types import Tensor, TensorType, TupleType
-from ...ops.core.type_relation import build_group, data_dependent
+from ...ops.core.op import Op, OpPattern
+from ...ops.core.tensor_types import TupleType
+from ...ops.core.type_relation import build_group
 from ...ops.defs.machine_ops import ON_DEVICE, STOP_FUSION
 from ...ops.strategy.implementation import GPU, HOST
-from ...shape_funcs.symbolic.dim import Dim, const, sym
-from ...vm.diagnostics.source import Span
 from ..ir.anf import Names, inner_chains, operands, rebuild, uses
 from ..ir.expr import (
     Call,
-    Constant,
     Expr,
     Function,
     GlobalVar,
@@ -66,7 +56,8 @@ from ..ir.expr import (
 )
 from ..ir.pass_context import PassContext
 from ..ir.pass_declaration import declare_pass
-from ..ir.primitive import function_of, literal_key, literal_of
+from ..ir.primitive import function_of
+from .operator_clusters import Cluster, OperatorCall, group_of, read_spans
 
 #: The most operators and parameters of a kernel: larger kernels gain nothing and take long to compile.
 MAX_NODES, MAX_PARAMS = 64, 60
@@ -88,133 +79,6 @@ def fuse_ops(mod: IRModule, context: PassContext, enabled: bool = True) -> IRMod
     return replace(mod, functions={**functions, **primitives.functions})
 
 
-@dataclass(eq=False)
-class _OperatorCall:
-    """A call of an operator with a kernel (or view), its tuple arguments flattened."""
-
-    var: Var
-    call: Call
-    args: tuple[Any, ...]  # per input an atom, or a tuple of atoms
-    device: str = ""  # the marked device, "" for the target
-
-    @property
-    def op(self) -> Op:
-        assert isinstance(self.call.op, Op)
-        return self.call.op
-
-    @property
-    def outputs(self) -> int:
-        return len(self.call.ty.fields) if isinstance(self.call.ty, TupleType) else 1
-
-    def tensors(self) -> Iterable[tuple[int, Expr]]:
-        """``(input, atom)`` for each tensor argument."""
-        for i, arg in enumerate(self.args):
-            for atom in arg if isinstance(arg, tuple) else (arg,):
-                yield i, atom
-
-    @property
-    def params(self) -> set[Expr]:
-        """The arguments, except constants that are part of a kernel."""
-        return {a for _, a in self.tensors() if _is_param(a)}
-
-    @property
-    def is_reduction(self) -> bool:
-        return self.op.pattern is OpPattern.COMM_REDUCE
-
-    @property
-    def gives_elements(self) -> bool:
-        """Whether a consumer can compute its elements one by one, or row by row."""
-        return self.op.pattern <= OpPattern.COMM_REDUCE and self.outputs == 1 and not isinstance(self.call.ty, TupleType)
-
-    @property
-    def is_finished(self) -> bool:
-        """Whether a kernel of its own can apply elementwise operators to its result, while parts of it are cached."""
-        return any(k.finishes for k in self.op.kernels) and not isinstance(self.call.ty, TupleType)
-
-    @property
-    def is_added_to(self) -> bool:
-        """Whether a kernel for GPUs can add tensors to its result, or compute elementwise operators of it."""
-        return any(k.adds or k.follows for k in self.op.kernels) and not isinstance(self.call.ty, TupleType)
-
-    def takes_elements(self, number: int, dependence: str, machine: str) -> bool:
-        """Whether input ``number`` is read only elementwise, so that its producer can be part of the kernel."""
-        fusable = self.op.pattern <= OpPattern.COMM_REDUCE and not isinstance(self.call.ty, TupleType)
-        fusable |= machine == GPU and any(number in k.elements for k in self.op.kernels)
-        return fusable and not data_dependent(self.op, dependence)[number]
-
-
-@dataclass(eq=False)
-class _Cluster:
-    """The operator calls of one primitive; ``params``: the values from outside."""
-
-    items: list[_OperatorCall]
-    params: set[Expr] = field(default_factory=set)
-    machine: str = HOST
-
-    @property
-    def first(self) -> _OperatorCall | None:
-        """The call whose kernel computes the other operators, too; None if the kernel is generated."""
-        return next((item for item in self.items if item.op.kernels), None)
-
-    @property
-    def in_order(self) -> list[_OperatorCall]:
-        """The calls of the group, dependencies first; ``first`` depends on none, or on all."""
-        first = None if self.items[0].op.kernels else self.first
-        return [*([first] if first else []), *(item for item in self.items[::-1] if item is not first)]
-
-    def extended(self, item: _OperatorCall) -> _Cluster:
-        """The cluster with a producer of a value that has no other use."""
-        return _Cluster([*self.items, item], (self.params - {item.var}) | item.params, self.machine)
-
-    def group(self) -> Group | None:
-        """The group; None if sizes contradict each other once the calls share operands, which is an error of the run."""
-        group, _ = _group(self.in_order)
-        try:
-            return build_group(group.params, group.literals, group.nodes, group.results)
-        except TypeRelError:
-            return None
-
-    @property
-    def fits(self) -> bool:
-        """Whether code generation supports the cluster as one kernel."""
-        if len(self.items) == 1:
-            return True
-        group = self.group()
-        return group is not None and fits(group, self.machine)
-
-    def better_stored(self, follows: Callable[[list[_OperatorCall]], bool]) -> set[Expr]:
-        """The values that another kernel should compute, those nearest to the result.
-
-        ``follows``: whether the kernel of an operand can apply these calls to its result.
-        """
-        if len(self.items) == 1 or all(item.op.pattern is OpPattern.ELEMWISE for item in self.items):
-            return set()
-        group, items = self.group(), self.in_order
-        if group is None:
-            return set()
-        first = len(group.params) + len(group.literals)
-        found, known = set[Expr](), set[Expr]()
-        for each in reversed((evaluations_by_threads if self.machine == GPU else evaluations)(group)):
-            var = items[each.value - first].var
-            if var not in known:
-                needed = self._needed_for(var)
-                apart = self.first is None and follows([item for item in self.items if item.var in needed])
-                if each.is_better_stored(self.machine, apart):
-                    found.add(var)
-                    known |= needed
-        return found
-
-    def _needed_for(self, var: Expr) -> set[Expr]:
-        """The values of the cluster that ``var`` is computed from, itself included."""
-        calls, found, stack = {item.var: item for item in self.items}, set[Expr](), [var]
-        while stack:
-            value = stack.pop()
-            if value in calls and value not in found:
-                found.add(value)
-                stack += [atom for _, atom in calls[value].tensors()]
-        return found
-
-
 class _Fuser:
     """The rewriter of the chains of one function."""
 
@@ -231,7 +95,7 @@ class _Fuser:
 
     def chain(self, chain: Expr) -> Expr:
         bindings, result = let_chain(chain)
-        steps: list[_OperatorCall | tuple[Var, Expr]] = []
+        steps: list[OperatorCall | tuple[Var, Expr]] = []
         self._find_marks(bindings)
         for var, value in bindings:
             self._add_step(var, value, steps)
@@ -239,7 +103,7 @@ class _Fuser:
         clusters = self._clusters(steps, result) if self.enabled else _singles(steps)
         out: list[tuple[Var, Expr]] = []
         for step in steps:
-            if not isinstance(step, _OperatorCall):
+            if not isinstance(step, OperatorCall):
                 out.append(step)
             elif clusters[step].items[0] is step:
                 out.append((step.var, self.primitives.call(clusters[step])))
@@ -256,7 +120,7 @@ class _Fuser:
                 self.devices[value.args[0]] = value.attrs.device
                 self.renamed[var] = value.args[0]
 
-    def _add_step(self, var: Var, value: Expr, steps: list[_OperatorCall | tuple[Var, Expr]]) -> None:
+    def _add_step(self, var: Var, value: Expr, steps: list[OperatorCall | tuple[Var, Expr]]) -> None:
         """Append the rewritten binding; a projection of a tuple in scope is its field."""
         if isinstance(value, TupleGetItem) and self.atom(value.tuple_value) in self.tuples:
             self.renamed[var] = self.tuples[self.atom(value.tuple_value)][value.index]
@@ -269,13 +133,13 @@ class _Fuser:
             args = []
             for name, arg in zip(value.op.inputs, value.args, strict=True):
                 args.append(self._fields(arg, steps) if name.endswith("*") else arg)
-            steps.append(_OperatorCall(var, value, tuple(args), self.devices.get(var, "")))
+            steps.append(OperatorCall(var, value, tuple(args), self.devices.get(var, "")))
             return
         if isinstance(value, Tuple):
             self.tuples[var] = value.fields
         steps.append((var, value))
 
-    def _fields(self, whole: Expr, steps: list[_OperatorCall | tuple[Var, Expr]]) -> tuple[Expr, ...]:
+    def _fields(self, whole: Expr, steps: list[OperatorCall | tuple[Var, Expr]]) -> tuple[Expr, ...]:
         """The tensors of a tuple argument; the fields of a tuple bound elsewhere are projected."""
         if whole not in self.tuples:
             assert isinstance(whole, Var) and isinstance(whole.ty, TupleType)
@@ -287,18 +151,18 @@ class _Fuser:
             return tuple(fields)
         return self.tuples[whole]
 
-    def _clusters(self, steps: list[_OperatorCall | tuple[Var, Expr]], result: Expr) -> dict[_OperatorCall, _Cluster]:
+    def _clusters(self, steps: list[OperatorCall | tuple[Var, Expr]], result: Expr) -> dict[OperatorCall, Cluster]:
         """The cluster of each call, assigned backwards: consumers before their producers."""
         pinned, consumers = _find_uses(steps, result)
         pinned |= self.stopped
-        calls = [step for step in steps if isinstance(step, _OperatorCall)]
+        calls = [step for step in steps if isinstance(step, OperatorCall)]
         on_host = [call for call in calls if self.target != GPU and not call.device]
-        finished = {call.var: call for call in on_host if call.is_finished and call.var not in pinned}
+        finished: dict[Expr, OperatorCall] = {call.var: call for call in on_host if call.is_finished and call.var not in pinned}
 
-        def follows(items: list[_OperatorCall]) -> bool:
+        def follows(items: list[OperatorCall]) -> bool:
             values, read = {item.var for item in items}, {atom for item in items for _, atom in item.tensors()}
             before = [finished[atom] for atom in read & finished.keys() if all(user.var in values for user, _ in consumers[atom])]
-            return len(before) == 1 and _Cluster([*items, *before]).fits
+            return len(before) == 1 and Cluster([*items, *before]).fits
 
         while True:
             of = self._grown(calls, pinned, consumers)
@@ -308,10 +172,10 @@ class _Fuser:
             pinned |= stored
 
     def _grown(
-        self, calls: list[_OperatorCall], pinned: set[Expr], consumers: dict[Expr, list[tuple[_OperatorCall, int]]]
-    ) -> dict[_OperatorCall, _Cluster]:
+        self, calls: list[OperatorCall], pinned: set[Expr], consumers: dict[Expr, list[tuple[OperatorCall, int]]]
+    ) -> dict[OperatorCall, Cluster]:
         """The cluster of each call, where values that are ``pinned`` end a cluster."""
-        of: dict[_OperatorCall, _Cluster] = {}
+        of: dict[OperatorCall, Cluster] = {}
         for step in reversed(calls):
             machine = GPU if (step.device or self.target) == GPU else HOST
             is_finished = step.is_added_to if machine == GPU else self.target != GPU and step.is_finished
@@ -320,17 +184,17 @@ class _Fuser:
             consumer = _sole_consumer(users, of, self.dependence, step.device, machine)
             wider = consumer.extended(step) if consumer is not None else None
             if consumer is None or wider is None or not _is_fusable(wider, step):
-                of[step] = _Cluster([step], step.params, machine)
+                of[step] = Cluster([step], step.params, machine)
             else:
                 consumer.items, consumer.params = wider.items, wider.params
                 of[step] = consumer
         for cluster in dict.fromkeys(of.values()):
             if not cluster.fits:
-                of.update({item: _Cluster([item]) for item in cluster.items})
+                of.update({item: Cluster([item]) for item in cluster.items})
         return of
 
 
-def _is_fusable(cluster: _Cluster, added: _OperatorCall) -> bool:
+def _is_fusable(cluster: Cluster, added: OperatorCall) -> bool:
     """Whether a cluster with a new call is within the limits and, where the call may not fit into the kernel, fits."""
     small = len(cluster.items) <= MAX_NODES and len(cluster.params) <= MAX_PARAMS
     if cluster.first is not None:
@@ -342,17 +206,13 @@ def _has_kernel(value: Expr) -> bool:
     return isinstance(value, Call) and isinstance(value.op, Op) and value.op.pattern is not OpPattern.MACHINE
 
 
-def _singles(steps: list[_OperatorCall | tuple[Var, Expr]]) -> dict[_OperatorCall, _Cluster]:
-    return {s: _Cluster([s]) for s in steps if isinstance(s, _OperatorCall)}
-
-
-def _is_param(atom: Expr) -> bool:
-    return not (isinstance(atom, Constant) and atom.data.ndim == 0)
+def _singles(steps: list[OperatorCall | tuple[Var, Expr]]) -> dict[OperatorCall, Cluster]:
+    return {s: Cluster([s]) for s in steps if isinstance(s, OperatorCall)}
 
 
 def _sole_consumer(
-    consumers: list[tuple[_OperatorCall, int]], of: dict[_OperatorCall, _Cluster], dependence: str, device: str, machine: str
-) -> _Cluster | None:
+    consumers: list[tuple[OperatorCall, int]], of: dict[OperatorCall, Cluster], dependence: str, device: str, machine: str
+) -> Cluster | None:
     """The one cluster, on ``device``, that contains all consumers, each of which takes elements; else None."""
     clusters = {of[item] for item, _ in consumers}
     if len(clusters) != 1 or not all(item.takes_elements(number, dependence, machine) for item, number in consumers):
@@ -362,16 +222,16 @@ def _sole_consumer(
 
 
 def _find_uses(
-    steps: list[_OperatorCall | tuple[Var, Expr]], result: Expr
-) -> tuple[set[Expr], dict[Expr, list[tuple[_OperatorCall, int]]]]:
+    steps: list[OperatorCall | tuple[Var, Expr]], result: Expr
+) -> tuple[set[Expr], dict[Expr, list[tuple[OperatorCall, int]]]]:
     """The values used outside operator calls, and per value the calls that take it, with the number of the input.
 
     A tuple whose only uses are operator calls is no use of its fields.
     """
     pinned: set[Expr] = {result}
-    consumers: dict[Expr, list[tuple[_OperatorCall, int]]] = {}
+    consumers: dict[Expr, list[tuple[OperatorCall, int]]] = {}
     for step in reversed(steps):
-        if isinstance(step, _OperatorCall):
+        if isinstance(step, OperatorCall):
             for number, atom in step.tensors():
                 consumers.setdefault(atom, []).append((step, number))
             continue
@@ -406,9 +266,9 @@ class _Primitives:
         self._names = names
         self._by_key: dict[tuple[str, str], GlobalVar] = {}
 
-    def call(self, cluster: _Cluster) -> Call:
+    def call(self, cluster: Cluster) -> Call:
         """The call of the primitive of ``cluster``; ``items[0]`` is its last operator call, whose value is the result."""
-        group, args = _group(cluster.in_order)
+        group, args = group_of(cluster.in_order)
         device = cluster.items[0].device
         key = (group.key(), device)
         if key not in self._by_key:
@@ -418,88 +278,5 @@ class _Primitives:
             self.functions[name] = function
             self._by_key[key] = GlobalVar(name, ty=function.ty)
         last = cluster.items[0].call
-        reads = _read_spans(cluster.in_order)
+        reads = read_spans(cluster.in_order)
         return Call(self._by_key[key], args, reads=tuple(map(reads.get, args)), span=last.span, ty=last.ty)
-
-
-def single_operator_group(var: Var, call: Call, tensors: Sequence[tuple[Expr, ...]]) -> tuple[Group, tuple[Expr, ...]]:
-    """The group of one operator call, and the arguments for its parameters.  ``tensors``: the tensors of each input."""
-    assert isinstance(call.op, Op)
-    args = tuple(t if name.endswith("*") else t[0] for name, t in zip(call.op.inputs, tensors, strict=True))
-    return _group([_OperatorCall(var, call, args)])
-
-
-def _group(items: list[_OperatorCall]) -> tuple[Group, tuple[Expr, ...]]:
-    """The group of ``items`` (in order), its outputs still to be derived, and the arguments for its parameters.
-
-    Scalar constants become literals of the group.
-    """
-    return _group_with_literals(items, inline=not any(map(_rejects_literals, items)))
-
-
-def _rejects_literals(item: _OperatorCall) -> bool:
-    """Whether the operator rejects a scalar constant argument that was folded after type inference.
-
-    As a parameter, the constant is rejected at run time, if the call is reached.
-    """
-    if not any(isinstance(a, Constant) and not _is_param(a) and item.op.data_dependent[number] for number, a in item.tensors()):
-        return False
-    group, _ = _group_with_literals([item], inline=True)
-    try:
-        build_group(group.params, group.literals, group.nodes, group.results)
-    except TypeRelError:
-        return True
-    return False
-
-
-def _group_with_literals(items: list[_OperatorCall], inline: bool) -> tuple[Group, tuple[Expr, ...]]:
-    inside = {item.var for item in items}
-    params: dict[Expr, int] = {}
-    literals: dict[str, Any] = {}
-    for item in items:
-        for _, atom in item.tensors():
-            if inline and isinstance(atom, Constant) and not _is_param(atom):
-                literals.setdefault(literal_key(atom), literal_of(atom))
-            elif atom not in inside:
-                params.setdefault(atom, len(params))
-    refs: dict[Any, int] = {**params, **{key: len(params) + i for i, key in enumerate(literals)}}
-    n = len(refs)
-    nodes = []
-    for item in items:
-        args = tuple(
-            tuple(_ref(a, refs, inline) for a in arg) if isinstance(arg, tuple) else _ref(arg, refs, inline) for arg in item.args
-        )
-        nodes.append(Node(item.op.name, item.call.attrs, args, ()))
-        refs[item.var] = n
-        n += item.outputs
-    results = tuple(range(n - items[-1].outputs, n))
-    return Group(_canonical(params), tuple(literals.values()), tuple(nodes), results), tuple(params)
-
-
-def _read_spans(items: list[_OperatorCall]) -> dict[Expr, Span | None]:
-    """The place at which each value is read: by the shape function of the first call that reads its data, else by the first
-    call."""
-    first: dict[Expr, Span | None] = {}
-    data: dict[Expr, Span | None] = {}
-    for item in items:
-        for number, atom in item.tensors():
-            (data if item.op.data_dependent[number] else first).setdefault(atom, item.call.span)
-    return {**first, **data}
-
-
-def _ref(atom: Expr, refs: dict[Any, int], inline: bool) -> int:
-    return refs[literal_key(atom) if inline and isinstance(atom, Constant) and not _is_param(atom) else atom]
-
-
-def _canonical(params: Iterable[Expr]) -> tuple[Tensor, ...]:
-    """The parameters' types with unknown dims named ``d0 d1 ...`` in order of occurrence; equal dims get equal names."""
-    names: dict[Dim, Dim] = {}
-
-    def name(d: Dim) -> Dim:
-        return d if const(d) is not None else names.setdefault(d, sym(f"d{len(names)}"))
-
-    out = []
-    for p in params:
-        assert isinstance(p.ty, TensorType), p
-        out.append(Tensor(p.ty.dtype, tuple(map(name, p.ty.shape))))
-    return tuple(out)

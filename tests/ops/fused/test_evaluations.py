@@ -70,8 +70,8 @@ def before(op: Op, made: Call, position: int, static: bool) -> Group | None:
 
 
 def fusable() -> list[Op]:
-    """The operators whose kernels are generated."""
-    return [op for op in operators() if op.pattern <= OpPattern.COMM_REDUCE]
+    """The operators whose kernels are generated, except the counted operator."""
+    return [op for op in operators() if op.pattern <= OpPattern.COMM_REDUCE and op.name != "sigmoid"]
 
 
 @pytest.mark.many
@@ -82,12 +82,15 @@ def test_no_element_is_evaluated_more_often_than_predicted(op: Op) -> None:
     for made in calls_of(op, "float32").values():
         for position, x in enumerate(made.flat):
             for static in (False, True):
-                group = before(op, made, position, static) if x.dtype == np.float32 else None
+                # a scalar in a branch is computed before the loops by LLVM, which no plain run shows
+                group = before(op, made, position, static) if x.dtype == np.float32 and x.ndim else None
                 if group is None or isinstance(made.wanted, str):
                     continue
                 found = {e.value: e.times for e in evaluations(group)}.get(len(made.flat), 1.0)
                 # sizes that turn out to be 1 are an operand's own matter, and MANY stands for any number
                 if found < MANY and (static or all(s != 1 for y in made.flat for s in y.shape)):
                     again = made.wanted[0].size if op.reduction is not None else 0  # a fold may begin with its first element
+                    # the place of the largest element is searched in the block of elements that has it
+                    again += x.size if op.name in ("argmax", "argmin") else 0
                     most = found * x.size * (1 if static else SMALL) + again + 1e-6
                     assert count(group, made.flat) <= most, (found, [y.shape for y in made.flat], made.attrs)

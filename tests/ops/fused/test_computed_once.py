@@ -18,9 +18,9 @@ from relayvm.compiler.passes.infer_type import infer_type
 from relayvm.compiler.passes.to_a_normal_form import to_a_normal_form
 from relayvm.compiler.text.parser import parse
 
-from ...ops.fused.run_group import evaluate
-from ...ops.fused.test_evaluations import Counter
 from ...programs import HEADER
+from .run_group import evaluate
+from .test_evaluations import Counter
 
 #: The most computations of an element in the mean, before another kernel is worth it.
 MOST = 2
