@@ -81,7 +81,8 @@ def test_programs_in_one_kernel(limit: str, target: str) -> None:
     assert operators(text) == [NAME]
     machines = [relay.VirtualMachine(relay.compile(relay.parse(text), target=target, expansions=e)) for e in ("on", "off")]
     fused = ["expanded" in packed.group.name for machine in machines for packed in machine.exe.packed]
-    assert fused == ([True, False, False] if target != "cuda" else [False] * len(fused))
+    # two kernels apart: the expansion by the implementation for small pictures, or another, and the windows
+    assert fused == ([True, False, False, False] if target != "cuda" else [False] * len(fused))
     for shape in [(1, 5, 7, 9), (2, 5, 1, 1), (0, 5, 4, 4), (3, 5, 30, 17)]:
         given = arrays(3, shape)
         found, wanted = (machine.run(*given).numpy() for machine in machines)
