@@ -62,7 +62,7 @@ NETWORKS: dict[str, tuple[tuple[int, ...], ...]] = {
     "raft_small": ((1, 3, 128, 128),) * 2,
     "maskrcnn": ((3, 200, 240),),
 }
-#: Compiles and runs a model, and prints the processor seconds, companions included, and the number of kernels.
+#: A program that compiles and runs a model, and prints the number of kernels and the largest memory in bytes.
 FIRST_RUN = """
 import json, resource, sys
 import numpy as np

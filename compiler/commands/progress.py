@@ -23,8 +23,8 @@ LATE_SECONDS = 1.0
 def compile_progress(late: bool = True) -> Iterator[None]:
     """Show on a terminal that a program is compiled, after a second, and each compilation of a kernel.
 
-    At the end the number of kernels is printed.  ``late``: whether the line appears without kernels.  A file or a pipe gets a line
-    after 2 seconds, and then ever more rarely (see ``compile_reports``).
+    At the end the number of kernels is printed.  ``late``: whether the line appears without kernels.  A file or a pipe gets a
+    line after 2 seconds, and then ever more rarely (see ``compile_reports``).
     """
     if not sys.stderr.isatty():
         with reported(_line) if late else contextlib.nullcontext():

@@ -2,8 +2,9 @@
 
 * A loop around other loops is not unrolled.  LLVM copies the nest for each value of a counter with few values: a transpose of
   windows of 7 by 7 had 14 copies of its rows, six times the code and the time to compile.
-* An innermost loop knows the indices at which its rows begin as numbers only.  LLVM writes each as a sum over all counters around,
-  and its strength reduction searches the ways to divide such sums: half of all time for some nests.
+* The two innermost loops know the indices at which their rows begin as numbers only.  LLVM writes each index as a sum over all
+  counters around, and its strength reduction searches the ways to divide such sums: half of all time for some nests.  The loop
+  around the innermost one is seen, since LLVM moves the comparison of addresses out of it.
 
 Short loops over few values, such as the taps of a window, are no loops here: they are unrolled first.
 """
@@ -38,7 +39,8 @@ def _iterations(node: ast.For) -> int | None:
     inside = [_iterations(each) for each in _loops(node) if isinstance(each, ast.For)]
     if len(inside) < sum(1 for _ in _loops(node)) or None in inside:
         return None
-    return len(range(*(a.value for a in node.iter.args if isinstance(a, ast.Constant)))) * max([n or 0 for n in inside] or [1])
+    bounds = [a.value for a in node.iter.args if isinstance(a, ast.Constant) and isinstance(a.value, int)]
+    return len(range(*bounds)) * max([n or 0 for n in inside] or [1])
 
 
 def _loops(node: ast.For) -> Iterator[ast.For | ast.While]:
@@ -56,6 +58,11 @@ def is_short(node: ast.For) -> bool:
 def has_loops(node: ast.For) -> bool:
     """Whether a loop has loops inside that are not short."""
     return any(isinstance(each, ast.While) or not is_short(each) for each in _loops(node))
+
+
+def has_rows(node: ast.For) -> bool:
+    """Whether a loop has loops inside that are not short, and these have none."""
+    return has_loops(node) and not any(isinstance(each, ast.While) or has_loops(each) for each in _loops(node))
 
 
 def indices_read(node: ast.For) -> list[str]:

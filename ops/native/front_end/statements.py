@@ -309,8 +309,8 @@ class Statements(Expressions):
         b = self.builder
         if self.is_nest and nests.has_loops(node):
             hints = (*hints, vector_hints.NOT_UNROLLED)
-        elif self.is_nest and self._loops and not nests.is_short(node):
-            self._hide_rows(node)
+            if self._loops and nests.has_rows(node):
+                self._hide_rows(node)
         kind, start, stop, step = _range(b, bounds)
         known = known_integer(step)
         counter = self.stack(WORD)
@@ -343,7 +343,7 @@ class Statements(Expressions):
         self._end_loop(loop, end, made)
 
     def _hide_rows(self, node: ast.For) -> None:
-        """Hide from LLVM the computation of the indices at which the rows of an innermost loop begin."""
+        """Hide from LLVM the computation of the indices at which the rows of a loop begin."""
         for name in nests.indices_read(node):
             kind = self.variables.types.get(name)
             if kind == INT64:

@@ -35,7 +35,8 @@ def loops(inner: str) -> list[ast.For]:
 def test_which_loops_are_short_and_which_have_others_inside(inner: str, short: list[bool], outer: list[bool]) -> None:
     assert [nests.is_short(each) for each in loops(inner)] == short
     assert [nests.has_loops(each) for each in loops(inner)] == outer
-    assert nests.indices_read(loops(inner)[-1]) == ["v2"]
+    assert [nests.has_rows(each) for each in loops(inner)] == [has and not any(outer[k + 1 :]) for k, has in enumerate(outer)]
+    assert nests.indices_read(loops(inner)[1]) == ["v1", "v2"]
 
 
 WINDOWS = """#[version = "0.0.5"]
