@@ -15,7 +15,6 @@ import os
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -189,9 +188,9 @@ def _write(key: CacheKey, exe: Executable, path: Path, files: Mapping[str, Path]
     found = machine_code.prepared(exe)
     head = json.dumps({"files": digests, "prepared": None if found is None else found.to_json()}).encode()
     head += b" " * (-(8 + len(head)) % _ALIGNMENT)  # constants are aligned in the file, and mapped
-    if None in digests.values():
+    pieces = [len(head).to_bytes(8, "little"), head, *sections(exe)]  # views of the weights
+    if None in digests.values() or sum(map(len, pieces)) > largest:
         return
-    pieces = chain([len(head).to_bytes(8, "little"), head], sections(exe))
     counters["writes"] += bool(disk_cache.write_in_pieces(Entry(key, path.name, "", b""), pieces))
     for weight in weights:
         release_pages(weight)

@@ -77,9 +77,9 @@ def test_a_kernel_has_the_same_text(program: str, monkeypatch: pytest.MonkeyPatc
     asked: list[tuple[Callable[[], Callable[..., Any]], str]] = []
     address_at = kernel_store.address_at
 
-    def noted(key: Any, name: str, define: Any, signature: str, levels: Any) -> int:
+    def noted(key: Any, name: str, define: Any, signature: str, levels: Any, *shared: Any) -> int:
         asked.append((define, signature))
-        return address_at(key, name, define, signature, levels)
+        return address_at(key, name, define, signature, levels, *shared)
 
     monkeypatch.setattr(kernel_store, "address_at", noted)
     relay.VirtualMachine(relay.compile(HEADER + program))
