@@ -55,7 +55,8 @@ PRINTED = {
     "docs/coming-from-onnxruntime.md": [
         "(2, 3)",
         "(500, 3)",
-        "main [('x', 'Tensor[(?rows, 4), float32]')] -> Tensor[(?rows, 3), float32]",
+        "[('x', 'Tensor[(?rows, 4), float32]')]",
+        "[('y', 'Tensor[(?rows, 3), float32]')]",
         "error: @main: %x has size 5 on axis 1, not 4",
         "help: %x is declared Tensor[(?rows, 4), float32], the value is Tensor[(2, 5), float32]",
         "12.0",

@@ -19,11 +19,19 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from ...shape_funcs.symbolic.dim import Dim
-from ...shape_funcs.symbolic.registry import SHAPE_FUNCS, ShapeError, ShapeFunc, ShapeFuncBody, are_replaced, replace_shape_func
+from ...shape_funcs.symbolic.registry import (
+    SHAPE_FUNCS,
+    ShapeError,
+    ShapeFunc,
+    ShapeFuncBody,
+    are_replaced,
+    remove_shape_func,
+    replace_shape_func,
+)
 from ...shape_funcs.symbolic.registry import register_shape_func as declare_shape_func
 from ...shape_funcs.symbolic.registry import restore_shape_func as restore_shape_func
 from ..native.memory import generic
-from ..native.user_function import renamed
+from ..native.user_function import as_kernel
 from ..strategy.implementation import Kernel
 from .dtype_rules import like_inputs
 from .op import REGISTRY, DTypeRule, NoAttrs, Op, OpPattern, TypeRelError
@@ -97,7 +105,7 @@ def _kernel(body: Callable[..., int], cuda: str | Callable[[Any], Any] | None) -
     from ..codegen.cuda.custom_element import per_element  # the code generator, which a run of a compiled program does without
 
     plain = getattr(body, "py_func", body)  # of a function that numba has compiled
-    own = generic(renamed(plain, f"kernel_of_user_{plain.__code__.co_firstlineno}"))  # no name of ours, and not changed
+    own = generic(as_kernel(plain, f"kernel_of_user_{plain.__code__.co_firstlineno}"))  # no name of ours, and not changed
     return Kernel("user", own, attrs=asdict, cuda=per_element(cuda) if isinstance(cuda, str) else cuda, refuses=True)
 
 
@@ -121,7 +129,7 @@ def unregister_op(name: str) -> None:
         raise ValueError(f"operator {name!r} was not declared with register_op")
     _OWN.remove(name)
     del REGISTRY[name]
-    SHAPE_FUNCS.pop(name, None)
+    remove_shape_func(name)
 
 
 def register_shape_func(

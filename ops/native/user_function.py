@@ -33,12 +33,18 @@ def name_of(function: Callable[..., Any]) -> str:
     return function.__code__.co_name
 
 
-def renamed(function: Callable[..., Any], name: str) -> Callable[..., Any]:
-    """A copy of a plain function under another name: the text of a kernel calls it by that name."""
+def as_kernel(function: Callable[..., Any], name: str) -> Callable[..., Any]:
+    """A copy of a plain function as the kernel of an operator, under another name: a generated text calls it by that name."""
     code, defaults, cells = function.__code__, function.__defaults__, function.__closure__
     made = types.FunctionType(code, function.__globals__, name, defaults, cells)
     made.__kwdefaults__, made.__doc__, made.__module__ = function.__kwdefaults__, function.__doc__, function.__module__
+    made.__user_kernel__ = True  # type: ignore[attr-defined]
     return made
+
+
+def is_kernel(function: Callable[..., Any]) -> bool:
+    """Whether a function is the kernel of a user's operator, and not a function that a kernel calls."""
+    return hasattr(function, "__user_kernel__")
 
 
 def place_of(function: Callable[..., Any]) -> tuple[str, int]:

@@ -131,6 +131,12 @@ def restore_shape_func(name: str) -> None:
         SHAPE_FUNCS[name] = before
 
 
+def remove_shape_func(name: str) -> None:
+    """Remove the shape function of ``name``, if there is any, and what it replaces."""
+    _REPLACED.pop(name, None)
+    SHAPE_FUNCS.pop(name, None)
+
+
 # ---- run-time checks -------------------------------------------------------------------------------------------
 
 

@@ -84,7 +84,9 @@ def _arrays(result: Any) -> list[np.ndarray]:
 @pytest.mark.parametrize("shape", ["2, {}, 4, 9", "?n, {}, ?h, ?w"])
 def test_a_residual_is_overwritten_where_it_dies(shape: str) -> None:
     tail = ["nn.bias_add(@, %b)", "add(@, %own)", "nn.relu(@)"]
-    assert over(text(tail, 0, "own", shape)) == ["fused_nn_conv2d_nn_bias_add_add_nn_relu_over_p3"]
+    # a choice at run time has a kernel for each implementation
+    versions = ["_rows", "_tiles"] if "?" in shape else [""]
+    assert over(text(tail, 0, "own", shape)) == [f"fused_nn_conv2d_nn_bias_add_add_nn_relu{v}_over_p3" for v in versions]
     assert over(text(tail, 2, "own", shape)) == []
 
 

@@ -100,6 +100,27 @@ def test_take_with_batch_dims(agree: Any, draw: Any) -> None:
 
 
 @case
+def test_weighted_take(agree: Any, draw: Any) -> None:
+    a, taps = draw(FULL_SHAPES), draw(st.integers(1, 3))
+    n, m = draw(SIZES), draw(st.integers(0, 5))
+    m = n if m else n + 1  # mostly as many weights as indices
+    k = draw(st.integers(-len(a), len(a) - 1))
+
+    def oracle() -> Any:
+        if m != n:
+            raise ValueError
+        return one(np.take(f32(a), np.zeros((n,), np.int64), k).shape if a[k] else (*a[: k % len(a)], n, *a[k % len(a) + 1 :]))
+
+    agree(
+        "weighted_take",
+        [f32(a), np.zeros((n, taps), np.int64), np.zeros((m, taps), np.float32)],
+        oracle,
+        fixed=((1, 1), (2, 1)),
+        axis=k,
+    )
+
+
+@case
 def test_gather(agree: Any, draw: Any) -> None:
     a = draw(FULL_SHAPES)
     k = axis(draw, len(a))

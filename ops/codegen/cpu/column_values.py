@@ -29,7 +29,7 @@ from ..loop_nest.linear_index import Lowered, Table
 from ..loop_nest.statements import KernelContext, Writer
 
 #: A value whose cost in additions is below WORTH is computed again in each row: it takes as long to load.
-WORTH = 32
+WORTH = 12
 
 
 def hold_columns(lowered: Lowered, context: KernelContext, writer: Writer) -> tuple[list[str], list[str]]:

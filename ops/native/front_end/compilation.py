@@ -10,7 +10,7 @@ from typing import Any
 from llvmlite import ir
 
 from ..code_parts import share_parts
-from ..user_function import is_users, no_status, not_compiled
+from ..user_function import is_kernel, is_users, no_status, not_compiled
 from . import kept_text, nests
 from .machine_types import BOOL, INT64, NOTHING, Boolean, Integer, Type, Value, llvm_parts
 from .numba_functions import c_arguments, compiled_by_numba, declared
@@ -77,7 +77,7 @@ class Compilation:
             arguments = [cast(b, a, INT64) for a in arguments]
         kinds = tuple(a.type for a in arguments)
         inner, kind = self._function_for(function, kinds)
-        if is_users(function) and not isinstance(kind, (Integer, Boolean)):
+        if is_kernel(function) and not isinstance(kind, (Integer, Boolean)):
             raise no_status(function)
         self._recordings[-1].calls[f'@"{inner.name}"'] = (function, kinds), kind
         returned = b.call(inner, [part for a in arguments for part in a.parts])

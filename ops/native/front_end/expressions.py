@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from llvmlite import ir
 
-from ..user_function import is_users, wrong_parameters
+from ..user_function import is_kernel, wrong_parameters
 from . import arrays, scalars
 from .machine_types import (
     BOOL,
@@ -327,7 +327,7 @@ def _bound(function: Any, arguments: list[Value], named: dict[str, Value]) -> li
     given = dict(zip(parameters, arguments, strict=False)) | named
     missing = [name for name in parameters if name not in given and name not in defaults]
     if missing or len(arguments) > len(parameters) or not named.keys() <= set(parameters):
-        if is_users(function):
+        if is_kernel(function):
             raise wrong_parameters(function, len(arguments), named)
         raise Outside(f"the arguments of {function.__name__}")
     return [given[name] if name in given else value_of(defaults[name]) for name in parameters]

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import relayvm as relay
+from relayvm.ops.core.custom_op import has_own_declarations
 
 from ...programs import HEADER
 
@@ -124,6 +125,9 @@ def test_a_thing_that_is_no_function_is_no_kernel(kernel: Any, message: str) -> 
     with pytest.raises(relay.ArgumentError) as error:
         relay.register_op(NAME, ["x"], kernel=kernel)
     assert error.value.diagnostics[0].message == message
+    relay.register_op(NAME, ["x"], kernel=twice)
+    relay.unregister_op(NAME)
+    assert not has_own_declarations()
 
 
 def _without_source() -> Callable[..., Any]:

@@ -28,7 +28,7 @@ MADE_HERE = {
 }  # fmt: skip
 #: The number of arguments that are tried of each function, if not one; of three and more the first and last are a few only.
 COUNTS = {
-    **dict.fromkeys(["Any", "PatternWildcard", "ScopeBuilder", "SpanCheck", "num_threads"], ()),
+    **dict.fromkeys(["Any", "PatternWildcard", "ScopeBuilder", "SpanCheck", "get_num_threads", "num_threads"], ()),
     **dict.fromkeys(["Constructor", "If", "Let", "TypeData"], (3,)),
     "Span": (5,),
     **dict.fromkeys(

@@ -69,9 +69,13 @@ def before(op: Op, made: Call, position: int, static: bool) -> Group | None:
     return group if len(group.nodes[1].outputs) == 1 and fits(group) else None
 
 
+#: Each column of a result chooses among the values of a box by a branch, which computes them anew: the prediction counts one time.
+UNPREDICTED = ("vision.rpn_boxes",)
+
+
 def fusable() -> list[Op]:
-    """The operators whose kernels are generated, except the counted operator."""
-    return [op for op in operators() if op.pattern <= OpPattern.COMM_REDUCE and op.name != "sigmoid"]
+    """The operators whose kernels are generated, except the counted operator and those whose evaluations are not predicted."""
+    return [op for op in operators() if op.pattern <= OpPattern.COMM_REDUCE and op.name not in ("sigmoid", *UNPREDICTED)]
 
 
 @pytest.mark.many
@@ -92,5 +96,7 @@ def test_no_element_is_evaluated_more_often_than_predicted(op: Op) -> None:
                     again = made.wanted[0].size if op.reduction is not None else 0  # a fold may begin with its first element
                     # the place of the largest element is searched in the block of elements that has it
                     again += x.size if op.name in ("argmax", "argmin") else 0
-                    most = found * x.size * (1 if static else SMALL) + again + 1e-6
+                    # of a size that is unknown the largest term counts: at small sizes what a pad adds outweighs the data
+                    elements = x.size if static else SMALL * max(x.size, made.wanted[0].size)
+                    most = found * elements + again + 1e-6
                     assert count(group, made.flat) <= most, (found, [y.shape for y in made.flat], made.attrs)

@@ -12,8 +12,8 @@ from relayvm.ops.codegen import kernel_source
 from relayvm.ops.codegen.cuda import cuda_source
 from relayvm.ops.core.tensor_types import numpy_dtype
 
-from .reductions.row_groups import kernels
-from .run_group import compiled, evaluate
+from ..reductions.row_groups import kernels
+from ..run_group import compiled, evaluate
 
 SCALED = ("multiply(%x, {root}f)", "multiply({root}f, %x)", "divide(%x, {square}f)")
 

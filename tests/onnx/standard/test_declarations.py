@@ -13,7 +13,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 import relayvm as relay
 
-from .test_import import model_of
+from ..test_import import model_of
 from .test_standard import results
 
 FLOAT = TensorProto.FLOAT

@@ -15,8 +15,8 @@ from onnx import TensorProto, helper
 
 import relayvm as relay
 
-from ..serving.asgi import ask
-from .test_import import model_of, refusal
+from ...serving.asgi import ask
+from ..test_import import model_of, refusal
 
 X = np.array([[1, -2]], "float32")
 #: Texts that are no words of the text format, and their form in messages and files where it is another.

@@ -14,7 +14,7 @@ from relayvm.ops.core.op import get
 from relayvm.ops.core.tensor_types import Tensor, numpy_dtype
 from relayvm.shape_funcs.symbolic.dim import sym
 
-from .run_group import compiled, evaluate, group_of, plain
+from ..run_group import compiled, evaluate, group_of, plain
 
 DTYPES = ("float16", "bfloat16", "float32", "float64")
 #: The exponents whose powers need no function.

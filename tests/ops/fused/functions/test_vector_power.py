@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from relayvm.ops.codegen.loop_nest.vector_power import pow_float32
 
-from .run_group import call, compiled
+from ..run_group import call, compiled
 
 SPECIAL = [0.0, 1.0, 2.0, 0.5, 3.0, 0.99999994, 1.0000001, 2.5, 8388609.0, 16777216.0, 1e30, 1e-30, 1e-45, 3.4e38, np.inf]
 
