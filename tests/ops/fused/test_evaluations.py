@@ -69,7 +69,7 @@ def before(op: Op, made: Call, position: int, static: bool) -> Group | None:
     return group if len(group.nodes[1].outputs) == 1 and fits(group) else None
 
 
-#: Each column of a result chooses among the values of a box by a branch, which computes them anew: the prediction counts one time.
+#: Each column of a result chooses among the values of a box by a branch, which computes them anew: the prediction has one time.
 UNPREDICTED = ("vision.rpn_boxes",)
 
 
