@@ -26,7 +26,7 @@ _SCAN_ROWS = """
     Held<{dtype}, {width}> held[{packs}];
     Sum before[{packs}];
     auto place = [&](int k) {{ return (k * {threads} + int(threadIdx.x)) * {width}; }};
-    auto element_of = [&](int at) {{ return at < left ? data_at(data, start + at) : {dtype}{{}}; }};
+    auto element_of = [&](int at) {{ return at < left ? data_at(data, start + at) : {element}{{}}; }};
     if (aligned) {{  // no branch is between loads
 #pragma unroll
       for (int k = 0; k < {packs}; ++k) {{

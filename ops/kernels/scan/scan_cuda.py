@@ -97,6 +97,7 @@ class Scan:
             "threads": THREADS,
             "width": self.width,
             "dtype": in_memory(self.data.dtype),
+            "element": self.data.dtype,
             "out": self.out.dtype,
             "exclusive": str(self.exclusive).lower(),
         }
