@@ -38,7 +38,7 @@ def as_kernel(function: Callable[..., Any], name: str) -> Callable[..., Any]:
     code, defaults, cells = function.__code__, function.__defaults__, function.__closure__
     made = types.FunctionType(code, function.__globals__, name, defaults, cells)
     made.__kwdefaults__, made.__doc__, made.__module__ = function.__kwdefaults__, function.__doc__, function.__module__
-    made.__user_kernel__ = True  # type: ignore[attr-defined]
+    vars(made)["__user_kernel__"] = True
     return made
 
 

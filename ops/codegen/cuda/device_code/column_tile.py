@@ -42,7 +42,9 @@ DEVICE void load_column_packs(P* packs, const T* data, bool aligned, int64 start
     for (int k = 0; k < {rows}; ++k) {{
       Pack<T, {width}> pack;
 #pragma unroll
-      for (int i = 0; i < {width}; ++i) pack.at[i] = k < rows && i < columns ? at(start + k * inner + i) : decltype(at(start)){{}};
+      for (int i = 0; i < {width}; ++i) {{
+        pack.at[i] = k < rows && i < columns ? at(start + k * inner + i) : decltype(at(start)){{}};
+      }}
       packs[k] = pack;
     }}
   }}
