@@ -7,9 +7,9 @@ too, unless `relayvm cache install` did, as `make` does.  The other runs use its
 its bytecode, as for a package that pip installed, even if the environment disables that.
 
 With ``--models`` the networks NETWORKS are measured, too, by processor time: files of the folder that have their names.  Missing
-files are exported where torchvision (and transformers, onnxruntime) are installed; the others are named and left out.  A time
-is that of the process and of its companions, from the start to the first result.  ``--peak`` compiles a model of products with
-1.6 GB of weights in a file, and shows the largest memory of a process that finds nothing in the cache, and of the next.
+files of torchvision's networks are exported where it is installed; other networks are named and left out.  A time is that of the
+process and of its companions, from the start to the first result.  ``--peak`` compiles a model of products with 1.6 GB of weights
+in a file, and shows the largest memory of a process that finds nothing in the cache, and of the next.
 """
 
 from __future__ import annotations

@@ -142,19 +142,20 @@ def _function_name(context: click.Context, parameter: click.Parameter, text: str
 _ENTRY_OPTION = click.option(
     "--entry", default="main", show_default=True, metavar="NAME", callback=_function_name, help="The function to call."
 )
+
+
+def _shape_option(help: str) -> Callable[[Any], Any]:
+    """The option of shapes by the names of parameters."""
+    shape = _parsed(_shape, is_list=False)
+    return click.option("--shape", "shapes", multiple=True, metavar="NAME=5,4", callback=shape, help=help)
+
+
 _DIM_OPTION = click.option(
     "--dim", "dims", multiple=True, metavar="n=7[,m=3]", callback=_parsed(_dim), help="The size of the dimension ?n."
 )
 _SIZE_OPTIONS = (
     _ENTRY_OPTION,
-    click.option(
-        "--shape",
-        "shapes",
-        multiple=True,
-        metavar="NAME=5,4",
-        callback=_parsed(_shape, is_list=False),
-        help="A parameter's shape.",
-    ),
+    _shape_option("A parameter's shape."),
     _DIM_OPTION,
 )
 _INPUT_OPTIONS = (
@@ -167,14 +168,7 @@ _INPUT_OPTIONS = (
         callback=_parsed(parse_input, is_list=False),
         help=f"One of {FORMS}.",
     ),
-    click.option(
-        "--shape",
-        "shapes",
-        multiple=True,
-        metavar="NAME=5,4",
-        callback=_parsed(_shape, is_list=False),
-        help="A random input's shape.",
-    ),
+    _shape_option("A random input's shape."),
     _DIM_OPTION,
     click.option(
         "--range",
