@@ -144,3 +144,13 @@ def _plug_in(config: pytest.Config) -> None:
     config.add_cleanup(stack.close)
     children = str(ROOT / "tests" / "emulator" / "children")
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [children, os.environ.get("PYTHONPATH", "")]))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def no_reports() -> Iterator[None]:
+    """No lines about long compilations: without a cache of kernels they come among what tests expect on standard error."""
+    from relayvm.ops.native.cache import compile_reports
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(compile_reports, "SECONDS", (3600.0,))
+        yield
