@@ -79,24 +79,25 @@ def fusable() -> list[Op]:
 
 
 @pytest.mark.many
+@pytest.mark.spread("static")
+@pytest.mark.parametrize("static", [False, True], ids=["open", "static"])
 @pytest.mark.parametrize("op", fusable(), ids=lambda op: op.name)
-def test_no_element_is_evaluated_more_often_than_predicted(op: Op) -> None:
+def test_no_element_is_evaluated_more_often_than_predicted(op: Op, static: bool) -> None:
     if "float32" not in dtypes_of(op.name):
         return
     for made in calls_of(op, "float32").values():
         for position, x in enumerate(made.flat):
-            for static in (False, True):
-                # a scalar in a branch is computed before the loops by LLVM, which no plain run shows
-                group = before(op, made, position, static) if x.dtype == np.float32 and x.ndim else None
-                if group is None or isinstance(made.wanted, str):
-                    continue
-                found = {e.value: e.times for e in evaluations(group)}.get(len(made.flat), 1.0)
-                # sizes that turn out to be 1 are an operand's own matter, and MANY stands for any number
-                if found < MANY and (static or all(s != 1 for y in made.flat for s in y.shape)):
-                    again = made.wanted[0].size if op.reduction is not None else 0  # a fold may begin with its first element
-                    # the place of the largest element is searched in the block of elements that has it
-                    again += x.size if op.name in ("argmax", "argmin") else 0
-                    # of a size that is unknown the largest term counts: at small sizes what a pad adds outweighs the data
-                    elements = x.size if static else SMALL * max(x.size, made.wanted[0].size)
-                    most = found * elements + again + 1e-6
-                    assert count(group, made.flat) <= most, (found, [y.shape for y in made.flat], made.attrs)
+            # a scalar in a branch is computed before the loops by LLVM, which no plain run shows
+            group = before(op, made, position, static) if x.dtype == np.float32 and x.ndim else None
+            if group is None or isinstance(made.wanted, str):
+                continue
+            found = {e.value: e.times for e in evaluations(group)}.get(len(made.flat), 1.0)
+            # sizes that turn out to be 1 are an operand's own matter, and MANY stands for any number
+            if found < MANY and (static or all(s != 1 for y in made.flat for s in y.shape)):
+                again = made.wanted[0].size if op.reduction is not None else 0  # a fold may begin with its first element
+                # the place of the largest element is searched in the block of elements that has it
+                again += x.size if op.name in ("argmax", "argmin") else 0
+                # of a size that is unknown the largest term counts: at small sizes what a pad adds outweighs the data
+                elements = x.size if static else SMALL * max(x.size, made.wanted[0].size)
+                most = found * elements + again + 1e-6
+                assert count(group, made.flat) <= most, (found, [y.shape for y in made.flat], made.attrs)
