@@ -133,7 +133,7 @@ class _Packer:
             return None
         attrs, weight = value.attrs, weight_of(value)
         if weight is not None and type(attrs) in _GEOMETRIES:
-            apart = self._tap_by_tap(value, weight)
+            apart = self._tap_by_tap(value, value.op, weight)
             return self._convolution(value, weight) if apart is None and type(attrs) is Conv2dAttrs else apart
         if weight is None or not isinstance(attrs, (DenseAttrs, MatmulAttrs)):
             return None
@@ -145,7 +145,7 @@ class _Packer:
         args = value.args[0], self._in_form(value.args[1], weight, form)
         return replace(value, op=get("nn.dense_panels"), args=args, attrs=DensePanelsAttrs(units))
 
-    def _tap_by_tap(self, value: Call, weight: np.ndarray) -> Call | None:
+    def _tap_by_tap(self, value: Call, op: Op, weight: np.ndarray) -> Call | None:
         """The convolution with the weight stored tap by tap; None where another implementation is faster."""
         rank = weight.ndim - 2
         layout, by_taps, *_ = kernel_layouts(rank)
@@ -154,7 +154,7 @@ class _Packer:
         attrs = replace(value.attrs, kernel_layout=by_taps)
         types = (value.args[0].ty, TensorType.of((*weight.shape[2:], *weight.shape[1::-1]), weight.dtype.name), value.ty)
         *inputs, output = (Tensor(ty.dtype, ty.shape) for ty in types if isinstance(ty, TensorType))
-        call = OpCall(value.op, attrs, tuple(inputs), (output,))
+        call = OpCall(op, attrs, tuple(inputs), (output,))
         if choose(call).names != ("taps",) or not Taps(rank, _GEOMETRIES[type(attrs)]).reaches_few(call):
             return None
         return replace(value, args=(value.args[0], self._in_form(value.args[1], weight, taps_first)), attrs=attrs)
