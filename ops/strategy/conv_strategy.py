@@ -8,6 +8,7 @@ winograd     float32, a window of 3 x 3, strides of 1 or 2, channels first, enou
 shifts       channels first, several taps, rows that are not short: tiles of a matrix product over shifts of padded data
 rows         channels first, one tap, at most a dozen positions: rows of the weight by columns of the data, turned
 positions    channels first, one tap, small pictures: tiles of a few positions by a panel of output channels
+taps         channels first, the weight stored tap by tap (HWIO), strides of 1: each tap of the positions that it reaches
 tiles        channels first: tiles of a matrix product over columns that are packed for each tile
 pointwise    kernel of size 1, stride 1: a matrix product of the data itself
 im2col       a matrix product over gathered columns
@@ -30,6 +31,7 @@ from .convolution.positions import Positions
 from .convolution.rows import Rows
 from .convolution.shifts import Shifts
 from .convolution.sizes import Convolution, Geometry
+from .convolution.taps import Taps
 from .convolution.tiles import Tiles
 from .convolution.winograd import Winograd
 from .implementation import Kernel, OpCall, Scratch
@@ -54,6 +56,7 @@ def kernels(rank: int, geometry: Geometry) -> tuple[Kernel, ...]:
         Shifts(rank, geometry).kernel(),
         Rows(rank, geometry).kernel(),
         Positions(rank, geometry).kernel(),
+        Taps(rank, geometry).kernel(),
         Tiles(rank, geometry).kernel(),
         matrices.pointwise(),
         matrices.im2col(),

@@ -79,6 +79,7 @@ def topk(x: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
 PRODUCT_SIZES = [(0, 3, 2), (3, 0, 2), (3, 2, 0), (1, 1, 1), (7, 5, 3), (9, 64, 1), (65, 130, 33)]
 ROWS = [(0, 5), (1, 1), (3, 7), (2, 1000), (300, 33)]
 SORTED = [(2, 0), (1, 1), (3, 7), (2, 191), (3, 192), (2, 5001)]
+BY_TAPS = 'nn.conv2d(%x, %y, padding=(6, 6), dilation=(6, 6), kernel_layout="HWIO")'
 CASES = [
     Case("nn.dense", "nn.dense(%x, %y)", "m, k", "n, k", lambda x, y: x @ y.T, PRODUCT_SIZES),
     Case("nn.dense", "nn.dense(%x, %y)", "m, k", "n, k", lambda x, y: x @ y.T, PRODUCT_SIZES, "float64"),
@@ -109,6 +110,14 @@ CASES = [
         lambda x, y: convolution(x, y, {}),
         [(0, 4, 4, 2), (1, 1, 1, 1), (2, 7, 5, 3), (1, 33, 31, 9)],
         "float64",
+    ),
+    Case(
+        "nn.conv2d",
+        BY_TAPS,
+        "n, 3, h, w",
+        "3, 3, 3, o",
+        lambda x, y: convolution(x, y.transpose(3, 2, 0, 1), {"padding": 6, "dilation": 6}),
+        [(0, 4, 4, 2), (1, 1, 1, 1), (2, 7, 5, 3), (1, 33, 31, 9), (2, 4, 5, 0)],
     ),
     Case("nn.conv1d", "nn.conv1d(%x, %y)", "n, 2, w", "o, 2, 3", lambda x, y: convolution(x, y, {}), [(1, 3, 1), (2, 40, 5)]),
     Case(
@@ -166,10 +175,11 @@ def agree(case: Case, sizes: Sequence[int], results: list[np.ndarray]) -> None:
 NOT_FOR = {
     ("nn.dense", "float16"): {"rows", "tiles", "blas"},
     ("nn.matmul", "nn.matmul(%x, %y, transpose_a=True, transpose_b=True)"): {"tiles"},
-    ("nn.conv2d", "nn.conv2d(%x, %y, padding=(1, 1))"): {"pointwise", "positions", "rows"},
-    ("nn.conv2d", "float64"): {"winograd"},
-    ("nn.conv1d", "nn.conv1d(%x, %y)"): {"pointwise", "positions", "rows"},
-    ("nn.conv3d", "nn.conv3d(%x, %y)"): {"pointwise", "positions", "rows"},
+    ("nn.conv2d", "nn.conv2d(%x, %y, padding=(1, 1))"): {"pointwise", "positions", "rows", "taps"},
+    ("nn.conv2d", "float64"): {"winograd", "taps"},
+    ("nn.conv2d", BY_TAPS): {"winograd", "shifts", "rows", "positions", "tiles", "pointwise"},
+    ("nn.conv1d", "nn.conv1d(%x, %y)"): {"pointwise", "positions", "rows", "taps"},
+    ("nn.conv3d", "nn.conv3d(%x, %y)"): {"pointwise", "positions", "rows", "taps"},
 }
 
 

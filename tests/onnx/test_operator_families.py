@@ -96,6 +96,11 @@ TABLE = [
     row("RoiAlign", {"x": [N, 2, "h", "w"], "r": ["k", 4], "b": ["k"]},
         [[floats(1, 2, 6, 5), np.array([[0.3, 0.2, 4.1, 3.3], [1, 1, 1.5, 1.2]], "float32"), ints(0, 0)]],
         "(?k, 2, 2, 3), float32", output_height=2, output_width=3),
+    row("RoiAlign", {"x": [N, 2, "h", "w"], "r": ["k", 4], "b": ["k"]},
+        [[floats(2, 2, 6, 5), np.array([[0.3, 0.2, 4.1, 3.3], [1, 1, 1.5, 1.2], [2, 3, 4, 5]], "float32"), ints(0, 1, 0)],
+         [floats(1, 2, 3, 4), np.zeros((0, 4), "float32"), ints()]],
+        "(?k, 2, 2, 3), float32", output_height=2, output_width=3, sampling_ratio=2, spatial_scale=0.5,
+        coordinate_transformation_mode="output_half_pixel"),
     row("ConvTranspose", {"x": [N, 2, "w"]}, [[floats(2, 2, 5)]], "(?n, 3, ?), float32", {"k": floats(2, 3, 3)},
         strides=[2], pads=[1, 0], output_padding=[1]),
     row("MaxPool", {"x": [N, 2, "w"]}, [[floats(2, 2, 7)]], "(?n, 2, ?), float32], Tensor[(?n, 2, ?), int64", outputs=2,
@@ -149,3 +154,15 @@ def test_hardmax_before_version_13() -> None:
     x = floats(4, 3, 2)
     [have] = relay.frontend.OnnxBackend.prepare(model).run([x])
     np.testing.assert_array_equal(have.reshape(4, 6), np.eye(6)[x.reshape(4, 6).argmax(1)])
+
+
+def test_regions_of_images_whose_corners_are_no_numbers_are_outside() -> None:
+    """Boxes of a network may be anything; a picture that is not there is an error."""
+    (given,) = (each for each in TABLE if each.node.op_type == "RoiAlign" and len(each.node.attribute) > 2)
+    machine = relay.VirtualMachine(relay.compile(relay.frontend.from_onnx(given.model())[0]))
+    data = np.ones((1, 2, 6, 5), "float32")
+    for corners in ([np.nan, 0, 1, 1], [0, 0, np.nan, np.nan], [np.inf] * 4, [-np.inf, 0, np.inf, 1], [1e30, 1e30, 2e30, 2e30]):
+        result = machine.run(data, np.array([corners, [1, 1, 4, 4]], "float32"), ints(0, 0)).numpy()
+        assert (result[0] == 0).all() and (result[1] == 1).all()
+    with pytest.raises(relay.VMError, match="an index is out of range"):
+        machine.run(data, np.array([[1, 1, 4, 4]], "float32"), ints(1))

@@ -2,12 +2,14 @@
 
     let %y = nn.dense(%x, W);    ->    let %y = nn.dense_panels(%x, P, units=1000);
     let %y = nn.conv2d(%x, W);   ->    let %y = nn.winograd_conv2d(%x, W, F);
+    let %y = nn.conv2d(%x, W, dilation=12);   ->    let %y = nn.conv2d(%x, T, dilation=12, kernel_layout="HWIO");
 
 A weight is packed if its panels have few columns of padding.  float32 and float64; a product in another dtype than its data, or
 with a transposed first matrix, is left unchanged.  Every element of a packed product is one sum in order, rounded once a step:
 the result differs from that of ``nn.dense`` by the rounding of another order.
 
-A convolution whose sizes may choose Winograd's algorithm gets the transformed weight; the weight is kept for other sizes.
+A convolution whose sizes may choose Winograd's algorithm gets the transformed weight; the weight is kept for other sizes.  The
+weight of a convolution whose taps reach little of the data, such as with wide dilation, is stored tap by tap.
 
 Requires: typed A-normal form, constants folded.
 Ensures: the same.  A weight that several products share is packed once.  The pages of a weight that is
@@ -24,7 +26,7 @@ import numpy as np
 
 from ....ops.core.op import Op, get
 from ....ops.core.tensor_types import Tensor, TensorType
-from ....ops.defs.conv import Conv2dAttrs
+from ....ops.defs.conv import Conv1dAttrs, Conv2dAttrs, Conv3dAttrs, geometry
 from ....ops.defs.nn import DenseAttrs, MatmulAttrs
 from ....ops.defs.weight_forms.dense_panels import DensePanelsAttrs
 from ....ops.defs.weight_forms.winograd_filters import NAME as WITH_FILTERS
@@ -33,8 +35,10 @@ from ....ops.native.file_pages import release_pages
 from ....ops.native.jit.convolution.winograd_filters import transform_filters, transform_strided_filters
 from ....ops.native.jit.products.register_tile import PANEL_BYTES, panel_width
 from ....ops.strategy.choice import choose
+from ....ops.strategy.convolution.sizes import Geometry
+from ....ops.strategy.convolution.taps import Taps
 from ....ops.strategy.implementation import OpCall
-from ....shape_funcs.defs.conv import SPATIAL, WINOGRAD_FILTERS, per_axis
+from ....shape_funcs.defs.conv import SPATIAL, WINOGRAD_FILTERS, kernel_layouts, per_axis
 from ...ir.anf import inner_chains, rebuild, rebuild_lets
 from ...ir.expr import Call, Constant, Expr, IRModule, Var, let_chain, replace
 from ...ir.pass_declaration import declare_pass
@@ -83,6 +87,11 @@ def _columns_in_panels(weight: np.ndarray) -> np.ndarray:
     return in_panels(weight.T)
 
 
+def taps_first(weight: np.ndarray) -> np.ndarray:
+    """The weight ``[O, I, ...]`` stored tap by tap: ``[..., I, O]``."""
+    return np.ascontiguousarray(weight.transpose(*range(2, weight.ndim), 1, 0))
+
+
 def filters_of(weight: np.ndarray, stride: int = 1) -> np.ndarray:
     """The weight ``[O, I, 3, 3]`` transformed for Winograd's algorithm with stride 1 or 2: ``[16, O, I]``."""
     count, transform = weight.shape[0] * weight.shape[1], transform_filters if stride == 1 else transform_strided_filters
@@ -94,6 +103,12 @@ def filters_of(weight: np.ndarray, stride: int = 1) -> np.ndarray:
 
 #: By stride, the form of a weight that is transformed for Winograd's algorithm.
 _FILTERS: dict[int, Form] = {1: filters_of, 2: functools.partial(filters_of, stride=2)}
+
+
+#: By the attributes of a convolution, the geometry of its kernels.
+_GEOMETRIES: dict[type, Geometry] = {
+    kind: functools.partial(geometry, rank=rank) for rank, kind in enumerate((Conv1dAttrs, Conv2dAttrs, Conv3dAttrs), 1)
+}
 
 
 class _Packer:
@@ -117,8 +132,9 @@ class _Packer:
         if not isinstance(value, Call) or not isinstance(value.op, Op) or value.op.name in self.forced:
             return None
         attrs, weight = value.attrs, weight_of(value)
-        if weight is not None and type(attrs) is Conv2dAttrs:
-            return self._convolution(value, weight)
+        if weight is not None and type(attrs) in _GEOMETRIES:
+            apart = self._tap_by_tap(value, value.op, weight)
+            return self._convolution(value, weight) if apart is None and type(attrs) is Conv2dAttrs else apart
         if weight is None or not isinstance(attrs, (DenseAttrs, MatmulAttrs)):
             return None
         by_rows = isinstance(attrs, DenseAttrs) or attrs.transpose_b
@@ -128,6 +144,20 @@ class _Packer:
         units = weight.shape[0 if by_rows else 1]
         args = value.args[0], self._in_form(value.args[1], weight, form)
         return replace(value, op=get("nn.dense_panels"), args=args, attrs=DensePanelsAttrs(units))
+
+    def _tap_by_tap(self, value: Call, op: Op, weight: np.ndarray) -> Call | None:
+        """The convolution with the weight stored tap by tap; None where another implementation is faster."""
+        rank = weight.ndim - 2
+        layout, by_taps, *_ = kernel_layouts(rank)
+        if value.attrs.kernel_layout != layout:
+            return None
+        attrs = replace(value.attrs, kernel_layout=by_taps)
+        types = (value.args[0].ty, TensorType.of((*weight.shape[2:], *weight.shape[1::-1]), weight.dtype.name), value.ty)
+        *inputs, output = (Tensor(ty.dtype, ty.shape) for ty in types if isinstance(ty, TensorType))
+        call = OpCall(op, attrs, tuple(inputs), (output,))
+        if choose(call).names != ("taps",) or not Taps(rank, _GEOMETRIES[type(attrs)]).reaches_few(call):
+            return None
+        return replace(value, args=(value.args[0], self._in_form(value.args[1], weight, taps_first)), attrs=attrs)
 
     def _convolution(self, value: Call, weight: np.ndarray) -> Call | None:
         """The convolution with a transformed weight, too; None if no size chooses Winograd's algorithm."""

@@ -25,6 +25,7 @@ from .by_plane import convolve_planes
 from .by_positions import convolve_positions
 from .by_rows import convolve_rows
 from .by_shifts import convolve_shifts
+from .by_taps import convolve_taps
 from .by_winograd import BAND, convolve_winograd, transform_weight
 from .depthwise import convolve_depthwise, has_windows, is_depthwise
 from .direct import convolve_directly
@@ -339,6 +340,22 @@ def rows(
         convolve_rows(
             data, weight, out, turned, results, finish, argv, low, high, sizes[BATCH], kernel[1], kernel[0],
             strides_of(sizes, False)[CHANNEL],
+        )  # fmt: skip
+    return OK
+
+
+@generic
+def taps(
+    data: Array, data_dims: Axes, weight: Array, weight_dims: Axes, out: Array, out_dims: Axes, low: int, high: int,
+    panels: Array, sums: Array, numbers: Array, room: Array, results: Array, finish: Callable[..., None],
+    fetch_operands: Callable[..., None], argv: int, stride: Axes, before: Axes, dilation: Axes,
+) -> int:  # fmt: skip
+    """Convolution tap by tap: the blocks ``low`` to ``high`` (see ``convolve_taps``)."""
+    sizes, out_sizes, kernel = sizes_of(data_dims, False), sizes_of(out_dims, False), kernel_sizes(weight_dims, SPACE_IN_OUT)
+    if not is_finished_apart(out, results, kernel, out_sizes, finish, argv, low, high):
+        convolve_taps(
+            data, weight, out, panels, sums, numbers, room, results, finish, fetch_operands, argv, low, high, sizes,
+            strides_of(sizes, False), out_sizes, strides_of(out_sizes, False), kernel, stride, before, dilation,
         )  # fmt: skip
     return OK
 

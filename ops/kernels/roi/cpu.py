@@ -1,5 +1,8 @@
 """Regions of an image, with interpolation.
 
+The mean of the samples of a bin is a sum over rows of sums over columns: each row of a bin's samples has the same columns.  The
+elements that a bin reads along an axis are its *taps*, with the sums of their weights.
+
 Sample coordinates are computed in float64, separately along rows and columns.  A *mark* is (lower index, upper index, weight of
 the upper one).  Regions come from a network, so their numbers are arbitrary.  Neither a loop bound nor a memory address depends
 on an unchecked number.
@@ -17,6 +20,8 @@ from ..spatial.cpu import BATCH, CHANNEL, COLUMN, ROW, sizes_of, strides_of
 
 #: The largest distance of a region's corner in elements: sums of such numbers are exact.
 FARTHEST = 2.0**50
+#: The columns of a region, for each of its taps, from which the taps alone are read: vectors read neighbours.
+WIDE = 4
 
 
 @generic
@@ -102,19 +107,89 @@ def sample_of(data: Array, at: Word, steps: Axes, y0: int, y1: int, wy: float, x
 
 
 @generic
+def add_tap(indices: Array, weights: Array, begin: int, end: int, index: int, weight: float) -> int:
+    """Add a weight to the tap of this index, one of the last two from ``begin`` on, or to a new one; the end of the taps."""
+    for tap in range(max(begin, end - 2), end):
+        if indices[tap] == index:
+            weights[tap] += weight
+            return end
+    indices[end] = index
+    weights[end] = weight
+    return end + 1
+
+
+@generic
+def place_taps(
+    indices: Array, weights: Array, ends: Array, first: int, bins: int, bin_at: int, tap_indices: Array, tap_weights: Array,
+    tap_ends: Array, at: int, samples: float,
+) -> None:  # fmt: skip
+    """Store the taps of each bin from ``at`` on; its marks begin at ``first``, the ends of both are from ``bin_at`` on.
+
+    A weight is a part of the mean of ``samples``.
+    """
+    mark, tap = first, at
+    for k in range(bins):
+        begin = tap
+        while mark < first + ends[bin_at + k]:
+            weight = weights[mark] / samples
+            tap = add_tap(tap_indices, tap_weights, begin, tap, indices[2 * mark], 1.0 / samples - weight)
+            tap = add_tap(tap_indices, tap_weights, begin, tap, indices[2 * mark + 1], weight)
+            mark += 1
+        tap_ends[bin_at + k] = tap
+
+
+@generic
+def add_row(
+    data: Array, row: Word, step: int, weight: float, indices: Array, first: int, count: int, left: int, right: int,
+    is_wide: bool, line: Array,
+) -> None:  # fmt: skip
+    """Add a weighted row of the data to ``line``: the columns ``left`` to ``right``, or of ``count`` taps if ``is_wide``."""
+    if is_wide:
+        for j in range(count):
+            line[j] += weight * np.float64(data[np.uint64(row + indices[first + j] * step)])
+    else:
+        for x in range(left, right):
+            line[np.uint64(x)] += weight * np.float64(data[np.uint64(row + x * step)])
+
+
+@generic
+def average_region(
+    data: Array, out: Array, at: Word, to: Word, channels: int, steps: Axes, out_steps: Axes, pooled: Axes, indices: Array,
+    weights: Array, ends: Array, room: int, line: Array,
+) -> None:  # fmt: skip
+    """The means of all bins of a region: taps of rows from 0 on, of columns from ``room`` on; ``line``: for a row of the data."""
+    count, left, right = ends[pooled[0] + pooled[1] - 1] - room, 0, 0
+    for tap in range(room, room + count):
+        left = min(left, indices[tap]) if tap > room else indices[tap]
+        right = max(right, indices[tap] + 1)
+    is_wide = right - left > WIDE * count
+    first, last = (0, count) if is_wide else (left, right)
+    for c in range(channels):
+        source, target = at + c * steps[CHANNEL], to + c * out_steps[CHANNEL]
+        for k in range(pooled[0]):
+            for x in range(first, last):
+                line[np.uint64(x)] = 0.0
+            for tap in range(ends[k - 1] if k > 0 else 0, ends[k]):
+                row = source + indices[tap] * steps[ROW]
+                add_row(data, row, steps[COLUMN], weights[tap], indices, room, count, left, right, is_wide, line)
+            for m in range(pooled[1]):
+                total = 0.0
+                for tap in range(ends[pooled[0] + m - 1] if m > 0 else room, ends[pooled[0] + m]):
+                    total += weights[tap] * line[tap - room if is_wide else indices[tap]]
+                out[target + k * out_steps[ROW] + m * out_steps[COLUMN]] = total
+
+
+@generic
 def pool_bin(
-    data: Array, at: Word, steps: Axes, indices: Array, weights: Array, rows: Axes, columns: Axes, is_max: bool, floor: float
+    data: Array, at: Word, steps: Axes, indices: Array, weights: Array, rows: Axes, columns: Axes, floor: float
 ) -> float:
-    """The sum, or the maximum starting from ``floor``, of the samples of one bin: ``rows`` and ``columns`` are (begin, end) of
-    its marks."""
+    """The maximum, starting from ``floor``, of the samples of one bin: ``rows`` and ``columns`` are (begin, end) of its marks."""
     out = floor
     for i in range(rows[0], rows[1]):
         y0, y1, wy = indices[2 * i], indices[2 * i + 1], weights[i]
         for j in range(columns[0], columns[1]):
             value = sample_of(data, at, steps, y0, y1, wy, indices[2 * j], indices[2 * j + 1], weights[j])
-            if not is_max:
-                out += value
-            elif value > out or value != value:
+            if value > out or value != value:
                 out = value
             if out != out:
                 return out
@@ -123,16 +198,25 @@ def pool_bin(
 
 @generic
 def align_region(
-    data: Array, rois: Array, out: Array, region: int, indices: Array, weights: Array, ends: Array, room: int, sizes: Axes,
-    layout: bool, pooled: Axes, scale: float, ratio: int, is_max: bool,
+    data: Array, rois: Array, out: Array, region: int, indices: Array, weights: Array, ends: Array, room: int, taps: Array,
+    tap_weights: Array, line: Array, sizes: Axes, layout: bool, pooled: Axes, scale: float, ratio: int, is_max: bool,
 ) -> None:  # fmt: skip
-    """All bins of one region: marks of rows from 0 on, of columns from ``room`` on."""
+    """All bins of one region: marks of rows from 0 on, of columns from ``room`` on, and taps, twice as many."""
     steps, out_steps = strides_of(sizes, layout), strides_of((1, sizes[CHANNEL], 1, pooled[0], pooled[1]), layout)
     row_attrs, column_attrs = (pooled[0], scale, ratio), (pooled[1], scale, ratio)
     samples_y = mark_axis(indices, weights, ends, rois, region, 0, sizes[ROW], row_attrs)
     samples_x = mark_axis(indices[2 * room :], weights[room:], ends[pooled[0] :], rois, region, 1, sizes[COLUMN], column_attrs)
+    bins, picture = pooled[0] + pooled[1], np.int64(rois[5 * region]) * steps[BATCH]
+    if not is_max:
+        place_taps(indices, weights, ends, 0, pooled[0], 0, taps, tap_weights, ends[bins:], 0, samples_y)
+        place_taps(indices, weights, ends, room, pooled[1], pooled[0], taps, tap_weights, ends[bins:], 2 * room, samples_x)
+        average_region(
+            data, out, picture, region * out_steps[BATCH], sizes[CHANNEL], steps, out_steps, pooled, taps, tap_weights,
+            ends[bins:], 2 * room, line,
+        )  # fmt: skip
+        return
     for c in range(sizes[CHANNEL]):
-        at = np.int64(rois[5 * region]) * steps[BATCH] + c * steps[CHANNEL]
+        at = picture + c * steps[CHANNEL]
         to = region * out_steps[BATCH] + c * out_steps[CHANNEL]
         for k in range(pooled[0]):
             rows = (ends[k - 1] if k > 0 else 0, ends[k])
@@ -140,10 +224,8 @@ def align_region(
                 columns = (room + (ends[pooled[0] + m - 1] if m > 0 else 0), room + ends[pooled[0] + m])
                 # a sample outside is 0, which takes part in the maximum
                 all_inside = rows[1] - rows[0] == samples_y and columns[1] - columns[0] == samples_x
-                floor = -math.inf if is_max and all_inside else 0.0
-                total = pool_bin(data, at, steps, indices, weights, rows, columns, is_max, floor)
-                value = total if is_max else total / (samples_y * samples_x)
-                out[to + k * out_steps[ROW] + m * out_steps[COLUMN]] = value
+                largest = pool_bin(data, at, steps, indices, weights, rows, columns, -math.inf if all_inside else 0.0)
+                out[to + k * out_steps[ROW] + m * out_steps[COLUMN]] = largest
 
 
 @generic
@@ -160,13 +242,18 @@ def roi_align(
     for region in range(regions):
         room = max(room, marks_needed(rois, region, 0, sizes[ROW], (pooled[0], scale, ratio)))
         room = max(room, marks_needed(rois, region, 1, sizes[COLUMN], (pooled[1], scale, ratio)))
-    block = alloc(8 * (6 * room + pooled[0] + pooled[1]))
+    bins, columns = pooled[0] + pooled[1], max(sizes[COLUMN], 2 * room)
+    block = alloc(8 * (14 * room + 2 * bins + columns))
     if block == 0:
         return OUT_OF_MEMORY
     indices, weights = array_int64(block, 4 * room), array_float64(block + 32 * room, 2 * room)
-    ends = array_int64(block + 48 * room, pooled[0] + pooled[1])
+    taps, tap_weights = array_int64(block + 48 * room, 4 * room), array_float64(block + 80 * room, 4 * room)
+    line, ends = array_float64(block + 112 * room, columns), array_int64(block + 112 * room + 8 * columns, 2 * bins)
     for region in range(regions):
-        align_region(data, rois, out, region, indices, weights, ends, room, sizes, layout, pooled, scale, ratio, is_max)
+        align_region(
+            data, rois, out, region, indices, weights, ends, room, taps, tap_weights, line, sizes, layout, pooled, scale, ratio,
+            is_max,
+        )  # fmt: skip
     free(block)
     return OK
 

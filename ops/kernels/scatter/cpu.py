@@ -6,6 +6,8 @@ index out of range stops the kernel before anything is written.
 
 from __future__ import annotations
 
+import numpy as np
+
 from ...native.memory import Array, Axes, generic
 from ...native.status import BAD_VALUE, INDEX_OUT_OF_RANGE, OK
 
@@ -23,22 +25,75 @@ def from_the_end(index: int, size: int) -> int:
 
 
 @generic
-def places_of_elements(places: Array, dims: Axes, indices: Array, index_dims: Axes, axis: int) -> int:
-    """The place of each element of ``indices``: its own index, with the element's value along ``axis``."""
+def are_inside(indices: Array, size: int) -> bool:
+    """Whether every index is in range, counted from the front or from the end."""
+    low, high = 0, -1
+    for at in range(len(indices)):
+        index = int(indices[at])
+        low = min(low, index)
+        high = max(high, index)
+    return low >= -size and high < size
+
+
+@generic
+def elements_between(dims: Axes, begin: int, end: int) -> int:
+    """The product of the sizes ``begin`` to ``end`` (exclusive)."""
+    elements = 1
+    for k in range(begin, end):
+        elements *= dims[k]
+    return elements
+
+
+@generic
+def differs_along_one_axis(dims: Axes, index_dims: Axes, axis: int) -> bool:
+    """Whether the sizes of the indices are those of the data, but for ``axis``: their elements are in the same order."""
+    differing = 0
+    for k in range(len(dims)):
+        differing += 1 if k != axis and dims[k] != index_dims[k] else 0
+    return differing == 0
+
+
+@generic
+def places_of_elements(places: Array, dims: Axes, indices: Array, index_dims: Axes, axis: int) -> None:
+    """The place of each element of ``indices``: its own index, with the element's value along ``axis``, which is in range."""
     rank = len(dims)
     for at in range(len(indices)):
         rest, place, step = at, 0, 1
         for k in range(rank - 1, -1, -1):
             index = rest % index_dims[k]
             rest //= index_dims[k]
-            if k == axis:
-                index = from_the_end(int(indices[at]), dims[k])
-                if index < 0:
-                    return INDEX_OUT_OF_RANGE
-            place += index * step
+            place += (from_the_end(int(indices[at]), dims[k]) if k == axis else index) * step
             step *= dims[k]
         places[at] = place
-    return OK
+
+
+@generic
+def is_one_index(indices: Array, at: int, count: int) -> bool:
+    """Whether ``count`` indices from ``at`` on are equal."""
+    differing, first = 0, indices[at]
+    for i in range(count):
+        differing += 1 if indices[np.uint64(at + i)] != first else 0
+    return differing == 0
+
+
+@generic
+def write_rows(dims: Axes, indices: Array, index_dims: Axes, updates: Array, out: Array, axis: int) -> None:
+    """Write each update to its place, of indices whose sizes differ from those of the data along ``axis`` alone.
+
+    Indices are often those of whole rows, which are copied.
+    """
+    size, inner = dims[axis], elements_between(dims, axis + 1, len(dims))
+    at, rows = 0, index_dims[axis]
+    for outer in range(elements_between(dims, 0, axis) if len(indices) > 0 else 0):
+        for _ in range(rows):
+            if is_one_index(indices, at, inner):
+                to = (outer * size + from_the_end(int(indices[at]), size)) * inner
+                for i in range(inner):
+                    out[np.uint64(to + i)] = updates[np.uint64(at + i)]
+            else:
+                for i in range(inner):
+                    out[(outer * size + from_the_end(int(indices[at + i]), size)) * inner + i] = updates[at + i]
+            at += inner
 
 
 @generic
@@ -91,12 +146,19 @@ def combine(to: Array, places: Array, updates: Array, counts: Array, inner: int,
 
 
 @generic
+def copy(data: Array, out: Array) -> None:
+    """Copy ``data``, unless the result is written in its place."""
+    if data.ctypes.data != out.ctypes.data:
+        for i in range(len(data)):
+            out[i] = data[i]
+
+
+@generic
 def write(data: Array, places: Array, updates: Array, out: Array, sums: Array, counts: Array, inner: int, mode: int) -> None:
     """``data`` with the updates at their places, into ``out``.  ``sums`` is as long, of the compute dtype; mode ``update`` does
     not need it."""
     if mode == UPDATE:
-        for i in range(len(data)):
-            out[i] = data[i]
+        copy(data, out)
         for u in range(len(places)):
             for j in range(inner):
                 out[places[u] + j] = updates[u * inner + j]
@@ -114,10 +176,16 @@ def scatter_elements(
     sums: Array, places: Array, counts: Array, axis: int, mode: int,
 ) -> int:  # fmt: skip
     """Scatter each update to the index of the same position, along ``axis``."""
-    status = places_of_elements(places, dims, indices, index_dims, axis if axis >= 0 else axis + len(dims))
-    if status == OK:
+    along = axis if axis >= 0 else axis + len(dims)
+    if not are_inside(indices, dims[along]):
+        return INDEX_OUT_OF_RANGE
+    if mode == UPDATE and differs_along_one_axis(dims, index_dims, along):
+        copy(data, out)
+        write_rows(dims, indices, index_dims, updates, out, along)
+    else:
+        places_of_elements(places, dims, indices, index_dims, along)
         write(data, places, updates, out, sums, counts, 1, mode)
-    return status
+    return OK
 
 
 @generic

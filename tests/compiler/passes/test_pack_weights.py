@@ -147,3 +147,54 @@ def test_huge_weights_are_packed_without_a_warning() -> None:
     huge = np.full_like(WINDOWS, 3e38)
     huge[0, 0, :, 0] = np.inf, 0, -np.inf
     assert operators(module("nn.conv2d(%x, %w, padding=1)", huge, "(?n, 24, ?h, ?w)")) == ["nn.winograd_conv2d"]
+
+
+# ---- weights tap by tap ----------------------------------------------------------------------------------------------
+
+TAPS = RNG.standard_normal((40, 64, 3, 3)).astype("float32")
+
+
+def layouts(mod: IRModule, forced: tuple[str, ...] = ()) -> list[str]:
+    """The layouts of the weights of convolutions after the pass."""
+    packed = pack_weights(typed(mod), forced)
+    return [value.attrs.kernel_layout for value in values(packed["main"].body) if isinstance(value, Call)]
+
+
+@pytest.mark.parametrize("target", [d for d in DEVICES if d != "cuda"])
+def test_a_convolution_tap_by_tap_is_the_convolution(target: str) -> None:
+    """The same bits for known sizes and unknown ones; of the implementation that reads the weight as it is but for rounding."""
+    body = "nn.relu(nn.conv2d(%x, %w, padding=12, dilation=12))"
+    mod = module(body, TAPS, "(?n, 64, ?h, ?w)")
+    machine = relay.VirtualMachine(relay.compile(mod, target=target))
+    other = relay.VirtualMachine(relay.compile(mod, target=target, **{"impl.nn.conv2d": "tiles"}))
+    for shape in [(1, 64, 14, 14), (2, 64, 1, 30), (0, 64, 5, 5), (1, 64, 33, 9)]:
+        x = RNG.standard_normal(shape).astype("float32")
+        result = machine.run(x).numpy()
+        known = relay.VirtualMachine(relay.compile(module(body, TAPS, str(shape)), target=target))
+        np.testing.assert_array_equal(result, known.run(x).numpy())
+        np.testing.assert_allclose(result, other.run(x).numpy(), rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("attrs", "weight", "data", "layout"),
+    [
+        ("padding=12, dilation=12", TAPS, "(?n, 64, ?h, ?w)", "HWIO"),
+        ("padding=12, dilation=12", TAPS.astype("float64"), "(?n, 64, ?h, ?w)", "HWIO"),
+        ("padding=2, dilation=2", TAPS, "(?n, 64, 14, 14)", "HWIO"),
+        ("padding=2, dilation=2", TAPS, "(?n, 64, ?h, ?w)", "OIHW"),
+        ("padding=12, dilation=12, strides=2", TAPS, "(?n, 64, ?h, ?w)", "OIHW"),
+        ("padding=12, dilation=12, groups=2", TAPS, "(?n, 128, ?h, ?w)", "OIHW"),
+        ("padding=12, dilation=12", TAPS[:, :20].copy(), "(?n, 20, ?h, ?w)", "OIHW"),
+        ("padding=12, dilation=12", TAPS[:15].copy(), "(?n, 64, ?h, ?w)", "OIHW"),
+    ],
+    ids=["wide", "double", "small", "narrow", "strides", "groups", "inputs", "outputs"],
+)
+def test_weights_that_are_stored_tap_by_tap(attrs: str, weight: np.ndarray, data: str, layout: str) -> None:
+    assert layouts(module(f"nn.conv2d(%x, %w, {attrs})", weight, data)) == [layout]
+
+
+def test_a_weight_tap_by_tap_is_stored_once_and_alone() -> None:
+    body = "(nn.conv2d(%x, %w, padding=12, dilation=12), nn.conv2d(%x, %w, padding=24, dilation=24))"
+    mod = module(body, TAPS, "(?n, 64, ?h, ?w)")
+    assert layouts(mod) == ["HWIO", "HWIO"] and layouts(mod, ("nn.conv2d",)) == ["OIHW", "OIHW"]
+    assert [c.shape for c in relay.compile(mod).constants if c.ndim == 4] == [(3, 3, 64, 40)]

@@ -96,6 +96,28 @@ def test_roi_align_as_machine_code(last: bool, mode: str, ratio: int) -> None:
 
 
 @pytest.mark.parametrize("jit", [False, True])
+def test_few_samples_of_wide_regions(jit: bool) -> None:
+    """Of a region that is wide for its samples only the columns of samples are read."""
+    rng = np.random.default_rng(2)
+    data, rois = rng.standard_normal((1, 2, 9, 150)).astype(np.float32), regions(rng, 12, 1, "float32")
+    for ratio in (1, 2):
+        check_aligned(data, rois, False, jit, pooled_size=(2, 3), spatial_scale=4.0, sample_ratio=ratio)
+
+
+@pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
+def test_elements_that_no_sample_reads_are_left_out(layout: str) -> None:
+    """Columns between those of samples are in the same vectors, not in the same sums."""
+    data = np.zeros((1, 1, 4, 40), np.float32)
+    data[0, 0, :, 6], data[0, 0, :, 7], data[0, 0, :, 9] = np.inf, np.nan, 8
+    rois = np.array([[0, 0, 0, 32, 3]], np.float32)  # samples in columns 4 and 5, 12 and 13, 20 and 21, 28 and 29
+    given = np.moveaxis(data, 1, -1).copy() if layout == "NHWC" else data
+    (result,), *_ = run(
+        "vision.roi_align", [given, rois], jit=True, layout=layout, pooled_size=(1, 4), spatial_scale=1.0, sample_ratio=1
+    )
+    np.testing.assert_array_equal(result.reshape(-1), np.zeros(4))
+
+
+@pytest.mark.parametrize("jit", [False, True])
 def test_regions_that_no_network_should_give(jit: bool) -> None:
     data = np.ones((2, 1, 4, 4), np.float32)
 

@@ -182,6 +182,12 @@ def test_old_memory_of_convolutions(case: str) -> None:
     check_convolution(case)
 
 
+@pytest.mark.parametrize("size", [(7, 9), (16, 16)])
+def test_old_memory_of_convolutions_tap_by_tap(size: tuple[int, int]) -> None:
+    """Of data where they are, and of copied runs."""
+    check_sizes("nn.conv2d", numbers(1, 5, *size), numbers(3, 3, 5, 35), kernel_layout="HWIO", padding=6, dilation=6)
+
+
 @pytest.mark.extensive
 @pytest.mark.optimized
 @pytest.mark.parametrize("case", CONVOLUTIONS)

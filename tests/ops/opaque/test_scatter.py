@@ -94,6 +94,21 @@ def test_scatter_nd(case, mode):
     same(result, scattered(data, places, parts, mode))
 
 
+@pytest.mark.parametrize("axis", [0, 1, -1])
+@pytest.mark.parametrize("mode", ["update", "add"])
+def test_whole_rows_as_machine_code(axis, mode):
+    """An index that is the same for a whole row, for some rows; sizes that differ along the axis alone, and along others."""
+    rng = np.random.default_rng(7)
+    for sizes in [(6, 3, 40), (2, 3, 40), (4, 2, 40), (4, 3, 33), (4, 3, 0)]:
+        indices = rng.integers(-3, 3, sizes)
+        indices[1::2] = indices[1::2, :1, :1]
+        data, updates = rng.integers(1, 9, (6, 3, 40)).astype("float32"), rng.integers(1, 9, sizes).astype("float32")
+        at = [(*k[: axis % 3], indices[k], *k[axis % 3 + 1 :]) for k in np.ndindex(*sizes)]
+        found = run("scatter_elements", [data, indices, updates], axis=axis, reduction=mode, jit=True)
+        assert found.status == OK
+        same(found.outputs[0], scattered(data, at, updates.reshape(-1), mode))
+
+
 def test_the_last_one_stays_as_machine_code():
     rng = np.random.default_rng(0)
     data, indices = np.zeros(50, "float32"), rng.integers(0, 50, 1000)

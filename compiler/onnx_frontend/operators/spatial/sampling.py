@@ -6,6 +6,7 @@ from functools import reduce
 
 import numpy as np
 
+from .....ops.defs.roi import MOST_SAMPLES
 from .....shape_funcs.frozen_dataclass import frozen
 from ....builder.build import const
 from ....builder.operator_functions import operators as relay
@@ -17,6 +18,8 @@ from ..vectors import as_int64, extent
 
 _METHODS = {"linear": "bilinear", "bilinear": "bilinear", "cubic": "bicubic", "bicubic": "bicubic", "nearest": "nearest"}
 _LAYOUTS = {2: "NCHW", 3: "NCDHW"}
+#: The largest distance of a region's corner that is told from others, in elements.
+_FARTHEST = 2.0**48
 
 
 @onnx_operator("GridSample", since=16)
@@ -60,12 +63,11 @@ class _Samples:
 def _samples(node: Node, x: Expr, rois: Expr, axis: int, bins: int) -> _Samples:
     """The samples along the rows (axis 0) or the columns (axis 1)."""
     scale, ratio = number(node.attr("spatial_scale", 1.0), "float64"), node.attr("sampling_ratio", 0)
-    is_shifted = node.version >= 16 and node.attr("coordinate_transformation_mode", "half_pixel") == "half_pixel"
     half, zero, one = (number(v, "float64") for v in (0.5, 0, 1))
     ends = [relay.reshape(relay.strided_slice(rois, [k], [k + 1], [1], [1]), [-1]) for k in (1 - axis, 3 - axis)]
     start, end = (relay.multiply(relay.cast(e, "float64"), scale) for e in ends)
     length = relay.subtract(end, start)
-    if is_shifted:
+    if _is_shifted(node):
         start = relay.subtract(start, half)
     else:
         length = relay.maximum(length, one)  # at least one element
@@ -94,10 +96,31 @@ def _samples(node: Node, x: Expr, rois: Expr, axis: int, bins: int) -> _Samples:
     )  # fmt: skip
 
 
+def _is_shifted(node: Node) -> bool:
+    """Whether coordinates are those of the corners of elements, half an element before their centres."""
+    return node.version >= 16 and node.attr("coordinate_transformation_mode", "half_pixel") == "half_pixel"
+
+
+def _means(node: Node, x: Expr, rois: Expr, images: Expr, dtype: str) -> Expr:
+    """The means of the samples of regions of at least one element: those of Relay's operator.
+
+    Corners beyond ``_FARTHEST``, infinite ones too, are as far outside as there, and so are those that are NaN.
+    """
+    scale = node.attr("spatial_scale", 1.0)
+    farthest = _FARTHEST / max(abs(scale), 1.0)
+    rois = relay.where(relay.isnan(rois), number(farthest, dtype), relay.clip(rois, -farthest, farthest))
+    picture = relay.reshape(images if node.dtype(images) == dtype else relay.cast(images, dtype), [-1, 1])
+    bins = node.attr("output_height", 1), node.attr("output_width", 1)
+    return relay.vision.roi_align(x, relay.concatenate([picture, rois], 1), bins, scale, node.attr("sampling_ratio", 0))
+
+
 @onnx_operator("RoiAlign", since=10)
 def roi_align(node: Node, x: Expr, rois: Expr, images: Expr) -> Expr:
     """The mean of the samples of each bin; with `mode=max` the largest of the weighted elements around the samples."""
     dtype, is_max = node.dtype(x), node.choice("mode", {"avg": False, "max": True}, "avg")
+    has_kernel = not _is_shifted(node) and node.attr("sampling_ratio", 0) <= MOST_SAMPLES and dtype in ("float32", "float64")
+    if has_kernel and not is_max:
+        return _means(node, x, rois, images, dtype)
     rows = _samples(node, x, rois, 0, node.attr("output_height", 1))
     columns = _samples(node, x, rois, 1, node.attr("output_width", 1))
     zero, one, none = number(0, "float64"), number(1, "float64"), number(-np.inf, "float64")
