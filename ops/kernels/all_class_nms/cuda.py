@@ -1,8 +1,8 @@
 """Non-maximum suppression of each class separately, on CUDA; results equal those of the CPU kernel.
 
 Each class of each image is a row.  Its boxes above the threshold are sorted, then one block selects from them, as in
-``vision.nms_cuda``.  The position of each kept box in the result follows the boxes of the rows before.  If the boxes of an
-image are sorted, the position follows all better boxes, which a binary search in each row of the image counts.
+``vision.nms_cuda``: by masks if memory allows.  The position of each kept box in the result follows the boxes of the rows before.
+If the boxes of an image are sorted, the position follows all better boxes, which a binary search in each row of the image counts.
 """
 
 from __future__ import annotations
@@ -10,26 +10,41 @@ from __future__ import annotations
 from string import Template
 from typing import Any
 
-from ....shape_funcs.symbolic.dim import Dim, product
+from ....shape_funcs.symbolic.dim import Dim, not_, product, where
 from ...codegen.cuda.assembly import Assembly, Parameter, blocks, element, literal, reads, size, writes
 from ...codegen.cuda.cuda_program import CudaSource, Data, OpaqueCall, Operand
 from ...codegen.cuda.device_code.casts import NUMBER, converted
 from ...core.tensor_types import ITEMSIZE, computed_in
 from ..sort.merge_cuda import add_sort
 from ..sort.order_cuda import Order
+from ..vision.masks_cuda import CHOOSE_BY_MASKS, CHOOSING_THREADS, MASKS, mask_blocks, room_of_masks
 from ..vision.nms_cuda import BOXES, CHOOSE
 
 _THREADS = 256
 
+# All threads of the block call it.
+_SORTED_OF = """
+// How many of a row's boxes are sorted: they have positions and come first.  The threads look at equally distant boxes.
+DEVICE int64 sorted_of(const int64* positions, int64 length) {
+  int64 low = 0, high = length;
+  while (low < high) {
+    int64 first = low, step = (high - low + blockDim.x - 1) / blockDim.x, at = first + step * threadIdx.x;
+    int sorted = __syncthreads_count(at < high && positions[at] >= 0);
+    if (sorted == 0) return low;
+    low = first + step * (sorted - 1) + 1;
+    high = high < first + step * sorted ? high : first + step * sorted;
+  }
+  return low;
+}
+"""
+
 _CHOOSE_ROW = Template("""
+  const int64 limit = $limit, words = (length + 63) / 64;
   for (int64 row = blockIdx.x; row < rows; row += gridDim.x) {
-    int64 first = row * length, considered = 0, *places = positions + first, *slot = slots + first;
-    for (int64 high = length; considered < high;) {  // those that are sorted come first
-      int64 middle = (considered + high) / 2;
-      if (places[middle] >= 0) considered = middle + 1;
-      else high = middle;
-    }
-    int64 found = choose(boxes + first, taken + first, slot, considered, $limit, $iou_threshold);
+    int64 first = row * length, *places = positions + first, *slot = slots + first;
+    int64 considered = sorted_of(places, length);
+    int64 found = $choose;
+    __syncthreads();
     for (int64 at = threadIdx.x; at < considered; at += blockDim.x) {
       if (slot[at] < 0) continue;
       kept_at[first + slot[at]] = places[at];
@@ -40,16 +55,16 @@ _CHOOSE_ROW = Template("""
   }
 """)
 
-# One thread: there are few rows.
+# One block.
 _COUNT = """
-  if (threadIdx.x != 0 || blockIdx.x != 0) return;
   int64 total = 0;
-  for (int64 row = 0; row < rows; ++row) {
-    before[row] = total;
-    total += found_in[row];
+  for (int64 first = 0; first < rows; first += blockDim.x) {
+    int64 row = first + threadIdx.x, own = row < rows ? found_in[row] : 0, sum;
+    int64 until = block_scan(own, Add(), sum);
+    if (row < rows) before[row] = total + until - own;
+    total += sum;
   }
-  *counts = total;
-  *total_ = total;
+  if (threadIdx.x == 0) *counts = *total_ = total;
 """
 
 _WRITE_ALL = Template("""
@@ -125,8 +140,10 @@ class _Classes:
         self.score_at, self.assembly = score_at, Assembly()
         room, each = self.assembly.scratch, self.rows * self.length
         word = ITEMSIZE[self.number]
+        self.masked, masks = room_of_masks(self.rows, self.length)
         self.made = {
             "boxes": Parameter("Box*", "boxes", room(each * (7 * word))),
+            "masks": Parameter("uint64*", "masks", room(masks)),
             **{name: Parameter("int64*", name, room(each * 8)) for name in ("positions", "taken", "slots", "kept_at")},
             **{name: Parameter("Number*", name, room(each * word)) for name in ("sorted_scores", "kept_scores")},
             **{name: Parameter("int64*", name, room(self.rows * 8)) for name in ("found_in", "before")},
@@ -142,7 +159,24 @@ class _Classes:
         """Sort each row and select; ``threshold``: the dtype of the overlap limit, ``text``: functions that conditions call."""
         names = {"number": self.number, "dtype": self.boxes.dtype, "c": 0, "kind": "Number(0)", "covers": "true", "compared": ">"}
         chosen = CHOOSE.substitute(threshold=threshold)
-        self.assembly.text(NUMBER, BOXES.substitute(names), text, chosen, _RANK)
+        self.assembly.text(NUMBER, BOXES.substitute(names), text, chosen, CHOOSE_BY_MASKS, _SORTED_OF, _RANK)
+        self.sort(wanted, scalars)
+        self.make_masks(iou_threshold, scalars)
+        by_masks = "choose_by_masks(masks + first * words, slot, considered, length, limit)"
+        by_comparing = f"choose(boxes + first, taken + first, slot, considered, limit, {iou_threshold})"
+        ways = (
+            ("by_masks", CHOOSING_THREADS, by_masks, self.masked),
+            ("by_comparing", _THREADS, by_comparing, not_(self.masked)),
+        )
+        names_of_choice = ("boxes", "masks", "positions", "sorted_scores", "taken", "slots", "kept_at", "kept_scores", "found_in")
+        made = tuple(self.made[n] for n in names_of_choice)
+        for name, threads, choose, used in ways:
+            body = _CHOOSE_ROW.substitute(limit=limit, choose=choose)
+            self.assembly.kernel(f"choose_{name}", threads, (*scalars, *made, *self.sizes()), body)
+            self.assembly.launch(f"choose_{name}", where(used, blocks(self.rows), 0))
+
+    def sort(self, wanted: str, scalars: tuple[Parameter, ...]) -> None:
+        """Sort the wanted boxes of each row by score, prepared for comparison."""
         names_of_sort = ("boxes", "positions", "sorted_scores")
         tensors = (reads("given", self.boxes), reads("scores", self.scores), *scalars)
         order = Order(
@@ -165,9 +199,16 @@ class _Classes:
             kept=self.length,
         )
         add_sort(self.assembly, order)
-        names_of_choice = ("boxes", "positions", "sorted_scores", "taken", "slots", "kept_at", "kept_scores", "found_in")
-        body = _CHOOSE_ROW.substitute(limit=limit, iou_threshold=iou_threshold)
-        self.add("choose_boxes", body, blocks(self.rows), *scalars, *(self.made[n] for n in names_of_choice))
+
+    def make_masks(self, iou_threshold: str, scalars: tuple[Parameter, ...]) -> None:
+        """Compute which better boxes cover a box."""
+        body = MASKS.substitute(
+            threshold=iou_threshold, unless="false", images="rows", is_valid="positions[image * kept + mine] >= 0"
+        )
+        made = (self.made[n] for n in ("boxes", "positions", "masks"))
+        parameters = (*scalars, *made, *self.sizes(), size("kept", self.length))
+        self.assembly.kernel("make_masks", 64, parameters, body)
+        self.assembly.launch("make_masks", where(self.masked, mask_blocks(self.rows, self.length), 0))
 
     def add(self, name: str, body: str, grid: Dim, *parameters: Parameter) -> None:
         """Add a kernel and its launch."""

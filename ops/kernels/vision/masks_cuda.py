@@ -5,37 +5,60 @@ The whole device computes the masks.  Then one block per image processes 64 boxe
 
 from __future__ import annotations
 
+from string import Template
+
+from ....shape_funcs.symbolic.dim import Dim, all_, le, where
+from ...codegen.cuda.assembly import blocks
+
 #: Threads of the block that selects an image's boxes, and the largest number of boxes of an image.
 CHOOSING_THREADS, MASKED_BOXES = 1024, 2**14
+#: The largest size of masks in bytes.
+MASK_BYTES = 2**28
+
+
+def room_of_masks(images: Dim, boxes: Dim) -> tuple[Dim, Dim]:
+    """Whether ``boxes`` of each of ``images`` are few enough for masks, and the bytes of the masks: 0 if not."""
+    nbytes = images * boxes * ((boxes + 63) // 64) * 8
+    masked = all_(le(boxes, MASKED_BOXES), le(nbytes, MASK_BYTES))
+    return masked, where(masked, nbytes, 0)
+
+
+def mask_blocks(images: Dim, boxes: Dim) -> Dim:
+    """The blocks of ``MASKS``: one for each word of a tile."""
+    words = (boxes + 63) // 64
+    return blocks(images * (words * (words + 1) // 2))
+
 
 # Blocks of 64 threads; each thread computes one word: the boxes of a tile that cover a box of the same tile or a later one.
-MASKS = """
+# Valid boxes precede the others; `$is_valid`: whether box `mine` of `image` is valid.  `$unless`: when nothing is compared.
+MASKS = Template("""
   __shared__ Box others[64];
-  auto threshold = number(threshold_at(threshold_, 0));
-  if (!(threshold > 0)) return;
+  auto threshold = $threshold;
+  if ($unless) return;
   const int words = int(kept + 63) / 64, pairs = words * (words + 1) / 2;  // masks have at most 2^28 bytes
-  for (int work = blockIdx.x; work < int(images) * pairs; work += gridDim.x) {
-    int image = work / pairs, pair = work - image * pairs;
+  for (int64 work = blockIdx.x; work < $images * pairs; work += gridDim.x) {
+    int64 image = work / pairs;
+    int pair = int(work - image * pairs);
     int tile = int((sqrtf(8.0f * float(pair) + 1.0f) - 1.0f) * 0.5f);  // pairs come in rows of 1, 2, 3, ...
     while (tile * (tile + 1) / 2 > pair) --tile;
     while ((tile + 1) * (tile + 2) / 2 <= pair) ++tile;
     int other = pair - tile * (tile + 1) / 2, mine = tile * 64 + int(threadIdx.x);
-    int64 valid = valid_of(valid_count, image, length), considered = valid < kept ? valid : kept;
-    if (tile * 64 >= considered) continue;
-    if (other < tile || mine < considered) others[threadIdx.x] = boxes[image * kept + other * 64 + threadIdx.x];
+    const bool is_mine = mine < kept && $is_valid;
+    if (!__syncthreads_or(is_mine)) continue;
+    if (other < tile || is_mine) others[threadIdx.x] = boxes[image * kept + other * 64 + threadIdx.x];
     __syncthreads();
-    if (mine < considered) {
+    if (is_mine) {
       Box box = boxes[image * kept + mine];
       uint64 mask = 0;
       int count = other == tile ? int(threadIdx.x) : 64;
       for (int at = 0; at < count; ++at) {
         if (covers(others[at], box, threshold)) mask |= 1ull << at;
       }
-      masks[int64(image * words + other) * kept + mine] = mask;
+      masks[(image * words + other) * kept + mine] = mask;
     }
     __syncthreads();
   }
-"""
+""")
 
 # The first warp chooses from a tile in rounds: a box is kept when no undecided box covers it, and then the boxes that it covers
 # are suppressed.  Meanwhile a group of the other warps finds the boxes of the next tile that those kept before this tile cover.

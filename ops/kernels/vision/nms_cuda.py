@@ -17,12 +17,10 @@ from ...core.tensor_types import ITEMSIZE, computed_in
 from ...native.status import BAD_VALUE
 from ..sort.merge_cuda import add_sort
 from ..sort.order_cuda import Order
-from .masks_cuda import CHOOSE_BY_MASKS, CHOOSING_THREADS, MASKED_BOXES, MASKS
+from .masks_cuda import CHOOSE_BY_MASKS, CHOOSING_THREADS, MASKS, mask_blocks, room_of_masks
 
 #: Threads of a block that selects an image's boxes by comparing them, and of one that copies results.
 _THREADS = 256
-#: The largest size of masks in bytes.
-MASK_BYTES = 2**28
 
 
 def non_max_suppression(call: OpaqueCall) -> CudaSource:
@@ -172,15 +170,13 @@ class _Suppression:
         self.images, self.length, self.fields = self.data.shape
         #: The number of sorted boxes.
         self.kept = min_(self.length, self.attrs.top_k) if self.attrs.top_k > 0 else self.length
-        self.words = (self.kept + 63) // 64
-        masks = self.images * self.kept * self.words * 8
-        self.masked = all_(le(self.kept, MASKED_BOXES), le(masks, MASK_BYTES))
+        self.masked, masks = room_of_masks(self.images, self.kept)
         room, each = self.assembly.scratch, self.images * self.kept
         number = ITEMSIZE[computed_in(self.data.dtype)]
         self.scratch = {
             "boxes": Parameter("Box*", "boxes", room(each * (7 * number))),
             "positions": Parameter("int64*", "positions", room(each * 8)),
-            "masks": Parameter("uint64*", "masks", room(where(self.masked, masks, 0))),
+            "masks": Parameter("uint64*", "masks", room(masks)),
             "taken": Parameter("int64*", "taken", room(where(self.masked, 0, each * 8))),
             "all_slots": Parameter("int64*", "all_slots", room(self.images * self.length * 8)),
             "found_in": Parameter("int64*", "found_in", room(self.images * 8)),
@@ -251,9 +247,14 @@ class _Suppression:
         """Select the boxes, with masks or without."""
         names = ("boxes", "masks", "taken", "all_slots", "found_in")
         parameters = (*self.inputs(), *(self.scratch[name] for name in names))
-        self.assembly.kernel("make_masks", 64, parameters, MASKS)
-        pairs = self.images * (self.words * (self.words + 1) // 2)
-        self.assembly.launch("make_masks", where(self.masked, blocks(pairs), 0))
+        names_of_masks = {
+            "threshold": "number(threshold_at(threshold_, 0))",
+            "unless": "!(threshold > 0)",
+            "images": "images",
+            "is_valid": "mine < valid_of(valid_count, image, length)",
+        }
+        self.assembly.kernel("make_masks", 64, parameters, MASKS.substitute(names_of_masks))
+        self.assembly.launch("make_masks", where(self.masked, mask_blocks(self.images, self.kept), 0))
         report = ""
         if self.attrs.return_indices:
             parameters = (*parameters, writes("count", self.call.results[1]))

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from relayvm.ops.kernels.vision import nms_cuda
+from relayvm.ops.kernels.vision import masks_cuda
 
 from ....emulator import emulator
 from ...images.test_vision import kept_boxes
@@ -48,7 +48,7 @@ def suppress(case: dict[str, Any], **attrs: Any) -> Ran:
     data = case["data"]
     inputs = [data, case["valid_count"], case["indices"], np.array(case["limit"]), np.array(case["threshold"], data.dtype)]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(nms_cuda, "MASK_BYTES", nms_cuda.MASK_BYTES if case["masked"] else -1)
+        patch.setattr(masks_cuda, "MASK_BYTES", masks_cuda.MASK_BYTES if case["masked"] else -1)
         attrs |= {"coord_start": 0, "score_index": 4, "top_k": case["top_k"]}
         return run("vision.non_max_suppression", inputs, schedule=case["schedule"], **attrs)
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from relayvm.ops.core.tensor_types import numpy_dtype
+from relayvm.ops.kernels.vision import masks_cuda
 from relayvm.ops.native.status import BAD_VALUE, INDEX_OUT_OF_RANGE
 from relayvm.shape_funcs.defs.conv import data_layouts
 from relayvm.shape_funcs.defs.conv_transpose import transposed_layouts
@@ -73,14 +74,23 @@ def test_regions_that_are_not_pooled() -> None:
         assert run("vision.roi_pool", [data, np.array([region], np.float32)], pooled_size=2, spatial_scale=1.0).status == status
 
 
-@pytest.mark.parametrize(("onnx", "dtype"), [(True, "float32"), (False, "float64"), (False, "bfloat16")])
-def test_suppression_of_each_class(onnx: bool, dtype: str) -> None:
+@pytest.mark.parametrize(
+    ("onnx", "dtype", "masked"),
+    [(True, "float32", True), (True, "float32", False), (False, "float64", True), (False, "bfloat16", False)],
+)
+def test_suppression_of_each_class(onnx: bool, dtype: str, masked: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(masks_cuda, "MASK_BYTES", masks_cuda.MASK_BYTES if masked else -1)
     rng = np.random.default_rng(7)
     for batch, count, n, limit in [(2, 3, 150, 20), (1, 1, 1, -1), (1, 2, 0, 3), (0, 2, 5, 3), (2, 2, 40, 0), (1, 2, 70, -1)]:
         boxes, scores = classes.pictures(rng, batch, count, n, dtype)
         classes.check_all(boxes, scores, limit, 0.4, 0.1, onnx)
         if dtype == "float64":
             classes.check_regular(boxes, scores, limit, 30, 0.4, 0.125)
+
+
+@pytest.mark.parametrize("iou", [0.4, -0.5, np.nan])
+def test_suppression_of_boxes_that_are_infinite_or_no_numbers(iou: float) -> None:
+    classes.test_many_kept_boxes_some_of_them_infinite_or_no_numbers(iou, False)
 
 
 @pytest.mark.parametrize(("dtype", "inverse"), [("float32", False), ("float64", True), ("float16", False)])
