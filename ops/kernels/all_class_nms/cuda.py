@@ -10,14 +10,14 @@ from __future__ import annotations
 from string import Template
 from typing import Any
 
-from ....shape_funcs.symbolic.dim import Dim, not_, product, where
+from ....shape_funcs.symbolic.dim import Dim, lt, product, where
 from ...codegen.cuda.assembly import Assembly, Parameter, blocks, element, literal, reads, size, writes
 from ...codegen.cuda.cuda_program import CudaSource, Data, OpaqueCall, Operand
 from ...codegen.cuda.device_code.casts import NUMBER, converted
 from ...core.tensor_types import ITEMSIZE, computed_in
 from ..sort.merge_cuda import add_sort
 from ..sort.order_cuda import Order
-from ..vision.masks_cuda import CHOOSE_BY_MASKS, CHOOSING_THREADS, MASKS, mask_blocks, room_of_masks
+from ..vision.masks_cuda import Masks, strip_width
 from ..vision.nms_cuda import BOXES, CHOOSE
 
 _THREADS = 256
@@ -39,13 +39,13 @@ DEVICE int64 sorted_of(const int64* positions, int64 length) {
 """
 
 _CHOOSE_ROW = Template("""
-  const int64 limit = $limit, words = (length + 63) / 64;
+  const int64 limit = $limit;
   for (int64 row = blockIdx.x; row < rows; row += gridDim.x) {
     int64 first = row * length, *places = positions + first, *slot = slots + first;
     int64 considered = sorted_of(places, length);
     int64 found = $choose;
     __syncthreads();
-    for (int64 at = threadIdx.x; at < considered; at += blockDim.x) {
+    for (int64 at = $begin + threadIdx.x; at < $end; at += blockDim.x) {
       if (slot[at] < 0) continue;
       kept_at[first + slot[at]] = places[at];
       kept_scores[first + slot[at]] = sorted_scores[first + at];
@@ -140,11 +140,11 @@ class _Classes:
         self.score_at, self.assembly = score_at, Assembly()
         room, each = self.assembly.scratch, self.rows * self.length
         word = ITEMSIZE[self.number]
-        self.masked, masks = room_of_masks(self.rows, self.length)
+        self.width = strip_width(self.rows, self.length)
         self.made = {
             "boxes": Parameter("Box*", "boxes", room(each * (7 * word))),
-            "masks": Parameter("uint64*", "masks", room(masks)),
-            **{name: Parameter("int64*", name, room(each * 8)) for name in ("positions", "taken", "slots", "kept_at")},
+            **{name: Parameter("int64*", name, room(each * 8)) for name in ("positions", "slots", "kept_at")},
+            "taken": Parameter("int64*", "taken", room(where(lt(0, self.width), 0, each * 8))),
             **{name: Parameter("Number*", name, room(each * word)) for name in ("sorted_scores", "kept_scores")},
             **{name: Parameter("int64*", name, room(self.rows * 8)) for name in ("found_in", "before")},
         }
@@ -159,21 +159,24 @@ class _Classes:
         """Sort each row and select; ``threshold``: the dtype of the overlap limit, ``text``: functions that conditions call."""
         names = {"number": self.number, "dtype": self.boxes.dtype, "c": 0, "kind": "Number(0)", "covers": "true", "compared": ">"}
         chosen = CHOOSE.substitute(threshold=threshold)
-        self.assembly.text(NUMBER, BOXES.substitute(names), text, chosen, CHOOSE_BY_MASKS, _SORTED_OF, _RANK)
+        self.assembly.text(NUMBER, BOXES.substitute(names), text, chosen, _SORTED_OF, _RANK)
         self.sort(wanted, scalars)
-        self.make_masks(iou_threshold, scalars)
-        by_masks = "choose_by_masks(masks + first * words, slot, considered, length, limit)"
+        made = tuple(self.made[n] for n in ("positions", "sorted_scores", "slots", "kept_at", "kept_scores"))
+        masks = Masks(
+            self.assembly, self.rows, self.length, self.width, self.made["boxes"], self.made["found_in"],
+            (*scalars, *made, *self.sizes()),
+            threshold=iou_threshold,
+            limit=limit,
+            is_valid="positions[row * length + at] >= 0",
+        )  # fmt: skip
+        end = "(considered < base + width ? considered : base + width)"
+        by_masks = {"choose": "choose_in_row(row, slot, considered, limit)", "begin": "base", "end": end}
+        masks.add("choose_by_masks_of_boxes", _CHOOSE_ROW.substitute(by_masks, limit=limit), ())
         by_comparing = f"choose(boxes + first, taken + first, slot, considered, limit, {iou_threshold})"
-        ways = (
-            ("by_masks", CHOOSING_THREADS, by_masks, self.masked),
-            ("by_comparing", _THREADS, by_comparing, not_(self.masked)),
-        )
-        names_of_choice = ("boxes", "masks", "positions", "sorted_scores", "taken", "slots", "kept_at", "kept_scores", "found_in")
-        made = tuple(self.made[n] for n in names_of_choice)
-        for name, threads, choose, used in ways:
-            body = _CHOOSE_ROW.substitute(limit=limit, choose=choose)
-            self.assembly.kernel(f"choose_{name}", threads, (*scalars, *made, *self.sizes()), body)
-            self.assembly.launch(f"choose_{name}", where(used, blocks(self.rows), 0))
+        body = _CHOOSE_ROW.substitute(limit=limit, choose=by_comparing, begin="0", end="considered")
+        more = (self.made[n] for n in ("boxes", "taken", "found_in"))
+        self.assembly.kernel("choose_by_comparing", _THREADS, (*scalars, *made, *self.sizes(), *more), body)
+        self.assembly.launch("choose_by_comparing", where(masks.used, 0, blocks(self.rows)))
 
     def sort(self, wanted: str, scalars: tuple[Parameter, ...]) -> None:
         """Sort the wanted boxes of each row by score, prepared for comparison."""
@@ -199,16 +202,6 @@ class _Classes:
             kept=self.length,
         )
         add_sort(self.assembly, order)
-
-    def make_masks(self, iou_threshold: str, scalars: tuple[Parameter, ...]) -> None:
-        """Compute which better boxes cover a box."""
-        body = MASKS.substitute(
-            threshold=iou_threshold, unless="false", images="rows", is_valid="positions[image * kept + mine] >= 0"
-        )
-        made = (self.made[n] for n in ("boxes", "positions", "masks"))
-        parameters = (*scalars, *made, *self.sizes(), size("kept", self.length))
-        self.assembly.kernel("make_masks", 64, parameters, body)
-        self.assembly.launch("make_masks", where(self.masked, mask_blocks(self.rows, self.length), 0))
 
     def add(self, name: str, body: str, grid: Dim, *parameters: Parameter) -> None:
         """Add a kernel and its launch."""

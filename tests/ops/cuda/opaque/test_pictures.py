@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from relayvm.ops.core.tensor_types import numpy_dtype
-from relayvm.ops.kernels.vision import masks_cuda
 from relayvm.ops.native.status import BAD_VALUE, INDEX_OUT_OF_RANGE
 from relayvm.shape_funcs.defs.conv import data_layouts
 from relayvm.shape_funcs.defs.conv_transpose import transposed_layouts
@@ -22,6 +21,7 @@ from ...images import test_dilation as dilation
 from ...images import test_roi as regions
 from ...opaque import test_transforms as transforms
 from ..on_gpu import Ran, run
+from .test_boxes import choose_by
 
 if reason := emulator.available():
     pytest.skip(reason, allow_module_level=True)
@@ -75,11 +75,17 @@ def test_regions_that_are_not_pooled() -> None:
 
 
 @pytest.mark.parametrize(
-    ("onnx", "dtype", "masked"),
-    [(True, "float32", True), (True, "float32", False), (False, "float64", True), (False, "bfloat16", False)],
+    ("onnx", "dtype", "masks"),
+    [
+        (True, "float32", "all"),
+        (True, "float32", "strips"),
+        (True, "float32", "none"),
+        (False, "float64", "strips"),
+        (False, "bfloat16", "all"),
+    ],
 )
-def test_suppression_of_each_class(onnx: bool, dtype: str, masked: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(masks_cuda, "MASK_BYTES", masks_cuda.MASK_BYTES if masked else -1)
+def test_suppression_of_each_class(onnx: bool, dtype: str, masks: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    choose_by(monkeypatch, masks)
     rng = np.random.default_rng(7)
     for batch, count, n, limit in [(2, 3, 150, 20), (1, 1, 1, -1), (1, 2, 0, 3), (0, 2, 5, 3), (2, 2, 40, 0), (1, 2, 70, -1)]:
         boxes, scores = classes.pictures(rng, batch, count, n, dtype)
@@ -88,8 +94,10 @@ def test_suppression_of_each_class(onnx: bool, dtype: str, masked: bool, monkeyp
             classes.check_regular(boxes, scores, limit, 30, 0.4, 0.125)
 
 
+@pytest.mark.parametrize("masks", ["all", "strips"])
 @pytest.mark.parametrize("iou", [0.4, -0.5, np.nan])
-def test_suppression_of_boxes_that_are_infinite_or_no_numbers(iou: float) -> None:
+def test_suppression_of_boxes_that_are_infinite_or_no_numbers(iou: float, masks: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    choose_by(monkeypatch, masks)
     classes.test_many_kept_boxes_some_of_them_infinite_or_no_numbers(iou, False)
 
 
