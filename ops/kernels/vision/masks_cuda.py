@@ -1,7 +1,8 @@
 """Non-maximum suppression by masks in CUDA C: which better boxes cover a box, 64 to a word.
 
 The boxes of a row, an image or a class of one, are in order of their scores, the valid boxes first.  The whole device computes
-the x
+the masks.  Then one block per row processes 64 boxes, a *tile*, at a time.  Boxes whose masks have no room are chosen in strips.
+The whole device compares the kept boxes of a strip with all boxes after it, and the next strip begins without the covered boxes.
 """
 
 from __future__ import annotations
