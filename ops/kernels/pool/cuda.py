@@ -5,8 +5,9 @@ Means of float32 and float64 are summed in float64, those of the storage-only dt
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from string import Template
 from typing import Any
 
@@ -22,6 +23,8 @@ from .moved_cuda import SMALL, add_moved, is_small
 _THREADS = 256
 #: Loads of a thread that are in flight together where the elements of an adaptive window are neighbours.
 _FLIGHT = 16
+#: The most numbers of elements of a window whose inverses are in the text.
+_MOST_COUNTS = 12
 
 #: ``attrs -> constants``: the attributes of the CPU body.
 Constants = Callable[[Any], dict[str, Any]]
@@ -105,9 +108,10 @@ def avg_pool(constants: Constants) -> Callable[[OpaqueCall], CudaSource]:
 
     def source(call: OpaqueCall) -> CudaSource:
         given = constants(call.attrs)
-        positions = math.prod(given["pool_size"])
-        count = f"{positions}" if given["count_include_pad"] else "(count > 0 ? count : 1)"
-        return _pool(call, _moved(given), _Mean(count, positions if positions <= SMALL else 0))
+        if given["count_include_pad"]:
+            positions = math.prod(given["pool_size"])
+            return _pool(call, _moved(given), _Mean(f"{positions}", (positions,)))
+        return _pool(call, _moved(given), _Mean("(count > 0 ? count : 1)", _counts(given["pool_size"])))
 
     return source
 
@@ -120,6 +124,11 @@ def adaptive_max_pool(constants: Constants) -> Callable[[OpaqueCall], CudaSource
 def adaptive_avg_pool(constants: Constants) -> Callable[[OpaqueCall], CudaSource]:
     """The mean of each adaptive window; NaN for an empty window."""
     return lambda call: _pool(call, _shared(constants(call.attrs)), _Mean("count"))
+
+
+def _counts(window: Sequence[int]) -> tuple[int, ...]:
+    """The numbers of elements that a window may have: parts of it are in the padding."""
+    return tuple(sorted({math.prod(part) for part in itertools.product(*(range(1, n + 1) for n in window))}))
 
 
 class _Largest:
@@ -139,12 +148,12 @@ class _Largest:
 
 
 class _Mean:
-    """The state of a mean, as text: the sum, divided by ``count`` at the end, which is mostly ``usual`` if that is not 0."""
+    """The state of a mean, as text: the sum, divided by ``count`` at the end, which is one of ``counts`` if there are any."""
 
     joined = "a + b"
 
-    def __init__(self, count: str, usual: int = 0) -> None:
-        self.count, self.usual = count, usual
+    def __init__(self, count: str, counts: tuple[int, ...] = ()) -> None:
+        self.count, self.counts = count, counts
 
     def state(self, dtype: str) -> str:
         return "float32" if dtype in HALVES else "float64"
@@ -154,9 +163,12 @@ class _Mean:
 
     def result(self, dtype: str) -> str:
         quotient = f"state / State({self.count})"
-        if self.usual and self.state(dtype) == "float64":
-            inverse = literal("float64", 1 / self.usual)
-            quotient = f"{self.count} == {self.usual} ? quotient_by(state, State({self.usual}), {inverse}) : {quotient}"
+        if 0 < len(self.counts) <= _MOST_COUNTS and max(self.counts) <= SMALL and self.state(dtype) == "float64":
+            first, *others = (literal("float64", 1 / n) for n in self.counts)
+            inverse = first
+            for n, value in zip(self.counts[1:], others, strict=True):
+                inverse = f"({self.count} == {n} ? {value} : {inverse})"
+            quotient = f"quotient_by(state, State({self.count}), {inverse})"
         return converted(f"({quotient})", self.state(dtype), dtype)
 
 

@@ -29,14 +29,19 @@ _FIRST = Template("""
     const int64 above = by_columns.quotient(work), slices = by_groups.quotient(above), plane = by_depth.quotient(slices);
     const int64 x = work - above * ow, y = (above - slices * groups) * $rows, z = slices - plane * od;
     const int64 z0 = z * $sz - $bz, y0 = y * $sy - $by, x0 = x * $sx - $bx;
-    const $dtype* from = data + (plane * d + z0) * h * w + y0 * w + x0;
-    bool is_column[$px];
+    // loads have no conditions, so that all are in flight together: outside the data they read the nearest element
+    bool is_column[$px], is_row[$span];
+    int64 column[$px];
     int columns = 0;
 #pragma unroll
     for (int k = 0; k < $px; ++k) {
-      is_column[k] = x0 + k * $dx >= 0 && x0 + k * $dx < w;
+      const int64 at = x0 + k * $dx;
+      is_column[k] = at >= 0 && at < w;
       columns += is_column[k];
+      column[k] = at < 0 ? 0 : at < w ? at : w - 1;
     }
+#pragma unroll
+    for (int row = 0; row < $span; ++row) is_row[row] = y0 + row >= 0 && y0 + row < h;
     State states[$rows];
     int counts[$rows];
 #pragma unroll
@@ -45,27 +50,30 @@ _FIRST = Template("""
       counts[k] = 0;
     }
 #pragma unroll 1
-    for (int dz = 0; dz < $pz; ++dz, from += $dz * h * w) {
+    for (int dz = 0; dz < $pz && h > 0 && w > 0; ++dz) {
       if (z0 + dz * $dz < 0 || z0 + dz * $dz >= d) continue;
+      const $dtype* from = data + (plane * d + z0 + dz * $dz) * h * w;
+      $dtype elements[$span][$px];
 #pragma unroll
       for (int row = 0; row < $span; ++row) {
-        // windows of no result of the thread have this row
-        if (!($any_row)) continue;
-        if (y0 + row < 0 || y0 + row >= h) continue;
-        $dtype elements[$px];
+        if (!($any_row)) continue;  // windows of no result of the thread have this row
+        const int64 at = y0 + row;
+        const $dtype* of_row = from + (at < 0 ? 0 : at < h ? at : h - 1) * w;
 #pragma unroll
-        for (int k = 0; k < $px; ++k) {
-          if (is_column[k]) elements[k] = from[row * w + k * $dx];
-        }
+        for (int k = 0; k < $px; ++k) elements[row][k] = of_row[column[k]];
+      }
+#pragma unroll
+      for (int row = 0; row < $span; ++row) {
 #pragma unroll
         for (int own = 0; own < $rows; ++own) {
           const int tap = row - own * $sy;
           if (tap < 0 || tap % $dy != 0 || tap / $dy >= $py) continue;
 #pragma unroll
           for (int k = 0; k < $px; ++k) {
-            if (is_column[k]) states[own] = joined(states[own], State(number(elements[k])));
+            const State with = joined(states[own], State(number(elements[row][k])));
+            states[own] = is_row[row] & is_column[k] ? with : states[own];
           }
-          counts[own] += columns;
+          counts[own] += is_row[row] ? columns : 0;
         }
       }
     }
@@ -169,7 +177,7 @@ def add_moved(
     names |= {"rows": rows, "span": span, "any_row": _any_row(numbers, rows)}
     groups = (places[1] + (rows - 1)) // rows
     more = _divisors({"by_columns": places[2], "by_groups": groups, "by_depth": places[0]}, total)
-    assembly.kernel("pool", _THREADS, (*tensors, size("planes", images * channels), *sizes, *more), _FIRST.substitute(names))
+    assembly.kernel("pool", _THREADS, (*tensors, size("planes", images * channels), *sizes, *more), _FIRST.substitute(names), 3)
     assembly.launch("pool", blocks(images * channels * places[0] * groups * places[2], _THREADS))
 
 
