@@ -143,6 +143,9 @@ class _Largest:
         lowest = -math.inf if is_float(dtype) else int_range(dtype)[0]
         return literal(computed_in(dtype), lowest)
 
+    def neutral(self, dtype: str) -> str:
+        return self.start(dtype)
+
     def result(self, dtype: str) -> str:
         return converted("state", computed_in(dtype), dtype)
 
@@ -160,6 +163,9 @@ class _Mean:
 
     def start(self, dtype: str) -> str:
         return "State(0)"
+
+    def neutral(self, dtype: str) -> str:
+        return f"{computed_in(dtype)}(0)"
 
     def result(self, dtype: str) -> str:
         quotient = f"state / State({self.count})"
@@ -194,7 +200,9 @@ def _pool(call: OpaqueCall, windows: _Windows, kept: _Largest | _Mean, needs_one
         assembly = Assembly()
         assembly.text(NUMBER, _STATE.substitute(state=kept.state(data.dtype), joined=kept.joined), _QUOTIENT)
         numbers = {name: value for name, value in given.items() if name != "layouts"}
-        add_moved(assembly, data, out, numbers, data_last, kept.start(data.dtype), kept.result(data.dtype))
+        add_moved(
+            assembly, data, out, numbers, data_last, kept.start(data.dtype), kept.neutral(data.dtype), kept.result(data.dtype)
+        )
         return assembly.source()
     body = template.substitute(
         given, threads=_THREADS, lanes=lanes, flight=_FLIGHT, dtype=in_memory(data.dtype),

@@ -23,67 +23,78 @@ _ROWS, SMALL, _SPAN = 4, 64, 64
 #: Bytes of an access.
 _ACCESS = 16
 
+_FIRST_TEXT = Template("""
+// Results of neighbouring rows in a column, from row y on; I: an integer for all positions in a plane of data or result.
+template <class I> DEVICE void pool_rows($out_dtype* out, const $dtype* data, I d, I h, I w, I oh, I ow, I z, I y, I x) {
+  const I z0 = z * $sz - $bz, y0 = y * $sy - $by, x0 = x * $sx - $bx;
+  // loads have no conditions, so that all are in flight together: outside the data they read the nearest element
+  bool is_column[$px], is_row[$span];
+  I column[$px];
+  int columns = 0;
+#pragma unroll
+  for (int k = 0; k < $px; ++k) {
+    const I at = x0 + k * $dx;
+    is_column[k] = at >= 0 && at < w;
+    columns += is_column[k];
+    column[k] = at < 0 ? 0 : at < w ? at : w - 1;
+  }
+#pragma unroll
+  for (int row = 0; row < $span; ++row) is_row[row] = y0 + row >= 0 && y0 + row < h;
+  State states[$rows];
+  int counts[$rows];
+#pragma unroll
+  for (int k = 0; k < $rows; ++k) {
+    states[k] = $start;
+    counts[k] = 0;
+  }
+#pragma unroll 1
+  for (int dz = 0; dz < $pz && h > 0 && w > 0; ++dz) {
+    if (z0 + dz * $dz < 0 || z0 + dz * $dz >= d) continue;
+    const I slice = (z0 + dz * $dz) * h;
+    $dtype elements[$span][$px];
+#pragma unroll
+    for (int row = 0; row < $span; ++row) {
+      if (!($any_row)) continue;  // windows of no result of the thread have this row
+      const I at = y0 + row, of_row = (slice + (at < 0 ? 0 : at < h ? at : h - 1)) * w;
+#pragma unroll
+      for (int k = 0; k < $px; ++k) elements[row][k] = data[of_row + column[k]];
+    }
+#pragma unroll
+    for (int row = 0; row < $span; ++row) {
+      if (!($any_row)) continue;
+      State values[$px];
+#pragma unroll
+      for (int k = 0; k < $px; ++k) values[k] = State(is_row[row] & is_column[k] ? number(elements[row][k]) : $neutral);
+#pragma unroll
+      for (int own = 0; own < $rows; ++own) {
+        const int tap = row - own * $sy;
+        if (tap < 0 || tap % $dy != 0 || tap / $dy >= $py) continue;
+#pragma unroll
+        for (int k = 0; k < $px; ++k) states[own] = joined(states[own], values[k]);
+        counts[own] += is_row[row] ? columns : 0;
+      }
+    }
+  }
+#pragma unroll
+  for (int k = 0; k < $rows; ++k) {
+    if (y + k >= oh) break;
+    const State state = states[k];
+    const int count = counts[k];
+    out[((z * oh) + y + k) * ow + x] = $result;
+  }
+}
+""")
+
 _FIRST = Template("""
   const int64 groups = (oh + $rows - 1) / $rows, all = planes * od * groups * ow, step = gridDim.x * int64($threads);
+  const bool is_narrow = d * h * w < 0x10000000 && od * oh * ow < 0x10000000;  // nor do windows reach 2^31
   for (int64 work = blockIdx.x * int64($threads) + threadIdx.x; work < all; work += step) {
     const int64 above = by_columns.quotient(work), slices = by_groups.quotient(above), plane = by_depth.quotient(slices);
     const int64 x = work - above * ow, y = (above - slices * groups) * $rows, z = slices - plane * od;
-    const int64 z0 = z * $sz - $bz, y0 = y * $sy - $by, x0 = x * $sx - $bx;
-    // loads have no conditions, so that all are in flight together: outside the data they read the nearest element
-    bool is_column[$px], is_row[$span];
-    int64 column[$px];
-    int columns = 0;
-#pragma unroll
-    for (int k = 0; k < $px; ++k) {
-      const int64 at = x0 + k * $dx;
-      is_column[k] = at >= 0 && at < w;
-      columns += is_column[k];
-      column[k] = at < 0 ? 0 : at < w ? at : w - 1;
-    }
-#pragma unroll
-    for (int row = 0; row < $span; ++row) is_row[row] = y0 + row >= 0 && y0 + row < h;
-    State states[$rows];
-    int counts[$rows];
-#pragma unroll
-    for (int k = 0; k < $rows; ++k) {
-      states[k] = $start;
-      counts[k] = 0;
-    }
-#pragma unroll 1
-    for (int dz = 0; dz < $pz && h > 0 && w > 0; ++dz) {
-      if (z0 + dz * $dz < 0 || z0 + dz * $dz >= d) continue;
-      const $dtype* from = data + (plane * d + z0 + dz * $dz) * h * w;
-      $dtype elements[$span][$px];
-#pragma unroll
-      for (int row = 0; row < $span; ++row) {
-        if (!($any_row)) continue;  // windows of no result of the thread have this row
-        const int64 at = y0 + row;
-        const $dtype* of_row = from + (at < 0 ? 0 : at < h ? at : h - 1) * w;
-#pragma unroll
-        for (int k = 0; k < $px; ++k) elements[row][k] = of_row[column[k]];
-      }
-#pragma unroll
-      for (int row = 0; row < $span; ++row) {
-#pragma unroll
-        for (int own = 0; own < $rows; ++own) {
-          const int tap = row - own * $sy;
-          if (tap < 0 || tap % $dy != 0 || tap / $dy >= $py) continue;
-#pragma unroll
-          for (int k = 0; k < $px; ++k) {
-            const State with = joined(states[own], State(number(elements[row][k])));
-            states[own] = is_row[row] & is_column[k] ? with : states[own];
-          }
-          counts[own] += is_row[row] ? columns : 0;
-        }
-      }
-    }
-#pragma unroll
-    for (int k = 0; k < $rows; ++k) {
-      if (y + k >= oh) break;
-      const State state = states[k];
-      const int count = counts[k];
-      out[((plane * od + z) * oh + y + k) * ow + x] = $result;
-    }
+    $out_dtype* to = out + plane * (od * oh * ow);
+    const $dtype* from = data + plane * (d * h * w);
+    if (is_narrow) pool_rows<int32>(to, from, d, h, w, oh, ow, z, y, x);
+    else pool_rows<int64>(to, from, d, h, w, oh, ow, z, y, x);
   }
 """)
 
@@ -144,11 +155,19 @@ def is_small(numbers: dict[str, Any]) -> bool:
 
 
 def add_moved(
-    assembly: Assembly, data: Operand, out: Operand, numbers: dict[str, Any], channels_last: bool, start: str, result: str
+    assembly: Assembly,
+    data: Operand,
+    out: Operand,
+    numbers: dict[str, Any],
+    channels_last: bool,
+    start: str,
+    neutral: str,
+    result: str,
 ) -> None:
     """Add the kernel of windows with these ``numbers``: sizes p, strides s, padding b, dilation d of the axes z, y, x.
 
-    ``start``, ``result``: the first State, and the stored form of ``state`` of ``count`` elements.
+    ``start``, ``neutral``, ``result``: the first State, an element that changes none, the stored form of ``state`` of ``count``
+    elements.
     """
     dtype, out_dtype = in_memory(data.dtype), in_memory(out.dtype)
     names = {**numbers, "threads": _THREADS, "dtype": dtype, "out_dtype": out_dtype, "start": start, "result": result}
@@ -174,7 +193,8 @@ def add_moved(
         return
     rows = _ROWS
     span = (rows - 1) * int(numbers["sy"]) + (int(numbers["py"]) - 1) * int(numbers["dy"]) + 1
-    names |= {"rows": rows, "span": span, "any_row": _any_row(numbers, rows)}
+    names |= {"rows": rows, "span": span, "any_row": _any_row(numbers, rows), "neutral": neutral}
+    assembly.text(_FIRST_TEXT.substitute(names))
     groups = (places[1] + (rows - 1)) // rows
     more = _divisors({"by_columns": places[2], "by_groups": groups, "by_depth": places[0]}, total)
     assembly.kernel("pool", _THREADS, (*tensors, size("planes", images * channels), *sizes, *more), _FIRST.substitute(names), 3)
