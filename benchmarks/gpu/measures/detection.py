@@ -29,7 +29,8 @@ _PICTURE = "Tensor[(?, ?, ?, ?), float32]"
 @dataclass(frozen=True)
 class Task:
     """``given(tiny)``: the arguments.  ``copied``: the bytes that must be read and written, of the arguments and the result's
-    bytes; None: the time alone counts.  ``torch``: the same work, of tensors.  ``is_exact``: results are the host's bit for bit."""
+    bytes; None: the time alone counts.  ``torch``: the same work on tensors.  ``is_exact``: results are the host's bit for bit.
+    """
 
     name: str
     text: str

@@ -10,7 +10,7 @@ from __future__ import annotations
 from string import Template
 from typing import Any
 
-from ....shape_funcs.symbolic.dim import Dim, lt, product, where
+from ....shape_funcs.symbolic.dim import Dim, dim, lt, product, where
 from ...codegen.cuda.assembly import Assembly, Parameter, blocks, element, literal, reads, size, writes
 from ...codegen.cuda.cuda_program import CudaSource, Data, OpaqueCall, Operand
 from ...codegen.cuda.device_code.casts import NUMBER, converted
@@ -79,12 +79,16 @@ _WRITE_ALL = Template("""
   }
 """)
 
-# The rank of number `at` of a row among the boxes of its image; ties go to earlier rows.
-_RANK = """
-DEVICE int64 rank_of(const Number* scores, const int64* found_in, int64 length, int64 first, int64 end, int64 row, int64 at) {
+# The lanes that find the rank of a box together: each looks through the boxes of other classes.
+_LANES = """
+DEVICE int lanes_of(int64 classes) { return classes > 16 ? 32 : classes > 4 ? 8 : 1; }
+
+// The boxes before number `at` of a row among those of its image, in the rows of this lane; ties go to earlier rows.
+DEVICE int64 better_boxes(
+    const Number* scores, const int64* found_in, int64 length, int64 first, int64 end, int64 row, int64 at, int lanes) {
   Number own = scores[row * length + at];
-  int64 rank = at;
-  for (int64 other = first; other < end; ++other) {
+  int64 better = 0;
+  for (int64 other = first + threadIdx.x % lanes; other < end; other += lanes) {
     if (other == row) continue;
     int64 low = 0, high = found_in[other];
     while (low < high) {
@@ -93,9 +97,9 @@ DEVICE int64 rank_of(const Number* scores, const int64* found_in, int64 length, 
       if (score > own || (score == own && other < row)) low = middle + 1;
       else high = middle;
     }
-    rank += low;
+    better += low;
   }
-  return rank;
+  return better;
 }
 """
 
@@ -115,13 +119,20 @@ _FILL = Template("""
   }
 """)
 
+# The lanes of a warp go round together.
 _WRITE_IN_ORDER = Template("""
-  int64 all = rows * length, step = gridDim.x * int64($threads);
-  for (int64 work = blockIdx.x * int64($threads) + threadIdx.x; work < all; work += step) {
-    int64 row = work / length, at = work % length;
-    if (at >= found_in[row]) continue;
-    int64 image = row / classes, place = rank_of(kept_scores, found_in, length, image * classes, (image + 1) * classes, row, at);
-    if (place >= $most) continue;
+  const int lanes = lanes_of(classes), lane = threadIdx.x & 31;
+  int64 all = rows * length, step = gridDim.x * int64($threads / lanes);
+  for (int64 begin = (blockIdx.x * int64($threads) + threadIdx.x - lane) / lanes; begin < all; begin += step) {
+    int64 work = begin + lane / lanes, row = work / length, at = work % length, image = row / classes, place = at;
+    const bool is_kept = work < all && at < found_in[row];
+    int64 better = 0;
+    if (is_kept) {
+      better = better_boxes(kept_scores, found_in, length, image * classes, (image + 1) * classes, row, at, lanes);
+    }
+    for (int distance = lanes / 2; distance > 0; distance /= 2) better += shuffle_xor(better, distance);
+    place += better;
+    if (!is_kept || lane % lanes != 0 || place >= $most) continue;
     int64 to = image * $most + place;
     Number score = kept_scores[work];
     $write
@@ -159,7 +170,7 @@ class _Classes:
         """Sort each row and select; ``threshold``: the dtype of the overlap limit, ``text``: functions that conditions call."""
         names = {"number": self.number, "dtype": self.boxes.dtype, "c": 0, "kind": "Number(0)", "covers": "true", "compared": ">"}
         chosen = CHOOSE.substitute(threshold=threshold)
-        self.assembly.text(NUMBER, BOXES.substitute(names), text, chosen, _SORTED_OF, _RANK)
+        self.assembly.text(NUMBER, BOXES.substitute(names), text, chosen, _SORTED_OF, _LANES)
         self.sort(wanted, scalars)
         made = tuple(self.made[n] for n in ("positions", "sorted_scores", "slots", "kept_at", "kept_scores"))
         masks = Masks(
@@ -212,10 +223,16 @@ class _Classes:
         """The number of blocks for one thread per box of each row."""
         return blocks(self.rows * self.length, _THREADS)
 
+    def each_of_lanes(self) -> Dim:
+        """The number of blocks for the lanes of each box (see ``_LANES``)."""
+        classes = dim(self.classes)
+        lanes = where(lt(16, classes), 32, where(lt(4, classes), 8, 1))
+        return blocks(self.rows * self.length * lanes, _THREADS)
+
     def write_in_order(self, most: str, fill: str, write: str, total: Operand, room: Dim, *parameters: Parameter) -> None:
         """Write the ``most`` best boxes of each image by score; ``room``: the total capacity of the result."""
         own = (*parameters, *(self.made[n] for n in ("found_in", "kept_at", "kept_scores")))
-        self.add("write", _WRITE_IN_ORDER.substitute(threads=_THREADS, most=most, write=write), self.each(), *own)
+        self.add("write", _WRITE_IN_ORDER.substitute(threads=_THREADS, most=most, write=write), self.each_of_lanes(), *own)
         body = _FILL.substitute(threads=_THREADS, most=most, fill=fill)
         self.add("fill", body, blocks(room + self.images, _THREADS), *own, writes("total", total))
 

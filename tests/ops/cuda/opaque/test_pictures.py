@@ -87,7 +87,16 @@ def test_regions_that_are_not_pooled() -> None:
 def test_suppression_of_each_class(onnx: bool, dtype: str, masks: str, monkeypatch: pytest.MonkeyPatch) -> None:
     choose_by(monkeypatch, masks)
     rng = np.random.default_rng(7)
-    for batch, count, n, limit in [(2, 3, 150, 20), (1, 1, 1, -1), (1, 2, 0, 3), (0, 2, 5, 3), (2, 2, 40, 0), (1, 2, 70, -1)]:
+    for batch, count, n, limit in [
+        (2, 3, 150, 20),
+        (1, 1, 1, -1),
+        (1, 2, 0, 3),
+        (0, 2, 5, 3),
+        (2, 2, 40, 0),
+        (1, 2, 70, -1),
+        (2, 5, 9, -1),
+        (1, 35, 3, -1),
+    ]:
         boxes, scores = classes.pictures(rng, batch, count, n, dtype)
         classes.check_all(boxes, scores, limit, 0.4, 0.1, onnx)
         if dtype == "float64":
