@@ -74,9 +74,9 @@ def scatter_elements(call: OpaqueCall) -> CudaSource:
     """Scatter each update to the index of the same position, along an axis."""
     data, indices, updates = call.inputs
     rank = len(data.shape)
-    lines = ["int64 rest = at, place = 0, step = 1, index;"]
+    lines = ["auto rest = at;", "int64 place = 0, step = 1, index;"]
     for k in reversed(range(rank)):
-        lines += [f"index = rest % n{k}; rest /= n{k};"]
+        lines += [f"index = rest % decltype(rest)(n{k}); rest /= decltype(rest)(n{k});"]
         if k == call.attrs.axis % rank:
             lines += [f"index = from_the_end(int64(index_at(indices, at)), d{k});", "if (index < 0) return -1;"]
         lines += [f"place += index * step; step *= d{k};"]
@@ -111,7 +111,7 @@ def sparse_to_dense(call: OpaqueCall) -> CudaSource:
     rank = len(out.shape)
     lines = ["int64 place = 0, index;"]
     for k in range(rank):
-        lines += [f"index = int64(index_at(indices, at * {rank} + {k}));", f"if (index < 0 || index >= d{k}) return -1;"]
+        lines += [f"index = int64(index_at(indices, int64(at) * {rank} + {k}));", f"if (index < 0 || index >= d{k}) return -1;"]
         lines += [f"place = place * d{k} + index;"]
     lines += ["return place;"]
     count = indices.shape[0] if indices.shape else dim(1)

@@ -32,10 +32,21 @@ _CLEAR = f"""
   }}
 """
 
+_DIVIDED = """
+// The number of the place or update of an element, of `total`.
+DEVICE int64 quotient(int64 at, int64 inner, int64 total) {
+  return total <= 0xffffffffll ? int64(uint32(at) / uint32(inner)) : at / inner;
+}
+"""
+#: The same for places of one element.
+_WHOLE = "DEVICE int64 quotient(int64 at, int64 inner, int64 total) { return at; }\n"
+
 _LOCATE = """
-  auto locate = [&](int64 at) -> int64 {{
+  auto locate_as = [&](auto at) -> int64 {{
 {locate}
   }};
+  // dividing 64-bit numbers is slow
+  auto locate = [&](int64 at) {{ return count <= 0xffffffffll ? locate_as(uint32(at)) : locate_as(at); }};
   const int64 step = gridDim.x * int64({threads});
 """
 
@@ -43,14 +54,15 @@ _FIND = f"""
   for (int64 at = blockIdx.x * int64({_THREADS}) + threadIdx.x; at < count; at += step) {{
     const int64 place = locate(at);
     if (place < 0) fail(fault, {INDEX_OUT_OF_RANGE}, site);
-    else if (inner > 0) atomicMax(last + place / inner, int32(at));
+    else if (inner > 0) atomicMax(last + quotient(place, inner, total), int32(at));
   }}
 """
 
 # Units of N elements of the result, each from the update or from the data.
 _UNITS = """
 template <int N> DEVICE void write_units(
-    {dtype}* out, const {dtype}* data, const {dtype}* updates, const int32* last, int64 begin, int64 end, int64 inner) {{
+    {dtype}* out, const {dtype}* data, const {dtype}* updates, const int32* last, int64 begin, int64 end, int64 inner,
+    int64 total) {{
   const int64 first = blockIdx.x * int64({threads}) + threadIdx.x, step = gridDim.x * int64({threads});
   in_batches<4>(first, (end - begin) / N, step, [&](int64 unit) {{
     const int64 at = begin + unit * N;
@@ -71,18 +83,18 @@ _OF_ELEMENTS = """
 
 # Rows of `inner` elements have a word each.
 _OF_ROWS = """
-    const int64 row = at / inner, updated = last[row];
+    const int64 row = quotient(at, inner, total), updated = last[row];
     return load_pack<{dtype}, N>(updated < 0 ? data + at : updates + updated * inner + (at - row * inner));"""
 
 _OF_ROWS_ONE_BY_ONE = """
-    const int64 row = at / inner, updated = last[row];
+    const int64 row = quotient(at, inner, total), updated = last[row];
     return Pack<{dtype}, N>{{updated < 0 ? data_at(data, {at}) : update_at(updates, {update})}};"""
 
 _IN_PLACE = """
   if (data == out) {{
     for (int64 work = blockIdx.x * int64({threads}) + threadIdx.x; work < count * inner; work += step) {{
-      const int64 at = work / inner, part = work % inner, place = locate(at);
-      if (place >= 0 && last[place / inner] == at) out[place + part] = update_at(updates, {update});
+      const int64 at = quotient(work, inner, count * inner), part = work - at * inner, place = locate(at);
+      if (place >= 0 && last[quotient(place, inner, total)] == at) out[place + part] = update_at(updates, {update});
     }}
     return;
   }}
@@ -90,12 +102,12 @@ _IN_PLACE = """
 
 _WIDE = """
   if ({aligned}) {{
-    write_units<{width}>(out, data, updates, last, 0, total, inner);
-    write_units<1>(out, data, updates, last, total / {width} * {width}, total, inner);
+    write_units<{width}>(out, data, updates, last, 0, total, inner, total);
+    write_units<1>(out, data, updates, last, total / {width} * {width}, total, inner, total);
     return;
   }}"""
 _NARROW = """
-  write_units<1>(out, data, updates, last, 0, total, inner);"""
+  write_units<1>(out, data, updates, last, 0, total, inner, total);"""
 
 
 @frozen
@@ -126,7 +138,8 @@ class LastUpdates:
         assembly.kernel("clear_last", _THREADS, (last, places), _CLEAR)
         assembly.launch("clear_last", where(used, blocks(self.places, 4 * _THREADS), 0))
         locate = _LOCATE.format(locate="\n".join(f"    {line}" for line in self.locate), threads=_THREADS)
-        assembly.kernel("find_last", _THREADS, (last, *self.fields), locate + _FIND)
+        assembly.text(_DIVIDED if const(self.inner) != 1 else _WHOLE)
+        assembly.kernel("find_last", _THREADS, (size("total", total), last, *self.fields), locate + _FIND)
         assembly.launch("find_last", where(used, blocks(self.count, _THREADS), 0))
         assembly.text(IN_BATCHES, self.units())
         tensors = (reads("data", self.data), reads("updates", self.updates), writes("out", self.out))

@@ -10,7 +10,7 @@ from __future__ import annotations
 from string import Template
 
 from ....shape_funcs.frozen_dataclass import frozen
-from ....shape_funcs.symbolic.dim import Dim, all_, dim, le, lt, max_, where
+from ....shape_funcs.symbolic.dim import Dim, all_, const, dim, le, lt, max_, where
 from ...codegen.cuda.assembly import Assembly, Parameter, Parameters, blocks, size
 from ...codegen.cuda.cuda_program import Turns
 
@@ -91,7 +91,8 @@ class Masks:
         across = (self.boxes - self.width + (2 * _COVERING_THREADS - 1)) // (2 * _COVERING_THREADS)
         deep = (self.width + (_COVERING - 1)) // _COVERING
         self.assembly.launch("cover", where(several, blocks(self.rows * across * deep), 0))
-        self.assembly.steps.insert(before, Turns(count, 1, len(self.assembly.steps) - before))
+        if const(count) != 1:
+            self.assembly.steps.insert(before, Turns(count, 1, len(self.assembly.steps) - before))
 
 
 # The number of the strip is `now[0]` for the kernels that make and read masks, `now[1] - 1` for the kernel after them: no kernel
