@@ -44,6 +44,7 @@ PARTS = (
     Part("bandwidth", "Operators that move memory, against the copy rate of the GPU.", "bandwidth", 110, 50),
     Part("products", "Matrix products and convolutions against torch.", "products", 45, 25),
     Part("predicted", "The programs of docs/gpu-roofline.md, beside their predicted rates.", "predicted", 90, 30),
+    Part("detection", "Operators of detectors, against copies and torch.", "detection", 60, 20),
     Part("models", "Two whole programs, by what the host has to read.", "models", 60, 30),
     Part("networks", "A text encoder, networks of convolutions and generated text, against torch.", "networks", 90, 30),
     Part("cold", "The first process, and those after it.", "cold", 75, 40),

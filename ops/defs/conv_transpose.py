@@ -11,6 +11,7 @@ from ...shape_funcs.frozen_dataclass import frozen
 from ...shape_funcs.symbolic.dim import Dim, dim, le, max_, min_, product, where
 from ..core.legalize import legalized
 from ..core.op import Op, OpPattern
+from ..kernels.conv import cudnn
 from ..kernels.conv_transpose import cpu as bodies
 from ..kernels.conv_transpose import cuda as cuda
 from ..strategy.implementation import Kernel, OpCall, Scratch
@@ -97,6 +98,11 @@ def _transposed(rank: int, attrs: type) -> Op:
     def constants(attrs: Any) -> dict[str, Any]:
         return _geometry(attrs, rank)
 
+    def by_cudnn(call: OpCall) -> bool:
+        """Whether cuDNN may have engines for these layouts and dtypes."""
+        data, weight, out = call.inputs[0].dtype, call.inputs[1].dtype, call.outputs[0].dtype
+        return cudnn.supports_transposed(constants(call.attrs), data, weight, out)
+
     return Op(
         name=name,
         doc=f"Transposed convolution over {rank} spatial {'axis' if rank == 1 else 'axes'}: each element of "
@@ -108,6 +114,14 @@ def _transposed(rank: int, attrs: type) -> Op:
         dtype=product_rule(name),
         legalization=legalized(of_integers, by_limbs),
         kernels=(
+            Kernel(
+                "cudnn",
+                None,
+                attrs=constants,
+                views=("dims",),
+                cuda=cuda.transposed_convolution(constants, by_cudnn=True),
+                takes=by_cudnn,
+            ),
             Kernel(
                 "transposed_convolution",
                 bodies.transposed_directly,

@@ -152,10 +152,14 @@ class RealCudnn:
         plans.destroy(self._gpu.ctypes.data, made)
 
 
-def step(axes: int, dtype: int, stride: int, dilation: int, before: int, channels_last: bool) -> Convolution:
+def step(
+    axes: int, dtype: int, stride: int, dilation: int, before: int, channels_last: bool, is_transposed: bool = False
+) -> Convolution:
     """A convolution with the same numbers along each axis; a single axis is the last of two."""
     given = axes if axes > 1 else 1
     stride_, dilation_ = ((1,) * (3 - given) + (n,) * given for n in (stride, dilation))
     numbers: Any = stride_, dilation_, (0,) * (3 - given) + (before,) * given
     compute = dtype if dtype == 1 else 0
-    return Convolution(Word(0), Word(0), Word(0), (), max(axes, 2), *numbers, channels_last, (dtype, dtype), compute)
+    return Convolution(
+        *(Word(0),) * 3, (), max(axes, 2), *numbers, channels_last, (dtype, dtype), compute, is_transposed=is_transposed
+    )

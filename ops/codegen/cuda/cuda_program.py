@@ -133,6 +133,9 @@ class Convolution:
     The library makes a plan when sizes and alignment occur for the first time.  If it has one, the next ``instead`` steps are
     skipped; else, and if ``unless`` is 0, only they run.  ``types`` of data (and weight) and out, and ``compute`` are the
     library's numbers.  ``axes``: 2 or 3 spatial axes, the last of the three that the numbers are stated for.
+
+    ``is_transposed``: ``data`` is written, from ``weight`` and ``out``.  Each element of ``out`` adds the weight times itself to
+    the elements of ``data`` that it would be computed from.
     """
 
     data: Argument
@@ -148,6 +151,7 @@ class Convolution:
     compute: int
     unless: Extent = 1
     instead: int = 1
+    is_transposed: bool = False
 
 
 @frozen

@@ -1,8 +1,8 @@
 """Non-maximum suppression of each class separately, on CUDA; results equal those of the CPU kernel.
 
 Each class of each image is a row.  Its boxes above the threshold are sorted, then one block selects from them, as in
-``vision.nms_cuda``.  The position of each kept box in the result follows the boxes of the rows before.  If the boxes of an
-image are sorted, the position follows all better boxes, which a binary search in each row of the image counts.
+``vision.nms_cuda``: by masks if memory allows.  The position of each kept box in the result follows the boxes of the rows before.
+If the boxes of an image are sorted, the position follows all better boxes, which a binary search in each row of the image counts.
 """
 
 from __future__ import annotations
@@ -10,27 +10,42 @@ from __future__ import annotations
 from string import Template
 from typing import Any
 
-from ....shape_funcs.symbolic.dim import Dim, product
+from ....shape_funcs.symbolic.dim import Dim, dim, lt, product, where
 from ...codegen.cuda.assembly import Assembly, Parameter, blocks, element, literal, reads, size, writes
 from ...codegen.cuda.cuda_program import CudaSource, Data, OpaqueCall, Operand
 from ...codegen.cuda.device_code.casts import NUMBER, converted
 from ...core.tensor_types import ITEMSIZE, computed_in
 from ..sort.merge_cuda import add_sort
 from ..sort.order_cuda import Order
+from ..vision.masks_cuda import Masks, strip_width
 from ..vision.nms_cuda import BOXES, CHOOSE
 
 _THREADS = 256
 
+# All threads of the block call it.
+_SORTED_OF = """
+// How many of a row's boxes are sorted: they have positions and come first.  The threads look at equally distant boxes.
+DEVICE int64 sorted_of(const int64* positions, int64 length) {
+  int64 low = 0, high = length;
+  while (low < high) {
+    int64 first = low, step = (high - low + blockDim.x - 1) / blockDim.x, at = first + step * threadIdx.x;
+    int sorted = __syncthreads_count(at < high && positions[at] >= 0);
+    if (sorted == 0) return low;
+    low = first + step * (sorted - 1) + 1;
+    high = high < first + step * sorted ? high : first + step * sorted;
+  }
+  return low;
+}
+"""
+
 _CHOOSE_ROW = Template("""
+  const int64 limit = $limit;
   for (int64 row = blockIdx.x; row < rows; row += gridDim.x) {
-    int64 first = row * length, considered = 0, *places = positions + first, *slot = slots + first;
-    for (int64 high = length; considered < high;) {  // those that are sorted come first
-      int64 middle = (considered + high) / 2;
-      if (places[middle] >= 0) considered = middle + 1;
-      else high = middle;
-    }
-    int64 found = choose(boxes + first, taken + first, slot, considered, $limit, $iou_threshold);
-    for (int64 at = threadIdx.x; at < considered; at += blockDim.x) {
+    int64 first = row * length, *places = positions + first, *slot = slots + first;
+    int64 considered = sorted_of(places, length);
+    int64 found = $choose;
+    __syncthreads();
+    for (int64 at = $begin + threadIdx.x; at < $end; at += blockDim.x) {
       if (slot[at] < 0) continue;
       kept_at[first + slot[at]] = places[at];
       kept_scores[first + slot[at]] = sorted_scores[first + at];
@@ -40,16 +55,16 @@ _CHOOSE_ROW = Template("""
   }
 """)
 
-# One thread: there are few rows.
+# One block.
 _COUNT = """
-  if (threadIdx.x != 0 || blockIdx.x != 0) return;
   int64 total = 0;
-  for (int64 row = 0; row < rows; ++row) {
-    before[row] = total;
-    total += found_in[row];
+  for (int64 first = 0; first < rows; first += blockDim.x) {
+    int64 row = first + threadIdx.x, own = row < rows ? found_in[row] : 0, sum;
+    int64 until = block_scan(own, Add(), sum);
+    if (row < rows) before[row] = total + until - own;
+    total += sum;
   }
-  *counts = total;
-  *total_ = total;
+  if (threadIdx.x == 0) *counts = *total_ = total;
 """
 
 _WRITE_ALL = Template("""
@@ -64,12 +79,16 @@ _WRITE_ALL = Template("""
   }
 """)
 
-# The rank of number `at` of a row among the boxes of its image; ties go to earlier rows.
-_RANK = """
-DEVICE int64 rank_of(const Number* scores, const int64* found_in, int64 length, int64 first, int64 end, int64 row, int64 at) {
+# The lanes that find the rank of a box together: each looks through the boxes of other classes.
+_LANES = """
+DEVICE int lanes_of(int64 classes) { return classes > 16 ? 32 : classes > 4 ? 8 : 1; }
+
+// The boxes before number `at` of a row among those of its image, in the rows of this lane; ties go to earlier rows.
+DEVICE int64 better_boxes(
+    const Number* scores, const int64* found_in, int64 length, int64 first, int64 end, int64 row, int64 at, int lanes) {
   Number own = scores[row * length + at];
-  int64 rank = at;
-  for (int64 other = first; other < end; ++other) {
+  int64 better = 0;
+  for (int64 other = first + threadIdx.x % lanes; other < end; other += lanes) {
     if (other == row) continue;
     int64 low = 0, high = found_in[other];
     while (low < high) {
@@ -78,9 +97,9 @@ DEVICE int64 rank_of(const Number* scores, const int64* found_in, int64 length, 
       if (score > own || (score == own && other < row)) low = middle + 1;
       else high = middle;
     }
-    rank += low;
+    better += low;
   }
-  return rank;
+  return better;
 }
 """
 
@@ -100,13 +119,20 @@ _FILL = Template("""
   }
 """)
 
+# The lanes of a warp go round together.
 _WRITE_IN_ORDER = Template("""
-  int64 all = rows * length, step = gridDim.x * int64($threads);
-  for (int64 work = blockIdx.x * int64($threads) + threadIdx.x; work < all; work += step) {
-    int64 row = work / length, at = work % length;
-    if (at >= found_in[row]) continue;
-    int64 image = row / classes, place = rank_of(kept_scores, found_in, length, image * classes, (image + 1) * classes, row, at);
-    if (place >= $most) continue;
+  const int lanes = lanes_of(classes), lane = threadIdx.x & 31;
+  int64 all = rows * length, step = gridDim.x * int64($threads / lanes);
+  for (int64 begin = (blockIdx.x * int64($threads) + threadIdx.x - lane) / lanes; begin < all; begin += step) {
+    int64 work = begin + lane / lanes, row = work / length, at = work % length, image = row / classes, place = at;
+    const bool is_kept = work < all && at < found_in[row];
+    int64 better = 0;
+    if (is_kept) {
+      better = better_boxes(kept_scores, found_in, length, image * classes, (image + 1) * classes, row, at, lanes);
+    }
+    for (int distance = lanes / 2; distance > 0; distance /= 2) better += shuffle_xor(better, distance);
+    place += better;
+    if (!is_kept || lane % lanes != 0 || place >= $most) continue;
     int64 to = image * $most + place;
     Number score = kept_scores[work];
     $write
@@ -125,9 +151,11 @@ class _Classes:
         self.score_at, self.assembly = score_at, Assembly()
         room, each = self.assembly.scratch, self.rows * self.length
         word = ITEMSIZE[self.number]
+        self.width = strip_width(self.rows, self.length)
         self.made = {
             "boxes": Parameter("Box*", "boxes", room(each * (7 * word))),
-            **{name: Parameter("int64*", name, room(each * 8)) for name in ("positions", "taken", "slots", "kept_at")},
+            **{name: Parameter("int64*", name, room(each * 8)) for name in ("positions", "slots", "kept_at")},
+            "taken": Parameter("int64*", "taken", room(where(lt(0, self.width), 0, each * 8))),
             **{name: Parameter("Number*", name, room(each * word)) for name in ("sorted_scores", "kept_scores")},
             **{name: Parameter("int64*", name, room(self.rows * 8)) for name in ("found_in", "before")},
         }
@@ -142,7 +170,27 @@ class _Classes:
         """Sort each row and select; ``threshold``: the dtype of the overlap limit, ``text``: functions that conditions call."""
         names = {"number": self.number, "dtype": self.boxes.dtype, "c": 0, "kind": "Number(0)", "covers": "true", "compared": ">"}
         chosen = CHOOSE.substitute(threshold=threshold)
-        self.assembly.text(NUMBER, BOXES.substitute(names), text, chosen, _RANK)
+        self.assembly.text(NUMBER, BOXES.substitute(names), text, chosen, _SORTED_OF, _LANES)
+        self.sort(wanted, scalars)
+        made = tuple(self.made[n] for n in ("positions", "sorted_scores", "slots", "kept_at", "kept_scores"))
+        masks = Masks(
+            self.assembly, self.rows, self.length, self.width, self.made["boxes"], self.made["found_in"],
+            (*scalars, *made, *self.sizes()),
+            threshold=iou_threshold,
+            limit=limit,
+            is_valid="positions[row * length + at] >= 0",
+        )  # fmt: skip
+        end = "(considered < base + width ? considered : base + width)"
+        by_masks = {"choose": "choose_in_row(row, slot, considered, limit)", "begin": "base", "end": end}
+        masks.add("choose_by_masks_of_boxes", _CHOOSE_ROW.substitute(by_masks, limit=limit), ())
+        by_comparing = f"choose(boxes + first, taken + first, slot, considered, limit, {iou_threshold})"
+        body = _CHOOSE_ROW.substitute(limit=limit, choose=by_comparing, begin="0", end="considered")
+        more = (self.made[n] for n in ("boxes", "taken", "found_in"))
+        self.assembly.kernel("choose_by_comparing", _THREADS, (*scalars, *made, *self.sizes(), *more), body)
+        self.assembly.launch("choose_by_comparing", where(masks.used, 0, blocks(self.rows)))
+
+    def sort(self, wanted: str, scalars: tuple[Parameter, ...]) -> None:
+        """Sort the wanted boxes of each row by score, prepared for comparison."""
         names_of_sort = ("boxes", "positions", "sorted_scores")
         tensors = (reads("given", self.boxes), reads("scores", self.scores), *scalars)
         order = Order(
@@ -165,9 +213,6 @@ class _Classes:
             kept=self.length,
         )
         add_sort(self.assembly, order)
-        names_of_choice = ("boxes", "positions", "sorted_scores", "taken", "slots", "kept_at", "kept_scores", "found_in")
-        body = _CHOOSE_ROW.substitute(limit=limit, iou_threshold=iou_threshold)
-        self.add("choose_boxes", body, blocks(self.rows), *scalars, *(self.made[n] for n in names_of_choice))
 
     def add(self, name: str, body: str, grid: Dim, *parameters: Parameter) -> None:
         """Add a kernel and its launch."""
@@ -178,10 +223,16 @@ class _Classes:
         """The number of blocks for one thread per box of each row."""
         return blocks(self.rows * self.length, _THREADS)
 
+    def each_of_lanes(self) -> Dim:
+        """The number of blocks for the lanes of each box (see ``_LANES``)."""
+        classes = dim(self.classes)
+        lanes = where(lt(16, classes), 32, where(lt(4, classes), 8, 1))
+        return blocks(self.rows * self.length * lanes, _THREADS)
+
     def write_in_order(self, most: str, fill: str, write: str, total: Operand, room: Dim, *parameters: Parameter) -> None:
         """Write the ``most`` best boxes of each image by score; ``room``: the total capacity of the result."""
         own = (*parameters, *(self.made[n] for n in ("found_in", "kept_at", "kept_scores")))
-        self.add("write", _WRITE_IN_ORDER.substitute(threads=_THREADS, most=most, write=write), self.each(), *own)
+        self.add("write", _WRITE_IN_ORDER.substitute(threads=_THREADS, most=most, write=write), self.each_of_lanes(), *own)
         body = _FILL.substitute(threads=_THREADS, most=most, fill=fill)
         self.add("fill", body, blocks(room + self.images, _THREADS), *own, writes("total", total))
 

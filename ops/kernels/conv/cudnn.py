@@ -25,6 +25,11 @@ def supports(given: dict[str, Any], data: str, weight: str, out: str) -> bool:
     return given["layouts"] in _LAYOUTS and data == weight == out and data in _TYPES
 
 
+def supports_transposed(given: dict[str, Any], data: str, weight: str, out: str) -> bool:
+    """Whether the library may have engines for a transposed convolution: all channels first, one dtype."""
+    return not any(given["layouts"]) and data == weight == out and data in _TYPES
+
+
 def convolution(
     tensors: tuple[Data, Data, Data],
     dtype: str,
@@ -32,12 +37,13 @@ def convolution(
     sizes: tuple[tuple[Dim, ...], tuple[Dim, ...], tuple[Dim, ...]],
     rank: int,
     instead: int,
+    is_transposed: bool = False,
 ) -> Convolution:
     """The convolution of ``tensors``: data, weight and result.
 
     ``sizes`` of data, weight and result: batch and channels (of the weight: output channels and channels of a group), and three
     spatial axes.  ``given``: the attributes of the CPU body.  ``rank``: spatial axes of the tensors.  ``instead``: the number of
-    the steps that it replaces.
+    the steps that it replaces.  ``is_transposed``: the convolution of which ``tensors`` are result, weight and data.
     """
     data, weight, out = sizes
     within = (lt(product(tensor), _MOST_ELEMENTS) for tensor in sizes)
@@ -48,9 +54,10 @@ def convolution(
         stride=given["stride"],
         dilation=given["dilation"],
         before=given["before"],
-        channels_last=given["layouts"][1],
+        channels_last=bool(given["layouts"][1]),
         types=(_TYPES[dtype], _TYPES[dtype]),
         compute=_TYPES[computed_in(dtype)],
         unless=all_(*within, *(lt(0, product(tensor)) for tensor in sizes)),
         instead=instead,
+        is_transposed=is_transposed,
     )

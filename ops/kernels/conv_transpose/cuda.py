@@ -1,4 +1,5 @@
-"""Transposed convolution on CUDA: one thread per element of the result, which sums all contributions to it.
+"""Transposed convolution on CUDA: by cuDNN if the library has a plan, else one thread per element of the result, which sums all
+contributions to it.
 
 Sums are accumulated in float32; in float64 if data or result are float64.
 """
@@ -11,11 +12,12 @@ from typing import Any
 
 from ....shape_funcs.symbolic.dim import dim, product
 from ...codegen.cuda.assembly import Assembly, blocks, reads, size, writes
-from ...codegen.cuda.cuda_program import CudaSource, OpaqueCall
+from ...codegen.cuda.cuda_program import Convolution, CudaSource, Data, OpaqueCall, Operand
 from ...codegen.cuda.device_code.casts import NUMBER, converted
 from ...core.tensor_types import computed_in
+from ..conv import cudnn
 from ..matmul.dot_product import PLUS_PRODUCT
-from ..spatial.cuda import PLACE, flag, plane_sizes
+from ..spatial.cuda import PLACE, flag, plane_sizes, sizes_of
 
 _THREADS = 256
 
@@ -49,8 +51,13 @@ _ADD = Template("""
 """)
 
 
-def transposed_convolution(constants: Callable[[Any], dict[str, Any]]) -> Callable[[OpaqueCall], CudaSource]:
-    """Transposed convolution of ``data`` with ``weight``; ``constants``: the attributes of the CPU body."""
+def transposed_convolution(
+    constants: Callable[[Any], dict[str, Any]], by_cudnn: bool = False
+) -> Callable[[OpaqueCall], CudaSource]:
+    """Transposed convolution of ``data`` with ``weight``; ``constants``: the attributes of the CPU body.
+
+    ``by_cudnn``: cuDNN computes the result if it has a plan.
+    """
 
     def source(call: OpaqueCall) -> CudaSource:
         (data, weight), (out,), given = call.inputs, call.results, constants(call.attrs)
@@ -71,6 +78,22 @@ def transposed_convolution(constants: Callable[[Any], dict[str, Any]]) -> Callab
         own = tuple(size(n, s) for n, s in zip(("kd", "kh", "kw"), window, strict=True))
         assembly.kernel("add_up", _THREADS, (*tensors, *sizes, *own), body)
         assembly.launch("add_up", blocks(product(out.shape), _THREADS))
+        if by_cudnn:
+            assembly.steps.insert(0, _library_convolution(call, given, len(assembly.steps)))
         return assembly.source()
 
     return source
+
+
+def _library_convolution(call: OpaqueCall, given: dict[str, Any], instead: int) -> Convolution:
+    """The convolution by cuDNN, channels first, from the result to the data."""
+    (data, weight), (out,) = call.inputs, call.results
+    inputs, outputs, *window = weight.shape
+    sizes = (sizes_of(out.shape, False), (inputs, outputs, *(dim(1),) * (3 - len(window)), *window), sizes_of(data.shape, False))
+    tensors = (_argument(out), _argument(weight), _argument(data))
+    return cudnn.convolution(tensors, data.dtype, given, sizes, len(window), instead, is_transposed=True)
+
+
+def _argument(tensor: Operand) -> Data:
+    assert tensor.position is not None, "a literal is no data"
+    return Data(tensor.position)

@@ -1,6 +1,6 @@
-"""Scattering on CUDA: few updates in one launch, more by a stable sort by place.
+"""Scattering on CUDA: few updates in one launch; more by the last update of each place, or by a stable sort by place.
 
-After the sort the updates of one place are contiguous and in order.  Mode ``update`` writes the last update of each place.  The
+After a sort the updates of one place are contiguous and in order.  Mode ``update`` writes the last update of each place.  The
 other modes run one thread per place, which combines its updates in order.  The result equals that of one loop over the updates
 and does not depend on the schedule of threads.
 """
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ....shape_funcs.frozen_dataclass import frozen
-from ....shape_funcs.symbolic.dim import Dim, const, dim, le, not_, product, where
+from ....shape_funcs.symbolic.dim import Dim, all_, const, dim, le, not_, product, where
 from ...codegen.cuda.assembly import Assembly, Parameter, Parameters, blocks, element, reads, size, writes
 from ...codegen.cuda.cuda_program import CudaSource, Fault, OpaqueCall, Operand, Site
 from ...codegen.cuda.device_code.casts import NUMBER, converted
@@ -20,6 +20,7 @@ from ...native.status import BAD_VALUE, INDEX_OUT_OF_RANGE
 from ..sort.merge_cuda import add_sort
 from ..sort.order_cuda import Order, entry_bytes
 from .few_cuda import FEW, FewUpdates
+from .last_cuda import LastUpdates
 
 _THREADS = 256
 _FAULT: Parameters = (Parameter("void*", "fault", Fault()), Parameter("int64", "site", Site()))
@@ -73,15 +74,17 @@ def scatter_elements(call: OpaqueCall) -> CudaSource:
     """Scatter each update to the index of the same position, along an axis."""
     data, indices, updates = call.inputs
     rank = len(data.shape)
-    lines = ["int64 rest = at, place = 0, step = 1, index;"]
+    lines = ["auto rest = at;", "int64 place = 0, step = 1, index;"]
     for k in reversed(range(rank)):
-        lines += [f"index = rest % n{k}; rest /= n{k};"]
+        lines += [f"index = rest % decltype(rest)(n{k}); rest /= decltype(rest)(n{k});"]
         if k == call.attrs.axis % rank:
             lines += [f"index = from_the_end(int64(index_at(indices, at)), d{k});", "if (index < 0) return -1;"]
         lines += [f"place += index * step; step *= d{k};"]
     lines += ["return place;"]
     sizes = (*_sizes("d", data.shape), *_sizes("n", indices.shape))
-    scatter = _Scatter(call.results[0], data, indices, updates, product(indices.shape), dim(1), call.attrs.reduction)
+    scatter = _Scatter(
+        call.results[0], data, indices, updates, product(indices.shape), dim(1), call.attrs.reduction, product(data.shape)
+    )
     return scatter.source(lines, sizes)
 
 
@@ -96,7 +99,8 @@ def scatter_nd(call: OpaqueCall) -> CudaSource:
         lines += [f"place = place * d{k} + index;"]
     lines += ["return place * inner;"]
     count, inner = product(indices.shape[1:]), product(data.shape[coordinates:])
-    scatter = _Scatter(call.results[0], data, indices, updates, count, inner, call.attrs.mode)
+    places = product(data.shape[:coordinates])
+    scatter = _Scatter(call.results[0], data, indices, updates, count, inner, call.attrs.mode, places)
     return scatter.source(lines, _sizes("d", data.shape[:coordinates]))
 
 
@@ -107,11 +111,12 @@ def sparse_to_dense(call: OpaqueCall) -> CudaSource:
     rank = len(out.shape)
     lines = ["int64 place = 0, index;"]
     for k in range(rank):
-        lines += [f"index = int64(index_at(indices, at * {rank} + {k}));", f"if (index < 0 || index >= d{k}) return -1;"]
+        lines += [f"index = int64(index_at(indices, int64(at) * {rank} + {k}));", f"if (index < 0 || index >= d{k}) return -1;"]
         lines += [f"place = place * d{k} + index;"]
     lines += ["return place;"]
     count = indices.shape[0] if indices.shape else dim(1)
-    return _Scatter(out, default, indices, values, count, dim(1), "update").source(lines, _sizes("d", out.shape))
+    scatter = _Scatter(out, default, indices, values, count, dim(1), "update", product(out.shape))
+    return scatter.source(lines, _sizes("d", out.shape))
 
 
 def _sizes(name: str, shape: Sequence[Dim]) -> Parameters:
@@ -120,7 +125,7 @@ def _sizes(name: str, shape: Sequence[Dim]) -> Parameters:
 
 @frozen
 class _Scatter:
-    """``data`` (or its single element) with ``count`` updates of ``inner`` elements each."""
+    """``data`` (or its single element) with ``count`` updates of ``inner`` elements each; ``places``: for updates."""
 
     out: Operand
     data: Operand
@@ -129,6 +134,7 @@ class _Scatter:
     count: Dim
     inner: Dim
     mode: str
+    places: Dim
 
     def source(self, locate: Sequence[str], sizes: Parameters) -> CudaSource:
         """``locate``: statements that return the place of the update ``at``, -1 if an index of it is out of range."""
@@ -142,12 +148,17 @@ class _Scatter:
             few.add(assembly)
         if const(is_few) != 1:
             assembly.only_if(not_(is_few))
-            self.many(assembly, locate, fields)
+            if self.mode == "update":
+                last = LastUpdates(self.out, self.data, self.updates, self.count, self.inner, self.places, locate, fields)
+                last.add(assembly, all_(not_(is_few), last.pays()))
+                assembly.only_if(not_(last.pays()))
+            if const(assembly.allowed) != 0:
+                self.many(assembly, locate, fields)
         return assembly.source()
 
     def many(self, assembly: Assembly, locate: Sequence[str], fields: Parameters) -> None:
         """Add the kernels that copy the data, find the places, sort them and write the updates."""
-        room = where(le(self.count, FEW), 0, self.count)
+        room = where(assembly.allowed, self.count, 0)
         places = Parameter("int64*", "places", assembly.scratch(room * 8))
         ordered = Parameter("Entry*", "ordered", assembly.scratch(room * entry_bytes("int64")))
         self.begin(assembly)

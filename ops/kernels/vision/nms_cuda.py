@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from string import Template
 
-from ....shape_funcs.symbolic.dim import Dim, all_, eq, le, lt, min_, not_, product, where
+from ....shape_funcs.symbolic.dim import Dim, all_, eq, le, lt, min_, product, where
 from ...codegen.cuda.assembly import Assembly, Parameter, blocks, element, reads, size, writes
 from ...codegen.cuda.cuda_program import CudaSource, OpaqueCall
 from ...codegen.cuda.device_code.casts import NUMBER, converted
@@ -17,12 +17,10 @@ from ...core.tensor_types import ITEMSIZE, computed_in
 from ...native.status import BAD_VALUE
 from ..sort.merge_cuda import add_sort
 from ..sort.order_cuda import Order
-from .masks_cuda import CHOOSE_BY_MASKS, CHOOSING_THREADS, MASKED_BOXES, MASKS
+from .masks_cuda import Masks, strip_width
 
 #: Threads of a block that selects an image's boxes by comparing them, and of one that copies results.
 _THREADS = 256
-#: The largest size of masks in bytes.
-MASK_BYTES = 2**28
 
 
 def non_max_suppression(call: OpaqueCall) -> CudaSource:
@@ -47,10 +45,12 @@ DEVICE Box box_of(const $dtype* fields) {
 
 template <class T> DEVICE bool covers(const Box& kept, const Box& box, T threshold) {
   Number zero = 0, overlap = 0;
-  if (!(kept.kind == box.kind) || kept.covers == zero) return false;
   Number width = smaller(box.right, kept.right) - larger(box.left, kept.left);
   Number height = smaller(box.bottom, kept.bottom) - larger(box.top, kept.top);
-  if (width > zero && height > zero) {
+  const bool meets = width > zero && height > zero;
+  if (!meets && !(zero $compared threshold)) return false;  // most pairs
+  if (!(kept.kind == box.kind) || kept.covers == zero) return false;
+  if (meets) {
     Number shared = width * height, both = box.area + kept.area - shared;
     if (both > zero) overlap = shared / both;  // few pairs need the division
   }
@@ -122,7 +122,7 @@ DEVICE int64 choose(const Box* boxes, int64* taken, int64* slots, int64 consider
 
 _CHOOSE_IMAGE = Template("""
   auto threshold = number(threshold_at(threshold_, 0));
-  int64 limit = limit_at(limit_, 0), words = (kept + 63) / 64;
+  int64 limit = limit_at(limit_, 0);
   for (int64 image = blockIdx.x; image < images; image += gridDim.x) {
     int64 valid = valid_of(valid_count, image, length), considered = valid < kept ? valid : kept, found = valid;
     int64 first = image * kept, *slots = all_slots + image * length;
@@ -132,6 +132,7 @@ _CHOOSE_IMAGE = Template("""
     } else {
       for (int64 at = threadIdx.x; at < valid; at += blockDim.x) slots[at] = at;
     }
+    __syncthreads();
     if (threadIdx.x == 0) found_in[image] = found;
     $report
     __syncthreads();
@@ -172,16 +173,13 @@ class _Suppression:
         self.images, self.length, self.fields = self.data.shape
         #: The number of sorted boxes.
         self.kept = min_(self.length, self.attrs.top_k) if self.attrs.top_k > 0 else self.length
-        self.words = (self.kept + 63) // 64
-        masks = self.images * self.kept * self.words * 8
-        self.masked = all_(le(self.kept, MASKED_BOXES), le(masks, MASK_BYTES))
+        self.width = strip_width(self.images, self.kept)
         room, each = self.assembly.scratch, self.images * self.kept
         number = ITEMSIZE[computed_in(self.data.dtype)]
         self.scratch = {
             "boxes": Parameter("Box*", "boxes", room(each * (7 * number))),
             "positions": Parameter("int64*", "positions", room(each * 8)),
-            "masks": Parameter("uint64*", "masks", room(where(self.masked, masks, 0))),
-            "taken": Parameter("int64*", "taken", room(where(self.masked, 0, each * 8))),
+            "taken": Parameter("int64*", "taken", room(where(lt(0, self.width), 0, each * 8))),
             "all_slots": Parameter("int64*", "all_slots", room(self.images * self.length * 8)),
             "found_in": Parameter("int64*", "found_in", room(self.images * 8)),
         }
@@ -218,7 +216,7 @@ class _Suppression:
         scalars = element("threshold_at", self.threshold) + element("limit_at", self.limit)
         nothing = converted("-1.0f", "float32", dtype)
         names = f"#define THREADS_OF_COPIES {_THREADS}\n#define NOTHING {nothing}\n"
-        self.assembly.text(NUMBER, boxes, scalars, names, chosen, CHOOSE_BY_MASKS)
+        self.assembly.text(NUMBER, boxes, scalars, names, chosen)
 
     def sizes(self) -> tuple[Parameter, ...]:
         return size("images", self.images), size("length", self.length), size("kept", self.kept), size("fields", self.fields)
@@ -249,24 +247,24 @@ class _Suppression:
 
     def choose(self) -> None:
         """Select the boxes, with masks or without."""
-        names = ("boxes", "masks", "taken", "all_slots", "found_in")
-        parameters = (*self.inputs(), *(self.scratch[name] for name in names))
-        self.assembly.kernel("make_masks", 64, parameters, MASKS)
-        pairs = self.images * (self.words * (self.words + 1) // 2)
-        self.assembly.launch("make_masks", where(self.masked, blocks(pairs), 0))
-        report = ""
+        report, more = "", (self.scratch["all_slots"],)
         if self.attrs.return_indices:
-            parameters = (*parameters, writes("count", self.call.results[1]))
+            more = (*more, writes("count", self.call.results[1]))
             report = "if (threadIdx.x == 0) count[image] = int32(found);"
-        by_masks = "choose_by_masks(masks + first * words, slots, considered, kept, limit)"
+        masks = Masks(
+            self.assembly, self.images, self.kept, self.width, self.scratch["boxes"], self.scratch["found_in"], self.inputs(),
+            threshold="number(threshold_at(threshold_, 0))",
+            limit="limit_at(limit_, 0)",
+            is_valid="at < valid_of(valid_count, row, length)",
+            unless="!(threshold > 0)",
+        )  # fmt: skip
+        by_masks = _CHOOSE_IMAGE.substitute(choose="choose_in_row(image, slots, considered, limit)", report=report)
+        masks.add("choose_by_masks_of_boxes", by_masks, more)
         by_comparing = "choose(boxes + first, taken + first, slots, considered, limit, threshold)"
-        ways = (
-            ("by_masks", CHOOSING_THREADS, by_masks, self.masked),
-            ("by_comparing", _THREADS, by_comparing, not_(self.masked)),
-        )
-        for name, threads, choose, used in ways:
-            self.assembly.kernel(f"choose_{name}", threads, parameters, _CHOOSE_IMAGE.substitute(choose=choose, report=report))
-            self.assembly.launch(f"choose_{name}", where(used, blocks(self.images), 0))
+        body = _CHOOSE_IMAGE.substitute(choose=by_comparing, report=report)
+        names = (self.scratch[name] for name in ("boxes", "taken", "found_in"))
+        self.assembly.kernel("choose_by_comparing", _THREADS, (*self.inputs(), *names, *more), body)
+        self.assembly.launch("choose_by_comparing", where(masks.used, 0, blocks(self.images)))
 
     def copy(self) -> None:
         """Copy the result."""

@@ -40,14 +40,15 @@ def convolve(folder: Path) -> list[list[object]]:
         "one of all": (1, 1, 1, 1, 2, 1, 1, 1, 1, 0, 0),
     }
     found: list[list[object]] = []
-    for (name, case), dtype, last in itertools.product(cases.items(), (SINGLE, DOUBLES, HALF, BFLOAT), (False, True)):
+    ways = itertools.product(cases.items(), (SINGLE, DOUBLES, HALF, BFLOAT), ((False, False), (True, False), (False, True)))
+    for (name, case), dtype, (last, transposed) in ways:
         batch, channels, outputs, groups, axes, size, window, stride, dilation, before, after = case
         out = (size + before + after - (window - 1) * dilation - 1) // stride + 1
         spatial = [[1] * (3 - axes) + [n] * axes for n in (size, out, window)]
         sizes = [batch, channels, outputs, channels // groups, *itertools.chain(*spatial)]
         for alignment in (16, 8):
-            plan = real.plan(sizes, step(axes, dtype, stride, dilation, before, last), alignment)
-            found.append([f"{name}, last {last}, aligned to {alignment}", dtype, plan])
+            plan = real.plan(sizes, step(axes, dtype, stride, dilation, before, last, transposed), alignment)
+            found.append([f"{name}, last {last}, transposed {transposed}, aligned to {alignment}", dtype, plan])
     real.pack()
     return [*found, [real.failures, len(real.live)]]
 

@@ -15,7 +15,7 @@ enum Status : int {
   NOT_SUPPORTED = 3000, NO_HOST_MEMORY = 4003, EXECUTION_FAILED = 5000,
 };
 enum Kind : int {  // cudnnBackendDescriptorType_t
-  CONVOLUTION = 1, ENGINE = 2, CONFIGURATION = 3, HEURISTICS = 4, PLAN = 5, FORWARD = 10, GRAPH = 15, PACK = 16, TENSOR = 17,
+  CONVOLUTION = 1, ENGINE = 2, CONFIGURATION = 3, HEURISTICS = 4, PLAN = 5, FORWARD = 10, BACKWARD = 12, GRAPH = 15, PACK = 16, TENSOR = 17,
 };
 enum Type : int {  // cudnnBackendAttributeType_t
   HANDLE = 0, DATA_TYPE = 1, INT64 = 3, FLOAT = 4, DOUBLE = 5, POINTER = 6, MODE = 7, SEARCH_MODE = 8, NUMERICAL = 11,
@@ -24,7 +24,7 @@ enum Type : int {  // cudnnBackendAttributeType_t
 enum Attribute : int {  // cudnnBackendAttributeName_t
   COMPUTE = 100, DIRECTION = 101, DILATIONS = 102, STRIDES = 103, AFTER = 104, BEFORE = 105, AXES = 106,
   HEUR_MODE = 200, HEUR_GRAPH = 201, HEUR_RESULTS = 202, CONFIG_ENGINE = 300, PLAN_HANDLE = 400, PLAN_CONFIG = 401, PLAN_BYTES = 402,
-  ALPHA = 700, BETA = 701, CONV = 702, W = 703, X = 704, Y = 705, GRAPH_HANDLE = 800, GRAPH_OPS = 801,
+  ALPHA = 700, BETA = 701, CONV = 702, W = 703, X = 704, Y = 705, TO_BACKWARD = 6, GRAPH_HANDLE = 800, GRAPH_OPS = 801,
   ALIGNMENT = 900, ELEMENT = 901, DIMS = 902, STEPS = 903, NUMBER = 906, PACK_NUMBERS = 1000, PACK_ADDRESSES = 1001,
   PACK_WORKSPACE = 1003, NUMERICAL_NOTES = 1303, BEHAVIOR_NOTES = 1305,
 };
@@ -39,14 +39,18 @@ struct Known {
 };
 
 // The attributes that can be set, all of them required.
+inline std::map<int, Known> of_operation(int first) {  // `first`: the distance from the attributes of a forward convolution
+  return {{first + ALPHA, {{FLOAT, DOUBLE}, 1}}, {first + BETA, {{FLOAT, DOUBLE}, 1}}, {first + CONV, {{DESCRIPTOR}, 1}},
+          {first + W, {{DESCRIPTOR}, 1}}, {first + X, {{DESCRIPTOR}, 1}}, {first + Y, {{DESCRIPTOR}, 1}}};
+}
 inline const std::map<int, std::map<int, Known>>& settable() {
   static const std::map<int, std::map<int, Known>> all = {
       {TENSOR, {{NUMBER, {{INT64}, 1}}, {ELEMENT, {{DATA_TYPE}, 1}}, {ALIGNMENT, {{INT64}, 1}}, {DIMS, {{INT64}, MOST_AXES}},
                 {STEPS, {{INT64}, MOST_AXES}}}},
       {CONVOLUTION, {{COMPUTE, {{DATA_TYPE}, 1}}, {DIRECTION, {{MODE}, 1}}, {AXES, {{INT64}, 1}}, {DILATIONS, {{INT64}, MOST_AXES}},
                      {STRIDES, {{INT64}, MOST_AXES}}, {BEFORE, {{INT64}, MOST_AXES}}, {AFTER, {{INT64}, MOST_AXES}}}},
-      {FORWARD, {{ALPHA, {{FLOAT, DOUBLE}, 1}}, {BETA, {{FLOAT, DOUBLE}, 1}}, {CONV, {{DESCRIPTOR}, 1}}, {W, {{DESCRIPTOR}, 1}},
-                 {X, {{DESCRIPTOR}, 1}}, {Y, {{DESCRIPTOR}, 1}}}},
+      {FORWARD, of_operation(0)},
+      {BACKWARD, of_operation(TO_BACKWARD)},
       {GRAPH, {{GRAPH_HANDLE, {{HANDLE}, 1}}, {GRAPH_OPS, {{DESCRIPTOR}, 1}}}},
       {HEURISTICS, {{HEUR_GRAPH, {{DESCRIPTOR}, 1}}, {HEUR_MODE, {{SEARCH_MODE}, 1}}}},
       {PLAN, {{PLAN_HANDLE, {{HANDLE}, 1}}, {PLAN_CONFIG, {{DESCRIPTOR}, 1}}}},
@@ -59,11 +63,17 @@ inline const std::map<int, std::map<int, Known>>& settable() {
 
 // The kinds of the descriptors that are attributes.
 inline int kind_of(int attribute) {
-  static const std::map<int, int> all = {{CONV, CONVOLUTION}, {W, TENSOR}, {X, TENSOR}, {Y, TENSOR}, {GRAPH_OPS, FORWARD},
+  static const std::map<int, int> all = {{CONV, CONVOLUTION}, {W, TENSOR}, {X, TENSOR}, {Y, TENSOR}, 
                                          {HEUR_GRAPH, GRAPH}, {PLAN_CONFIG, CONFIGURATION}};
   auto found = all.find(attribute);
   return found == all.end() ? -1 : found->second;
 }
+inline bool may_be(int attribute, int kind) {
+  return attribute == GRAPH_OPS ? kind == FORWARD || kind == BACKWARD : kind == kind_of(attribute);
+}
+
+// Where a descriptor keeps an attribute: the operation backward has those of the operation forward.
+inline int kept_as(int kind, int attribute) { return kind == BACKWARD ? attribute - TO_BACKWARD : attribute; }
 
 inline size_t bytes_of(int type) {
   return type == DATA_TYPE || type == FLOAT || type == MODE || type == SEARCH_MODE || type == NUMERICAL || type == BEHAVIOR ? 4 : 8;
@@ -256,11 +266,45 @@ void convolve(const Run& run) {
   }
 }
 
+// From weight and result to the data, which is not read.
+template <class T>
+void convolve_backward(const Run& run) {
+  const Descriptor &x = run.forward->part(X), &w = run.forward->part(W), &y = run.forward->part(Y), &c = run.forward->part(CONV);
+  std::vector<T> of_y = elements<T>(run.y, y), of_w = elements<T>(run.w, w);
+  cublas::Matrix of_x = {run.x, as_cublas(x.get(ELEMENT)), 0, 0, 0, 0};
+  auto in = spatial(x, DIMS, 2, 1), window = spatial(w, DIMS, 2, 1), out = spatial(y, DIMS, 2, 1);
+  auto sx = spatial(x, STEPS, 2, 0), sw = spatial(w, STEPS, 2, 0), sy = spatial(y, STEPS, 2, 0);
+  auto stride = spatial(c, STRIDES, 0, 1), dilation = spatial(c, DILATIONS, 0, 1), before = spatial(c, BEFORE, 0, 0);
+  int64_t of_group = w.get(DIMS, 1), outputs = w.get(DIMS, 0), groups = x.get(DIMS, 1) / of_group;
+  std::vector<T> sums(bytes_of(x) / uint64_t(element_bytes(x.get(ELEMENT))), run.is_inexact ? T(0.5) : T(0));
+  for (int64_t work = 0; work < x.get(DIMS, 0) * outputs * out[0] * out[1] * out[2]; ++work) {
+    int64_t place = work % (out[0] * out[1] * out[2]), k = work / (out[0] * out[1] * out[2]) % outputs;
+    int64_t b = work / (out[0] * out[1] * out[2]) / outputs, first = k / (outputs / groups) * of_group;
+    int64_t to[3] = {place / out[2] / out[1], place / out[2] % out[1], place % out[2]}, from[3];
+    T value = of_y[size_t(b * y.get(STEPS, 0) + k * y.get(STEPS, 1) + to[0] * sy[0] + to[1] * sy[1] + to[2] * sy[2])];
+    for (int64_t tap = 0; tap < window[0] * window[1] * window[2]; ++tap) {
+      int64_t t[3] = {tap / window[2] / window[1], tap / window[2] % window[1], tap % window[2]};
+      bool inside = true;
+      for (int a = 0; a < 3; ++a) {
+        from[a] = to[a] * stride[a] + t[a] * dilation[a] - before[a];
+        inside = inside && from[a] >= 0 && from[a] < in[a];
+      }
+      if (!inside) continue;
+      int64_t at = b * x.get(STEPS, 0) + first * x.get(STEPS, 1) + from[0] * sx[0] + from[1] * sx[1] + from[2] * sx[2];
+      const T* v = of_w.data() + k * w.get(STEPS, 0) + t[0] * sw[0] + t[1] * sw[1] + t[2] * sw[2];
+      for (int64_t i = 0; i < of_group; ++i) sums[size_t(at + i * x.get(STEPS, 1))] += value * v[i * w.get(STEPS, 1)];
+    }
+  }
+  for (size_t at = 0; at < sums.size(); ++at) cublas::store(of_x, int64_t(at), double(sums[at]));
+}
+
 inline void execute(const Run& run) {
   for (auto [address, attribute] : {std::pair(run.x, X), std::pair(run.w, W), std::pair(run.y, Y)})
     if (!memory::is_ready(address, bytes_of(run.forward->part(attribute))))
       return gpu::poison(gpu::ILLEGAL_ADDRESS, "cudnnBackendExecute: a tensor is not within memory of the device");
-  run.forward->part(CONV).get(COMPUTE) == DOUBLES ? convolve<double>(run) : convolve<float>(run);
+  bool in_double = run.forward->part(CONV).get(COMPUTE) == DOUBLES;
+  if (run.forward->kind == BACKWARD) return in_double ? convolve_backward<double>(run) : convolve_backward<float>(run);
+  in_double ? convolve<double>(run) : convolve<float>(run);
 }
 
 }  // namespace cudnn

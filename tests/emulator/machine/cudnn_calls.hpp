@@ -12,11 +12,12 @@ int dnn_check(const cudnn::Descriptor& d) {
   using namespace cudnn;
   if (d.kind == ENGINE || d.kind == CONFIGURATION) return d.engine < 0 ? BAD_PARAM : OK;
   for (auto& [attribute, known] : settable().at(d.kind))
-    if (!d.values.count(attribute)) return refused(BAD_PARAM, "cudnnBackendFinalize: an attribute is missing");
+    if (!d.values.count(kept_as(d.kind, attribute))) return refused(BAD_PARAM, "cudnnBackendFinalize: an attribute is missing");
   switch (d.kind) {
     case TENSOR: return check_tensor(d);
     case CONVOLUTION: return check_convolution(d);
-    case FORWARD: return check_forward(d);
+    case FORWARD:
+    case BACKWARD: return check_forward(d);
     case HEURISTICS: return d.get(HEUR_MODE) == MODE_A || d.get(HEUR_MODE) == MODE_FALLBACK ? OK : BAD_PARAM;
     case PLAN: return engines()[size_t(d.part(PLAN_CONFIG).engine)].is_refused ? NOT_SUPPORTED : OK;
     case PACK: return d.count(PACK_NUMBERS) == d.count(PACK_ADDRESSES) ? OK : BAD_PARAM;
@@ -82,13 +83,13 @@ API int cudnnBackendSetAttribute(void* handle, int attribute, int type, int64_t 
   for (size_t i = 0; i < size_t(n); ++i) memcpy(&values[i], static_cast<const char*>(from) + i * bytes_of(type), bytes_of(type));
   if (type == DESCRIPTOR) {
     auto part = backend(reinterpret_cast<void*>(values[0]));
-    if (!part || part->kind != kind_of(attribute)) return BAD_PARAM;
+    if (!part || !may_be(kept_as(d->kind, attribute), part->kind)) return BAD_PARAM;
     if (!part->is_final) return NOT_FINALIZED;
-    d->parts[attribute] = part;
+    d->parts[kept_as(d->kind, attribute)] = part;
   }
   if (type == HANDLE && !find(driver().dnn, reinterpret_cast<void*>(values[0]))) return BAD_PARAM;
-  d->values[attribute] = values;
-  d->types[attribute] = type;
+  d->values[kept_as(d->kind, attribute)] = values;
+  d->types[kept_as(d->kind, attribute)] = type;
   return OK;
 }
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from relayvm.ops.kernels.scatter import last_cuda
 from relayvm.ops.native.status import BAD_VALUE, INDEX_OUT_OF_RANGE, OK
 
 from ..opaque import opaque_kernels
-from .on_gpu import run, run_over_rows
+from .on_gpu import run, run_over_rows, source_of
 
 
 def same(name, inputs, known=(), schedules=(0, 1), **attributes):
@@ -28,6 +29,21 @@ def test_scatter_elements(reduction):
     indices = rng.integers(-3, 3, (2, 40))
     updates = rng.standard_normal(indices.shape).astype("float32")
     same("scatter_elements", [data, indices, updates], axis=1, reduction=reduction)
+
+
+def test_updates_that_are_sorted_and_those_of_which_the_last_is_found(monkeypatch):
+    rng = np.random.default_rng(5)
+    data, indices, updates = rng.standard_normal((40, 8)), rng.integers(-40, 40, (1, 90)), rng.standard_normal((90, 8))
+    wanted = data.copy()
+    for at, update in zip(indices[0], updates, strict=True):
+        wanted[at] = update
+    for places, name in ((last_cuda._PLACES, "write_last"), (-1, "write")):
+        monkeypatch.setattr(last_cuda, "_PLACES", places)
+        monkeypatch.setattr(last_cuda, "_PLACES_OF_UPDATE", max(places, 0))
+        given = [data, indices, updates]
+        entries = {step.entry for step in source_of("scatter_nd", given, static=True).steps}
+        assert ("write_last" in entries, "write" in entries) == (name == "write_last", name == "write")
+        np.testing.assert_array_equal(run("scatter_nd", given, static=True).outputs[0], wanted)
 
 
 def test_more_updates_than_a_tile():

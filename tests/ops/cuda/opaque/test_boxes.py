@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from relayvm.ops.kernels.vision import nms_cuda
+from relayvm.ops.kernels.vision import masks_cuda
 
 from ....emulator import emulator
 from ...images.test_vision import kept_boxes
@@ -40,15 +40,22 @@ def detections(draw: st.DrawFn) -> dict[str, Any]:
         "threshold": draw(st.sampled_from([0.0, 0.1, 0.3, 0.5, 1.0])),
         "top_k": draw(st.sampled_from([-1, 0, 1, 3, 70])),
         "schedule": draw(st.integers(0, 3)),
-        "masked": draw(st.booleans()),
+        "masks": draw(st.sampled_from(["all", "strips", "none"])),
     }
+
+
+def choose_by(patch: pytest.MonkeyPatch, masks: str) -> None:
+    """Masks of all boxes, of strips of 64 boxes, or none."""
+    patch.setattr(masks_cuda, "MASK_BYTES", -1 if masks == "none" else masks_cuda.MASK_BYTES)
+    patch.setattr(masks_cuda, "MASKED_BOXES", 0 if masks == "strips" else masks_cuda.MASKED_BOXES)
+    patch.setattr(masks_cuda, "STRIPS", (64,))
 
 
 def suppress(case: dict[str, Any], **attrs: Any) -> Ran:
     data = case["data"]
     inputs = [data, case["valid_count"], case["indices"], np.array(case["limit"]), np.array(case["threshold"], data.dtype)]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(nms_cuda, "MASK_BYTES", nms_cuda.MASK_BYTES if case["masked"] else -1)
+        choose_by(patch, case["masks"])
         attrs |= {"coord_start": 0, "score_index": 4, "top_k": case["top_k"]}
         return run("vision.non_max_suppression", inputs, schedule=case["schedule"], **attrs)
 

@@ -17,12 +17,61 @@ from relayvm.shape_funcs.defs.conv import data_layouts, kernel_layouts
 
 from ....emulator import emulator
 from ...images import test_conv as convolutions
+from ...images import test_conv_transpose as transposed
 from ..on_gpu import Ran, group_of, run, source_of, steps_of
 
 if reason := emulator.available():
     pytest.skip(reason, allow_module_level=True)
 if not hasattr(emulator.library(), "cudnnCreate"):
     pytest.skip("the GPU has no cuDNN", allow_module_level=True)
+
+TRANSPOSED: dict[str, dict[str, Any]] = {
+    "plain": {},
+    "apart": {"strides": 2},
+    "cropped": {"strides": (2, 1), "padding": (1, 0, 0, 1), "dilation": (1, 2)},
+    "with a gap": {"strides": 3, "padding": 1, "output_padding": (2, 1)},
+    "groups": {"groups": 2, "strides": 2, "padding": 1, "output_padding": 1},
+    "no size of a convolution": {"strides": 1, "dilation": 3, "output_padding": 2},
+}
+
+
+@pytest.mark.parametrize("no_plan", [False, True], ids=["plan", "no plan"])
+@pytest.mark.parametrize("geometry", TRANSPOSED)
+def test_transposed(geometry: str, no_plan: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(transposed, "run", functools.partial(on_gpu, no_plan=no_plan))
+    rng, attrs = np.random.default_rng(1), TRANSPOSED[geometry]
+    for batch, sizes, kernel, outputs in [
+        (2, (5, 6), (3, 2), 20),
+        (1, (1, 1), (2, 2), 8),
+        (0, (5, 5), (2, 2), 16),
+        (1, (4, 4), (3, 3), 1),
+    ]:
+        data = rng.standard_normal((batch, 4, *sizes)).astype(np.float32)
+        weight = rng.standard_normal((4, outputs, *kernel)).astype(np.float32)
+        transposed.check(data, weight, **attrs)
+
+
+@pytest.mark.parametrize(("rank", "dtype"), [(1, "float32"), (3, "float32"), (2, "float64"), (2, "bfloat16")])
+def test_transposed_over_other_axes_and_of_other_dtypes(rank: int, dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(transposed, "run", on_gpu)
+    rng = np.random.default_rng(rank)
+    data, weight = (rng.integers(-4, 5, s).astype(numpy_dtype(dtype)) for s in ((2, 3, *(4,) * rank), (3, 5, *(3,) * rank)))
+    transposed.check(data, weight, strides=2, padding=1, output_padding=1)
+
+
+def test_which_transposed_convolutions_are_the_librarys() -> None:
+    def names(dtype: str = "float32", **attrs: Any) -> list[str]:
+        arrays = [np.empty((1, 4, 4, 4), dtype), np.empty((4, 4, 4, 4), dtype)]
+        group = group_of("nn.conv2d_transpose", get("nn.conv2d_transpose").attrs(**attrs), arrays)
+        return [k.name for k in candidates(group.call_on(GPU))]
+
+    assert names() == names("float16") == ["cudnn", "transposed_convolution"]
+    for attrs in ({"data_layout": "NHWC"}, {"kernel_layout": "HWOI"}, {"out_layout": "NHWC"}, {"out_dtype": "float64"}):
+        assert names(**attrs) == ["transposed_convolution"]
+    arrays = [np.empty((2, 4, 5, 5), np.float32), np.empty((4, 8, 3, 3), np.float32)]
+    source = source_of("nn.conv2d_transpose", arrays, implementation="cudnn")
+    assert steps_of(source.steps) == ["cudnnBackendExecute", "add_up"]
+
 
 CHANNELS_FIRST = ("NCHW", "OIHW")
 CHANNELS_LAST = ("NHWC", "OHWI")

@@ -21,6 +21,7 @@ from ...images import test_dilation as dilation
 from ...images import test_roi as regions
 from ...opaque import test_transforms as transforms
 from ..on_gpu import Ran, run
+from .test_boxes import choose_by
 
 if reason := emulator.available():
     pytest.skip(reason, allow_module_level=True)
@@ -73,14 +74,40 @@ def test_regions_that_are_not_pooled() -> None:
         assert run("vision.roi_pool", [data, np.array([region], np.float32)], pooled_size=2, spatial_scale=1.0).status == status
 
 
-@pytest.mark.parametrize(("onnx", "dtype"), [(True, "float32"), (False, "float64"), (False, "bfloat16")])
-def test_suppression_of_each_class(onnx: bool, dtype: str) -> None:
+@pytest.mark.parametrize(
+    ("onnx", "dtype", "masks"),
+    [
+        (True, "float32", "all"),
+        (True, "float32", "strips"),
+        (True, "float32", "none"),
+        (False, "float64", "strips"),
+        (False, "bfloat16", "all"),
+    ],
+)
+def test_suppression_of_each_class(onnx: bool, dtype: str, masks: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    choose_by(monkeypatch, masks)
     rng = np.random.default_rng(7)
-    for batch, count, n, limit in [(2, 3, 150, 20), (1, 1, 1, -1), (1, 2, 0, 3), (0, 2, 5, 3), (2, 2, 40, 0), (1, 2, 70, -1)]:
+    for batch, count, n, limit in [
+        (2, 3, 150, 20),
+        (1, 1, 1, -1),
+        (1, 2, 0, 3),
+        (0, 2, 5, 3),
+        (2, 2, 40, 0),
+        (1, 2, 70, -1),
+        (2, 5, 9, -1),
+        (1, 35, 3, -1),
+    ]:
         boxes, scores = classes.pictures(rng, batch, count, n, dtype)
         classes.check_all(boxes, scores, limit, 0.4, 0.1, onnx)
         if dtype == "float64":
             classes.check_regular(boxes, scores, limit, 30, 0.4, 0.125)
+
+
+@pytest.mark.parametrize("masks", ["all", "strips"])
+@pytest.mark.parametrize("iou", [0.4, -0.5, np.nan])
+def test_suppression_of_boxes_that_are_infinite_or_no_numbers(iou: float, masks: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    choose_by(monkeypatch, masks)
+    classes.test_many_kept_boxes_some_of_them_infinite_or_no_numbers(iou, False)
 
 
 @pytest.mark.parametrize(("dtype", "inverse"), [("float32", False), ("float64", True), ("float16", False)])

@@ -27,6 +27,7 @@ CONVOLUTION = np.dtype(
     [
         ("axes", _WORD),
         ("channels_last", _WORD),
+        ("is_transposed", _WORD),
         ("type", _WORD),
         ("type_out", _WORD),
         ("compute", _WORD),

@@ -69,7 +69,7 @@ class ConvolutionLibrary:
     def convolution(self, step: Convolution) -> int:
         """The address of the record CONVOLUTION: equal convolutions have the same, and so the same plans."""
         numbers = step.stride, step.dilation, step.before
-        content = (step.axes, step.channels_last, *step.types, step.compute, *numbers)
+        content = (step.axes, step.channels_last, step.is_transposed, *step.types, step.compute, *numbers)
         if content not in self._records:
             self._records[content] = np.array([content], CONVOLUTION)
         return self._records[content].ctypes.data

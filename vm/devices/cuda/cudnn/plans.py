@@ -30,7 +30,8 @@ _SIZES = PLAN_ROW.fields["sizes"][1]
 _STRIDE, _DILATION, _BEFORE = (CONVOLUTION.fields[name][1] for name in ("stride", "dilation", "before"))
 
 # Descriptors: cudnnBackendDescriptorType_t.
-_CONVOLUTION, _ENGINE, _CONFIGURATION, _HEURISTICS, _PLAN, _FORWARD, _GRAPH, _PACK, _TENSOR = 1, 2, 3, 4, 5, 10, 15, 16, 17
+_CONVOLUTION, _ENGINE, _CONFIGURATION, _HEURISTICS, _PLAN, _GRAPH, _PACK, _TENSOR = 1, 2, 3, 4, 5, 15, 16, 17
+_FORWARD, _TRANSPOSED = 10, 12
 # Types of attributes: cudnnBackendAttributeType_t.
 _HANDLE, _DATA_TYPE, _INT64, _FLOAT, _DOUBLE, _POINTER, _MODE, _HEURISTICS_MODE = 0, 1, 3, 4, 5, 6, 7, 8
 _NUMERICAL, _DESCRIPTOR, _BEHAVIOR = 11, 15, 19
@@ -40,6 +41,8 @@ _SEARCH_MODE, _SEARCH_GRAPH, _SEARCH_RESULTS = 200, 201, 202
 _OF_ENGINE = 300
 _PLAN_HANDLE, _PLAN_CONFIGURATION, _PLAN_WORKSPACE = 400, 401, 402
 _ALPHA, _BETA, _HOW, _WEIGHT, _DATA, _OUT = range(700, 706)
+#: The distance to the same attributes of a transposed convolution ("backward data").
+_TO_TRANSPOSED = 6
 _GRAPH_HANDLE, _OPERATIONS = 800, 801
 _ALIGNMENT, _ELEMENT, _DIMS, _STEPS = range(900, 904)
 _NUMBER = 906
@@ -206,17 +209,19 @@ def new_graph(gpu: int, row: int) -> int:
     data = new_tensor(gpu, row, _OF_DATA, batch, channels, SPACE)
     weight = new_tensor(gpu, row, _OF_WEIGHT, outputs, inputs, WINDOW)
     out = new_tensor(gpu, row, _OF_OUT, batch, outputs, OUT_SPACE)
-    how, forward = new_convolution(gpu, row), create_for_now(gpu, _FORWARD)
-    put_word(gpu, forward, _DATA, _DESCRIPTOR, data)
-    put_word(gpu, forward, _WEIGHT, _DESCRIPTOR, weight)
-    put_word(gpu, forward, _OUT, _DESCRIPTOR, out)
-    put_word(gpu, forward, _HOW, _DESCRIPTOR, how)
-    in_double = convolution_at(plan_row_at(row).convolution).compute == _DOUBLES
-    put_word(gpu, forward, _ALPHA, _DOUBLE if in_double else _FLOAT, _ONE_DOUBLE if in_double else _ONE_SINGLE)
-    put_word(gpu, forward, _BETA, _DOUBLE if in_double else _FLOAT, 0)
-    finalize(gpu, forward)
+    s, how = convolution_at(plan_row_at(row).convolution), new_convolution(gpu, row)
+    in_double = s.compute == _DOUBLES
+    to = _TO_TRANSPOSED if s.is_transposed != 0 else 0
+    operation = create_for_now(gpu, _TRANSPOSED if s.is_transposed != 0 else _FORWARD)
+    put_word(gpu, operation, to + _DATA, _DESCRIPTOR, data)
+    put_word(gpu, operation, to + _WEIGHT, _DESCRIPTOR, weight)
+    put_word(gpu, operation, to + _OUT, _DESCRIPTOR, out)
+    put_word(gpu, operation, to + _HOW, _DESCRIPTOR, how)
+    put_word(gpu, operation, to + _ALPHA, _DOUBLE if in_double else _FLOAT, _ONE_DOUBLE if in_double else _ONE_SINGLE)
+    put_word(gpu, operation, to + _BETA, _DOUBLE if in_double else _FLOAT, 0)
+    finalize(gpu, operation)
     graph = create_for_now(gpu, _GRAPH)
-    put_word(gpu, graph, _OPERATIONS, _DESCRIPTOR, forward)
+    put_word(gpu, graph, _OPERATIONS, _DESCRIPTOR, operation)
     put_word(gpu, graph, _GRAPH_HANDLE, _HANDLE, p.handle)
     finalize(gpu, graph)
     return graph
