@@ -12,7 +12,7 @@ from ....shape_funcs.symbolic.dim import Dim, any_, const, dim, lt, not_, where
 from ...codegen.cuda.assembly import DIVISOR, Assembly, Parameter, blocks, divisor, literal, reads, size, writes
 from ...codegen.cuda.cuda_program import CudaSource, OpaqueCall
 from ...core.tensor_types import ITEMSIZE, computed_in
-from . import decode_cuda, prefill_cuda
+from . import decode_cuda, halves_cuda, prefill_cuda
 from .decode_cuda import Lanes
 from .parts_cuda import Parts, add_join, add_sums, parts_of, workspace
 from .prefill_cuda import Tile
@@ -78,15 +78,20 @@ class _Attention:
         lanes = decode_cuda.lanes_of(self.call.inputs[0].dtype, self.d, self.e)
         scores = self.rows * self.n
         are_few = dim(0) if lanes is None else any_(lt(self.m, decode_cuda.LEAST_QUERIES), lt(scores, FEW_SCORES))
-        tile = prefill_cuda.tile_of(self.call.inputs[0].dtype, self.d, self.e)
-        bands, slabs = (self.m + (tile.rows - 1)) // tile.rows, (self.e + (tile.columns - 1)) // tile.columns
+        halves = halves_cuda.tile_of(self.call.inputs[0].dtype, self.d, self.e, False)
+        tile = halves or prefill_cuda.tile_of(self.call.inputs[0].dtype, self.d, self.e)
+        bands = (self.m + (tile.rows - 1)) // tile.rows
+        slabs = dim(1) if halves else (self.e + (tile.columns - 1)) // tile.columns
         work = self.batch * self.heads * where(are_few, self.m, bands * slabs)
         least, unit = (where(are_few, a, b) for a, b in ((LEAST_KEYS, tile.keys), (KEYS_UNIT, tile.keys)))
         self.parts = parts_of(self.n, work, where(are_few, LANES_WANTED, TILES_WANTED), least, unit)
         self.rooms = workspace(self.assembly, self.rows, self.e, self.parts.count, self.call.results[0])
         if lanes is not None:
             self._lanes(lanes, are_few, work * self.parts.count)
-        self._tiles(tile, not_(are_few), bands, slabs)
+        if isinstance(tile, prefill_cuda.Tile):
+            self._tiles(tile, not_(are_few), bands, slabs)
+        else:
+            self._halves(tile, not_(are_few), bands)
         out = self.call.results[0]
         add_join(self.assembly, self.rows, self.e, self.n, self.parts.count, (writes("out", out), *self.rooms), out)
         return self.assembly.source()
@@ -140,6 +145,21 @@ class _Attention:
         parameters = (*self._parameters(), *self.rooms, *more)
         self.assembly.kernel("attention_tiles", prefill_cuda.THREADS, parameters, body, prefill_cuda.RESIDENT)
         self.assembly.launch("attention_tiles", where(wanted, blocks(units), 0), shared_bytes=tile.shared_bytes)
+
+    def _halves(self, tile: halves_cuda.Tile, wanted: Dim, bands: Dim) -> None:
+        """Add the kernel of tensor cores, run if ``wanted``."""
+        texts = self._texts(halves_cuda.BIAS)
+        is_raw = not self.has_bias and self.call.attrs.scale > 0
+        self.assembly.text(*halves_cuda.text(tile, texts, is_raw))
+        units = self.batch * self.heads * self.parts.count * bands
+        counts = {"by_bands": bands, "by_parts": self.parts.count, "by_heads": self.heads}
+        divisors = tuple(divisor(name, count, units) for name, count in counts.items())
+        # scores are in units of the logarithm of 2, and those of parts are not
+        natural = f"({texts['scale']})" if is_raw else "float32(0.693147181)"
+        body = halves_cuda.BODY.substitute(texts, unit=natural)
+        parameters = (*self._parameters(), *self.rooms, *self._split(units), size("bands", bands), *divisors)
+        self.assembly.kernel("attention_halves", tile.threads, parameters, body, tile.resident)
+        self.assembly.launch("attention_halves", where(wanted, blocks(units), 0), shared_bytes=tile.shared_bytes)
 
     def _split(self, units: Dim) -> tuple[Parameter, ...]:
         """The sizes of the parts of the keys, and the number of units of work."""
