@@ -48,16 +48,26 @@ class Tile:
         return self.teams * TEAM
 
     @property
+    def panels(self) -> int:
+        """The elements of all panels of values."""
+        return -(-self.columns // PANEL) * PANEL
+
+    @property
     def shared_bytes(self) -> int:
-        """Bytes of shared memory: queries or results, two tiles of keys, two of values."""
+        """Bytes of shared memory: two tiles of keys, two of values, queries or results.
+
+        Queries that are kept, and results, lie where the second tile of values is between them.
+        """
         depth, columns = (-(-n // PANEL) * ROW_BYTES for n in (self.depth, self.columns))
-        return self.rows * max(depth, columns) + 2 * self.keys * (depth + columns) + ALIGNMENT - 16
+        queries, values = self.rows * max(depth, columns), self.keys * columns
+        last = max(queries, values) if self.kept else queries + values
+        return 2 * self.keys * depth + values + last + ALIGNMENT - 16
 
 
-def tile_of(dtype: str, d: Dim, e: Dim, is_small: bool) -> Tile | None:
+def tile_of(dtype: str, d: Dim, e: Dim, has_bias: bool) -> Tile | None:
     """The tile for heads of ``d`` and ``e`` elements; None where a size is not known or too large, and for other dtypes.
 
-    ``is_small``: there are few queries.
+    A block has at most 95 KB of shared memory: GPUs of sm_86 and sm_89 have no more to give.
     """
     depth, columns = const(d), const(e)
     if dtype not in HALVES or depth is None or columns is None or max(depth, columns) > MOST_DEPTH:
@@ -65,20 +75,19 @@ def tile_of(dtype: str, d: Dim, e: Dim, is_small: bool) -> Tile | None:
     depth, columns = (max(-(-n // 16), 1) * 16 for n in (depth, columns))
     most = max(depth, columns)
     if most > 128:
-        return Tile(1, 32, depth, columns, False, 1)
-    if is_small:
-        return Tile(1, 64, depth, columns, most <= 64, 3 if most <= 64 else 2)
-    return Tile(2, 128, depth, columns, most <= 64, 1)
+        return Tile(1, 32 if most <= 192 else 16, depth, columns, False, 2)
+    return Tile(2, 64, depth, columns, True, 2 if most <= 64 and not has_bias else 1)
 
 
 #: Device code, of a namespace of its own.
 TEXT = Template("""
 namespace halves {
-const int THREADS = $threads, ROWS = $rows, KEYS = $keys, DEPTH = $depth, COLUMNS = $columns;
+const int THREADS = $threads, ROWS = $rows, KEYS = $keys, DEPTH = $depth;
+const int COLUMNS = HAS_TEAMS ? $panels : $columns;  // teams multiply whole panels of values
 const bool KEPT = $kept, IS_RAW = $is_raw;
 const int STEPS = DEPTH / 16, OF_KEY = KEYS / 8, OF_COLUMN = COLUMNS / 8;
 const int WIDE = (DEPTH + 63) / 64 * 128, HIGH = (COLUMNS + 63) / 64 * 128;  // bytes of a row of all panels
-const int QUERY_BYTES = ROWS * (WIDE > HIGH ? WIDE : HIGH), KEY_BYTES = KEYS * WIDE, VALUE_BYTES = KEYS * HIGH;
+const int KEY_BYTES = KEYS * WIDE, VALUE_BYTES = KEYS * HIGH;
 
 // COUNT rows of WIDTH elements on their way to shared memory, with zeros behind the first `count` rows and `width` elements.
 template <int COUNT, int WIDTH> DEVICE void fetch(Place to, const $dtype* from, int64 step, int count, int width, bool is_wide) {
@@ -110,9 +119,9 @@ struct Thread {
     lane = threadIdx.x & 31;
     warp = threadIdx.x >> 5;
     row = warp * 16 + lane / 4;
-    queries = room;
-    keys = queries + QUERY_BYTES;
+    keys = room;
     values = keys + 2 * KEY_BYTES;
+    queries = values + (KEPT ? 1 : 2) * VALUE_BYTES;
   }
   DEVICE void begin() {
 #pragma unroll
@@ -236,11 +245,13 @@ struct Thread {
       total[r] = plus_product(sum, total[r], factor[r]);
     }
   }
-  // The weights as an operand, and the sums relative to the largest score.
+  // The sums relative to the largest score; mostly it has been found before.
   DEVICE void scale_sums() {
+    if (!__any_sync(0xffffffffu, factor[0] != 1 || factor[1] != 1)) return;
 #pragma unroll
     for (int x = 0; x < OF_COLUMN * 4; ++x) sums[x / 4][x % 4] *= factor[x % 4 / 2];
   }
+  // The weights as an operand.
   DEVICE void pack() {
 #pragma unroll
     for (int x = 0; x < OF_KEY * 2; ++x) {
@@ -418,8 +429,8 @@ def text(tile: Tile, texts: dict[str, str], is_raw: bool) -> tuple[str, ...]:
     """The device code of a tile; ``texts``: the names of dtypes."""
     left = "thread.kept[k]" if tile.kept else "matrix_at(queries + k / 4 * (ROWS * 128) + warp / 4 * 8192 + k % 4 * 32, 16)"
     flags = {name: str(flag).lower() for name, flag in (("kept", tile.kept), ("is_raw", is_raw))}
-    sizes = {"threads": tile.threads, "rows": tile.rows, "keys": tile.keys, "depth": tile.depth, "columns": tile.columns}
+    sizes = {"threads": tile.threads, "rows": tile.rows, "keys": tile.keys, "depth": tile.depth, "columns": tile.columns, "panels": tile.panels}
     multiply = f"multiply_team(scores, {left.removeprefix('thread.')}, right, k > 0);"
-    products = ((tile.keys, tile.kept, False), (tile.columns, True, True))
+    products = ((tile.keys, tile.kept, False), (tile.panels, True, True))
     instructions = matrix_instructions.teams(texts["dtype"], products)
     return PLACES, WARPS, instructions, TEXT.substitute(texts, **sizes, **flags, multiply=multiply)

@@ -7,14 +7,17 @@ import ctypes
 import functools
 import os
 import threading
+import warnings
 import weakref
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from ....ops.codegen.cuda.device_code.matrix_instructions import uses_teams
 from ....ops.native.cache import kernel_store
 from ....ops.native.jit import nvrtc
 from ....ops.native.memory import native
 from . import provider as providers
+from . import team_products
 from .driver import DRIVER, NoCuda, addresses
 
 _WORD = ctypes.c_int64
@@ -172,6 +175,21 @@ class Device:
         """An attribute by the driver's number."""
         return self.driver.get("cuDeviceGetAttribute", number, self._device) & 0xFFFFFFFF
 
+    @functools.cached_property
+    def has_teams(self) -> bool:
+        """Whether teams of warps multiply matrices, and do so as generated kernels expect (see ``team_products``)."""
+        if self.compute_capability != team_products.CAPABILITY:
+            return False
+        found = team_products.differences(self)
+        if found:
+            message = f"{self.name} multiplies matrices by teams of warps otherwise than expected ({found} differences)"
+            warnings.warn(f"{message}: attention of halves multiplies by single warps, which is slower", RuntimeWarning, stacklevel=2)
+        return not found
+
+    def architecture_of(self, text: str) -> str:
+        """The architecture for which CUDA C is compiled: ``sm_90a`` for kernels that multiply by teams."""
+        return f"{self.architecture}a" if uses_teams(text) and self.has_teams else self.architecture
+
     def make_current(self) -> None:
         """Set this GPU's primary context as the thread's current one."""
         self.driver.call("cuCtxSetCurrent", self.context)
@@ -208,7 +226,7 @@ class Device:
         """
         with self._lock:
             if any((text, e) not in self._functions for e in entries):
-                image = nvrtc.cubin(text, self.architecture)
+                image = nvrtc.cubin(text, self.architecture_of(text))
                 with self.as_current():
                     self._load(text, image, entries)
         return {e: self._functions[text, e] for e in entries}

@@ -37,7 +37,7 @@ DEVICE Place place_of(const void* shared) { return Place(__cvta_generic_to_share
 #else
 typedef EmulatorAddress Place;
 DEVICE Place place_of(const void* shared) { return Place(shared); }
-#define HAS_TEAMS (EMULATOR_ARCHITECTURE == 90)
+#define HAS_TEAMS EMULATOR_TEAMS
 #endif
 DEVICE Place panels_of(Place room) { return room + ((1024 - (uint64(room) & 1023)) & 1023); }
 // A chunk of 16 bytes of a matrix with ROWS rows.
@@ -189,3 +189,79 @@ def _product(dtype: str, columns: int, in_registers: bool, by_rows: bool) -> str
   emulator_team_multiply(sums, {"true" if dtype == "bfloat16" else "false"}, {emulated}, right, {turned}, adds != 0);
 }}
 #endif"""
+
+
+def uses_teams(text: str) -> bool:
+    """Whether kernels of CUDA C multiply by teams where the architecture has them: then it is compiled for ``sm_90a``."""
+    return "HAS_TEAMS" in text
+
+
+#: The kernel of ``proof``: one block of a team, with ``PROOF_BYTES`` of dynamic shared memory and one parameter, an int64 that becomes
+#: the number of elements for which a team and its warps disagree.
+PROOF, PROOF_BYTES = "differing_products", 2 * 64 * 2 * ROW_BYTES + ALIGNMENT - 16
+_PROOF = r"""
+#if HAS_TEAMS
+DEVICE int64 differing(const float32* a, const float32* b, int n) {
+  int64 found = 0;
+  for (int i = 0; i < n; ++i) found += a[i] != b[i];
+  return found;
+}
+// All numbers are small integers, and so are the sums: they are exact.
+extern "C" __global__ void __launch_bounds__(128) differing_products(int64* found) {
+  SHARED(uint4, room);
+  const Place x = panels_of(place_of(room)), y = x + 64 * 256;  // 64 x 128 each
+  const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
+  for (int i = threadIdx.x; i < 64 * 128; i += 128) {
+    const int row = i / 128, column = i % 128;
+    put(chunk_at<64>(x, row, column / 8) + column % 8 * 2, to_float16(float32((row * 7 + column * 3) % 9 - 4)).bits);
+    put(chunk_at<64>(y, row, column / 8) + column % 8 * 2, to_float16(float32((row * 5 + column * 2) % 7 - 3)).bits);
+  }
+  show_products();
+  __syncthreads();
+  float32 scores[8][4] = {}, wanted_scores[8][4] = {}, sums[16][4] = {}, wanted_sums[16][4] = {};
+  uint32 left[8][4];
+  for (int k = 0; k < 8; ++k) {
+    load_matrices(left[k], chunk_at<64>(x, warp * 16 + lane % 16, 2 * k + lane / 16));
+    for (int j = 0; j < 8; j += 2) {
+      uint32 right[4];
+      load_matrices(right, chunk_at<64>(y, j * 8 + (lane & 7) + (lane >> 4) * 8, 2 * k + (lane >> 3 & 1)));
+      multiply_add(float16{}, wanted_scores[j], left[k], right[0], right[1]);
+      multiply_add(float16{}, wanted_scores[j + 1], left[k], right[2], right[3]);
+    }
+  }
+  for (int k = 0; k < 4; ++k) {
+    for (int j = 0; j < 16; j += 2) {
+      uint32 right[4];
+      load_transposed(right, chunk_at<64>(y, k * 16 + lane % 16, j + lane / 16));
+      multiply_add(float16{}, wanted_sums[j], left[k], right[0], right[1]);
+      multiply_add(float16{}, wanted_sums[j + 1], left[k], right[2], right[3]);
+    }
+  }
+  hold(scores);
+  hold(sums);
+  begin_products();
+#pragma unroll
+  for (int k = 0; k < 8; ++k) {
+    const Matrix right = matrix_at(y + k / 4 * 8192 + k % 4 * 32, 16);
+    if (k % 2) multiply_team(scores, left[k], right, 1);
+    else multiply_team(scores, matrix_at(x + k / 4 * 8192 + k % 4 * 32, 16), right, k > 0);
+  }
+  commit_products();
+#pragma unroll
+  for (int k = 0; k < 4; ++k) multiply_team_by_rows(sums, left[k], matrix_at(y + k * 2048, 8192), k > 0);
+  commit_products();
+  wait_for_products<0>();
+  hold(scores);
+  hold(sums);
+  const int64 all = block_reduce(differing(&scores[0][0], &wanted_scores[0][0], 32) + differing(&sums[0][0], &wanted_sums[0][0], 64), Add());
+  if (threadIdx.x == 0) found[0] = all;
+}
+#else
+#error "only for GPUs with teams"
+#endif
+"""
+
+
+def proof() -> str:
+    """A kernel that finds whether a GPU multiplies by teams as this module says, each kind of operand compared with products of warps."""
+    return "\n".join([PLACES, WARPS, teams("float16", ((64, True, False), (64, False, False), (128, True, True))), _PROOF])
