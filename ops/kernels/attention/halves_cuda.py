@@ -429,7 +429,14 @@ def text(tile: Tile, texts: dict[str, str], is_raw: bool) -> tuple[str, ...]:
     """The device code of a tile; ``texts``: the names of dtypes."""
     left = "thread.kept[k]" if tile.kept else "matrix_at(queries + k / 4 * (ROWS * 128) + warp / 4 * 8192 + k % 4 * 32, 16)"
     flags = {name: str(flag).lower() for name, flag in (("kept", tile.kept), ("is_raw", is_raw))}
-    sizes = {"threads": tile.threads, "rows": tile.rows, "keys": tile.keys, "depth": tile.depth, "columns": tile.columns, "panels": tile.panels}
+    sizes = {
+        "threads": tile.threads,
+        "rows": tile.rows,
+        "keys": tile.keys,
+        "depth": tile.depth,
+        "columns": tile.columns,
+        "panels": tile.panels,
+    }
     multiply = f"multiply_team(scores, {left.removeprefix('thread.')}, right, k > 0);"
     products = ((tile.keys, tile.kept, False), (tile.panels, True, True))
     instructions = matrix_instructions.teams(texts["dtype"], products)

@@ -183,7 +183,9 @@ class Device:
         found = team_products.differences(self)
         if found:
             message = f"{self.name} multiplies matrices by teams of warps otherwise than expected ({found} differences)"
-            warnings.warn(f"{message}: attention of halves multiplies by single warps, which is slower", RuntimeWarning, stacklevel=2)
+            warnings.warn(
+                f"{message}: attention of halves multiplies by single warps, which is slower", RuntimeWarning, stacklevel=2
+            )
         return not found
 
     def architecture_of(self, text: str) -> str:

@@ -171,7 +171,11 @@ def _product(dtype: str, columns: int, in_registers: bool, by_rows: bool) -> str
     sums, outputs = ", ".join(f"%{k}" for k in range(n)), ", ".join(f'"+f"(sums[{k // 4}][{k % 4}])' for k in range(n))
     kind = f"wgmma.mma_async.sync.aligned.m64n{columns}k16.f32.{_TYPES[dtype]}.{_TYPES[dtype]}"
     if in_registers:
-        left, inputs, parameter = f"{{%{n}, %{n + 1}, %{n + 2}, %{n + 3}}}", "".join(f'"r"(left[{k}]), ' for k in range(4)), "const uint32 (&left)[4]"
+        left, inputs, parameter = (
+            f"{{%{n}, %{n + 1}, %{n + 2}, %{n + 3}}}",
+            "".join(f'"r"(left[{k}]), ' for k in range(4)),
+            "const uint32 (&left)[4]",
+        )
         right, adds, how, emulated = n + 4, n + 5, f"1, 1, {int(by_rows)}", "left, Matrix{}"
     else:
         left, inputs, parameter = f"%{n}", '"l"(left), ', "Matrix left"
@@ -200,7 +204,6 @@ def uses_teams(text: str) -> bool:
 #: the number of elements for which a team and its warps disagree.
 PROOF, PROOF_BYTES = "differing_products", 2 * 64 * 2 * ROW_BYTES + ALIGNMENT - 16
 _PROOF = r"""
-#if HAS_TEAMS
 DEVICE int64 differing(const float32* a, const float32* b, int n) {
   int64 found = 0;
   for (int i = 0; i < n; ++i) found += a[i] != b[i];
@@ -208,6 +211,7 @@ DEVICE int64 differing(const float32* a, const float32* b, int n) {
 }
 // All numbers are small integers, and so are the sums: they are exact.
 extern "C" __global__ void __launch_bounds__(128) differing_products(int64* found) {
+#if HAS_TEAMS
   SHARED(uint4, room);
   const Place x = panels_of(place_of(room)), y = x + 64 * 256;  // 64 x 128 each
   const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
@@ -255,10 +259,8 @@ extern "C" __global__ void __launch_bounds__(128) differing_products(int64* foun
   hold(sums);
   const int64 all = block_reduce(differing(&scores[0][0], &wanted_scores[0][0], 32) + differing(&sums[0][0], &wanted_sums[0][0], 64), Add());
   if (threadIdx.x == 0) found[0] = all;
-}
-#else
-#error "only for GPUs with teams"
 #endif
+}
 """
 
 

@@ -131,7 +131,9 @@ def test_special_scores(engine: str) -> None:
 @pytest.mark.parametrize("dtype", HALVES)
 def test_tensors_that_are_not_aligned(engine: str, dtype: str) -> None:
     query, key, value = drawn(5, dtype, (1, 70, 2, 16), (1, 70, 2, 16), (1, 70, 2, 32))
-    found = groups_on_gpu.call("nn.batch_attention", [query, key, value], get("nn.batch_attention").attrs(scale=0.3), static=True, aligned=False)
+    found = groups_on_gpu.call(
+        "nn.batch_attention", [query, key, value], get("nn.batch_attention").attrs(scale=0.3), static=True, aligned=False
+    )
     near(found, attended(query, key, value, 0.3), dtype)
 
 
