@@ -1,6 +1,7 @@
 """Attention on CUDA: by tiles of queries and keys, on tensor cores for halves, or by lanes that share the elements of a key.
 
-The choice between tiles and lanes is by sizes.  Queries of one head are ``heads`` rows apart.  ``nn.attention`` has positions first: its batches are heads, and its batch is 1.
+The choice between tiles and lanes is by sizes.  Queries of one head are ``heads`` rows apart.  ``nn.attention`` has positions
+first: its batches are heads, and its batch is 1.
 """
 
 from __future__ import annotations
@@ -25,8 +26,8 @@ LEAST_KEYS, KEYS_UNIT = 64, 32
 #: elements, 7 queries and keys) and 9 us for each further tile of keys, whose blocks leave most multiprocessors idle.  Lanes read
 #: the keys again for each query: 512 bytes a score, at about 5 TB/s from the L2 cache.
 FEW_SCORES = 1 << 17
-#: The same for halves: a block of tensor cores (see ``halves_cuda``) fills a multiprocessor, and its keys are worth a second kernel that
-#: joins parts from so many on.  A tile of it is predicted to take 1 us, and 2 us to begin, so lanes pay for fewer scores.
+#: The same for halves: a block of tensor cores (see ``halves_cuda``) fills a multiprocessor, and from so many keys of a part on a
+#: second kernel that joins parts pays.  A tile is predicted to take 1 us, and 2 us to begin, so lanes pay for fewer scores.
 HALVES_WANTED, HALVES_KEYS, FEW_HALVES = 132, 512, 1 << 14
 
 
@@ -37,8 +38,8 @@ def pays(dtype: str, d: Dim, e: Dim) -> bool:
 
     * float32: 128 products take 4.3 at the peak.  The library's products at 90 % of the peak and four passes over the scores (16
       bytes) take 4.8 + 5.3; one kernel at its predicted 80 % takes 5.4.
-    * float16, bfloat16: tensor cores take 0.4 for the products and 2.7 for the passes.  One kernel with tensor cores takes 0.4 to 1.0
-      (see ``halves_cuda``), for heads of up to 256 elements.
+    * float16, bfloat16: tensor cores take 0.4 for the products and 2.7 for the passes.  One kernel with tensor cores takes 0.4 to
+      1.0 (see ``halves_cuda``), for heads of up to 256 elements.
     * float64: tensor cores of the library, 4.3 + 10.7; the kernel without them 8.6 at the peak.  No gain is certain.
 
     Heads that are not known, or larger than a tile, are slower: scores are computed once for each 64 columns.

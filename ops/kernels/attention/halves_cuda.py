@@ -2,9 +2,9 @@
 
 A block has bands of 16 queries, one for each warp, and passes over the keys (see ``prefill_cuda``).  The scores of a band stay in
 the registers of its warp: rounded in pairs, the weights are the left operand of the second product.  Tiles of keys and values are
-copied to shared memory while others are multiplied.  The scores of a tile are requested before the values of the tile in front of it are
-added: where products run by themselves (``matrix_instructions.HAS_TEAMS``), they do so beside the exponentials (Shah et al. 2024,
-"FlashAttention-3: Fast and Accurate Attention with Asynchrony and Low-precision").
+copied to shared memory while others are multiplied.  The scores of a tile are requested before the values of the tile in front of
+it are added: where products run by themselves (``matrix_instructions.HAS_TEAMS``), they do so beside the exponentials (Shah et
+al. 2024, "FlashAttention-3: Fast and Accurate Attention with Asynchrony and Low-precision").
 """
 
 from __future__ import annotations
@@ -343,7 +343,10 @@ BODY = Template("""
     const $dtype* value_here = value + ((batch * n + begin) * heads + head) * e;
     const int rows = m - first < ROWS ? int(m - first) : ROWS;
     const int tiles = int((end - begin + (KEYS - 1)) / KEYS);
-    auto count_of = [&](int tile) { return end - begin - tile * int64(KEYS) < KEYS ? int(end - begin - tile * int64(KEYS)) : KEYS; };
+    auto count_of = [&](int tile) {
+      const int64 left = end - begin - tile * int64(KEYS);
+      return left < KEYS ? int(left) : KEYS;
+    };
     auto fetch_keys = [&](int tile) {
       const $dtype* from = key_here + tile * KEYS * heads * d;
       fetch<KEYS, DEPTH>(thread.keys + (tile & 1) * KEY_BYTES, from, heads * d, count_of(tile), int(d), wide_keys);

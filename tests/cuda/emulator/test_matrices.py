@@ -39,7 +39,9 @@ TEAM = """
 extern "C" __global__ void team(const float16* x, float32* sums, int64 fault) {
   SHARED(uint4, room);
   const Place left = panels_of(place_of(room)), right = left + 64 * 128;
-  for (int i = threadIdx.x; i < 128 * 8; i += 128) begin_copy(chunk_at<64>(left, i / 8 % 64, i % 8) + i / 512 * 8192, x + i * 8, true);
+  for (int i = threadIdx.x; i < 128 * 8; i += 128) {
+    begin_copy(chunk_at<64>(left, i / 8 % 64, i % 8) + i / 512 * 8192, x + i * 8, true);
+  }
   commit_copies();
   wait_for_copies<0>();
   if (fault != 1) show_products();
@@ -47,12 +49,15 @@ extern "C" __global__ void team(const float16* x, float32* sums, int64 fault) {
   float32 all[8][4];
   if (fault != 2) begin_products();
   for (int k = 0; k < 4; ++k) {
-    multiply_team(all, matrix_at(left + k * 32, 16), matrix_at(right + (fault == 3 && threadIdx.x == 70 ? 0 : k) * 32, 16), k > 0);
+    const int of = fault == 3 && threadIdx.x == 70 ? 0 : k;
+    multiply_team(all, matrix_at(left + k * 32, 16), matrix_at(right + of * 32, 16), k > 0);
   }
   commit_products();
   if (fault != 4) wait_for_products<0>();
   const int row = threadIdx.x / 32 * 16 + threadIdx.x % 32 / 4;
-  for (int i = 0; i < 32; ++i) sums[(row + (i >> 1 & 1) * 8) * 64 + i / 4 * 8 + 2 * (threadIdx.x % 4) + i % 2] = all[i / 4][i % 4];
+  for (int i = 0; i < 32; ++i) {
+    sums[(row + (i >> 1 & 1) * 8) * 64 + i / 4 * 8 + 2 * (threadIdx.x % 4) + i % 2] = all[i / 4][i % 4];
+  }
 }
 """
 

@@ -1,8 +1,8 @@
 """Whether a GPU multiplies matrices by teams of warps as the code generator expects: asked once of each GPU in a process.
 
-The layout of operands in shared memory is that of the PTX ISA and of published kernels, but it is stated there for fewer cases than
-are generated.  A kernel compares every kind of operand that is generated with products of single warps, exactly; on a GPU where
-they differ, kernels are compiled without teams, and a warning says so.
+The layout of operands in shared memory is that of the PTX ISA and of published kernels, but it is stated there for fewer cases
+than are generated.  A kernel compares each kind of operand with products of single warps, exactly; for a GPU where they differ,
+kernels are compiled without teams, and a warning says so.
 """
 
 from __future__ import annotations

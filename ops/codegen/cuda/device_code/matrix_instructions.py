@@ -4,15 +4,15 @@ memory that a thread waits for later.
 Two kinds of products (PTX ISA, "Matrix Multiply-Accumulate Instructions", "Asynchronous Warpgroup Level Matrix Instructions"):
 
 * Of a warp, from sm_80 on: ``mma.sync``, with all operands in registers.
-* Of a team of four warps, on sm_90a alone (``HAS_TEAMS``): ``wgmma``, whose right operand is in shared memory, and which runs until
-  the team has waited for it.  Only this kind reaches the rate of the hardware there.
+* Of a team of four warps, on sm_90a alone (``HAS_TEAMS``): ``wgmma``, whose right operand is in shared memory, and which runs
+  until the team has waited for it.  Only this kind reaches the rate of the hardware there.
 
-The sums of both lie alike: lane ``l`` of a warp has elements ``2 * (l % 4)`` and the next of rows ``l / 4`` and ``l / 4 + 8`` of each
-8 columns.  Rounded in pairs, the sums of a product are the left operand of another.
+The sums of both lie alike: lane ``l`` of a warp has elements ``2 * (l % 4)`` and the next of rows ``l / 4`` and ``l / 4 + 8`` of
+each 8 columns.  Rounded in pairs, the sums of a product are the left operand of another.
 
 A matrix in shared memory is in panels of 64 columns: rows of 128 bytes, whose 16-byte chunk ``c`` of row ``r`` is at
-``c ^ (r % 8)``, so that the chunks of 8 rows are in different banks.  This is the swizzle of 128 bytes of ``wgmma``: panels are at
-multiples of 1024 bytes.
+``c ^ (r % 8)``, so that the chunks of 8 rows are in different banks.  This is the swizzle of 128 bytes of ``wgmma``: panels are
+at multiples of 1024 bytes.
 """
 
 from __future__ import annotations
@@ -59,12 +59,12 @@ DEVICE void load_transposed(uint32 (&to)[4], Place row) {
                : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3]) : "r"(row) : "memory");
 }
 // sums (16 x 8) += left (16 x 16) * right (16 x 8)
-#define MULTIPLY(T, number)                                                                                                   \
-  DEVICE void multiply_add(T, float32 (&sums)[4], const uint32 (&left)[4], uint32 right0, uint32 right1) {                      \
-    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32." number "." number ".f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, " \
-                 "{%0, %1, %2, %3};"                                                                                          \
-                 : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])                                                  \
-                 : "r"(left[0]), "r"(left[1]), "r"(left[2]), "r"(left[3]), "r"(right0), "r"(right1));                          \
+#define MULTIPLY(T, number)                                                                                              \
+  DEVICE void multiply_add(T, float32 (&sums)[4], const uint32 (&left)[4], uint32 right0, uint32 right1) {                 \
+    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32." number "." number ".f32 "                                      \
+                 "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"                                       \
+                 : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])                                             \
+                 : "r"(left[0]), "r"(left[1]), "r"(left[2]), "r"(left[3]), "r"(right0), "r"(right1));                     \
   }
 MULTIPLY(float16, "f16")
 MULTIPLY(bfloat16, "bf16")
@@ -94,7 +94,8 @@ DEVICE void put(Place to, uint16 bits) { asm volatile("st.shared.b16 [%0], %1;" 
 DEVICE void put(Place to, uint32 bits) { asm volatile("st.shared.b32 [%0], %1;" ::"r"(to), "r"(bits) : "memory"); }
 DEVICE uint4 chunk_of(Place at) {
   uint4 chunk;
-  asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];" : "=r"(chunk.x), "=r"(chunk.y), "=r"(chunk.z), "=r"(chunk.w) : "r"(at) : "memory");
+  asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(chunk.x), "=r"(chunk.y), "=r"(chunk.z), "=r"(chunk.w) : "r"(at) : "memory");
   return chunk;
 }
 #else
@@ -110,8 +111,12 @@ DEVICE void begin_copy(Place to, const void* from, bool is_there) { emulator_cop
 DEVICE void commit_copies() { emulator_commit_copies(); }
 template <int LATER> DEVICE void wait_for_copies() { emulator_wait_for_copies(LATER); }
 DEVICE float32 power_of_2(float32 x) { return exp2f(x); }
-DEVICE uint32 pair_of(float16, float32 low, float32 high) { return to_float16(low).bits | uint32(to_float16(high).bits) << 16; }
-DEVICE uint32 pair_of(bfloat16, float32 low, float32 high) { return to_bfloat16(low).bits | uint32(to_bfloat16(high).bits) << 16; }
+DEVICE uint32 pair_of(float16, float32 low, float32 high) {
+  return to_float16(low).bits | uint32(to_float16(high).bits) << 16;
+}
+DEVICE uint32 pair_of(bfloat16, float32 low, float32 high) {
+  return to_bfloat16(low).bits | uint32(to_bfloat16(high).bits) << 16;
+}
 DEVICE void put(Place to, uint16 bits) { *reinterpret_cast<uint16*>(to) = bits; }
 DEVICE void put(Place to, uint32 bits) { *reinterpret_cast<uint32*>(to) = bits; }
 DEVICE uint4 chunk_of(Place at) { return *reinterpret_cast<const uint4*>(at); }
@@ -129,7 +134,9 @@ DEVICE Matrix matrix_at(Place at, int panel_bytes) {
 // Registers of this thread may be operands and sums of products.
 DEVICE void begin_products() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
 DEVICE void commit_products() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
-template <int LATER> DEVICE void wait_for_products() { asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(LATER) : "memory"); }
+template <int LATER> DEVICE void wait_for_products() {
+  asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(LATER) : "memory");
+}
 // What this thread has written to shared memory may be operands of products.
 DEVICE void show_products() { asm volatile("fence.proxy.async;" ::: "memory"); }
 // No access to sums is moved across this.
@@ -200,8 +207,8 @@ def uses_teams(text: str) -> bool:
     return "HAS_TEAMS" in text
 
 
-#: The kernel of ``proof``: one block of a team, with ``PROOF_BYTES`` of dynamic shared memory and one parameter, an int64 that becomes
-#: the number of elements for which a team and its warps disagree.
+#: The kernel of ``proof``: one block of a team, with ``PROOF_BYTES`` of dynamic shared memory and one parameter, an int64 that
+#: becomes the number of elements for which a team and its warps disagree.
 PROOF, PROOF_BYTES = "differing_products", 2 * 64 * 2 * ROW_BYTES + ALIGNMENT - 16
 _PROOF = r"""
 DEVICE int64 differing(const float32* a, const float32* b, int n) {
@@ -257,7 +264,8 @@ extern "C" __global__ void __launch_bounds__(128) differing_products(int64* foun
   wait_for_products<0>();
   hold(scores);
   hold(sums);
-  const int64 all = block_reduce(differing(&scores[0][0], &wanted_scores[0][0], 32) + differing(&sums[0][0], &wanted_sums[0][0], 64), Add());
+  int64 mine = differing(&scores[0][0], &wanted_scores[0][0], 32) + differing(&sums[0][0], &wanted_sums[0][0], 64);
+  const int64 all = block_reduce(mine, Add());
   if (threadIdx.x == 0) found[0] = all;
 #endif
 }
@@ -265,5 +273,5 @@ extern "C" __global__ void __launch_bounds__(128) differing_products(int64* foun
 
 
 def proof() -> str:
-    """A kernel that finds whether a GPU multiplies by teams as this module says, each kind of operand compared with products of warps."""
+    """A kernel that finds whether a GPU multiplies by teams as this module says: each kind of operand, against warps."""
     return "\n".join([PLACES, WARPS, teams("float16", ((64, True, False), (64, False, False), (128, True, True))), _PROOF])

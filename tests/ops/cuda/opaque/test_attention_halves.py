@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from relayvm.ops.core.op import get
-from relayvm.ops.core.tensor_types import HALVES, numpy_dtype
+from relayvm.ops.core.tensor_types import HALVES
 from relayvm.ops.kernels.attention import cuda, halves_cuda
 
 from ....emulator import emulator
@@ -81,7 +81,7 @@ def test_all_numbers_of_queries_and_keys(engine: str, m: int, n: int) -> None:
 HEADS = ((32, 32), (64, 64), (96, 96), (128, 128), (256, 256), (128, 40), (24, 136), (7, 59), (0, 4), (200, 160))
 
 
-@pytest.mark.extensive(heads=((32, 32), (128, 40), (256, 256)), dtype=("bfloat16",))
+@pytest.mark.extensive(heads=((32, 32), (128, 40)), dtype=("bfloat16",))
 @pytest.mark.parametrize("dtype", HALVES)
 @pytest.mark.parametrize("heads", HEADS, ids=str)
 def test_all_heads(engine: str, dtype: str, heads: tuple[int, int]) -> None:
@@ -139,8 +139,7 @@ def test_tensors_that_are_not_aligned(engine: str, dtype: str) -> None:
 
 def test_no_access_is_outside_of_a_tensor_and_no_threads_race(engine: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(on_gpu._Steps.run, "__defaults__", (True,))
-    for m, n, d, e in ((70, 150, 64, 64), (5, 70, 7, 9)):
-        check("float16", 1, m, n, 2, d, e, scale=0.7)
+    check("float16", 1, 70, 150, 2, 7, 64, scale=0.7)
     check_biased("float16", 1, 70, 150, 1, 40, 64)
 
 
