@@ -9,7 +9,7 @@ import pytest
 
 from relayvm.ops.codegen.cuda.device_code import matrix_instructions
 from relayvm.vm.api.machine import VirtualMachine
-from relayvm.vm.devices.cuda import device, team_products
+from relayvm.vm.devices.cuda import device
 
 from ..emulator import emulator
 from .machines import gpu, machine  # noqa: F401  the fixture is used by every test
@@ -42,7 +42,7 @@ def test_a_gpu_that_has_teams_multiplies_by_them() -> None:
 @pytest.mark.parametrize("capability", [80, 89, 100])
 def test_no_other_gpu_is_asked(capability: int, monkeypatch: pytest.MonkeyPatch) -> None:
     emulator.set("compute_capability", capability)
-    monkeypatch.setattr(team_products, "differences", lambda device: pytest.fail("it was asked"))
+    monkeypatch.setattr(device.Device, "team_differences", lambda self: pytest.fail("it was asked"))
     assert device.device(0).architecture_of("#if HAS_TEAMS") == f"sm_{capability}"
 
 
@@ -58,7 +58,7 @@ def test_a_gpu_that_lays_matrices_out_otherwise_multiplies_by_warps(
     before: str, after: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     other = matrix_instructions.proof().replace(before, after)
-    monkeypatch.setattr(team_products, "proof", lambda: other)
+    monkeypatch.setattr(device, "proof", lambda: other)
     words = r"multiplies matrices by teams of warps otherwise than expected \(\d+ differences\): attention of halves"
     with pytest.warns(RuntimeWarning, match=f"{words} multiplies by single warps"):
         vm = machine(ATTENTION)

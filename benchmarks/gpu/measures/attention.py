@@ -1,4 +1,4 @@
-"""Attention in halves against torch's ``scaled_dot_product_attention``, both replayed: chains of calls, each on the last result."""
+"""Attention in halves against torch's ``scaled_dot_product_attention``, both replayed: each call on the last result."""
 
 from __future__ import annotations
 
@@ -60,10 +60,12 @@ class Cell:
         """One call ``@one``, and a chain of them."""
         of, d = self.dtype, self.size
         axes = "?b, ?{}, ?h" if not self.is_masked else "?{}, ?b, ?h"
-        params = ", ".join(f"%{x}: Tensor[({axes.format(n)}, {d}), {of}]" for x, n in zip("qkv", "mnn", strict=True))
+        names = zip("qkv", "mnn", strict=True)
+        params = ", ".join(f"%{x}: Tensor[({axes.format(n)}, {d}), {of}]" for x, n in names)
         name, more = "nn.batch_attention", ""
         if self.is_masked:
-            params, name, more = f"{params}, %x: Tensor[(?b, ?h, ?m, ?n), {of}]", "nn.attention", ", %x"
+            params += f", %x: Tensor[(?b, ?h, ?m, ?n), {of}]"
+            name, more = "nn.attention", ", %x"
         call = f"{name}({{}}, %k, %v{more}, scale={d**-0.5})"
         chain = " ".join(f"let %y{k} = {call.format(f'%y{k - 1}' if k else '%q')};" for k in range(self.calls))
         return f"def @one({params}) {{ {call.format('%q')} }}\ndef @main({params}) {{ {chain} %y{self.calls - 1} }}"

@@ -209,7 +209,7 @@ def uses_teams(text: str) -> bool:
 
 #: The kernel of ``proof``: one block of a team, with ``PROOF_BYTES`` of dynamic shared memory and one parameter, an int64 that
 #: becomes the number of elements for which a team and its warps disagree.
-PROOF, PROOF_BYTES = "differing_products", 2 * 64 * 2 * ROW_BYTES + ALIGNMENT - 16
+PROOF, PROOF_THREADS, PROOF_BYTES = "differing_products", 128, 2 * 64 * 2 * ROW_BYTES + ALIGNMENT - 16
 _PROOF = r"""
 DEVICE int64 differing(const float32* a, const float32* b, int n) {
   int64 found = 0;

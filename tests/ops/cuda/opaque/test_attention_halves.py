@@ -116,6 +116,12 @@ def test_keys_in_parts_and_any_grid(engine: str, m: int, n: int, monkeypatch: py
     assert set(used) == {"attention_halves", "join_parts"} and used["attention_halves"] > 4
 
 
+def test_parts_of_biased_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Scores of parts are joined in natural units, whatever the kernel computes in."""
+    monkeypatch.setattr(cuda, "HALVES_KEYS", 128)
+    check_biased("float16", 1, 3, 700, 1, 64, 64)
+
+
 def test_special_scores(engine: str) -> None:
     """Infinities and NaN among the scores, and values that do not count behind the last key."""
     n, inf = 150, np.inf
