@@ -72,7 +72,7 @@ class Cell:
 
 
 def measure(record: Recorder, scale: Scale) -> None:
-    """TFLOP/s of each cell, the time of torch's chain divided by ours, and the mean of these ratios over the cells with a goal."""
+    """TFLOP/s of each cell, the time of torch's chain divided by ours, and the mean of these ratios over cells with a goal."""
     found = list[float]()
     for cell in _cells(scale):
         goal = None if cell.is_masked or cell.dtype != "float16" else EACH
