@@ -112,18 +112,13 @@ BODY = Template("""
     const $dtype* value_here = value + ((batch * n + begin) * heads + head) * e;
     const int rows = m - first < ROWS ? int(m - first) : ROWS;
     const int tiles = int((end - begin + (KEYS - 1)) / KEYS);
-    auto count_of = [&](int tile) {
-      const int64 left = end - begin - tile * int64(KEYS);
-      return left < KEYS ? int(left) : KEYS;
-    };
-    auto fetch_keys = [&](int tile) {
-      const $dtype* from = key_here + tile * KEYS * heads * d;
-      fetch<KEYS, DEPTH>(thread.keys + (tile & 1) * KEY_BYTES, from, heads * d, count_of(tile), int(d), wide_keys);
-    };
-    auto fetch_values = [&](int tile) {
-      const $dtype* from = value_here + tile * KEYS * heads * e;
-      fetch<KEYS, COLUMNS>(thread.values + (tile & 1) * VALUE_BYTES, from, heads * e, count_of(tile), int(e), wide_values);
-    };
+    const int keys_here = int(end - begin);
+    auto count_of = [&](int tile) { return keys_here - tile * KEYS < KEYS ? keys_here - tile * KEYS : KEYS; };
+    Rows<ROWS, DEPTH> query_rows(query_here, heads * d, d, wide_keys);
+    Rows<KEYS, DEPTH> key_rows(key_here, heads * d, d, wide_keys);
+    Rows<KEYS, COLUMNS> value_rows(value_here, heads * e, e, wide_values);
+    auto fetch_keys = [&](int tile) { key_rows.fetch(thread.keys + (tile & 1) * KEY_BYTES, count_of(tile)); };
+    auto fetch_values = [&](int tile) { value_rows.fetch(thread.values + (tile & 1) * VALUE_BYTES, count_of(tile)); };
     auto weigh = [&](int tile) {
       const int count = count_of(tile);
       const int64 j = begin + tile * int64(KEYS);
@@ -139,7 +134,7 @@ $bias
     thread.begin();
     __syncthreads();
     if (tiles > 0) {
-      fetch<ROWS, DEPTH>(thread.queries, query_here, heads * d, rows, int(d), wide_keys);
+      query_rows.fetch(thread.queries, rows);
       fetch_keys(0);
       commit_copies();
       if (tiles > 1) fetch_keys(1);

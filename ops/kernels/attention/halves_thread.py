@@ -18,25 +18,56 @@ const int STEPS = DEPTH / 16, OF_KEY = KEYS / 8, OF_COLUMN = COLUMNS / 8;
 const int WIDE = (DEPTH + 63) / 64 * 128, HIGH = (COLUMNS + 63) / 64 * 128;  // bytes of a row of all panels
 const int KEY_BYTES = KEYS * WIDE, VALUE_BYTES = KEYS * HIGH;
 
-// COUNT rows of WIDTH elements on their way to shared memory, with zeros behind the first `count` rows and `width` elements.
-template <int COUNT, int WIDTH> DEVICE void fetch(Place to, const $dtype* from, int64 step, int count, int width, bool is_wide) {
-  const int ACROSS = WIDTH / 8, ALL = COUNT * ACROSS;
-  if (is_wide) {
+// COUNT rows of WIDTH elements on their way to shared memory, tile after tile, with zeros behind the last row and element.
+// A thread copies the same chunk of rows at equal distances: threads behind the last chunk of a row copy none.
+template <int COUNT, int WIDTH> struct Rows {
+  static const int ACROSS = WIDTH <= 16 ? 2 : WIDTH <= 32 ? 4 : WIDTH <= 64 ? 8 : WIDTH <= 128 ? 16 : 32;
+  static const int APART = THREADS / ACROSS, TURNS = (COUNT + APART - 1) / APART;
+  const $dtype *from, *mine;  // the next tile, and the first chunk of this thread
+  int64 step, jump;  // from a row of this thread to its next, and to the next tile
+  int row, offset, width;
+  bool is_wide, copies, is_there;
+
+  DEVICE Rows(const $dtype* first, int64 distance, int64 elements, bool aligned) {
+    const int chunk = threadIdx.x % ACROSS;
+    row = threadIdx.x / ACROSS;
+    from = first;
+    mine = first + row * distance + chunk * 8;
+    step = APART * distance;
+    jump = COUNT * distance;
+    offset = int(chunk_at<COUNT>(Place(0), row, chunk) - Place(0));
+    width = int(elements);
+    is_wide = aligned;
+    copies = chunk * 8 < WIDTH;
+    is_there = chunk * 8 < width;
+  }
+  // Rows APART, a multiple of 4, behind one another have the same chunk at the same place of their lines, or in the other half.
+  template <bool IS_FULL> DEVICE void copy(Place to, int count) const {
+    const $dtype* at = mine;
 #pragma unroll
-    for (int t = 0; t < (ALL + THREADS - 1) / THREADS; ++t) {
-      const int unit = t * THREADS + int(threadIdx.x), row = unit / ACROSS, chunk = unit % ACROSS;
-      if (ALL % THREADS != 0 && unit >= ALL) break;
-      const bool is_there = row < count && chunk * 8 < width;
-      begin_copy(chunk_at<COUNT>(to, row, chunk), is_there ? from + row * step + chunk * 8 : from, is_there);
+    for (int t = 0; t < TURNS; ++t, at += step) {
+      if (COUNT % APART != 0 && row + t * APART >= COUNT) break;
+      const bool is_here = is_there && (IS_FULL || row + t * APART < count);
+      begin_copy(to + ((offset ^ (t * APART & 7) << 4) + t * APART * 128), is_here ? at : from, is_here);
     }
-    return;
   }
+  // Begin to copy the next tile, of which `count` rows are there.
+  DEVICE void fetch(Place to, int count) {
+    if (is_wide) {
+      if (copies && count >= COUNT) copy<true>(to, count);
+      else if (copies) copy<false>(to, count);
+    } else {
+      const int64 distance = jump / COUNT;
 #pragma unroll 1
-  for (int unit = threadIdx.x; unit < COUNT * WIDTH; unit += THREADS) {
-    const int row = unit / WIDTH, at = unit % WIDTH;
-    put(chunk_at<COUNT>(to, row, at / 8) + at % 8 * 2, row < count && at < width ? from[row * step + at].bits : uint16(0));
+      for (int unit = threadIdx.x; unit < COUNT * WIDTH; unit += THREADS) {
+        const int of = unit / WIDTH, at = unit % WIDTH;
+        put(chunk_at<COUNT>(to, of, at / 8) + at % 8 * 2, of < count && at < width ? from[of * distance + at].bits : uint16(0));
+      }
+    }
+    from += jump;
+    mine += jump;
   }
-}
+};
 
 struct Thread {
   float32 scores[OF_KEY][4], sums[OF_COLUMN][4], top[2], total[2], factor[2];
