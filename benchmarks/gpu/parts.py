@@ -43,6 +43,7 @@ PARTS = (
     Part("early", "Kernels that start before the kernel in front has ended.", "early_kernels", 20, 10),
     Part("bandwidth", "Operators that move memory, against the copy rate of the GPU.", "bandwidth", 110, 50),
     Part("products", "Matrix products and convolutions against torch.", "products", 45, 25),
+    Part("attention", "Attention in halves against torch.", "attention", 60, 30),
     Part("predicted", "The programs of docs/gpu-roofline.md, beside their predicted rates.", "predicted", 90, 30),
     Part("detection", "Operators of detectors, against copies and torch.", "detection", 60, 20),
     Part("models", "Two whole programs, by what the host has to read.", "models", 60, 30),

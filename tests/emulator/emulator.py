@@ -131,7 +131,8 @@ def kernels(text: str) -> list[str]:
 
 
 def compile(text: str, arch: str = "sm_90", options: Sequence[str] = (), checked: bool = CHECKED) -> bytes:
-    """A library of the kernels in ``text`` for the emulated driver; ``arch`` is ``sm_XX``, and the device must fit it.
+    """A library of the kernels in ``text`` for the emulated driver; ``arch`` is ``sm_XX``, and the device must fit it;
+    ``sm_90a`` has products by teams of warps.
 
     ``text`` may begin with the prelude or not.  ``options`` are NVRTC's and change nothing.  ``checked``: the GPU looks at
     every access: reads and writes outside of any block, and races in shared memory, poison it.  It is slower then.
@@ -157,7 +158,8 @@ def _image(text: str, arch: str, checked: bool) -> bytes:
 @functools.cache
 def _header(architecture: str, flags: tuple[str, ...]) -> Path:
     """The header of every text, which has the prelude; compiled beside it, which takes a fifth of the time of a text."""
-    content = f'#define EMULATOR_ARCHITECTURE {architecture}\n#include "device.hpp"\n{PRELUDE}\n'
+    number, teams = architecture.rstrip("a"), int(architecture == "90a")
+    content = f'#define EMULATOR_ARCHITECTURE {number}\n#define EMULATOR_TEAMS {teams}\n#include "device.hpp"\n{PRELUDE}\n'
     name = f"header-{hashlib.sha256(' '.join([version(), *flags, content]).encode()).hexdigest()[:24]}.hpp"
     path = _folder() / name
     if not path.exists():

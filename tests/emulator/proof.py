@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from relayvm.ops.codegen.cuda.device_code.matrix_instructions import uses_teams
 from relayvm.ops.native.jit import nvrtc
 
 from .. import tiers
@@ -66,8 +67,12 @@ _folder_lock: int | None = None
 
 
 def architectures(text: str) -> Sequence[str]:
-    """The architectures for which this run compiles a text: the newest in ``make test``, in ``rest`` one in turn, else all."""
-    return ARCHITECTURES[-1:] if tiers.tier() == "test" else tiers.some(ARCHITECTURES, text, len(ARCHITECTURES))
+    """The architectures for which this run compiles a text: the newest in ``make test``, in ``rest`` one in turn, else all.
+
+    Products by teams of warps have an architecture of their own.
+    """
+    known = (*ARCHITECTURES, "sm_90a") if uses_teams(text) else ARCHITECTURES
+    return known[-1:] if tiers.tier() == "test" else tiers.some(known, text, len(known))
 
 
 def compiler(text: str) -> nvrtc.Nvrtc:

@@ -39,7 +39,8 @@ class RealGpu:
 
     def compile(self, text: str) -> bytes:
         """The cubin of a text, which may begin with the prelude or not, for this GPU."""
-        return nvrtc.cubin(text.removeprefix(PRELUDE), device.device(0).architecture)
+        text = text.removeprefix(PRELUDE)
+        return nvrtc.cubin(text, device.device(0).architecture_of(text))
 
     def text(self, error: int) -> str:
         """The meaning of an error number of the driver."""

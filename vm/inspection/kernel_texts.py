@@ -45,16 +45,16 @@ def machine_codes(exe: Executable) -> str:
     if exe.target != DEVICES[CUDA]:
         message = f"a program for {exe.target} has no machine code of a GPU"
         raise InputError(message, help=f"compile it for {DEVICES[CUDA]}: --device {DEVICES[CUDA]}")
-    architecture = _architecture()
     groups = [group for group, device in _groups(exe) if device == CUDA and has_kernel(group)]
     try:
-        return "\n".join(_listing(group, architecture) for group in groups)
+        return "\n".join(_listing(group) for group in groups)
     except (nvrtc.NoNvrtc, disassembler.NoDisassembler) as error:
         raise ConfigError(f"there is no machine code to show: {error}", help=_HELP) from None
 
 
-def _listing(group: Group, architecture: str) -> str:
+def _listing(group: Group) -> str:
     text = cuda_source(group).text
+    architecture = _architecture(text)
     if not text:
         return f"# {group.name}: library calls only\n"
     image = nvrtc.cubin(text, architecture, group.name)
@@ -73,12 +73,12 @@ def _by_bits(counts: Counter[int]) -> str:
     return ", ".join(f"{n} of {bits} bits" for bits, n in sorted(counts.items())) or "none"
 
 
-def _architecture() -> str:
-    """The architecture of the GPU, or ``ARCHITECTURE`` where there is none."""
+def _architecture(text: str) -> str:
+    """The architecture of the GPU for CUDA C, or ``ARCHITECTURE`` where there is none."""
     from ..devices.cuda.device import device
     from ..devices.cuda.driver import NoCuda
 
     try:
-        return device(0).architecture
+        return device(0).architecture_of(text)
     except NoCuda:
         return ARCHITECTURE

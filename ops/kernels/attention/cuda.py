@@ -1,6 +1,7 @@
-"""Attention on CUDA: by tiles of queries and keys, or by lanes that share the elements of a key; the choice is by sizes.
+"""Attention on CUDA: by tiles of queries and keys, on tensor cores for halves, or by lanes that share the elements of a key.
 
-Queries of one head are ``heads`` rows apart.  ``nn.attention`` has positions first: its batches are heads, and its batch is 1.
+The choice between tiles and lanes is by sizes.  Queries of one head are ``heads`` rows apart.  ``nn.attention`` has positions
+first: its batches are heads, and its batch is 1.
 """
 
 from __future__ import annotations
@@ -11,8 +12,8 @@ from typing import Any
 from ....shape_funcs.symbolic.dim import Dim, any_, const, dim, lt, not_, where
 from ...codegen.cuda.assembly import DIVISOR, Assembly, Parameter, blocks, divisor, literal, reads, size, writes
 from ...codegen.cuda.cuda_program import CudaSource, OpaqueCall
-from ...core.tensor_types import ITEMSIZE, computed_in
-from . import decode_cuda, prefill_cuda
+from ...core.tensor_types import HALVES, ITEMSIZE, computed_in
+from . import decode_cuda, halves_cuda, prefill_cuda
 from .decode_cuda import Lanes
 from .parts_cuda import Parts, add_join, add_sums, parts_of, workspace
 from .prefill_cuda import Tile
@@ -25,6 +26,9 @@ LEAST_KEYS, KEYS_UNIT = 64, 32
 #: elements, 7 queries and keys) and 9 us for each further tile of keys, whose blocks leave most multiprocessors idle.  Lanes read
 #: the keys again for each query: 512 bytes a score, at about 5 TB/s from the L2 cache.
 FEW_SCORES = 1 << 17
+#: The same for halves: a block of tensor cores (see ``halves_cuda``) fills a multiprocessor, and from so many keys of a part on a
+#: second kernel that joins parts pays.  A tile is predicted to take 1 us, and 2 us to begin, so lanes pay for fewer scores.
+HALVES_WANTED, HALVES_KEYS, FEW_HALVES = 132, 512, 1 << 14
 
 
 def pays(dtype: str, d: Dim, e: Dim) -> bool:
@@ -34,13 +38,14 @@ def pays(dtype: str, d: Dim, e: Dim) -> bool:
 
     * float32: 128 products take 4.3 at the peak.  The library's products at 90 % of the peak and four passes over the scores (16
       bytes) take 4.8 + 5.3; one kernel at its predicted 80 % takes 5.4.
-    * float16, bfloat16: tensor cores take 0.4 for the products and 2.7 for the passes; the kernel, which has none, takes 5.4.
+    * float16, bfloat16: tensor cores take 0.4 for the products and 2.7 for the passes.  One kernel with tensor cores takes 0.4 to
+      1.0 (see ``halves_cuda``), for heads of up to 256 elements.
     * float64: tensor cores of the library, 4.3 + 10.7; the kernel without them 8.6 at the peak.  No gain is certain.
 
     Heads that are not known, or larger than a tile, are slower: scores are computed once for each 64 columns.
     """
-    sizes = const(d), const(e)
-    return dtype == "float32" and all(s is not None and s <= prefill_cuda.MOST_DEPTH for s in sizes)
+    most = {"float32": prefill_cuda.MOST_DEPTH, **dict.fromkeys(HALVES, halves_cuda.MOST_DEPTH)}.get(dtype, -1)
+    return all(known is not None and known <= most for known in (const(d), const(e)))
 
 
 def attention(call: OpaqueCall) -> CudaSource:
@@ -75,18 +80,26 @@ class _Attention:
         """The program of the call."""
         add_sums(self.assembly, self.call.results[0])
         self.assembly.text(DIVISOR)
-        lanes = decode_cuda.lanes_of(self.call.inputs[0].dtype, self.d, self.e)
-        scores = self.rows * self.n
-        are_few = dim(0) if lanes is None else any_(lt(self.m, decode_cuda.LEAST_QUERIES), lt(scores, FEW_SCORES))
-        tile = prefill_cuda.tile_of(self.call.inputs[0].dtype, self.d, self.e)
-        bands, slabs = (self.m + (tile.rows - 1)) // tile.rows, (self.e + (tile.columns - 1)) // tile.columns
+        dtype = self.call.inputs[0].dtype
+        lanes = decode_cuda.lanes_of(dtype, self.d, self.e)
+        halves = halves_cuda.tile_of(dtype, self.d, self.e, self.has_bias)
+        tile = halves or prefill_cuda.tile_of(dtype, self.d, self.e)
+        scores, few = self.rows * self.n, FEW_HALVES if halves else FEW_SCORES
+        least_queries = decode_cuda.LEAST_HALVES if halves else decode_cuda.LEAST_QUERIES
+        are_few = dim(0) if lanes is None else any_(lt(self.m, least_queries), lt(scores, few))
+        bands = (self.m + (tile.rows - 1)) // tile.rows
+        slabs = dim(1) if halves else (self.e + (tile.columns - 1)) // tile.columns
         work = self.batch * self.heads * where(are_few, self.m, bands * slabs)
-        least, unit = (where(are_few, a, b) for a, b in ((LEAST_KEYS, tile.keys), (KEYS_UNIT, tile.keys)))
-        self.parts = parts_of(self.n, work, where(are_few, LANES_WANTED, TILES_WANTED), least, unit)
+        of_tile = (HALVES_WANTED, HALVES_KEYS) if halves else (TILES_WANTED, tile.keys)
+        wanted, least = (where(are_few, a, b) for a, b in zip((LANES_WANTED, LEAST_KEYS), of_tile, strict=True))
+        self.parts = parts_of(self.n, work, wanted, least, where(are_few, KEYS_UNIT, tile.keys))
         self.rooms = workspace(self.assembly, self.rows, self.e, self.parts.count, self.call.results[0])
         if lanes is not None:
             self._lanes(lanes, are_few, work * self.parts.count)
-        self._tiles(tile, not_(are_few), bands, slabs)
+        if isinstance(tile, prefill_cuda.Tile):
+            self._tiles(tile, not_(are_few), bands, slabs)
+        else:
+            self._halves(tile, not_(are_few), bands)
         out = self.call.results[0]
         add_join(self.assembly, self.rows, self.e, self.n, self.parts.count, (writes("out", out), *self.rooms), out)
         return self.assembly.source()
@@ -140,6 +153,21 @@ class _Attention:
         parameters = (*self._parameters(), *self.rooms, *more)
         self.assembly.kernel("attention_tiles", prefill_cuda.THREADS, parameters, body, prefill_cuda.RESIDENT)
         self.assembly.launch("attention_tiles", where(wanted, blocks(units), 0), shared_bytes=tile.shared_bytes)
+
+    def _halves(self, tile: halves_cuda.Tile, wanted: Dim, bands: Dim) -> None:
+        """Add the kernel of tensor cores, run if ``wanted``."""
+        texts = self._texts(halves_cuda.BIAS)
+        is_raw = not self.has_bias and self.call.attrs.scale > 0
+        self.assembly.text(*halves_cuda.text(tile, texts, is_raw))
+        units = self.batch * self.heads * self.parts.count * bands
+        counts = {"by_bands": bands, "by_parts": self.parts.count, "by_heads": self.heads}
+        divisors = tuple(divisor(name, count, units) for name, count in counts.items())
+        # scores are in units of the logarithm of 2, and those of parts are not
+        natural = f"({texts['scale']})" if is_raw else "float32(0.693147181)"
+        body = halves_cuda.BODY.substitute(texts, unit=natural)
+        parameters = (*self._parameters(), *self.rooms, *self._split(units), size("bands", bands), *divisors)
+        self.assembly.kernel("attention_halves", tile.threads, parameters, body, tile.resident)
+        self.assembly.launch("attention_halves", where(wanted, blocks(units), 0), shared_bytes=tile.shared_bytes)
 
     def _split(self, units: Dim) -> tuple[Parameter, ...]:
         """The sizes of the parts of the keys, and the number of units of work."""

@@ -18,6 +18,8 @@ THREADS = 128
 RESIDENT = {"float32": 4, "float64": 3}
 #: Queries from which tiles pay unless there are few scores: each query here reads the keys again.
 LEAST_QUERIES = 4
+#: The same where tiles are of tensor cores: they read the keys once, with as many bytes in flight.
+LEAST_HALVES = 2
 #: Packs of 16 bytes of a key, and of a value, that a thread loads at once.
 AT_ONCE = 8
 #: The largest number of packs of a lane for one key.

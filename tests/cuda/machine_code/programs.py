@@ -59,13 +59,15 @@ def kernels(program: str, dtype: str) -> tuple[MachineCode, ...]:
 
 
 @functools.cache
-def kernels_of(text: str, change: Callable[[str], str] = waiting) -> tuple[MachineCode, ...]:
+def kernels_of(
+    text: str, change: Callable[[str], str] = waiting, architecture: str = proof.ARCHITECTURES[-1]
+) -> tuple[MachineCode, ...]:
     """The machine code of the kernels of a module's text, which wait for the kernels before them, or with another change."""
     mod = relay.parse(text)
     found = list[MachineCode]()
     try:
         for packed in relay.compile(mod, target="cuda").packed:
-            image = proof.CUBIN(change(cuda_source(packed.group).text), proof.ARCHITECTURES[-1], by=proof.COMPILER)
+            image = proof.CUBIN(change(cuda_source(packed.group).text), architecture, by=proof.COMPILER)
             found += machine_code(disassembler.listing(image), disassembler.resource_usage(image))
     except (nvrtc.NoNvrtc, disassembler.NoDisassembler) as reason:
         pytest.skip(str(reason))

@@ -8,7 +8,10 @@ import re
 import pytest
 
 from relayvm.ops.codegen.cuda.machine_code import machine_code, named
+from relayvm.ops.codegen.dependent_launch import waiting
+from relayvm.ops.kernels.attention import halves_cuda
 from relayvm.ops.native.jit import disassembler, nvrtc
+from relayvm.shape_funcs.symbolic.dim import dim
 
 from ...emulator import proof
 from .programs import PROGRAMS, SUPPRESSION, faults_of_an_early_start, kernels, kernels_of
@@ -44,7 +47,7 @@ def @main(
 
 
 @pytest.mark.spread("dtype")
-@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "bfloat16"])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize(("d", "e"), [(64, 64), (32, 32), (80, 80), (128, 128), (7, 33), ("?", "?")])
 @pytest.mark.extensive(dtype=("float32",), d=(64, 7))
 def test_attention_spills_no_register_and_loads_packs(d: int | str, e: int | str, dtype: str) -> None:
@@ -54,6 +57,47 @@ def test_attention_spills_no_register_and_loads_packs(d: int | str, e: int | str
     assert {name: k.wide_divisions for name, k in found.items() if k.wide_divisions} == {}
     # queries, keys and values of a tile of the smallest heads of two bytes are 10 packs of a thread
     assert {name for name, k in found.items() if k.loads[128] < 10} == {"join_parts"}
+
+
+#: The same with a bias.
+BIASED = """
+#[version = "0.0.5"]
+def @main(
+  %q: Tensor[(?m, ?b, ?h, {d}), {dtype}], %k: Tensor[(?n, ?b, ?h, {d}), {dtype}], %v: Tensor[(?n, ?b, ?h, {d}), {dtype}],
+  %x: Tensor[(?b, ?h, ?m, ?n), {dtype}]
+) {{
+  nn.attention(%q, %k, %v, %x, scale=0.125)
+}}
+"""
+
+
+@pytest.mark.extensive(d=(64, 128), architecture=("sm_90a",), text=(ATTENTION,))
+@pytest.mark.spread("architecture")
+@pytest.mark.parametrize("architecture", ["sm_80", "sm_90a"])
+@pytest.mark.parametrize("text", [ATTENTION, BIASED], ids=["plain", "biased"])
+@pytest.mark.parametrize("d", [32, 64, 80, 128, 256])
+def test_attention_of_halves_multiplies_on_tensor_cores_and_copies_by_16_bytes(d: int, text: str, architecture: str) -> None:
+    """No register is spilled, and products of teams run beside other work: a compiler that cannot let them waits for each."""
+    change = waiting if architecture == "sm_90a" else str
+    found = {k.kernel: k for k in kernels_of(text.format(d=d, e=d, dtype="float16"), change, architecture)}
+    assert set(found) == {"attention_halves", "attention_lanes", "join_parts"}
+    assert {name: k.spills for name, k in found.items() if k.spills} == {}
+    assert {name: k.wide_divisions for name, k in found.items() if k.wide_divisions} == {}
+    if change is waiting:
+        assert {name: f for name, k in found.items() if (f := faults_of_an_early_start(k))} == {}
+    tile = halves_cuda.tile_of("float16", dim(d), dim(d), text is BIASED)
+    assert tile is not None
+    kernel = found["attention_halves"].instructions
+    copies = [i.opcode for i in kernel if i.name == "LDGSTS"]
+    assert copies and all("128" in opcode for opcode in copies)
+    scores, values = -(-d // 16), tile.keys // 16  # products of a tile, of 16 elements or keys
+    if architecture == "sm_90a":
+        # the first scores, those of the loop and the values in front of them, the last values
+        assert named(kernel, ("HGMMA",)) == 2 * (scores + values) and named(kernel, ("HMMA",)) == 0
+        assert named(kernel, ("WARPGROUP",)) < 10
+    else:
+        assert named(kernel, ("HMMA",)) == 2 * (scores * tile.keys // 8 + values * tile.columns // 8)
+    assert found["attention_lanes"].loads[128] >= 16
 
 
 @pytest.mark.parametrize(

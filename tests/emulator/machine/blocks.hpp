@@ -16,11 +16,26 @@ using Entry = void (*)(const uint64_t*);
 
 enum State : uint8_t { NEW, RUNNING, AT_BARRIER, IN_WARP, RETURNED };
 
+struct Copy {
+  void* to;
+  const void* from;
+  int bytes;
+};
+
+struct TeamProduct {
+  EmulatorTeamProduct of;
+  std::vector<float> kept;  // the sums when it began
+};
+
 struct Thread {
   Fiber* fiber;
   State state;
   int argument;
   uint64_t value, result;
+  std::vector<std::vector<Copy>> copies;          // by group; the last one is open
+  std::vector<std::vector<TeamProduct>> products;  // the same
+  bool is_fenced = false;                          // its sums may be used by products
+  bool has_hidden_copies = false;                  // which products of teams need not see
 };
 
 struct Meeting {  // lanes of a warp that wait for the rest of their mask
@@ -54,6 +69,7 @@ struct Progress {  // of one block
   std::vector<uint32_t> warp_epochs;
   std::vector<Thread> threads;
   std::vector<std::vector<Meeting>> meetings;  // by warp
+  std::vector<unsigned> at_team;               // threads that wait, by team
   std::vector<unsigned> runnable;              // a queue: from `head` on
   size_t head = 0;
 };

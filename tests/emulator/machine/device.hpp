@@ -49,9 +49,11 @@ extern "C" EMULATOR_UNSEEN void __tsan_read_range(void* address, size_t n) { emu
 extern "C" EMULATOR_UNSEEN void __tsan_write_range(void* address, size_t n) { emulator_hooks->access(address, n, ACCESS_WRITE); }
 extern "C" void __tsan_init() {}
 static EMULATOR_UNSEEN void emulator_atomic(const void* address, size_t n) { emulator_hooks->access(address, n, ACCESS_ATOMIC); }
+static EMULATOR_UNSEEN void emulator_seen(const void* address, size_t n) { emulator_hooks->access(address, n, ACCESS_READ); }
 #else
 #define EMULATOR_UNSEEN
 static inline void emulator_atomic(const void*, size_t) {}
+static inline void emulator_seen(const void*, size_t) {}
 #endif
 
 // ---- vectors ----
@@ -138,6 +140,32 @@ static inline unsigned __match_any_sync(unsigned mask, T value) {
   unsigned long long bits = 0;
   __builtin_memcpy(&bits, &value, sizeof(T));
   return unsigned(emulator_hooks->warp(WARP_MATCH_ANY, mask, bits, 0, 32));
+}
+// ---- matrix instructions (see ops/codegen/cuda/device_code/matrix_instructions.py) ----
+typedef char* EmulatorAddress;  // in shared memory
+static inline void emulator_load(unsigned (&to)[4], EmulatorAddress row, bool transposed) {
+  EmulatorMatrices here = {row};
+  emulator_seen(row, 16);
+  emulator_hooks->warp(transposed ? WARP_LOAD_TRANSPOSED : WARP_LOAD, ~0u, (unsigned long long)&here, 0, 32);
+  __builtin_memcpy(to, here.left, 16);
+}
+static inline void emulator_multiply(int operation, float (&sums)[4], const unsigned (&left)[4], unsigned right0, unsigned right1) {
+  EmulatorMatrices here = {nullptr, {}, {}, {right0, right1}};
+  __builtin_memcpy(here.sums, sums, 16);
+  __builtin_memcpy(here.left, left, 16);
+  emulator_hooks->warp(operation, ~0u, (unsigned long long)&here, 0, 32);
+  __builtin_memcpy(sums, here.sums, 16);
+}
+static inline void emulator_copy(EmulatorAddress to, const void* from, int bytes) { emulator_hooks->copies(COPY_BEGIN, to, from, bytes); }
+static inline void emulator_commit_copies() { emulator_hooks->copies(COPY_COMMIT, nullptr, nullptr, 0); }
+static inline void emulator_wait_for_copies(int later) { emulator_hooks->copies(COPY_WAIT, nullptr, nullptr, later); }
+static inline void emulator_team(int what, int n = 0) { emulator_hooks->team(what, nullptr, n); }
+template <int N>
+static inline void emulator_team_multiply(float (&sums)[N][4], bool is_bfloat16, const unsigned* left, EmulatorPlace shared_left,
+                                          EmulatorPlace right, bool has_rows, bool adds) {
+  EmulatorTeamProduct here = {&sums[0][0], N * 8, adds, is_bfloat16, has_rows, left == nullptr, {}, shared_left, right};
+  if (left) __builtin_memcpy(here.left, left, 16);
+  emulator_hooks->team(TEAM_PRODUCT, &here, 0);
 }
 static inline void __threadfence() { emulator_hooks->turn(TURN_FENCE); }
 static inline void __threadfence_block() {}

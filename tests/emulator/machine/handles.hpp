@@ -10,6 +10,7 @@
 
 #include "gpu.hpp"
 #include "checks.hpp"
+#include "copies.hpp"
 #include "cublas.hpp"
 #include "cublas_lt.hpp"
 #include "cudnn.hpp"
@@ -18,6 +19,7 @@
 #include "memory.hpp"
 #include "modules.hpp"
 #include "streams.hpp"
+#include "teams.hpp"
 
 using namespace gpu;
 using modules::Function;
@@ -52,7 +54,7 @@ struct Driver {
   std::map<uint64_t, shared_ptr<cublas_lt::Preference>> preferences;
   std::map<uint64_t, shared_ptr<cudnn::Handle>> dnn;
   std::map<uint64_t, shared_ptr<cudnn::Descriptor>> backend;
-  std::vector<char> dynamic_shared = std::vector<char>(MOST_SHARED + 64);
+  std::vector<char> dynamic_shared = std::vector<char>(MOST_SHARED + 2048);
   EmulatorHooks hooks = {};
 };
 

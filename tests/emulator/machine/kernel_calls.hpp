@@ -78,8 +78,9 @@ API int cuModuleLoadData(void** out, const void* image) {
     return failed(NO_BINARY_FOR_GPU, "the image is for sm_" + std::to_string(want) + ", the device is sm_" + std::to_string(have));
   modules::look_into(*module);
   EmulatorHooks& hooks = driver().hooks;
-  auto aligned = (uint64_t(driver().dynamic_shared.data()) + 15) / 16 * 16;
-  hooks = {blocks::warp_hook, blocks::block_hook, blocks::trap_hook, checks::access_hook, blocks::turn_hook, reinterpret_cast<char*>(aligned)};
+  auto aligned = (uint64_t(driver().dynamic_shared.data()) + 1023) / 1024 * 1024 + 16;  // 16 of static shared memory
+  hooks = {blocks::warp_hook, blocks::block_hook, blocks::trap_hook, checks::access_hook, blocks::turn_hook, blocks::copies_hook,
+           blocks::team_hook, reinterpret_cast<char*>(aligned)};
   *module->contract->hooks = &hooks;
   *out = reinterpret_cast<void*>(keep(driver().modules, module));
   return SUCCESS;

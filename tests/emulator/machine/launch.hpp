@@ -108,6 +108,7 @@ inline void start_block() {
   static_cast<Progress&>(running) = {};
   running.threads.assign(running.n, Thread{});
   running.meetings.resize((running.n + 31) / 32);
+  running.at_team.assign((running.n + 127) / 128, 0);
   running.warp_epochs.assign(running.meetings.size(), 0);
   running.epoch = ++running.epochs;
 }

@@ -1,6 +1,6 @@
 // Where the threads of a block meet: barriers and the operations of a warp.  Who comes last works out what all are told.
 #pragma once
-#include "blocks.hpp"
+#include "matrices.hpp"
 
 namespace blocks {
 
@@ -72,6 +72,13 @@ inline uint64_t matched(const Meeting& meeting, unsigned first, int lane) {
 }
 
 inline void conclude(const Meeting& meeting, unsigned first, unsigned me) {
+  if (meeting.operation >= WARP_LOAD) {
+    if (meeting.mask != ~0u) stop(719, "a matrix instruction is of all lanes of a warp");
+    matrices::conclude(meeting.operation, first);
+    for (unsigned thread = first; thread < first + 32; ++thread)
+      if (thread != me) wake(thread);
+    return;
+  }
   bool shuffle = meeting.operation >= WARP_SHUFFLE && meeting.operation <= WARP_SHUFFLE_XOR;
   bool match = meeting.operation == WARP_MATCH_ANY;
   uint64_t common = shuffle || match ? 0 : combined(meeting, first);

@@ -7,10 +7,12 @@ import ctypes
 import functools
 import os
 import threading
+import warnings
 import weakref
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from ....ops.codegen.cuda.device_code.matrix_instructions import PROOF, PROOF_BYTES, PROOF_THREADS, proof, uses_teams
 from ....ops.native.cache import kernel_store
 from ....ops.native.jit import nvrtc
 from ....ops.native.memory import native
@@ -26,6 +28,8 @@ _RELAXED = 2
 #: Most static shared memory of a kernel with dynamic shared memory: the driver rejects a sum beyond the limit.
 STATIC_SHARED_BYTES = 4 << 10
 _OLDEST = 12000
+#: The only compute capability with products by teams of warps.
+TEAMS = 90
 _ERRORS = {
     100: "there is no CUDA device",
     35: "the driver is older than this program needs",
@@ -172,6 +176,48 @@ class Device:
         """An attribute by the driver's number."""
         return self.driver.get("cuDeviceGetAttribute", number, self._device) & 0xFFFFFFFF
 
+    @functools.cached_property
+    def has_teams(self) -> bool:
+        """Whether teams of warps multiply matrices, and do so as generated kernels expect (see ``matrix_instructions``).
+
+        The layout of operands is that of the PTX ISA and of published kernels, but it is stated there for fewer cases than are
+        generated.  So each GPU is asked once in a process, and a warning says if it differs.
+        """
+        if self.compute_capability != TEAMS:
+            return False
+        found = self.team_differences()
+        if found:
+            message = f"{self.name} multiplies matrices by teams of warps otherwise than expected ({found} differences)"
+            help = "attention of halves multiplies by single warps, which is slower"
+            warnings.warn(f"{message}: {help}", RuntimeWarning, stacklevel=2)
+        return not found
+
+    def team_differences(self) -> int:
+        """The number of elements for which products by teams and by warps differ.  Raises CudaError."""
+        image = nvrtc.cubin(proof(), f"{self.architecture}a", "products of teams")
+        held, name = ctypes.create_string_buffer(image, len(image)), ctypes.create_string_buffer(PROOF.encode())
+        get, call = self.driver.get, self.driver.call
+        with self.as_current():
+            module = get("cuModuleLoadData", ctypes.addressof(held))
+            function = get("cuModuleGetFunction", module, ctypes.addressof(name))
+            stream, found = get("cuStreamCreate", 1), get("cuMemHostAlloc", 8, 0)
+            cell = _WORD.from_address(found)
+            cell.value = -1
+            words, size = (_WORD * 1)(found), ctypes.c_size_t(8)
+            extra = (ctypes.c_void_p * 5)(1, ctypes.addressof(words), 2, ctypes.addressof(size), None)
+            try:
+                call("cuLaunchKernel", function, 1, 1, 1, PROOF_THREADS, 1, 1, PROOF_BYTES, stream, 0, ctypes.addressof(extra))
+                call("cuStreamSynchronize", stream)
+                return cell.value
+            finally:
+                call("cuMemFreeHost", found)
+                call("cuStreamDestroy", stream)
+                call("cuModuleUnload", module)
+
+    def architecture_of(self, text: str) -> str:
+        """The architecture for which CUDA C is compiled: ``sm_90a`` for kernels that multiply by teams."""
+        return f"{self.architecture}a" if uses_teams(text) and self.has_teams else self.architecture
+
     def make_current(self) -> None:
         """Set this GPU's primary context as the thread's current one."""
         self.driver.call("cuCtxSetCurrent", self.context)
@@ -208,7 +254,7 @@ class Device:
         """
         with self._lock:
             if any((text, e) not in self._functions for e in entries):
-                image = nvrtc.cubin(text, self.architecture)
+                image = nvrtc.cubin(text, self.architecture_of(text))
                 with self.as_current():
                     self._load(text, image, entries)
         return {e: self._functions[text, e] for e in entries}

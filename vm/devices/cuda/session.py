@@ -174,7 +174,7 @@ class Session:
         with self.device.as_current():
             sources = [(p.group, self._waiting(self._possible(cuda_source(p.group), p))) for p in packed]
         nvrtc.compile_all(
-            [(s.text, self.device.architecture) for _, s in sources if s.text], [g.name for g, s in sources if s.text]
+            [(s.text, self.device.architecture_of(s.text)) for _, s in sources if s.text], [g.name for g, s in sources if s.text]
         )
         with self.device.as_current():
             found = [self._plan(group, source) for group, source in sources]
