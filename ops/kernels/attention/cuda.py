@@ -40,7 +40,7 @@ def pays(dtype: str, d: Dim, e: Dim) -> bool:
     Heads that are not known, or larger than a tile, are slower: scores are computed once for each 64 columns.
     """
     sizes = const(d), const(e)
-    return dtype == "float32" and all(s is not None and s <= prefill_cuda.MOST_DEPTH for s in sizes)
+    return dtype != "float64" and all(s is not None and s <= prefill_cuda.MOST_DEPTH for s in sizes)
 
 
 def attention(call: OpaqueCall) -> CudaSource:
