@@ -37,6 +37,7 @@ from .passes.inline_functions import inline_functions
 from .passes.lambda_lift import lambda_lift
 from .passes.narrow_tuples import narrow_tuples
 from .passes.place import place
+from .passes.precision.operator_precision import CONVOLUTIONS
 from .passes.precision.store_halves import store_halves
 from .passes.reduce_before_monotonic import reduce_before_monotonic
 from .passes.simplify import simplify
@@ -89,7 +90,8 @@ def passes(config: Config, context: PassContext, preferred: Preferred | None = N
         return pack_weights(mod, dict(config.forced))
 
     def narrow(mod: IRModule) -> IRModule:
-        return store_halves(mod, config.precision, context.entries)
+        # CPUs have kernels of convolutions of float32 alone, beside one for any dtypes that is much slower
+        return store_halves(mod, config.precision, context.entries, () if target == DEVICES[CUDA] else CONVOLUTIONS)
 
     limit = config.most_copied_bytes
 

@@ -31,13 +31,9 @@ class Role(enum.Enum):
     WIDE = "wide"
 
 
+CONVOLUTIONS = frozenset(f"nn.conv{n}d{more}" for n in (1, 2, 3) for more in ("", "_transpose"))
 #: Operators whose products are computed from halves, and added in float32.
-PRODUCTS = frozenset(
-    (
-        *("nn.dense", "nn.matmul", "nn.batch_matmul", "nn.attention", "nn.batch_attention"),
-        *(f"nn.conv{n}d{more}" for n in (1, 2, 3) for more in ("", "_transpose")),
-    )
-)
+PRODUCTS = frozenset(("nn.dense", "nn.matmul", "nn.batch_matmul", "nn.attention", "nn.batch_attention")) | CONVOLUTIONS
 #: Products whose library stores a result of float32, too.
 WIDE_RESULTS = frozenset(("nn.dense", "nn.matmul", "nn.batch_matmul"))
 #: Elementwise operators and reductions whose results leave the range of float16, or lose its precision: kept in float32 unless a

@@ -40,9 +40,14 @@ _Bindings = list[tuple[Var, Expr]]
 
 
 @declare_pass("StoreHalves", "infer_type")
-def store_halves(mod: IRModule, dtype: str = "float16", entries: Collection[str] = ("main",)) -> IRModule:
-    """The module with halves of ``dtype``.  ``entries``: the functions that keep their types."""
-    values = StoredValues(mod, dtype, entries)
+def store_halves(
+    mod: IRModule, dtype: str = "float16", entries: Collection[str] = ("main",), wide: Collection[str] = ()
+) -> IRModule:
+    """The module with halves of ``dtype``.
+
+    ``entries``: the functions that keep their types.  ``wide``: names of operators that are computed in float32.
+    """
+    values = StoredValues(mod, dtype, entries, wide)
     dtypes = StoredDtypes(values)
     if not dtypes.narrow and not any(o.role is Role.PRODUCT for o in dtypes.operations):
         return mod

@@ -74,18 +74,16 @@ class StoredDtypes:
         return min(state, _NARROW) if number in self.stored else state
 
     def _exits(self) -> set[int]:
-        """The classes of which only results of the program and operators of float32 are computed."""
+        """The classes of which only results of the program, operators of float32 and comparisons are computed."""
         found = set(self.fixed)
         while True:
-            more = {n for n, readers in self.readers.items() if n not in found and self._leave(readers, found)}
+            more = {n for n, readers in self.readers.items() if n not in found and all(self._leaves(r, found) for r in readers)}
             if not more:
                 return found
             found |= more
 
-    def _leave(self, readers: list[Operation], exits: set[int]) -> bool:
-        wide = [r for r in readers if r.role is Role.WIDE or (r.role is Role.ELEMENTS and r.writes)]
-        leave = all(r.role is Role.WIDE or self._found(r.writes) <= exits for r in wide)
-        return bool(wide) and leave and all(r.role in (Role.WIDE, Role.ELEMENTS) for r in readers)
+    def _leaves(self, reader: Operation, exits: set[int]) -> bool:
+        return reader.role is Role.WIDE or (reader.role is not Role.PRODUCT and self._found(reader.writes) <= exits)
 
     def _solve(self) -> None:
         while True:
@@ -107,7 +105,10 @@ class StoredDtypes:
                 self._raise(kept, _KEPT)
                 self._store(reads | (writes - kept))
             elif operation.role is Role.FOLLOW and any(map(self.state, reads)):
-                self._store(reads | writes)
+                if reads | writes <= self.exits and not reads & self.stored:
+                    self._raise(writes, _KEPT)
+                else:
+                    self._store(reads | writes)
             elif operation.role is Role.MOVE and _is_table(operation):
                 self._raise(writes - self.exits, _NARROW)
             elif operation.role is Role.ELEMENTS and any(map(self.state, reads)):

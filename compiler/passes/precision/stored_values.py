@@ -7,7 +7,7 @@ references, and values of functions that are used as values, stay float32.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -46,12 +46,13 @@ class Operation:
 class StoredValues:
     """The classes of the values of a typed module in A-normal form, for halves of ``dtype``.
 
+    ``wide``: names of operators that are computed in float32.
     ``of``: the classes of each variable, and of each function by name.  ``operations``: those with a tensor of float32.
     ``fixed``: the classes that stay float32.
     """
 
-    def __init__(self, mod: IRModule, dtype: str, entries: Iterable[str]) -> None:
-        self.dtype = dtype
+    def __init__(self, mod: IRModule, dtype: str, entries: Iterable[str], wide: Collection[str] = ()) -> None:
+        self.dtype, self.wide = dtype, wide
         self.of: dict[Expr, Classes] = {}
         self.functions: dict[str, Signature] = {}
         self.by_call: dict[Call, Operation] = {}
@@ -194,7 +195,7 @@ class StoredValues:
             return
         attrs, wanted = with_result(call.attrs, self.dtype), with_dtypes(type_of(call), self.dtype)
         role, free = role_of(op, attrs), free_inputs(op, types, call.attrs, self.dtype)
-        if accepted(op, tuple(with_dtypes(ty, self.dtype) for ty in types), attrs) != wanted:
+        if accepted(op, tuple(with_dtypes(ty, self.dtype) for ty in types), attrs) != wanted or op.name in self.wide:
             role = Role.WIDE
         reads: tuple[int, ...] = ()
         for n, arg in enumerate(call.args):
