@@ -80,8 +80,8 @@ class Config:
     )
     precision: str = _key(
         "float32",
-        "the format of tensors of float32 between kernels (float16, bfloat16: kernels read and write halves and compute in float32), "
-        "or of the factors of products (tf32: on tensor cores, rounded to 11 bits; cuda only, elsewhere as float32)",
+        "the format of tensors of float32 between kernels (float16, bfloat16: kernels read and write halves, and compute in "
+        "float32), or of the factors of products (tf32: rounded to 11 bits, for tensor cores; cuda only, elsewhere as float32)",
         *("float32", "tf32", "float16", "bfloat16"),
     )
     strict_copies: bool | int = _key(

@@ -12,7 +12,8 @@ class Scale:
     ``columns``: of these arrays.  ``chain``: operators of the program of tiny ones; ``burst``: its calls in a burst, so few that
     the driver's queue (some thousand launches) has room for all.  ``product``: rows of the matrices.  ``candidates`` and
     ``anchors``: of the two models; ``repeat``: rounds of comparing them.  ``starts``: processes with a filled cache.  ``words``:
-    of the encoder's texts.  ``texts``: of a call of BERT-base, ``lengths``: their words.  ``pictures``: of a network's batches.  ``written``: tokens of a text, of which half are the prompt.
+    of the encoder's texts.  ``texts``: of a call of BERT-base, ``lengths``: their
+    words.  ``pictures``: of a network's batches.  ``written``: tokens of a text, of which half are the prompt.
     """
 
     rounds: int

@@ -10,8 +10,8 @@
     let %out = nn.batch_attention(%queries, %keys, %values, scale=0.125);
 
 There may be reshapes between the calls, no scale, and the keys by rows.  Values between the calls have no other use.  All sizes
-are equal by their types, so that no check of a run is lost.  All floats; the result differs by rounding.  On GPUs only calls where
-the kernel is faster than the library's products: ``pays`` in ``ops/kernels/attention/cuda.py``.
+are equal by their types, so that no check of a run is lost.  All floats; the result differs by rounding.  On GPUs only calls
+where the kernel is faster than the library's products: ``pays`` in ``ops/kernels/attention/cuda.py``.
 
 Requires: typed A-normal form.
 Ensures: the same.  Calls without a use are left to ``eliminate_dead_code``.

@@ -6,8 +6,8 @@
     nn.dense(%y, meta[1])                           let %y = multiply(%h, %e);
                                                     nn.dense(%y, meta[1], out_dtype="float32")
 
-Each tensor has one dtype: see ``stored_dtypes``.  A cast stands before or behind an operator that reads or writes another dtype;
-``fuse_ops`` makes it part of the kernel of an elementwise operator.  So casts stand alone at parameters and results of the program
+Each tensor has one dtype: see ``stored_dtypes``.  A cast stands before or behind an operator that reads or writes another
+dtype; ``fuse_ops`` makes it part of the kernel of an elementwise operator.  So casts stand alone at parameters and results of the program
 that products read and write.  Constants are cast here.
 
 Finite numbers beyond the range of the half, such as those that hide elements from a softmax, become its largest finite numbers.
@@ -164,7 +164,7 @@ class _Narrowed:
         if isinstance(classes, int) and self._stored(classes) != given:
             raw = Var(f"{var.name}_{given}", span=var.span)
             out.append((raw, new))
-            entered = given == WIDE and not any(self.dtypes.is_narrow(n) for n in operation.reads)
+            entered = given == WIDE and self.dtypes.is_of_float32(operation)
             out.append((var, self._saturated(raw, var.span, out) if entered else _cast(raw, self._stored(classes), var.span)))
         elif isinstance(classes, tuple) and any(isinstance(c, int) and self._stored(c) != given for c in classes):
             raw, fields = Var(f"{var.name}_{given}", span=var.span), []

@@ -55,6 +55,10 @@ class StoredDtypes:
             return any(map(self.is_narrow, (*operation.reads, *operation.writes)))
         return role is Role.ELEMENTS and self._is_narrow_sum(operation)
 
+    def is_of_float32(self, operation: Operation) -> bool:
+        """Whether no operand is computed of halves."""
+        return not any(map(self.state, operation.reads))
+
     def gives_wide(self, operation: Operation) -> bool:
         """Whether a product of halves stores float32."""
         named = operation.call.op.name in WIDE_RESULTS if isinstance(operation.call.op, Op) else False

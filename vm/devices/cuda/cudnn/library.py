@@ -33,8 +33,8 @@ _SAID: set[str] = set()
 class ConvolutionLibrary:
     """The library on the current GPU and the session's ``stream``, with a workspace.  Raises NoCuda.
 
-    ``find`` is the lookup of the library's functions.  ``on_close`` takes the function that destroys the handle.  ``tf32``: whether
-    factors of float32 may be rounded to TF32.
+    ``find`` is the lookup of the library's functions.  ``on_close`` takes the function that destroys the handle.
+    ``tf32``: whether factors of float32 may be rounded to TF32.
     """
 
     def __init__(
