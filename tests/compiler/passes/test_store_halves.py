@@ -139,7 +139,11 @@ def fuses(value: Any) -> bool:
 
 def test_numbers_beyond_the_range_are_its_largest() -> None:
     assert largest("float16") == 65504.0 and largest("bfloat16") == 3.3895313892515355e38
-    text = 'def @main(%x: Tensor[(2, 3), float32], %m: Tensor[(3), bool]) { let %f = where(%m, 0f, -1e9f); nn.softmax(add(nn.dense(%x, ones(shape=[3, 3], dtype="float32")), %f)) }'
+    product = 'nn.dense(%x, ones(shape=[3, 3], dtype="float32"))'
+    text = (
+        "def @main(%x: Tensor[(2, 3), float32], %m: Tensor[(3), bool]) "
+        f"{{ let %f = where(%m, 0f, -1e9f); nn.softmax(add({product}, %f)) }}"
+    )
     out = relay.VirtualMachine(relay.compile(HEADER + text, precision="float16"))
     hidden = np.zeros(3, bool)
     np.testing.assert_allclose(out.run(np.ones((2, 3), np.float32), hidden).numpy(), np.full((2, 3), 1 / 3), rtol=1e-3)
