@@ -242,7 +242,7 @@ def _cast_constant(constant: Constant, dtype: str) -> Constant:
     """A constant in a dtype, if it has float32."""
     if not isinstance(constant.ty, TensorType) or constant.ty.dtype != WIDE or dtype == WIDE:
         return constant
-    most, data = largest(dtype), constant.data
-    data = np.where(np.isfinite(data), np.clip(data, -most, most), data).astype(numpy_dtype(dtype))
+    most, given = largest(dtype), constant.data
+    data: np.ndarray = np.asarray(np.where(np.isfinite(given), np.clip(given, -most, most), given).astype(numpy_dtype(dtype)))
     data.flags.writeable = False
     return Constant(data, span=constant.span, ty=replace(constant.ty, dtype=dtype))

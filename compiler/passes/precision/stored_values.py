@@ -180,13 +180,15 @@ class StoredValues:
 
     def _call(self, call: Call) -> Classes:
         """The classes of the result of a function."""
+        assert not isinstance(call.op, Op)
         called = self._classes(call.op)
         if not isinstance(called, Signature):
             self._escape(call.args)
             return self._kept(call.ty)
         for arg, param in zip(call.args, called.params, strict=True):
             self.join(self._classes(arg), param)
-        return called.result
+        result: Classes = called.result
+        return result
 
     def _operator(self, call: Call, result: Classes) -> None:
         op, types = call.op, tuple(map(type_of, call.args))

@@ -94,7 +94,8 @@ def test_the_machines_of_a_comparison_do_not_share_memory_counters() -> None:
 
 
 def test_precisions_agree_within_their_rounding() -> None:
-    text = '#[version = "0.0.5"]\ndef @main(%x: Tensor[(?, 8), float32]) { nn.dense(%x, full(0.3f, shape=[4, 8], dtype="float32")) }'
+    weight = 'full(0.3f, shape=[4, 8], dtype="float32")'
+    text = f'#[version = "0.0.5"]\ndef @main(%x: Tensor[(?, 8), float32]) {{ nn.dense(%x, {weight}) }}'
     for precision in ("float16", "bfloat16", "tf32"):
         found = compare(text, {"precision": precision}, {}, repeat=1, shapes={"x": (3, 8)})
         assert f"rtol {PRECISION_TOL[precision]:g}" in str(found.tolerance)
