@@ -37,6 +37,7 @@ from .passes.inline_functions import inline_functions
 from .passes.lambda_lift import lambda_lift
 from .passes.narrow_tuples import narrow_tuples
 from .passes.place import place
+from .passes.precision.channels_last import channels_last
 from .passes.precision.operator_precision import CONVOLUTIONS
 from .passes.precision.store_halves import store_halves
 from .passes.reduce_before_monotonic import reduce_before_monotonic
@@ -135,6 +136,7 @@ def passes(config: Config, context: PassContext, preferred: Preferred | None = N
         (optimise, "eliminate_dead_code", remove_dead),
         # before the passes that make one call of several: which they make depends on the dtypes
         (config.precision in HALVES, "store_halves", narrow),
+        (optimise and config.precision in HALVES and target == DEVICES[CUDA], "channels_last", channels_last),
         (optimise, "fuse_attention", fuse_heads),
         # on GPUs libraries compute both convolutions
         (optimise and config.expansions and target != DEVICES[CUDA], "fuse_expansions", fuse_pairs),

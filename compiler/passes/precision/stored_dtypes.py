@@ -133,13 +133,18 @@ class StoredDtypes:
         states = set(map(self.state, operation.reads))
         writes = self._found(operation.writes)
         narrow = bool(writes) and all(self.state(n) == _NARROW for n in writes)
-        return narrow and _NARROW in states and _KEPT not in states and not self._is_sensitive(operation)
+        return narrow and _NARROW in states and _KEPT not in states and not self._loses_number(operation)
 
     def _is_sensitive(self, operation: Operation) -> bool:
-        """Whether the result of an elementwise operator may not be a half: by the operator, or by a number that would be 0."""
-        call, half = operation.call, numpy_dtype(self.values.dtype)
-        numbers = [a.data for a in call.args if isinstance(a, Constant) and a.data.ndim == 0 and a.data.dtype.name == WIDE]
-        return (isinstance(call.op, Op) and call.op.name in SENSITIVE) or any(x != 0 and x.astype(half) == 0 for x in numbers)
+        """Whether the result of an elementwise operator is better not stored as a half."""
+        op = operation.call.op
+        return (isinstance(op, Op) and op.name in SENSITIVE) or self._loses_number(operation)
+
+    def _loses_number(self, operation: Operation) -> bool:
+        """Whether a number among the operands would be 0 as a half."""
+        half = numpy_dtype(self.values.dtype)
+        numbers = [a.data for a in operation.call.args if isinstance(a, Constant) and a.data.ndim == 0]
+        return any(x.dtype.name == WIDE and x != 0 and x.astype(half) == 0 for x in numbers)
 
     def _better_narrow(self) -> set[int]:
         """Classes computed of float32 alone whose readers all compute with halves."""

@@ -187,10 +187,11 @@ NETWORKS: dict[str, tuple[Callable[[], tuple[IRModule, dict[str, Any]]], int]] =
 
 
 def primitives(mod: IRModule, target: str, precision: str) -> list[str]:
-    """The names of the primitives that are called."""
+    """The names of the primitives that are launched: views are not."""
     found = dict(lowering(mod, Config.of(precision=precision), target))["select_implementations"]
     calls = [n for f in found.functions.values() if not f.is_primitive for n in post_order(f.body) if isinstance(n, Call)]
-    return [c.op.name for c in calls if isinstance(c.op, GlobalVar) and found[c.op.name].is_primitive]
+    names = [c.op.name for c in calls if isinstance(c.op, GlobalVar) and found[c.op.name].is_primitive]
+    return [name for name in names if not name.startswith(("reshape", "nn_batch_flatten", "squeeze", "expand_dims"))]
 
 
 @pytest.mark.parametrize("target", ["cuda", "cpu"])
@@ -202,5 +203,5 @@ def test_halves_take_no_more_launches(name: str, target: str) -> None:
     wide, narrow = (primitives(mod, target, precision) for precision in ("float32", "float16"))
     assert len(narrow) <= len(wide) + (entries if target == "cuda" else 0), Counter(narrow) - Counter(wide)
     if name == "encoder" and target == "cuda":
-        assert len([p for p in narrow if not p.startswith("reshape")]) == 2 + 2 * 9
+        assert len(narrow) == 2 + 2 * 9
         assert sum("attention" in p for p in narrow) == 2
