@@ -6,8 +6,8 @@
                                               let %z_last = nn.relu(%y_last);
                                               let %z = transpose(%z_last, axes=[0, 3, 1, 2]);
 
-Pools, resizes, repeats, sums over places, concatenations of channels and elementwise operators of tensors with channels last have channels
-last, too.  All other operators read the tensors that are turned back.  Weights are constants, and are turned here.
+Pools, resizes, repeats, sums over places, concatenations of channels and elementwise operators of tensors with channels last
+have channels last, too.  All other operators read the tensors that are turned back.  Weights are constants, and are turned here.
 
 Requires: typed A-normal form.
 Ensures: the same.  Calls without a use are left to ``eliminate_dead_code``.
@@ -118,7 +118,7 @@ class _Turner:
 
     def _elements(self, call: Call, out: _Bindings) -> Call | None:
         """An operator with broadcasting, of tensors with channels last, numbers, and tensors of a place for each channel."""
-        if not any(arg in self.last for arg in call.args) or call.attrs is not None and dataclasses.fields(call.attrs):
+        if not any(arg in self.last for arg in call.args) or (call.attrs is not None and dataclasses.fields(call.attrs)):
             return None
         args: list[Expr] = []
         for arg in call.args:
