@@ -17,7 +17,7 @@ WIDE = "float32"
 
 
 class Role(enum.Enum):
-    """What an operator asks of the tensors of float32 that it reads and writes.
+    """The demand of an operator on the tensors of float32 that it reads and writes.
 
     ``PRODUCT``: all are halves.  ``FOLLOW``: all are halves if an input is; its kernel is not fused.  ``MOVE``: its result has
     the elements of its inputs, and their dtype.  ``ELEMENTS``: part of a fused kernel, whose inputs and result may have any

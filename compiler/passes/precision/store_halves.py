@@ -119,7 +119,8 @@ class _Narrowed:
                 new: Expr = replace(value, fields=tuple(map(self._as, value.fields, classes)))
             case Call() if isinstance(called := self._signature(value), Signature):
                 args = tuple(map(self._as, value.args, called.params))
-                new = replace(value, op=self.renamed.get(value.op, value.op), args=args)  # type: ignore[arg-type]
+                assert not isinstance(value.op, Op)
+                new = replace(value, op=self._atom(value.op), args=args)
             case If() | Match():
                 new = rebuild(value, self._atom, lambda chain: self._chain(chain, classes))
             case Var() | Constant():

@@ -98,7 +98,7 @@ def test_precisions_agree_within_their_rounding() -> None:
     text = f'#[version = "0.0.5"]\ndef @main(%x: Tensor[(?, 8), float32]) {{ nn.dense(%x, {weight}) }}'
     for precision in ("float16", "bfloat16", "tf32"):
         found = compare(text, {"precision": precision}, {}, repeat=1, shapes={"x": (3, 8)})
-        assert f"rtol {PRECISION_TOL[precision]:g}" in str(found.tolerance)
+        assert f"rtol {PRECISION_TOL[precision]:g}" in found.method.tolerance
 
 
 # ---- result check -----------------------------------------------------------------------------------------------------------

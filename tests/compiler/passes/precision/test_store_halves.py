@@ -27,10 +27,10 @@ from relayvm.compiler.pipeline import lowering
 from relayvm.compiler.transform.inlining import inline
 from relayvm.ops.core.op import Op
 
-from ...programs import HEADER
-from .generated_programs import MEANING, run, typed
+from ....programs import HEADER
+from ..generated_programs import MEANING, run, typed
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[4]
 
 # ---- random programs -------------------------------------------------------------------------------------------------
 

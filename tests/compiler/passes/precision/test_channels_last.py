@@ -17,8 +17,8 @@ from relayvm.compiler.passes.infer_type import infer_type
 from relayvm.compiler.passes.precision.channels_last import channels_last
 from relayvm.compiler.passes.to_a_normal_form import to_a_normal_form
 
-from ...programs import HEADER
-from .generated_programs import typed
+from ....programs import HEADER
+from ..generated_programs import typed
 
 PARAMS = {"w": (4, 3, 3, 3), "d": (4, 1, 3, 3), "s": (4, 4, 1, 1), "b": (4,), "c": (4, 1, 1), "v": (2, 8, 1, 1)}
 #: Statements between a convolution %y, of 4 channels, and the result %z.
