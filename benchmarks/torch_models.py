@@ -79,7 +79,9 @@ def _encoder(torch: Any, graph: onnx.GraphProto, heads: int) -> Any:
             self.before, self.wide, self.narrow, self.after = norm(), linear(), linear(), norm()
 
         def forward(self, x: Any) -> Any:
-            parts = [project(x).view(1, -1, heads, x.shape[2] // heads).transpose(1, 2) for project in self.projections()]
+            parts = [
+                project(x).view(x.shape[0], -1, heads, x.shape[2] // heads).transpose(1, 2) for project in self.projections()
+            ]
             mixed = f.scaled_dot_product_attention(*parts).transpose(1, 2).reshape(x.shape)
             x = self.before(x + self.out(mixed))
             return self.after(x + self.narrow(f.gelu(self.wide(x))))

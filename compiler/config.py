@@ -78,6 +78,12 @@ class Config:
         "implementation were chosen yet)",
         *("on", "off", "blind"),
     )
+    precision: str = _key(
+        "float32",
+        "the format of tensors of float32 between kernels (float16, bfloat16: kernels read and write halves, and compute in "
+        "float32), or of the factors of products (tf32: rounded to 11 bits, for tensor cores; cuda only, elsewhere as float32)",
+        *("float32", "tf32", "float16", "bfloat16"),
+    )
     strict_copies: bool | int = _key(
         False,
         f"refuse programs with a copy of more than N bytes (on: {STRICT_BYTES}) to the host that they do not request themselves",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from ..ops.core.tensor_types import HALVES
 from ..ops.kernels.attention import cuda as attention_cuda
 from ..ops.strategy.choice import Preferred
 from ..ops.strategy.implementation import GPU, HOST
@@ -36,6 +37,9 @@ from .passes.inline_functions import inline_functions
 from .passes.lambda_lift import lambda_lift
 from .passes.narrow_tuples import narrow_tuples
 from .passes.place import place
+from .passes.precision.channels_last import channels_last
+from .passes.precision.operator_precision import CONVOLUTIONS
+from .passes.precision.store_halves import store_halves
 from .passes.reduce_before_monotonic import reduce_before_monotonic
 from .passes.simplify import simplify
 from .passes.sizes.dynamic_to_static import dynamic_to_static
@@ -86,6 +90,10 @@ def passes(config: Config, context: PassContext, preferred: Preferred | None = N
     def pack(mod: IRModule) -> IRModule:
         return pack_weights(mod, dict(config.forced))
 
+    def narrow(mod: IRModule) -> IRModule:
+        # CPUs have kernels of convolutions of float32 alone, beside one for any dtypes that is much slower
+        return store_halves(mod, config.precision, context.entries, () if target == DEVICES[CUDA] else CONVOLUTIONS)
+
     limit = config.most_copied_bytes
 
     def refuse_copies(mod: IRModule) -> IRModule:
@@ -126,6 +134,9 @@ def passes(config: Config, context: PassContext, preferred: Preferred | None = N
         (optimise, "eliminate_dead_code", remove_dead),
         (optimise, "reduce_before_monotonic", reduce_monotonic),
         (optimise, "eliminate_dead_code", remove_dead),
+        # before the passes that make one call of several: which they make depends on the dtypes
+        (config.precision in HALVES, "store_halves", narrow),
+        (optimise and config.precision in HALVES and target == DEVICES[CUDA], "channels_last", channels_last),
         (optimise, "fuse_attention", fuse_heads),
         # on GPUs libraries compute both convolutions
         (optimise and config.expansions and target != DEVICES[CUDA], "fuse_expansions", fuse_pairs),

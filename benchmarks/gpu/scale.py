@@ -12,7 +12,8 @@ class Scale:
     ``columns``: of these arrays.  ``chain``: operators of the program of tiny ones; ``burst``: its calls in a burst, so few that
     the driver's queue (some thousand launches) has room for all.  ``product``: rows of the matrices.  ``candidates`` and
     ``anchors``: of the two models; ``repeat``: rounds of comparing them.  ``starts``: processes with a filled cache.  ``words``:
-    of the encoder's texts.  ``pictures``: of a network's batches.  ``written``: tokens of a text, of which half are the prompt.
+    of the encoder's texts.  ``texts``: of a call of BERT-base, ``lengths``: their
+    words.  ``pictures``: of a network's batches.  ``written``: tokens of a text, of which half are the prompt.
     """
 
     rounds: int
@@ -29,6 +30,8 @@ class Scale:
     words: tuple[int, ...]
     pictures: tuple[int, ...]
     written: int
+    texts: tuple[int, ...]
+    lengths: tuple[int, ...]
 
 
 FULL = Scale(
@@ -46,6 +49,8 @@ FULL = Scale(
     words=(7, 33, 100, 200, 512),
     pictures=(1, 4, 32),
     written=512,
+    texts=(1, 8),
+    lengths=(1, 16, 128, 512),
 )
 TINY = Scale(
     rounds=2,
@@ -62,4 +67,6 @@ TINY = Scale(
     words=(3,),
     pictures=(),
     written=8,
+    texts=(1,),
+    lengths=(3,),
 )

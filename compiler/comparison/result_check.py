@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
 from typing import Any, NamedTuple
 
@@ -20,6 +20,8 @@ from ...vm.values.output_names import RESULT, leaf_outputs
 RTOL, SCALE_TOL = 1e-5, 1e-6
 #: Both tolerances for halves: a few roundings, some of which fusion omits.
 HALF_TOL = {"float16": 2.0**-8, "bfloat16": 2.0**-5}
+#: Both tolerances for floats of programs that are compiled with a ``precision`` narrower than float32.
+PRECISION_TOL = {"tf32": 2.0**-8, **HALF_TOL}
 #: The most differing elements of a tensor that a message lists.
 SHOWN = 5
 
@@ -54,19 +56,21 @@ class Limits(NamedTuple):
 class Tolerance:
     """Tolerances as given on the command line, by output: its name, or its place (``0``, ``1.0`` in tuples); empty: all outputs.
 
-    They apply to floats; integers and bools must be equal.  ``names``: the names of the outputs by place.
+    They apply to floats; integers and bools must be equal.  ``names``: the names of the outputs by place.  ``least``: the least
+    tolerance that is not given, of the precision of the programs.
     """
 
     rtol: Mapping[str, float] = field(default_factory=dict)
     atol: Mapping[str, float] = field(default_factory=dict)
     names: Mapping[str, str] = field(default_factory=dict)
+    least: float = 0.0
 
-    def of(self, function: VMFunction) -> Tolerance:
-        """The tolerances of the results of a function, by place."""
+    def of(self, function: VMFunction, precisions: Iterable[str] = ()) -> Tolerance:
+        """The tolerances of the results of a function, by place, of programs with these precisions."""
         names = {output.path: output.name for output in leaf_outputs(function)} if function.output_names else {}
         paths = {name: path for path, name in names.items()}
         rtol, atol = ({paths.get(key, key): value for key, value in given.items()} for given in (self.rtol, self.atol))
-        return Tolerance(rtol, atol, names)
+        return Tolerance(rtol, atol, names, max((PRECISION_TOL.get(p, 0.0) for p in precisions), default=0.0))
 
     def name(self, path: str) -> str:
         """The name of the output at a place."""
@@ -76,7 +80,7 @@ class Tolerance:
         """The tolerance of one output; None: its elements must be equal."""
         if not is_float(dtype):
             return None
-        half = HALF_TOL.get(dtype)
+        half = max(HALF_TOL.get(dtype, 0.0), self.least)
         rtol = self.rtol.get(path, self.rtol.get("", half or RTOL))
         atol = self.atol.get(path, self.atol.get(""))
         return Limits(rtol, half or SCALE_TOL, True) if atol is None else Limits(rtol, atol, False)

@@ -210,7 +210,8 @@ def _check_results(
             check(name, result, sampler.machine[sampler.entry].function)
     (first, value), *others = results.items()
     sampler = next(iter(samplers.values()))
-    limits = (tolerance or Tolerance()).of(sampler.machine[sampler.entry].function)
+    precisions = {s.machine.exe.config.get("precision", "") for s in samplers.values()}
+    limits = (tolerance or Tolerance()).of(sampler.machine[sampler.entry].function, precisions)
     texts = [check_agreement(value, result, (first, name), limits) for name, result in others]
     return texts[0]
 

@@ -10,8 +10,8 @@
     let %out = nn.batch_attention(%queries, %keys, %values, scale=0.125);
 
 There may be reshapes between the calls, no scale, and the keys by rows.  Values between the calls have no other use.  All sizes
-are equal by their types, so that no check of a run is lost.  float32 and float64; the result differs by rounding.  On GPUs only
-calls where the kernel is faster than the library's products: ``pays`` in ``ops/kernels/attention/cuda.py``.
+are equal by their types, so that no check of a run is lost.  All floats; the result differs by rounding.  On GPUs only calls
+where the kernel is faster than the library's products: ``pays`` in ``ops/kernels/attention/cuda.py``.
 
 Requires: typed A-normal form.
 Ensures: the same.  Calls without a use are left to ``eliminate_dead_code``.
@@ -22,18 +22,19 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 
 from ...ops.core.op import get
-from ...ops.core.tensor_types import TensorType
+from ...ops.core.tensor_types import HALVES, TensorType
 from ...ops.defs.attention import AttentionAttrs
 from ...shape_funcs.symbolic.dim import Dim, product
 from ..ir.chain_rewriter import ChainRewriter, rewrite_chains
 from ..ir.expr import Call, Constant, Expr, IRModule, Var, replace
 from ..ir.pass_declaration import declare_pass
-from .constant_weights.weighted_products import DTYPES
 
 #: The operators that are replaced.
 _REPLACED = ("nn.batch_matmul", "nn.softmax", "transpose", "multiply", "reshape")
 #: Axes of heads between batch and positions, and of keys whose last axis is that of positions.
 _BY_HEADS, _TURNED = [0, 2, 1, 3], [0, 2, 3, 1]
+#: The dtypes of attention, one for all tensors.
+DTYPES = ("float32", "float64", *HALVES)
 _Shape = tuple[Dim, ...]
 Pays = Callable[[str, Dim, Dim], bool]
 

@@ -115,9 +115,13 @@ class _Product:
         return (condition(m if columns is not None and columns > 1 else min_(m, THIN * n), "<=", THIN),)
 
     def has_few_rows(self, call: OpCall) -> bool:
-        """Whether the kernel for few rows may multiply these dtypes, and there may be few rows."""
+        """Whether the kernel for few rows may multiply these dtypes, and there may be few rows.
+
+        Halves in any case: operators after a product are part of its primitive.
+        """
         shape = Product(dim(1), *self.sizes(call), dim(0), dim(0), *self.transposed(call.attrs))
-        return _by_lt(call) and few_rows.may_pay((call.dtypes[0], call.dtypes[-1]), shape)
+        dtypes = call.dtypes[0], call.dtypes[-1]
+        return _by_lt(call) and (dtypes[0] in HALVES or few_rows.may_pay(dtypes, shape))
 
     def block_elements(self, call: OpCall) -> Dim:
         """The number of elements of the scratch blocks of ``blocks`` (see ``kernels/matmul/half``)."""

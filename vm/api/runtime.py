@@ -82,7 +82,9 @@ def opened(exe: ExecutableData, ordinal: int) -> tuple[Session | None, Tables]:
     from ..devices.cuda.session import Session
 
     try:
-        session = Session(ordinal, exe.config.get("graphs", "auto"), exe.config.get("dependent_launch") == "on")
+        config = exe.config
+        early, tf32 = config.get("dependent_launch") == "on", config.get("precision") == "tf32"
+        session = Session(ordinal, config.get("graphs", "auto"), early, tf32)
         return session, Tables(exe, session, thread_count.get_num_threads())
     except (NoCuda, NoNvrtc, CudaError) as error:
         forked = isinstance(error, CudaError) and error.number == FORKED

@@ -63,23 +63,23 @@ def _network(record: Recorder, scale: Scale, name: str, model: bytes) -> None:
     )
 
 
-def _machine(model: bytes, kind: str, graphs: str) -> relay.VirtualMachine:
+def machine(model: bytes, kind: str, **config: str) -> relay.VirtualMachine:
     """A machine for the model, with a function ``put`` that places an input of this type on the GPU."""
     module, params = relay.frontend.from_onnx(model)
     module.update(relay.parse(f'#[version = "0.0.5"]\ndef @put(%x: {kind}) {{ %x }}'))
-    return relay.VirtualMachine(relay.compile(module, params=params, target="cuda", graphs=graphs))
+    return relay.VirtualMachine(relay.compile(module, params=params, target="cuda", **config))
 
 
 def _compare(record: Recorder, scale: Scale, model: bytes, heads: int | None, inputs: dict[str, np.ndarray]) -> None:
     """The figures of a model for each of its inputs."""
     x = next(iter(inputs.values()))
     kind = f"Tensor[({', '.join('?' for _ in x.shape)}), {x.dtype.name}]"
-    machines = {graphs: _machine(model, kind, graphs) for graphs in GRAPHS}
+    machines = {graphs: machine(model, kind, graphs=graphs) for graphs in GRAPHS}
     module: Any = None
     with record.task(next(iter(inputs)), EAGER, "µs"):
         module = _torch_module(model, heads)
     for task, x in inputs.items():
-        contestants = {f"{OURS}, graphs={graphs}": _ours(vm, x) for graphs, vm in machines.items()}
+        contestants = {f"{OURS}, graphs={graphs}": ours(vm, x) for graphs, vm in machines.items()}
         if module is not None:
             held = rivals.tensor(x)
             contestants[EAGER] = eager = rivals.torch_contestant(module, held)
@@ -107,7 +107,7 @@ def _torch_module(model: bytes, heads: int | None) -> Any:
     return torch_module(torch, onnx.load_from_string(model).graph, heads).cuda()
 
 
-def _ours(vm: relay.VirtualMachine, x: np.ndarray) -> Contestant:
+def ours(vm: relay.VirtualMachine, x: np.ndarray) -> Contestant:
     """Calls with the input on the GPU."""
     held = vm["put"](x)
     for _ in range(8):  # results alternate between addresses; each is met, captured, and then replayed

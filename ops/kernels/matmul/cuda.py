@@ -86,8 +86,9 @@ def _source(call: OpaqueCall, shape: Product, by_lt: bool, by_few_rows: bool = F
     (a, b), (out,) = call.inputs, call.results
     assembly, dtypes = Assembly(), (a.dtype, out.dtype)
     are_few = dim(0)
-    if by_few_rows and few_rows.may_pay(dtypes, shape):
-        are_few = few_rows.pays(a.dtype, shape)
+    followed = call.following is not None
+    if by_few_rows and few_rows.may_pay(dtypes, shape, followed):
+        are_few = few_rows.pays(a.dtype, shape, followed)
         few_rows.add_kernels(assembly, call, shape, are_few)
     fits = fits_library(shape)
     by_library = all_(not_(are_few), fits)

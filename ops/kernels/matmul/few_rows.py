@@ -28,6 +28,9 @@ ROWS = (1, 8, 16)
 ANY_MATRIX, MOST_ELEMENTS = 4, 1 << 20
 #: Elements of a second matrix of halves, by columns and by rows: tensor cores are faster beyond, and for more rows.
 MOST_HALVES = {True: 1 << 20, False: 1 << 18}
+#: The same for a product with elementwise operators after it, which take a launch of their own, of about 1.5 us, after tensor
+#: cores.  On an H200 4 rows take 3.8 us by a matrix of 2**20 elements and 18.7 us by a matrix of 2**24, tensor cores 3.4 and 9.0.
+MOST_FOLLOWED = 3 << 20
 #: The longest inner axis of few columns: a block passes over all of it.  Fewer columns than this are few.
 LONGEST, MANY_COLUMNS = 8192, 512
 #: A bound of the inner axis: 16 rows of so many elements have places of 32 bits.
@@ -36,14 +39,17 @@ _SHORT = 1 << 26
 _RESIDENT = {1: 6, 8: 3, 16: 3}
 
 
-def pays(dtype: str, shape: Product) -> Dim:
-    """Whether the rows are few enough for these matrices; 0 if the first matrix is transposed."""
+def pays(dtype: str, shape: Product, followed: bool = False) -> Dim:
+    """Whether the rows are few enough for these matrices; 0 if the first matrix is transposed.
+
+    ``followed``: whether the kernel computes elementwise operators after the product.
+    """
     if shape.transpose_a:
         return all_(0)
     m, n, k = shape.m, shape.n, shape.k
     are_packs = all_(*(eq(s % UNIT, 0) for s in ((k,) if shape.transpose_b else (k, n))))
     if dtype in HALVES:
-        fits = le(n * k, MOST_HALVES[shape.transpose_b])
+        fits = le(n * k, MOST_FOLLOWED if followed else MOST_HALVES[shape.transpose_b])
     else:
         fits = any_(lt(m, ANY_MATRIX + 1), all_(are_packs, le(n * k, MOST_ELEMENTS)))
     return all_(
@@ -55,9 +61,9 @@ def pays(dtype: str, shape: Product) -> Dim:
     )
 
 
-def may_pay(dtypes: tuple[str, str], shape: Product) -> bool:
+def may_pay(dtypes: tuple[str, str], shape: Product, followed: bool = False) -> bool:
     """Whether the kernel may run, by the sizes that are known when the program is compiled."""
-    return dtypes in PAIRS and const(pays(dtypes[0], shape)) != 0
+    return dtypes in PAIRS and const(pays(dtypes[0], shape, followed)) != 0
 
 
 def add_kernels(assembly: Assembly, call: OpaqueCall, shape: Product, wanted: Dim) -> None:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from relayvm.compiler.comparison.result_check import ResultsDiffer, check_agreement
+from relayvm.compiler.comparison.result_check import PRECISION_TOL, ResultsDiffer, check_agreement
 from relayvm.compiler.comparison.run_comparison import PER_ROUND, PRESETS, compare, compare_sides
 from relayvm.compiler.compile import compile
 from relayvm.compiler.inputs.given_inputs import Wanted, draw, parse_shape, split_option
@@ -91,6 +91,14 @@ def test_every_side_is_held_against_the_first() -> None:
 def test_the_machines_of_a_comparison_do_not_share_memory_counters() -> None:
     found = compare(TILE, inputs=[np.ones((3, 4), "float32"), np.array([1, 2])], repeat=3, device="sim")
     assert found.a.counters == found.b.counters and len(set(map(str, found.a.counters))) == 1
+
+
+def test_precisions_agree_within_their_rounding() -> None:
+    weight = 'full(0.3f, shape=[4, 8], dtype="float32")'
+    text = f'#[version = "0.0.5"]\ndef @main(%x: Tensor[(?, 8), float32]) {{ nn.dense(%x, {weight}) }}'
+    for precision in ("float16", "bfloat16", "tf32"):
+        found = compare(text, {"precision": precision}, {}, repeat=1, shapes={"x": (3, 8)})
+        assert f"rtol {PRECISION_TOL[precision]:g}" in found.method.tolerance
 
 
 # ---- result check -----------------------------------------------------------------------------------------------------------

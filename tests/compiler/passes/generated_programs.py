@@ -125,7 +125,7 @@ MEANING: dict[str, Callable[..., Any]] = {
     "prod": lambda x, a: np.prod(x, dtype=x.dtype),
     "ones": lambda a: np.ones(a.shape, a.dtype),
     "dyn.reshape": _dyn_reshape,
-    "nn.dense": lambda x, w, a: x @ w.T,
+    "nn.dense": lambda x, w, a: (x @ w.T).astype(a.out_dtype or x.dtype),
     "nn.bias_add": _bias_add,
 }
 

@@ -23,6 +23,7 @@ from relayvm.compiler.passes.infer_type import infer_type
 from relayvm.compiler.passes.inline_functions import inline_functions
 from relayvm.compiler.passes.lambda_lift import lambda_lift
 from relayvm.compiler.passes.narrow_tuples import narrow_tuples
+from relayvm.compiler.passes.precision.store_halves import store_halves
 from relayvm.compiler.passes.simplify import simplify, simplify_movement
 from relayvm.compiler.passes.sizes.dynamic_to_static import dynamic_to_static
 from relayvm.compiler.passes.to_a_normal_form import to_a_normal_form
@@ -47,6 +48,7 @@ PREPARE = {
     fold_scale_axis: (to_a_normal_form, infer_type),
     forward_fold_scale_axis: (to_a_normal_form, infer_type, fold_constant),
     narrow_tuples: (to_a_normal_form, infer_type),
+    store_halves: (to_a_normal_form, infer_type, expand_composites),
     eliminate_dead_code: (to_a_normal_form,),
     eliminate_common_subexpr: (to_a_normal_form,),
     fuse_ops: (to_a_normal_form, infer_type),

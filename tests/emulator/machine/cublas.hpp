@@ -114,6 +114,9 @@ inline void store(const Matrix& to, int64_t at, double value) {
   memcpy(address, &half, 2);
 }
 
+// Rounded to 10 bits of fraction.
+inline float as_tf32(float value) { return bits_as_float(float_as_bits(value) + 0x1000 & 0xffffe000); }
+
 template <class T>
 std::vector<T> gathered(const Matrix& from, int64_t batch, bool transpose, int64_t rows, int64_t columns, bool tf32) {
   std::vector<T> values(size_t(rows * columns));
@@ -121,7 +124,7 @@ std::vector<T> gathered(const Matrix& from, int64_t batch, bool transpose, int64
     for (int64_t row = 0; row < rows; ++row) {
       int64_t at = batch * from.stride + (transpose ? row * from.leading + column : column * from.leading + row);
       T value = T(load(from, at));
-      if (tf32) value = T(bits_as_float(float_as_bits(float(value)) + 0x1000 & 0xffffe000));  // 10 bits of fraction
+      if (tf32) value = T(as_tf32(float(value)));
       values[size_t(column * rows + row)] = value;
     }
   return values;

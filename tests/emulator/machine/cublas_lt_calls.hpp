@@ -141,7 +141,7 @@ API int cublasLtMatmul(void* handle, void* description, const void* alpha, const
   auto number = [&](const void* from) {
     return by->scale == cublas::R_32I ? double(*static_cast<const int32_t*>(from)) : cublas::scalar(from, doubles);
   };
-  cublas::Product product = {of[0]->at(a), of[1]->at(b), of[3]->at(d), ta, tb, false, doubles || by->compute == cublas::C_32I,
+  cublas::Product product = {of[0]->at(a), of[1]->at(b), of[3]->at(d), ta, tb, by->compute == cublas::C_32F_TF32, doubles || by->compute == cublas::C_32I,
                              int64_t(of[3]->rows), int64_t(of[3]->columns), int64_t(ta ? of[0]->rows : of[0]->columns),
                              of[3]->batches(), number(alpha), number(beta)};
   product.added = uint64_t(c);

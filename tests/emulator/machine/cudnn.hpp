@@ -200,7 +200,7 @@ inline std::vector<int> found(const Descriptor& f, int64_t mode) {
 struct Run {
   std::shared_ptr<Descriptor> forward;
   uint64_t x, w, y;
-  bool is_inexact;
+  bool is_inexact, tf32 = false;
 };
 
 inline uint64_t bytes_of(const Descriptor& t) {
@@ -230,6 +230,9 @@ template <class T>
 void convolve(const Run& run) {
   const Descriptor &x = run.forward->part(X), &w = run.forward->part(W), &y = run.forward->part(Y), &c = run.forward->part(CONV);
   std::vector<T> of_x = elements<T>(run.x, x), of_w = elements<T>(run.w, w);
+  for (auto* factors : {&of_x, &of_w})
+    for (T& factor : *factors)
+      if (run.tf32) factor = T(cublas::as_tf32(float(factor)));
   cublas::Matrix of_y = {run.y, as_cublas(y.get(ELEMENT)), 0, 0, 0, 0};
   auto in = spatial(x, DIMS, 2, 1), window = spatial(w, DIMS, 2, 1), out = spatial(y, DIMS, 2, 1);
   auto sx = spatial(x, STEPS, 2, 0), sw = spatial(w, STEPS, 2, 0), sy = spatial(y, STEPS, 2, 0);

@@ -175,7 +175,7 @@ API int cudnnBackendExecute(void* handle, void* plan_handle, void* pack_handle) 
     if (!*address || *address % uint64_t(tensor.get(ALIGNMENT)))
       return refused(BAD_PARAM, "cudnnBackendExecute: a tensor has no address, or is aligned less than the plan needs");
   }
-  if (configuration.engine == WITH_TENSOR_CORES && run.forward->part(X).get(ELEMENT) == SINGLE) run.is_inexact = true;
+  if (configuration.engine == WITH_TENSOR_CORES && run.forward->part(X).get(ELEMENT) == SINGLE) run.tf32 = true;
   auto workspace = uint64_t(pack->get(PACK_WORKSPACE));
   if (engine.workspace && (!memory::is_known(workspace, engine.workspace) || workspace % 256))
     return refused(BAD_PARAM, "cudnnBackendExecute: the workspace is too small, or not memory of the device");

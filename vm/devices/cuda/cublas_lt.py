@@ -21,6 +21,8 @@ _TRANSPOSED_A, _TRANSPOSED_B, _EPILOGUE = 3, 4, 7
 _MOST_WORKSPACE, _REDUCTIONS = 1, 3
 #: CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE: partial sums are not rounded to the result's type before they are added.
 _FULL_SUMS = 2
+#: CUDA_R_32F of all matrices; CUBLAS_COMPUTE_32F, and CUBLAS_COMPUTE_32F_FAST_TF32: the factors are rounded to 11 bits.
+_FLOATS, _FLOAT32, _FAST_TF32 = (0, 0, 0), 68, 77
 #: Fields of PRODUCTS that are functions.
 _FUNCTIONS = {
     "new_layout": "cublasLtMatrixLayoutCreate",
@@ -37,13 +39,15 @@ class ProductLibrary:
     """The library with a workspace on the current GPU.  Raises NoCuda.
 
     ``find`` is the lookup of the library's functions.
-    ``on_close`` takes the functions that destroy the library's objects, to be called in reverse order.
+    ``on_close`` takes the functions that destroy the library's objects, to be called in reverse order.  ``tf32``: whether factors
+    of float32 may be rounded to TF32.
     """
 
     def __init__(
-        self, find: Callable[[str], int], workspace: int, nbytes: int, on_close: Callable[[Callable[[], None]], None]
-    ) -> None:
-        self._find, self._on_close = find, on_close
+        self, find: Callable[[str], int], workspace: int, nbytes: int, on_close: Callable[[Callable[[], None]], None],
+        tf32: bool = False,
+    ) -> None:  # fmt: skip
+        self._find, self._on_close, self._tf32 = find, on_close, tf32
         self._rows = np.zeros(PRODUCT_ROWS, PRODUCT_ROW)
         self._block = np.zeros(1, PRODUCTS)
         self._descriptions: list[np.ndarray] = []
@@ -65,7 +69,8 @@ class ProductLibrary:
 
     def product(self, step: MatrixProduct, alpha: int, beta: int) -> int:
         """The address of a new record PRODUCT with these addresses of factors."""
-        description = self._made("cublasLtMatmulDescCreate", "cublasLtMatmulDescDestroy", step.compute, step.scale)
+        compute = _FAST_TF32 if self._tf32 and (step.compute, step.types) == (_FLOAT32, _FLOATS) else step.compute
+        description = self._made("cublasLtMatmulDescCreate", "cublasLtMatmulDescDestroy", compute, step.scale)
         # by columns the product is that of the transposed matrices, in reverse order
         values = (_TRANSPOSED_A, step.transposed[1]), (_TRANSPOSED_B, step.transposed[0]), (_EPILOGUE, step.epilogue)
         for attribute, value in values:

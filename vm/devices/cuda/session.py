@@ -76,10 +76,11 @@ def gpu_address() -> int:
 class Session:
     """A machine's session on a GPU.  Raises NoCuda with the reason in one line.
 
+    ``tf32``: whether libraries may round the factors of float32 of products and convolutions to TF32, for tensor cores.
     ``record``: the GPU record that machine code works with.
     """
 
-    def __init__(self, ordinal: int, graphs: str = "auto", dependent_launch: bool = False) -> None:
+    def __init__(self, ordinal: int, graphs: str = "auto", dependent_launch: bool = False, tf32: bool = False) -> None:
         self.device: Device = device(ordinal)
         if dependent_launch and self.device.compute_capability < FIRST_ARCHITECTURE:
             raise NoCuda(
@@ -89,6 +90,7 @@ class Session:
         self._provider, self._driver = providers.provider, self.device.driver
         self._handles: dict[str, int] = {}
         self._workspace = 0
+        self._tf32 = tf32
         self._products: ProductLibrary | None = None
         self._convolutions: ConvolutionLibrary | None = None
         self._finalizers: list[Callable[[], None]] = []
@@ -235,7 +237,11 @@ class Session:
         """The record of a product by cuBLASLt.  Raises NoCuda."""
         if self._products is None:
             self._products = ProductLibrary(
-                functools.partial(library_function, "cublasLt"), self._new_workspace(), _WORKSPACE_BYTES, self._finalizers.append
+                functools.partial(library_function, "cublasLt"),
+                self._new_workspace(),
+                _WORKSPACE_BYTES,
+                self._finalizers.append,
+                self._tf32,
             )
             self.record["products"] = self._products.address
         return self._products.product(step, alpha, beta)
@@ -260,7 +266,7 @@ class Session:
             find, stream = functools.partial(library_function, "cudnn"), int(self.record["compute"])
             nbytes, on_close = max(_WORKSPACE_BYTES, self.device.total_bytes // _CONVOLUTIONS_SHARE), self._finalizers.append
             workspace = self._new_workspace() if nbytes == _WORKSPACE_BYTES else self._allocated(nbytes)
-            self._convolutions = ConvolutionLibrary(find, stream, workspace, nbytes, on_close)
+            self._convolutions = ConvolutionLibrary(find, stream, workspace, nbytes, on_close, self._tf32)
             self.record["convolutions"] = self._convolutions.address
         return self._convolutions
 

@@ -78,6 +78,14 @@ def test_which_rows_of_halves_are_few(operator: str) -> None:
         assert const(few_rows.pays("float16", product)) == is_few, (m, n, k)
 
 
+def test_halves_with_operators_after_the_product_pay_longer() -> None:
+    """A launch is saved: the inner product of BERT-base is within the bound, up to 8 rows."""
+    for m, is_few in ((1, True), (8, True), (9, False)):
+        product = Product(dim(1), dim(m), dim(3072), dim(768), dim(0), dim(0), False, False)
+        assert const(few_rows.pays("bfloat16", product, followed=True)) == is_few
+        assert not const(few_rows.pays("bfloat16", product))
+
+
 def test_many_columns() -> None:
     """A warp has four columns, or four lanes lie side by side."""
     rng = np.random.default_rng(2)

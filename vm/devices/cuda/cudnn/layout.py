@@ -39,13 +39,14 @@ CONVOLUTION = np.dtype(
 convolution_at: Callable[[int], Record] = record(CONVOLUTION)
 
 #: cuDNN for machine code: addresses of functions, handle, workspace, the tables of plans and of packs.  ``block``: the words in
-#: which a plan is made (see ``plans``); ``failed``: the status of the calls since it was set to 0, or of several, combined.
+#: which a plan is made (see ``plans``); ``failed``: the status of the calls since it was set to 0, or of several, combined;
+#: ``tf32``: whether factors of float32 may be rounded to TF32.
 CONVOLUTIONS = np.dtype(
     [
         (name, _WORD)
         for name in (
             *("create", "destroy", "finalize", "set", "get", "execute"),
-            *("handle", "workspace", "workspace_bytes", "block", "failed", "n_made", "rows", "used", "serial", "packs"),
+            *("handle", "workspace", "workspace_bytes", "block", "failed", "n_made", "rows", "used", "serial", "packs", "tf32"),
         )
     ]
 )

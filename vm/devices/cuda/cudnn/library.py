@@ -34,6 +34,7 @@ class ConvolutionLibrary:
     """The library on the current GPU and the session's ``stream``, with a workspace.  Raises NoCuda.
 
     ``find`` is the lookup of the library's functions.  ``on_close`` takes the function that destroys the handle.
+    ``tf32``: whether factors of float32 may be rounded to TF32.
     """
 
     def __init__(
@@ -43,6 +44,7 @@ class ConvolutionLibrary:
         workspace: int,
         nbytes: int,
         on_close: Callable[[Callable[[], None]], None],
+        tf32: bool = False,
     ) -> None:
         version(find)
         self._find = find
@@ -57,7 +59,7 @@ class ConvolutionLibrary:
         record["handle"] = cell.value
         on_close(functools.partial(self._call, "cudnnDestroy", cell.value))
         self._call("cudnnSetStream", cell.value, stream)
-        record["workspace"], record["workspace_bytes"] = workspace, nbytes
+        record["workspace"], record["workspace_bytes"], record["tf32"] = workspace, nbytes, tf32
         record["rows"], record["packs"] = self._rows.ctypes.data, self._packs.ctypes.data
         record["block"] = self._scratch.ctypes.data
 

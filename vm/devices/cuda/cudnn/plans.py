@@ -251,7 +251,7 @@ def is_permitted(gpu: int, configuration: int, kind: int) -> bool:
     engine = create_for_now(gpu, _ENGINE)
     store_i64(p.block, engine)
     count_of(gpu, configuration, _OF_ENGINE, _DESCRIPTOR, 1, p.block)
-    exact = _EXACT if kind == _SINGLE else _EXACT | _TENSOR_CORE
+    exact = _EXACT if kind == _SINGLE and p.tf32 == 0 else _EXACT | _TENSOR_CORE
     if not has_only(gpu, engine, _NUMERICAL_NOTES, _NUMERICAL, exact):
         return False
     return has_only(gpu, engine, _BEHAVIOR_NOTES, _BEHAVIOR, _AHEAD) and p.failed == 0

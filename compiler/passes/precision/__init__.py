@@ -1,0 +1,1 @@
+"""Passes on the precision of tensors."""
