@@ -29,7 +29,7 @@ ARGV_WORDS = 2 * MAX_ARGS + 8
 COUNTERS = (
     "dtoh_copies", "dtoh_bytes", "htod_copies", "htod_bytes", "syncs", "launches", "instructions",
     "allocs", "alloc_bytes", "peak_bytes", "shape_func_calls", "host_calls",
-    "captures", "replays", "evictions", "graph_failures",
+    "captures", "replays", "updates", "evictions", "graph_failures",
 )  # fmt: skip
 
 STATE = np.dtype(
