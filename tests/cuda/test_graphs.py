@@ -152,6 +152,8 @@ def test_other_sizes_other_memory_and_other_values_are_never_a_replay() -> None:
 
 def test_regions_met_longest_ago_are_evicted() -> None:
     vm = machine(PRODUCT, fuse=False, graphs="on")
+    assert vm._runtime.session is not None
+    vm._runtime.session.record["graph_limit"] = 64
     for _ in range(2):
         for n in range(17, 96):  # the library's products of other sizes are other regions
             x = np.linspace(-1, 1, n * 8, dtype="f").reshape(n, 8)

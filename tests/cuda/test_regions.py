@@ -33,6 +33,7 @@ from relayvm.vm.devices.cuda.gpu_layout import (
     MAX_VARIANTS,
     OUT_WORDS,
     PRODUCT_ENTRY,
+    VARIANT,
 )
 from relayvm.vm.devices.cuda.graphs import flush, issue_entry
 from relayvm.vm.devices.cuda.regions import forget_regions
@@ -113,9 +114,11 @@ class _Gpu:
 
     def __init__(self) -> None:
         self.driver, self.block, self.state = _Driver(), np.zeros(1, GPU), np.zeros(1, STATE)
-        self.rows, self.out = np.zeros(4, GRAPH), np.zeros(OUT_WORDS, np.int64)
+        self.rows, self.variants = np.zeros(4, GRAPH), np.zeros(4 * MAX_VARIANTS, VARIANT)
+        self.out = np.zeros(OUT_WORDS, np.int64)
         for name, value in {"driver": self.driver.table, "out": self.out, "graph_rows": self.rows, "state": self.state}.items():
             self.block[name] = value.ctypes.data
+        self.block["variants"] = self.variants.ctypes.data
         self.block["graphs"], self.block["graph_limit"] = GRAPHS_ON, len(self.rows)
         self.address = self.block.ctypes.data
 

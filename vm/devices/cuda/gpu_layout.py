@@ -59,6 +59,7 @@ GPU = np.dtype(
         # graphs
         ("graphs", _WORD),  # GRAPHS_OFF, GRAPHS_ON or GRAPHS_AUTO
         ("graph_rows", _WORD),
+        ("variants", _WORD),  # MAX_VARIANTS records for each row
         ("n_graphs", _WORD),
         ("graph_limit", _WORD),
         ("graph_clock", _WORD),
@@ -106,25 +107,23 @@ LAUNCH_NS, GRAPH_LAUNCH_NS, CHANGE_NS, REGRID_NS = 4000, 2400, 520, 1900
 FAR, MAX_FAR = 4, 2
 
 #: A region: its key (see ``regions.store_key``), as hash, address of the words (0: the row is new) and their number; last use,
-#: state, hash of the first entry's key, number of regions held back because the region might be this one, number of its graphs,
-#: number of updates of many nodes since the last graph, the graphs.
+#: state, hash of the first entry's key, number of regions held back because the region might be this one, address of its
+#: records VARIANT, number of its graphs, number of changes of far graphs since the last capture.
 GRAPH = np.dtype(
     [
-        *(
-            (name, _WORD)
-            for name in (
-                "hash",
-                "key",
-                "key_words",
-                "met",
-                "state",
-                "first",
-                "trials",
-                "n_variants",
-                "far",
-            )
-        ),
-        ("variants", _WORD, (MAX_VARIANTS * len(VARIANT.names or ()),)),
+        (name, _WORD)
+        for name in (
+            "hash",
+            "key",
+            "key_words",
+            "met",
+            "state",
+            "first",
+            "trials",
+            "variants",
+            "n_variants",
+            "far",
+        )
     ]
 )
 graph_at: Callable[[int], Record] = record(GRAPH)

@@ -2,11 +2,11 @@
 
 With graphs off an entry goes to the driver at once.  With graphs on, entries are held back until the region ends (the host reads,
 copies, or returns to Python) and are then compared with earlier regions.  A region with the key of an earlier region (see
-``regions``) is captured, and later replayed by one call, after a change of the nodes whose entries differ (see ``captures``).  In
+``regions``) is captured, and later replayed by one call, after changes of the nodes whose entries differ (see ``captures``).  In
 mode ``auto``, entries are held back only if a region that is captured, or has occurred twice, begins with the same function; else
-they are launched at once, and their key is kept to recognise the region.  The entries of a graph are all words of its launches, so
-a replay has the effect of the launches.  A graph needs no memory of its own: it is replayed only if its addresses are those just
-allocated.
+they are launched at once, and their key is kept to recognise the region.  The entries of a graph are all words of its launches,
+so a replay has the effect of the launches.  A graph needs no memory of its own: it is replayed only if its addresses are the
+addresses just allocated.
 
 A replay saves time of the host, and about 1 us of the GPU between two kernels: it pays even if the host is ahead of the GPU.
 

@@ -29,8 +29,7 @@ from .gpu_layout import (
     variant_at,
 )
 
-assert GRAPH.fields is not None
-_ROW, _VARIANT, _VARIANTS = GRAPH.itemsize, VARIANT.itemsize, GRAPH.fields["variants"][1]
+_ROW, _VARIANT = GRAPH.itemsize, VARIANT.itemsize
 _ODD = 0x9E3779B97F4A7C15 - (1 << 64)
 _LOW = 0xFFFFFFFF
 #: Words of a kernel's launch in a key, and the mark in the first of them: the first word of a library call has no such bits.
@@ -141,13 +140,14 @@ def find_region(gpu: int, key: int, words: int) -> int:
     if copy == 0:
         return 0
     copy_bytes(copy, key, 8 * words)
-    if c.n_graphs < c.graph_limit:
-        row = c.graph_rows + _ROW * c.n_graphs
+    number = c.n_graphs + 0
+    if number < c.graph_limit:
         c.n_graphs += 1
     else:
-        row = c.graph_rows + _ROW * oldest
-        free_region(gpu, row)
+        number = oldest
+        free_region(gpu, c.graph_rows + _ROW * number)
         state_at(c.state).evictions += 1
+    row = c.graph_rows + _ROW * number
     g = graph_at(row)
     g.hash = h
     g.key = copy
@@ -156,6 +156,7 @@ def find_region(gpu: int, key: int, words: int) -> int:
     g.state = MET
     g.first = 0
     g.trials = 0
+    g.variants = c.variants + _VARIANT * MAX_VARIANTS * number
     g.n_variants = 0
     g.far = 0
     for i in range(MAX_VARIANTS):
@@ -166,7 +167,7 @@ def find_region(gpu: int, key: int, words: int) -> int:
 @native
 def variant_of(row: int, number: int) -> int:
     """The address of a region's graph by its number."""
-    return row + _VARIANTS + _VARIANT * number
+    return graph_at(row).variants + _VARIANT * number
 
 
 @native
