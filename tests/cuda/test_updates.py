@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import signal
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import relayvm as relay
+from relayvm.vm.api.machine import VirtualMachine
 from relayvm.vm.devices.cuda.gpu_layout import MAX_VARIANTS
 
 from ..emulator import emulator
+from ..example_programs import example_modules  # noqa: F401  a fixture
 from .machines import CHAIN, chain, gpu, machine  # noqa: F401  the fixture is used by every test
 
 pytestmark = pytest.mark.skipif(emulator.available() is not None, reason=str(emulator.available()))
@@ -23,6 +28,18 @@ def @main(%x: Tensor[(?n, 8), float32], %w: Tensor[(8, 8), float32]) {
 }
 """
 MODES = ("on", "auto")
+#: A loop whose next step needs a value of the step before: each step appends an element to %x.
+GROWING = """
+def @main(%x: Tensor[(?n), float32], %limit: float32) -> Tensor[(?), float32] {
+  let %step = fn (%x: Tensor[(?), float32]) -> Tensor[(?), float32] {
+    if (sum(%x) >= %limit) { %x } else {
+      let %next = max(cumsum(nn.relu(%x), axis=0), axis=[0], keepdims=True);
+      %step(concatenate((%x, 1f / (%next + 1f))))
+    }
+  };
+  %step(%x)
+}
+"""
 
 
 def mixed(x: np.ndarray, w: np.ndarray) -> np.ndarray:
@@ -109,3 +126,76 @@ def test_any_sequence_of_sizes_gives_the_same_with_every_mode(sizes: list[int]) 
         off, *others = [vm.run(x, w).numpy() for vm in machines]
         for got in others:
             np.testing.assert_array_equal(got, off)
+
+
+@pytest.mark.parametrize("graphs", MODES)
+def test_each_step_of_a_loop_is_a_replay(graphs: str) -> None:
+    vm, off = machine(GROWING, graphs=graphs), machine(GROWING, graphs="off")
+    x = np.array([0.5, 0.25], "f")
+    wanted = off.run(x, np.float32(6)).numpy()
+    np.testing.assert_array_equal(vm.run(x, np.float32(6)).numpy(), wanted)
+    steps = len(wanted) - len(x)
+    assert steps > 12
+    counters = vm.counters
+    launched = 2 if graphs == "on" else 3
+    assert counters["replays"] >= steps - launched - MAX_VARIANTS
+    assert 0 < counters["updates"] <= 4 * steps
+    assert counters["graph_failures"] == 0
+
+
+@pytest.mark.extensive
+def test_each_token_of_a_text_is_two_replays() -> None:
+    from text_generation import arguments, compiled
+
+    vm = VirtualMachine(compiled("cuda", graphs="auto"))
+    given = arguments(["the shape of a tensor "], 8, stop=-1)
+    vm.run(**given).numpy()
+    before = vm.counters, emulator.get("cuLaunchKernel")
+    text = vm.run(**given).numpy()
+    grown = {name: value - before[0][name] for name, value in vm.counters.items()}
+    assert emulator.get("cuLaunchKernel") - before[1] < 100, "of 8 tokens of 42 launches: the prompt alone"
+    assert grown["replays"] >= 2 * 6 and grown["updates"] <= 20 * 8
+    np.testing.assert_array_equal(VirtualMachine(compiled("cuda", graphs="off")).run(**given).numpy(), text)
+
+
+ENDLESS = """
+def @main(%x: Tensor[(4), float32]) -> Tensor[(4), float32] {
+  let %f = fn (%y: Tensor[(4), float32]) -> Tensor[(4), float32] { %f(nn.relu(%y) * 1.5f) };
+  %f(%x)
+}
+"""
+
+
+def test_an_interrupt_leaves_no_launch_held_back() -> None:
+    vm = machine(ENDLESS, graphs="on")
+    emulator.set("eager", 1)
+    assert vm._runtime.session is not None
+
+    def handler(number: int, frame: object) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGALRM, handler)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.06)
+        with pytest.raises(KeyboardInterrupt):
+            vm.run(np.zeros(4, "f"))
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    assert vm._runtime.session.record["n_queued"] == 0
+    assert emulator.get("cuGraphLaunch") + emulator.get("cuLaunchKernel") > 0
+
+
+def test_the_lowest_free_block_is_used_first() -> None:
+    vm = machine("def @main(%x: Tensor[(?n), float32]) { nn.relu(%x) }", graphs="off")
+    x = np.ones(20, "f")
+
+    def address(result: relay.Tensor) -> int:
+        return int(result.__dlpack_device__()[0] and result.__cuda_array_interface__["data"][0])
+
+    held = [vm.run(x) for _ in range(6)]
+    addresses = [address(result) for result in held]
+    for order in ((5, 0, 3, 1, 4, 2), (0, 1, 2, 3, 4, 5)):
+        for k in order:
+            held[k] = None  # type: ignore[call-overload]
+        held = [vm.run(x) for _ in range(6)]
+        assert [address(result) for result in held] == sorted(addresses)
