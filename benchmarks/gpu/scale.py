@@ -13,6 +13,7 @@ class Scale:
     the driver's queue (some thousand launches) has room for all.  ``product``: rows of the matrices.  ``candidates`` and
     ``anchors``: of the two models; ``repeat``: rounds of comparing them.  ``starts``: processes with a filled cache.  ``words``:
     of the encoder's texts.  ``pictures``: of a network's batches.  ``written``: tokens of a text, of which half are the prompt.
+    ``drawn``: lengths of the encoder's texts that are drawn.
     """
 
     rounds: int
@@ -29,6 +30,7 @@ class Scale:
     words: tuple[int, ...]
     pictures: tuple[int, ...]
     written: int
+    drawn: int
 
 
 FULL = Scale(
@@ -46,6 +48,7 @@ FULL = Scale(
     words=(7, 33, 100, 200, 512),
     pictures=(1, 4, 32),
     written=512,
+    drawn=600,
 )
 TINY = Scale(
     rounds=2,
@@ -62,4 +65,5 @@ TINY = Scale(
     words=(3,),
     pictures=(),
     written=8,
+    drawn=2,
 )

@@ -15,6 +15,7 @@ from relayvm.vm.devices.cuda.gpu_layout import MAX_VARIANTS
 
 from ..emulator import emulator
 from ..example_programs import example_modules  # noqa: F401  a fixture
+from ..programs import HEADER
 from .machines import CHAIN, chain, gpu, machine  # noqa: F401  the fixture is used by every test
 
 pytestmark = pytest.mark.skipif(emulator.available() is not None, reason=str(emulator.available()))
@@ -183,6 +184,27 @@ def test_an_interrupt_leaves_no_launch_held_back() -> None:
         signal.signal(signal.SIGALRM, before)
     assert vm._runtime.session.record["n_queued"] == 0
     assert emulator.get("cuGraphLaunch") + emulator.get("cuLaunchKernel") > 0
+
+
+def test_a_profile_has_the_graphs_of_its_untraced_runs() -> None:
+    vm, x = machine(CHAIN, fuse=False, graphs="on"), np.ones(5, "f")
+    vm.run(np.ones(9, "f"))
+    found = vm.profile(x, repeat=3, warmup=0)
+    assert [run["captures"] for run in found.counters] == [1, 0, 0] and [run["replays"] for run in found.counters] == [0, 1, 1]
+    assert "\nan untraced run has 1 replays of graphs with 0 changed nodes\n" in str(found)
+    assert "| updates | 0 |" in found.to_markdown()
+    assert "replays of graphs" not in str(machine(CHAIN, fuse=False, graphs="off").profile(x, repeat=1))
+
+
+def test_an_explanation_names_the_launches_that_are_replayed_at_any_sizes() -> None:
+    text = str(relay.compile(HEADER + MIXED, target="cuda").explain())
+    lines = (
+        "graphs=auto: 3 of 4 kernels are replayed at any sizes",
+        "at sizes that have occurred, for they may call a library:",
+        "    fused_nn_dense_add in @main at ",
+    )
+    assert "\n".join(lines) in text
+    assert "replayed" not in str(relay.compile(HEADER + MIXED, target="cuda", graphs="off").explain())
 
 
 def test_the_lowest_free_block_is_used_first() -> None:

@@ -31,6 +31,8 @@ COUNTERS = (
     "allocs", "alloc_bytes", "peak_bytes", "shape_func_calls", "host_calls",
     "captures", "replays", "updates", "evictions", "graph_failures",
 )  # fmt: skip
+#: Counters of launches that are combined to graphs, which launches of a trace are not.
+GRAPH_COUNTERS = COUNTERS[COUNTERS.index("captures") :]
 
 STATE = np.dtype(
     [

@@ -178,7 +178,7 @@ PRODUCTS = np.dtype(
         (name, _WORD)
         for name in (
             *("new_layout", "set_layout", "free_layout", "set_preference", "choose", "set_description", "multiply"),
-            *("handle", "preference", "workspace", "workspace_bytes", "rows", "used", "serial"),
+            *("handle", "preference", "workspace", "workspace_bytes", "rows", "n_rows", "used", "serial"),
         )
     ]
 )
@@ -201,8 +201,9 @@ PRODUCT_ROW = np.dtype(
     ]
 )
 product_row_at: Callable[[int], Record] = record(PRODUCT_ROW)
-#: Rows of the table, a power of two; half of them are used before the table is emptied.
-PRODUCT_ROWS = 1024
+#: Rows of the table, a power of two; half of them are used before the table is emptied.  A replay needs the row of its capture:
+#: 5 products of an encoder at 512 lengths are 2560 rows.
+PRODUCT_ROWS = 8192
 
 #: CUlaunchConfig, and its only attribute, a CUlaunchAttribute.  Two numbers of 32 bits are a word: grid and block, then the bytes
 #: of shared memory.
