@@ -25,8 +25,8 @@ from relayvm.vm.devices.cuda.gpu_layout import (
     NEVER,
     OUT_WORDS,
 )
-from relayvm.vm.devices.cuda.graphs import commit_entry
-from relayvm.vm.devices.cuda.regions import are_equal, is_awaited
+from relayvm.vm.devices.cuda.graphs.held_back import commit_entry
+from relayvm.vm.devices.cuda.graphs.regions import are_equal, is_awaited
 
 from ..emulator import emulator
 from .machines import CHAIN, COUNTED, DIVIDE, chain, driver, gpu, machine, new_stream  # noqa: F401  the fixture is used by every test
@@ -90,7 +90,7 @@ def test_mode_auto_captures_what_comes_for_the_third_time() -> None:
 def test_a_launch_is_issued_at_once_unless_its_region_is_awaited(
     state: int, issued: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("relayvm.vm.devices.cuda.regions.hash_words", lambda at, words: 5)  # Python's integers do not wrap
+    monkeypatch.setattr("relayvm.vm.devices.cuda.graphs.regions.hash_words", lambda at, words: 5)  # Python's integers do not wrap
     calls: list[int] = []
     function = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * 11)(lambda *words: calls.append(words[0]) or 0)
     table = np.full(len(DRIVER), ctypes.cast(function, ctypes.c_void_p).value, np.int64)

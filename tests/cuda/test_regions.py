@@ -13,8 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from relayvm.ops.native.memory import free
-from relayvm.vm.devices.cuda import captures, entries, graphs
-from relayvm.vm.devices.cuda import regions as table
+from relayvm.vm.devices.cuda import entries
 from relayvm.vm.devices.cuda.driver import DRIVER
 from relayvm.vm.devices.cuda.gpu_layout import (
     CONVOLUTION_ENTRY,
@@ -35,8 +34,10 @@ from relayvm.vm.devices.cuda.gpu_layout import (
     PRODUCT_ENTRY,
     VARIANT,
 )
-from relayvm.vm.devices.cuda.graphs import flush, issue_entry
-from relayvm.vm.devices.cuda.regions import forget_regions
+from relayvm.vm.devices.cuda.graphs import captures, held_back
+from relayvm.vm.devices.cuda.graphs import regions as table
+from relayvm.vm.devices.cuda.graphs.held_back import flush, issue_entry
+from relayvm.vm.devices.cuda.graphs.regions import forget_regions
 from relayvm.vm.runtime.state_layout import STATE
 
 #: A launch: function, size of the grid, arguments.
@@ -214,7 +215,7 @@ def test_a_region_that_is_expected_is_not_copied(gpu: _Gpu) -> None:
 
 
 def test_the_longest_region_is_replayed(gpu: _Gpu, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(graphs, "MAX_QUEUED", 3)
+    monkeypatch.setattr(held_back, "MAX_QUEUED", 3)
     stream: list[Launched] = [(5, k, (k,)) for k in range(1, 8)]
     for _ in range(4):
         gpu.run(stream)
@@ -298,7 +299,7 @@ def test_where_the_driver_refuses_a_change_the_region_is_launched_from_then_on(g
 
 
 def test_changes_that_take_longer_than_launches_are_not_made(gpu: _Gpu, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(graphs, "LAUNCH_NS", 1)
+    monkeypatch.setattr(held_back, "LAUNCH_NS", 1)
     for k in range(6):
         gpu.run(_sized(1, 2, k))
         assert gpu.driver.ran[-3:] == _sized(1, 2, k)

@@ -39,7 +39,7 @@ from .gpu_layout import (
     product_row_at,
     products_at,
 )
-from .graphs import flush
+from .graphs.held_back import flush
 from .library_calls import BIAS_POINTER
 from .size_table import row_of, store_key
 

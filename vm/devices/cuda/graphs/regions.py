@@ -6,11 +6,11 @@ words.  Regions with equal keys launch the same functions in the same order, ove
 
 from __future__ import annotations
 
-from ....ops.native.jit.c_functions import by_name
-from ....ops.native.memory import alloc, copy_bytes, free, load_i64, native, store_i64
-from ...runtime.state_layout import state_at
-from .driver_calls import GRAPH_DESTROY, GRAPH_EXEC_DESTROY, drive_1
-from .gpu_layout import (
+from .....ops.native.jit.c_functions import by_name
+from .....ops.native.memory import alloc, copy_bytes, free, load_i64, native, store_i64
+from ....runtime.state_layout import state_at
+from ..driver_calls import GRAPH_DESTROY, GRAPH_EXEC_DESTROY, drive_1
+from ..gpu_layout import (
     AWAITED,
     CAPTURED,
     ENTRY_BLOCK,

@@ -7,10 +7,10 @@ no call sets them.
 
 from __future__ import annotations
 
-from ....ops.native.memory import alloc, copy_bytes, free, load_i64, native, store_i64
-from ....ops.native.status import OK
-from ...runtime.state_layout import state_at
-from .driver_calls import (
+from .....ops.native.memory import alloc, copy_bytes, free, load_i64, native, store_i64
+from .....ops.native.status import OK
+from ....runtime.state_layout import state_at
+from ..driver_calls import (
     CAPTURE_BEGIN,
     CAPTURE_END,
     CAPTURE_INFO,
@@ -22,8 +22,8 @@ from .driver_calls import (
     drive_3,
     drive_6,
 )
-from .entries import grid_and_block, launch_entry, store_extra
-from .gpu_layout import (
+from ..entries import grid_and_block, launch_entry, store_extra
+from ..gpu_layout import (
     CAPTURED,
     CHANGE_NS,
     ENTRY_FUNCTION,
