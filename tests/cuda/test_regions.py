@@ -163,17 +163,22 @@ REGIONS = st.lists(st.lists(LAUNCHES, max_size=4), min_size=1, max_size=3)
 @pytest.mark.parametrize("mode", [GRAPHS_ON, GRAPHS_AUTO])
 @pytest.mark.parametrize("hashed", [_true_hash, lambda at, words: words], ids=["hash", "collisions"])
 @settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(REGIONS, st.lists(st.tuples(st.integers(0, 2), st.integers(0, 4), st.lists(LAUNCHES, max_size=2)), max_size=14))
+@given(
+    REGIONS,
+    st.lists(st.tuples(st.integers(0, 2), st.integers(0, 4), st.lists(LAUNCHES, max_size=2)), max_size=14),
+    st.sets(st.integers(1, 4)),
+)
 def test_the_driver_sees_every_launch_once_and_in_order(
     mode: int,
     hashed: Callable[[int, int], int],
     monkeypatch: pytest.MonkeyPatch,
     regions: list[list[Launched]],
     order: list[tuple[int, int, list[Launched]]],
+    refused: set[int],
 ) -> None:
     monkeypatch.setattr(table, "hash_words", hashed)
     gpu, wanted = _Gpu(), []
-    gpu.block["graphs"] = mode
+    gpu.block["graphs"], gpu.driver.refused = mode, refused
     # regions in turn, so that they are captured; then beginnings of them, which go on in other ways
     for which, first, rest in [*[(k % 3, 4, []) for k in range(9)], *order]:
         region = regions[which % len(regions)][:first] + rest
