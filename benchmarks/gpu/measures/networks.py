@@ -66,9 +66,7 @@ def _encoder(record: Recorder, scale: Scale) -> None:
 def _drawn(record: Recorder, scale: Scale) -> None:
     from encoder import VOCABULARY, encoder
 
-    model = encoder()
-    for graphs in ("auto", "off"):
-        measure_drawn(record, scale, _machine(model, "Tensor[(?, ?), int64]", graphs), VOCABULARY, graphs)
+    measure_drawn(record, scale, _machine(encoder(), "Tensor[(?, ?), int64]", "auto"), VOCABULARY)
 
 
 def _network(record: Recorder, scale: Scale, name: str, model: bytes) -> None:

@@ -61,12 +61,12 @@ def _in_turn(vm: relay.VirtualMachine, arguments: Any) -> Contestant:
     return Contestant(lambda: vm.run(next(arguments)), lambda: finish(vm))
 
 
-def measure_drawn(record: Recorder, scale: Scale, vm: relay.VirtualMachine, vocabulary: int, mode: str) -> None:
+def measure_drawn(record: Recorder, scale: Scale, vm: relay.VirtualMachine, vocabulary: int) -> None:
     """Microseconds of a call of the encoder at lengths drawn from 1 to the longest, beside its replays at each length alone."""
     random, longest = np.random.default_rng(5), max(scale.words)
     held = [vm["put"](random.integers(0, vocabulary, (1, n))) for n in range(1, longest + 1)]
     draws = random.integers(0, longest, scale.drawn)
-    task, who = f"encoder, lengths drawn from 1 to {longest}", f"{OURS}, graphs={mode}"
+    task, who = f"encoder, lengths drawn from 1 to {longest}", f"{OURS}, graphs=auto"
     start = vm.counters
     record.figure(task, f"{who}, first draws", "µs", _seconds(vm, [held[k] for k in draws]) * 1e6 / len(draws))
     for _ in range(min(4, scale.drawn)):  # each length occurs a few times
