@@ -46,10 +46,10 @@ class Placed:
 
 def placed(text: str, arrays: Sequence[np.ndarray], **config: Any) -> Placed:
     """A machine for a program's text, and the arrays on its GPU.  The text has no function ``@put...``."""
-    kinds = {_entry(a): f"Tensor[({', '.join('?' for _ in a.shape)}), {a.dtype.name}]" for a in arrays}
+    kinds = {put_entry(a): f"Tensor[({', '.join('?' for _ in a.shape)}), {a.dtype.name}]" for a in arrays}
     puts = "".join(f"def @{name}(%x: {kind}) {{ %x }}\n" for name, kind in kinds.items())
     vm = relay.VirtualMachine(relay.compile(relay.parse(_HEADER + puts + text), target="cuda", **config))
-    tensors = tuple(vm[_entry(a)](a) for a in arrays)
+    tensors = tuple(vm[put_entry(a)](a) for a in arrays)
     finish(vm)
     for t in tensors:
         if t.device != vm.device:
@@ -63,5 +63,6 @@ def check(vm: relay.VirtualMachine, arrays: Sequence[np.ndarray], want: np.ndarr
     np.testing.assert_allclose(got.astype(np.float64), want.astype(np.float64), rtol=rtol, atol=atol)
 
 
-def _entry(array: np.ndarray) -> str:
+def put_entry(array: np.ndarray) -> str:
+    """The name of the function of ``placed`` that takes an array to the GPU."""
     return f"put_{array.dtype.name}_{array.ndim}"

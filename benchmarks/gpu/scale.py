@@ -12,8 +12,8 @@ class Scale:
     ``columns``: of these arrays.  ``chain``: operators of the program of tiny ones; ``burst``: its calls in a burst, so few that
     the driver's queue (some thousand launches) has room for all.  ``product``: rows of the matrices.  ``candidates`` and
     ``anchors``: of the two models; ``repeat``: rounds of comparing them.  ``starts``: processes with a filled cache.  ``words``:
-    of the encoder's texts.  ``texts``: of a call of BERT-base, ``lengths``: their
-    words.  ``pictures``: of a network's batches.  ``written``: tokens of a text, of which half are the prompt.
+    of the encoder's texts.  ``texts``: of a call of BERT-base, ``lengths``: their words.  ``pictures``: of a network's batches.
+    ``written``: tokens of a text, of which half are the prompt.  ``drawn``: lengths of the encoder's texts that are drawn.
     """
 
     rounds: int
@@ -32,6 +32,7 @@ class Scale:
     written: int
     texts: tuple[int, ...]
     lengths: tuple[int, ...]
+    drawn: int
 
 
 FULL = Scale(
@@ -51,6 +52,7 @@ FULL = Scale(
     written=512,
     texts=(1, 8),
     lengths=(1, 16, 128, 512),
+    drawn=600,
 )
 TINY = Scale(
     rounds=2,
@@ -69,4 +71,5 @@ TINY = Scale(
     written=8,
     texts=(1,),
     lengths=(3,),
+    drawn=2,
 )

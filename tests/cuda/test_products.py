@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from relayvm.ops.kernels.conv import cuda as conv
-from relayvm.vm.devices.cuda.gpu_layout import PRODUCT_ROWS
 
 from ..emulator import emulator
 from .machines import gpu, machine  # noqa: F401  the fixture is used by every test
@@ -48,11 +47,13 @@ def test_a_forced_implementation_is_taken() -> None:
 
 
 def test_more_sizes_than_the_table_has_rows() -> None:
-    vm = machine(DENSE, graphs="on", **LT)
-    for m in [*range(1, PRODUCT_ROWS // 2 + 40), 1, 2, 3]:
+    vm, rows = machine(DENSE, graphs="on", **LT), 128
+    assert vm._runtime.session is not None and vm._runtime.session._products is not None
+    vm._runtime.session._products._block["n_rows"] = rows
+    for m in [*range(1, rows // 2 + 40), 1, 2, 3]:
         x, w = matrices(m, 2)
         np.testing.assert_array_equal(vm.run(x, w).numpy(), x @ w.T @ w.T)
-    assert emulator.get("cublasLtMatrixLayoutDestroy") == 3 * (PRODUCT_ROWS // 2)
+    assert emulator.get("cublasLtMatrixLayoutDestroy") == 3 * (rows // 2)
     made = emulator.get("cublasLtMatrixLayoutCreate")
     del vm
     gc.collect()

@@ -6,6 +6,8 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ...ops.codegen.cuda import cuda_source, has_kernel
+from ...ops.codegen.cuda.cuda_program import Launch, Turns
 from ...ops.core.copy_reason import CopyKind, CopyReason
 from ...ops.core.tensor_types import TensorType, dim_text
 from ...ops.strategy.implementation import HOST
@@ -20,6 +22,7 @@ from ..bytecode.size_expressions import known_value, parameter_sizes, portable, 
 from ..diagnostics import codes
 from ..diagnostics.source import InputError, Span
 from ..report.tables import align
+from ..runtime.state_layout import CUDA
 from ..runtime.trace_events import DTOH, HTOD
 from .constant_uses import ConstantUse, constants_of
 from .storage import FunctionMemory, InPlaceResult, StorageUse, memory_of
@@ -33,7 +36,10 @@ LISTED_BYTES = 4096
 
 @frozen
 class KernelCall:
-    """One kernel launch in the code: its operators, its implementation with the reason for the choice, and its device."""
+    """One kernel launch in the code: its operators, its implementation with the reason for the choice, and its device.
+
+    ``calls_library``: at some sizes a library of CUDA does the work, or Python.
+    """
 
     function: str
     pc: int
@@ -43,6 +49,7 @@ class KernelCall:
     because: str
     device: str
     span: Span | None
+    calls_library: bool = False
 
 
 @frozen
@@ -156,7 +163,15 @@ def _call(exe: ExecutableData, f: VMFunction, pc: int, packed: PackedFunc) -> Ke
     implementation = packed.group.implementation or ", ".join(dict.fromkeys(n.operator.implementations[-1] for n in nodes))
     ops = tuple(n.op for n in nodes)
     device, span = DEVICES[packed.device], span_of(exe, f, pc)
-    return KernelCall(f.name, pc, packed.name, ops, implementation, packed.because, device, span)
+    return KernelCall(f.name, pc, packed.name, ops, implementation, packed.because, device, span, _calls_library(packed))
+
+
+def _calls_library(packed: PackedFunc) -> bool:
+    """Whether the launch on a GPU may be more than kernels of the package."""
+    if packed.device != CUDA:
+        return False
+    steps = cuda_source(packed.group).steps if has_kernel(packed.group) else ()
+    return not steps or not all(isinstance(step, (Launch, Turns)) for step in steps)
 
 
 def _sizes(f: VMFunction, shapes: Mapping[str, Sequence[int]], dims: Mapping[str, int]) -> dict[str, int]:
@@ -248,7 +263,21 @@ def _title(e: Explanation) -> str:
         found = [x for x in e.transfers if x.direction == direction]
         inside = sum(x.reason is not None for x in found)
         lines.append(f"{_places(len(found))} {words}, {inside} of them inside the program")
-    return "\n".join(lines)
+    return "\n".join([*lines, *_graphs_text(e)])
+
+
+def _graphs_text(e: Explanation) -> list[str]:
+    """Lines about launches that are combined to graphs."""
+    launched = [c for c in e.calls if c.device == DEVICES[CUDA]]
+    mode = e.config.get("graphs", "off")
+    if mode == "off" or not launched:
+        return []
+    calling = [c for c in launched if c.calls_library]
+    lines = [f"graphs={mode}: {len(launched) - len(calling)} of {len(launched)} kernels are replayed at any sizes"]
+    if calling:
+        names = dict.fromkeys(f"{c.kernel} in @{c.function} at {c.pc}" for c in calling)
+        lines += ["at sizes that have occurred, for they may call a library:", *(f"    {name}" for name in names)]
+    return lines
 
 
 def _places(n: int) -> str:
@@ -387,6 +416,7 @@ def _call_data(call: KernelCall) -> dict[str, Any]:
         "implementation": call.implementation,
         "because": call.because,
         "device": call.device,
+        "calls_library": call.calls_library,
         "source": _span_data(call.span),
     }
 

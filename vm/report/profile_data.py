@@ -112,10 +112,11 @@ class ProfileData:
     """Measurements of the runs of one program on one device, without texts: see ``Profile``.
 
     ``run_ns``: the time of each untraced run.  ``counters``: the increments of ``vm.counters`` in each traced run
-    (``peak_bytes``: its value after the run).  ``activities`` and ``host`` are sorted by time, longest first.  ``series``: the
-    times of each kernel, copy, ... in each traced run, for comparisons.  ``sites``: sums by instruction.  ``timeline``: the
-    events of one traced run; ``timeline_ns``: its duration; ``timeline_dropped``: the number of omitted events.  ``prepared``:
-    the kernels loaded or compiled when the machine was made.  ``metrics``: the figures of the collectors for each timed run.
+    (``peak_bytes``: its value after the run; the counters of graphs: in the untraced run before it).  ``activities`` and
+    ``host`` are sorted by time, longest first.  ``series``: the times of each kernel, copy, ... in each traced run, for
+    comparisons.  ``sites``: sums by instruction.  ``timeline``: the events of one traced run; ``timeline_ns``: its duration;
+    ``timeline_dropped``: the number of omitted events.  ``prepared``: the kernels loaded or compiled when the machine was
+    made.  ``metrics``: the figures of the collectors for each timed run.
     ``arguments``: the names and types of the arguments.
     """
 

@@ -9,10 +9,12 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
+import numpy as np
+
 from ...ops.native.cache.installed_version import installed_version
 from ..api.argument_errors import a_count, a_sequence, wrong
 from ..diagnostics.source import InputError
-from ..runtime.state_layout import COUNTERS
+from ..runtime.state_layout import COUNTERS, GRAPH_COUNTERS
 from .completion import finish
 from .profile_memory import storage_contents
 from .profile_report import Profile
@@ -53,6 +55,7 @@ class Sampler:
         self.warmup = 0
         self.run_ns: list[int] = []
         self.counters: list[dict[str, int]] = []
+        self._graphs: dict[str, int] = {}
         self.metrics: list[dict[str, float]] = []
         self.traces: list[Trace] = []
 
@@ -74,6 +77,7 @@ class Sampler:
 
     def time(self) -> None:
         """Run once untraced and measure the time until the device has finished."""
+        before = self.machine.count()
         for collector in self.collectors:
             collector.start()
         start = time.perf_counter_ns()
@@ -82,6 +86,8 @@ class Sampler:
         if self.collectors:
             self.metrics.append(_metrics([c.stop() for c in reversed(self.collectors)]))
         del result  # the time of freeing the result is not measured
+        grown = self._grown(before)
+        self._graphs = {name: grown[name] for name in GRAPH_COUNTERS}
 
     def trace(self) -> None:
         """Run once and record the events and the counters."""
@@ -93,10 +99,14 @@ class Sampler:
         finally:
             end = time.monotonic_ns()
             events = self.machine.stop_trace()
-        after = self.machine.count()
-        grown = dict(zip(COUNTERS, (after - before).tolist(), strict=True))
-        self.counters.append(grown | {_PEAK: int(after[COUNTERS.index(_PEAK)])})
+        peak = int(self.machine.count()[COUNTERS.index(_PEAK)])
+        # launches of a trace are not combined to graphs: the run before, untraced, has these counters
+        self.counters.append(self._grown(before) | {_PEAK: peak} | self._graphs)
         self.traces.append(Trace(start, end, events))
+
+    def _grown(self, before: np.ndarray) -> dict[str, int]:
+        """The increments of the counters."""
+        return dict(zip(COUNTERS, (self.machine.count() - before).tolist(), strict=True))
 
     def profile(self) -> Profile:
         """The profile of the measurements so far.  Raises InputError if there are none."""

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ...ops.strategy.implementation import HOST
+from ..runtime.state_layout import GRAPH_COUNTERS
 
 if TYPE_CHECKING:
     from .profile_data import CopyRow, ProfileData, Row
@@ -65,13 +66,23 @@ def profile_text(profile: ProfileData, title: str = "") -> str:
 
 
 def heading(profile: ProfileData, title: str = "") -> str:
-    """The heading of a profile, three lines: entry with device and configuration, times of a run, number of runs."""
+    """The heading of a profile: entry with device and configuration, times of a run, number of runs; graphs, if there are any."""
     settings = ", ".join(f"{k}={v}" for k, v in profile.config.items())
     first = f"{title or 'Profile'}: @{profile.entry} on {profile.device}, {settings or 'no configuration'}"
     figures = {name.removesuffix("_ns"): value for name, value in profile.summary.items() if name.endswith("_ns")}
     times = ", ".join(f"{name} {time_text(value)}" for name, value in figures.items())
     runs = f"{profile.runs} run{'' if profile.runs == 1 else 's'}, {rate_text(profile.runs_per_second)}"
-    return f"{first}\n{times}\n{runs}; the table adds up all of them"
+    return "\n".join([first, times, f"{runs}; the table adds up all of them", *_graphs(profile)])
+
+
+def _graphs(profile: ProfileData) -> list[str]:
+    """A line about launches that were combined to graphs, if there are any."""
+    found = {name: profile.per_run(name) for name in GRAPH_COUNTERS}
+    if not any(found.values()):
+        return []
+    texts = [f"{found['replays']:g} replays of graphs with {found['updates']:g} changed nodes"]
+    texts += [f"{found[name]:g} {name.replace('_', ' ')}" for name in ("captures", "evictions", "graph_failures") if found[name]]
+    return [f"an untraced run has {', '.join(texts)}"]
 
 
 def rate_text(per_second: float) -> str:

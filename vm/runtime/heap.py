@@ -71,6 +71,8 @@ assert CLASSES_PER_POWER.bit_count() == 1 and 64 * SMALL_CLASSES == 1 << FIRST_P
 _MAX_BYTES = 1 << 46
 #: The limit for a tensor without elements, with its empty axes counted as 1: loops over it then take seconds at most.
 _MAX_EMPTY = 1 << 36
+#: Most free storages of a size class that are in the order of their addresses.
+_ORDERED = 16
 #: In ``writer`` of a storage: the launch that should have written it was dropped, because work before it failed.
 LOST = -1
 #: In ``size_class`` of a storage: a caller's array, donated for one run (see ``api.donation``).
@@ -291,9 +293,31 @@ def free_storage(state: int, at: int) -> None:
         free_object(state, at, LARGE)
         return
     slot = o.device * N_CLASSES + o.size_class
-    free_at(at).next = s.free_storage[slot]
-    s.free_storage[slot] = at
+    before = 0
+    if o.device == CUDA:
+        before = lower_storage(s.free_storage[slot], o.data)
+    if before == 0:
+        free_at(at).next = s.free_storage[slot]
+        s.free_storage[slot] = at
+    else:
+        free_at(at).next = free_at(before).next
+        free_at(before).next = at
     s.live_bytes -= o.nbytes
+
+
+@native
+def lower_storage(at: int, address: int) -> int:
+    """The last of the first free storages in a list whose blocks lie before an address; 0: none.
+
+    The lowest free block of a GPU is used first, so a repeated run has the addresses of the run before, and its graph serves.
+    """
+    before = 0
+    for _ in range(_ORDERED):
+        if at == 0 or free_at(at).data > address:
+            break
+        before = at
+        at = free_at(at).next
+    return before
 
 
 @native

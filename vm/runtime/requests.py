@@ -21,6 +21,7 @@ from .state_layout import (
     GPU_SYNC,
     GPU_TRACE,
     N_DEVICES,
+    OUT_OF_FUEL,
     TRACE_OFF,
     state_at,
 )
@@ -137,13 +138,16 @@ def answer_to(state: int, request: int, a: int, b: int) -> int:
     gpu = state_at(state).gpu
     if request == RUN:
         reason = run_loop(state)
-        if gpu != 0:  # the GPU runs asynchronously; its errors are found by the next wait
+        # the GPU runs asynchronously; its errors are found by the next wait.  A time slice ends no region of launches
+        if gpu != 0 and reason != OUT_OF_FUEL:
             call_6(gpu, state, GPU_FLUSH, 0, 0, 0, 0)
         return reason
     if request == OPEN:
         open_frame(state, a, b)
         return 0
     if request == LEAVE:
+        if gpu != 0:  # the run may have ended between two time slices
+            call_6(gpu, state, GPU_FLUSH, 0, 0, 0, 0)
         leave(state)
         return 0
     if request == RELEASE:

@@ -29,8 +29,10 @@ ARGV_WORDS = 2 * MAX_ARGS + 8
 COUNTERS = (
     "dtoh_copies", "dtoh_bytes", "htod_copies", "htod_bytes", "syncs", "launches", "instructions",
     "allocs", "alloc_bytes", "peak_bytes", "shape_func_calls", "host_calls",
-    "captures", "replays", "evictions", "graph_failures",
+    "captures", "replays", "updates", "evictions", "graph_failures",
 )  # fmt: skip
+#: Counters of launches that are combined to graphs, which launches of a trace are not.
+GRAPH_COUNTERS = COUNTERS[COUNTERS.index("captures") :]
 
 STATE = np.dtype(
     [

@@ -15,9 +15,10 @@ from relayvm.vm.report.completion import finish
 
 from .. import rivals
 from ..contest import Contestant, contest, ratio
-from ..figures import NotRun, Recorder, Spread
+from ..figures import Goal, NotRun, Recorder, Spread
 from ..machines import OURS, ROOT
 from ..scale import Scale
+from .sizes_in_turn import measure_changes, measure_drawn
 
 sys.path.insert(0, str(ROOT / "examples"))
 
@@ -26,15 +27,22 @@ _ROUNDS, _BURST_NS = 7, 8e6
 #: relayvm with these values of ``graphs``.
 GRAPHS = ("auto", "on", "off")
 EAGER, REPLAYED = "torch eager", "torch graph"
+TOKEN = Goal(at_most=100)
 
 
 def measure(record: Recorder, scale: Scale) -> None:
     """Microseconds of a call with its inputs on the GPU, beside torch, eager and replayed as a CUDA graph of this size.
 
-    The number of words or pictures is open in each of our programs.  Then microseconds per token of a text.
+    The number of words or pictures is open in each of our programs.  Then calls at sizes in turn, and microseconds per token
+    of a text.
     """
     with record.task("encoder"):
         _encoder(record, scale)
+    gc.collect()
+    with record.task("sizes in turn"):
+        measure_changes(record, scale)
+    with record.task("encoder, lengths drawn"):
+        _drawn(record, scale)
     gc.collect()
     if scale.pictures:
         from convolutions import NETWORKS
@@ -53,6 +61,12 @@ def _encoder(record: Recorder, scale: Scale) -> None:
     model, random = encoder(), np.random.default_rng(1)
     inputs = {f"encoder, {n} words": random.integers(0, VOCABULARY, (1, n)) for n in scale.words}
     _compare(record, scale, model, HEADS, inputs)
+
+
+def _drawn(record: Recorder, scale: Scale) -> None:
+    from encoder import VOCABULARY, encoder
+
+    measure_drawn(record, scale, _machine(encoder(), "Tensor[(?, ?), int64]", "auto"), VOCABULARY)
 
 
 def _network(record: Recorder, scale: Scale, name: str, model: bytes) -> None:
@@ -162,4 +176,5 @@ def _generation(record: Recorder, scale: Scale) -> None:
         for who, subject in subjects.items():
             found[who].append(subject()[0] * 1e6 / count)
     for who, samples in found.items():
-        record.figure(f"generation, {scale.written} tokens", who, "µs per token", Spread.of(samples))
+        goal = TOKEN if who == f"{OURS}, graphs=auto" else None
+        record.figure(f"generation, {scale.written} tokens", who, "µs per token", Spread.of(samples), goal)

@@ -93,3 +93,87 @@ def test_a_replay_after_its_memory_was_freed_is_an_error(gpu: Session) -> None:
     gpu.free(x)
     call("cuGraphLaunch", word(graph), word(gpu.stream))
     refused(700, "cuStreamSynchronize", word(gpu.stream))
+
+
+# ---- changes of nodes --------------------------------------------------------------------------------------------------------
+
+
+class Captured:
+    """A graph of two launches of ``add`` and a fill, whose source graph is kept."""
+
+    def __init__(self, gpu: Session, image: bytes, x: int) -> None:
+        self.gpu, self.function, self.nodes = gpu, gpu.function(image, "add"), []
+        call("cuStreamBeginCapture_v2", word(gpu.stream), 1)
+        for _ in range(2):
+            gpu.launch(image, "add", (1,), (32,), (x, 1, 10))
+            self.nodes.append(last_node(gpu.stream))
+        call("cuMemsetD8Async", word(x + 8), 0, word(8), word(gpu.stream))
+        self.nodes.append(last_node(gpu.stream))
+        self.graph = made_of_stream(gpu.stream)
+        self.executable = made("cuGraphInstantiateWithFlags", word(self.graph), word(0))
+
+    def launch(self) -> None:
+        call("cuGraphLaunch", word(self.executable), word(self.gpu.stream))
+
+    def change(
+        self, node: int, *args: int, grid: int = 1, refused_with: int = 0, function: int = 0, size: int | None = None
+    ) -> None:
+        words = (ctypes.c_uint64 * max(1, len(args)))(*(word(value).value for value in args))
+        nbytes = ctypes.c_size_t(8 * len(args) if size is None else size)
+        extra = (ctypes.c_void_p * 5)(1, ctypes.addressof(words), 2, ctypes.addressof(nbytes), None)
+        sizes = (ctypes.c_uint32 * 8)(grid, 1, 1, 32, 1, 1, 0, 0)
+        params = np.array(
+            [function or self.function, *np.frombuffer(sizes, np.uint64), 0, ctypes.addressof(extra), 0, 0], np.uint64
+        )
+        given = word(self.executable), word(node), word(params.ctypes.data)
+        if refused_with:
+            refused(refused_with, "cuGraphExecKernelNodeSetParams_v2", *given)
+        else:
+            call("cuGraphExecKernelNodeSetParams_v2", *given)
+
+
+def last_node(stream: int) -> int:
+    status, number, graph, nodes, n = (ctypes.c_uint64() for _ in range(5))
+    call("cuStreamGetCaptureInfo_v2", word(stream), *map(ctypes.byref, (status, number, graph, nodes, n)))
+    assert (status.value & 0xFFFFFFFF, n.value) == (1, 1)
+    return ctypes.c_uint64.from_address(nodes.value).value
+
+
+def test_a_changed_node_has_other_arguments_in_later_launches(gpu: Session, image: bytes) -> None:
+    x, y = gpu.put(np.array([1, 1])), gpu.put(np.array([5]))
+    graph = Captured(gpu, image, x)
+    graph.launch()  # runs after the change, as it was
+    graph.change(graph.nodes[1], y, 1, 100)
+    graph.launch()
+    assert list(gpu.get(x, (2,), np.int64)) == [31, 0]
+    assert list(gpu.get(y, (1,), np.int64)) == [105]
+    other = made("cuGraphInstantiateWithFlags", word(graph.graph), word(0))
+    call("cuGraphLaunch", word(other), word(gpu.stream))  # the source graph is as it was
+    assert list(gpu.get(x, (1,), np.int64)) == [51]
+
+
+def test_what_cannot_be_changed_is_refused(gpu: Session, image: bytes) -> None:
+    x = gpu.put(np.array([1, 1]))
+    graph, other = Captured(gpu, image, x), Captured(gpu, image, x)
+    graph.change(other.nodes[0], x, 1, 10, refused_with=1)  # a node of another graph
+    graph.change(graph.nodes[2], x, 1, 10, refused_with=1)  # the node of a fill
+    graph.change(graph.nodes[0], x, 1, 10, grid=0, refused_with=1)
+    graph.change(graph.nodes[0], x, 1, 10, size=16, refused_with=1)
+    graph.change(graph.nodes[0], x, 1, 10, function=1, refused_with=400)
+    emulator.set("fail_update", 1)
+    graph.change(graph.nodes[0], x, 1, 10, refused_with=1)
+    graph.change(graph.nodes[0], x, 1, 10)
+    call("cuGraphDestroy", word(graph.graph))
+    graph.change(graph.nodes[0], x, 1, 10, refused_with=1)  # its source graph is gone
+    graph.launch()
+    assert list(gpu.get(x, (1,), np.int64)) == [21]
+
+
+def test_a_function_of_another_context_is_refused(gpu: Session, image: bytes) -> None:
+    emulator.set("devices", 2)
+    x = gpu.put(np.array([1, 1]))
+    graph = Captured(gpu, image, x)
+    call("cuCtxSetCurrent", word(made("cuDevicePrimaryCtxRetain", 1)))
+    foreign = made("cuModuleGetFunction", word(made("cuModuleLoadData", image)), b"add")
+    call("cuCtxSetCurrent", word(made("cuDevicePrimaryCtxRetain", 0)))
+    graph.change(graph.nodes[0], x, 1, 10, function=foreign, refused_with=1)

@@ -71,6 +71,7 @@ inline const std::map<std::string, int64_t>& defaults() {
       {"fail_allocation", 0},        // n: the n-th device allocation from now fails, once
       {"fail_capture", 0},           // the same for captures
       {"fail_captured_launch", 0},   // the same for launches while their stream is captured
+      {"fail_update", 0},            // the same for changes of a graph's nodes
       {"fail_host_allocation", 0},   // the same for pinned host memory
       {"fail_copy_to_host", 0},      // n: the n-th copy to the host from now is refused, as after an illegal address
       {"launch_error", 0},           // a CUresult that the next launch ends with

@@ -32,7 +32,7 @@ using streams::Stream;
 namespace {
 
 struct Graph {
-  std::vector<streams::Captured> actions;
+  std::shared_ptr<std::vector<streams::Captured>> nodes;  // shared with launches, which keep what was there when they were made
 };
 
 constexpr uint64_t FIRST_CONTEXT = 0x1000;

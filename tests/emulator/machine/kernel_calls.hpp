@@ -68,6 +68,7 @@ API int cuModuleLoadData(void** out, const void* image) {
   size_t n = modules::image_bytes(image);
   if (!n) return failed(INVALID_IMAGE, "the image was not made by the emulator's compiler");
   auto module = std::make_shared<Module>();
+  module->device = current_device;
   module->library = modules::open_image(image, n);
   if (!module->library) return INVALID_IMAGE;
   module->contract = static_cast<const EmulatorModule*>(dlsym(module->library, "emulator_module"));
@@ -169,24 +170,31 @@ struct Config {
 };
 constexpr int PROGRAMMATIC_SERIALIZATION = 6;
 
-int launch_kernel(void* handle, const Config& config, bool early, void** params, void** extra) {
+// The work of a launch, or a CUresult: its sizes and its parameters are checked now.
+int kernel_action(void* handle, const Config& config, bool early, void** params, void** extra, streams::Action& act) {
   FIND(Function, function, functions, handle, "function");
-  FIND(Stream, stream, streams, config.stream, "stream");
   blocks::Launch launch = {nullptr, nullptr, nullptr, nullptr, {config.grid_x, config.grid_y, config.grid_z},
                            {config.block_x, config.block_y, config.block_z}, config.shared_bytes, early};
   if (int error = check_launch(*function, launch)) return error;
   std::vector<uint64_t> words;
   if (int error = parameters(*function, params, extra, words)) return error;
+  int planned = int(setting("launch_error"));
+  state().settings["launch_error"] = 0;
+  act = [=] {
+    if (planned) poison(planned, function->name + ": this launch was to fail");
+    else run_kernel(*function, launch, words);
+  };
+  return SUCCESS;
+}
+
+int launch_kernel(void* handle, const Config& config, bool early, void** params, void** extra) {
+  FIND(Stream, stream, streams, config.stream, "stream");
+  streams::Action act;
+  if (int error = kernel_action(handle, config, early, params, extra, act)) return error;
   if (stream->capture && gpu::is_due("fail_captured_launch"))
     return streams::refuse_in_capture(*stream, "a launch that was to fail");
   if (stream->capture && early && setting("driver_version") < 12030)
     return streams::refuse_in_capture(*stream, "an early launch by an old driver");
-  int planned = int(setting("launch_error"));
-  state().settings["launch_error"] = 0;
-  auto act = [=] {
-    if (planned) poison(planned, function->name + ": this launch was to fail");
-    else run_kernel(*function, launch, words);
-  };
   return streams::enqueue(*stream, {act, nullptr, nullptr, early ? streams::EARLY_KERNEL : streams::KERNEL});
 }
 
@@ -238,8 +246,25 @@ API int cuStreamEndCapture(void* handle, void** out) {
   if (capture->invalid) return CAPTURE_INVALIDATED;
   if (!streams::joined(*capture)) return failed(CAPTURE_UNJOINED, "a stream of the capture was not joined to its origin");
   auto graph = std::make_shared<Graph>();
-  graph->actions = std::move(capture->actions);
+  graph->nodes = std::make_shared<std::vector<streams::Captured>>(std::move(capture->actions));
   *out = reinterpret_cast<void*>(keep(driver().graphs, graph));
+  return SUCCESS;
+}
+
+// Of a capture over several streams the emulated driver does not say which nodes have no successor.
+API int cuStreamGetCaptureInfo_v2(void* handle, int* status, uint64_t* id, void** graph, void*** front, size_t* n) {
+  ENTER("cuStreamGetCaptureInfo", CONTEXT);
+  FIND(Stream, stream, streams, handle, "stream");
+  auto capture = stream->capture;
+  *status = !capture ? 0 : capture->invalid ? 2 : 1;
+  if (*status != 1) return SUCCESS;
+  if (capture->last.size() > 1) return failed(INVALID_VALUE, "the emulated driver knows the nodes of one stream only");
+  *id = 1;
+  *graph = nullptr;
+  stream->front.clear();
+  if (!capture->actions.empty()) stream->front.push_back(reinterpret_cast<void*>(capture->actions.back().node));
+  *front = stream->front.data();
+  *n = stream->front.size();
   return SUCCESS;
 }
 
@@ -254,14 +279,54 @@ API int cuGraphLaunch(void* handle, void* stream_handle) {
   ENTER("cuGraphLaunch", CONTEXT);
   FIND(Graph, graph, graph_execs, handle, "executable graph");
   FIND(Stream, stream, streams, stream_handle, "stream");
-  return streams::enqueue(*stream, [graph] {
-    auto& all = graph->actions;
+  return streams::enqueue(*stream, [nodes = graph->nodes] {
+    auto& all = *nodes;
     for (size_t i = 0; i < all.size() && !state().poison; ++i) {
       bool is_pair = i + 1 < all.size() && streams::starts_early(all[i].kind, all[i + 1].kind);
       if (is_pair) streams::run_kernels(all[i].act, all[i + 1].act), ++i;
       else all[i].act();
     }
   });
+}
+
+namespace {
+
+bool has_node(const Graph& graph, uint64_t node) {
+  return std::any_of(graph.nodes->begin(), graph.nodes->end(), [=](auto& each) { return each.node == node; });
+}
+
+// CUDA_KERNEL_NODE_PARAMS_v2
+struct KernelNode {
+  void* function;
+  unsigned grid_x, grid_y, grid_z, block_x, block_y, block_z, shared_bytes;
+  void **params, **extra;
+  void *kernel, *context;
+};
+
+}  // namespace
+
+// Launches made before keep their nodes.
+API int cuGraphExecKernelNodeSetParams_v2(void* handle, void* node_handle, const KernelNode* to) {
+  ENTER("cuGraphExecKernelNodeSetParams", CONTEXT);
+  FIND(Graph, graph, graph_execs, handle, "executable graph");
+  if (gpu::is_due("fail_update")) return failed(INVALID_VALUE, "this change of a node was to fail");
+  uint64_t node = uint64_t(node_handle);
+  if (!has_node(*graph, node)) return failed(INVALID_VALUE, "the executable graph has no such node");
+  bool is_held = false;
+  for (auto& [key, source] : driver().graphs) is_held = is_held || has_node(*source, node);
+  if (!is_held) return failed(INVALID_VALUE, "the graph of the node was destroyed");
+  FIND(Function, function, functions, to->function, "function");
+  Config config = {to->grid_x, to->grid_y, to->grid_z, to->block_x, to->block_y, to->block_z, to->shared_bytes, nullptr, nullptr, 0};
+  auto nodes = std::make_shared<std::vector<streams::Captured>>(*graph->nodes);
+  for (auto& each : *nodes) {
+    if (each.node != node) continue;
+    if (each.kind == streams::OTHER) return failed(INVALID_VALUE, "this is no node of a kernel");
+    if (each.device != function->module->device) return failed(INVALID_VALUE, "a node's function stays in its context");
+    bool early = each.kind == streams::EARLY_KERNEL;
+    if (int error = kernel_action(to->function, config, early, to->params, to->extra, each.act)) return error;
+  }
+  graph->nodes = nodes;
+  return SUCCESS;
 }
 
 API int cuGraphExecDestroy(void* handle) {

@@ -17,6 +17,7 @@
 namespace modules {
 
 struct Module {
+  int device = 0;  // whose context it is in
   void* library = nullptr;
   const EmulatorModule* contract = nullptr;
   size_t static_bytes = 0;  // of shared memory

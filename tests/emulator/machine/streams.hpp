@@ -33,10 +33,14 @@ struct Operation {
   Kind kind = OTHER;
 };
 
-struct Captured {
+struct Captured {  // a node of a graph
   Action act;
   Kind kind;
+  uint64_t node;
+  int device;
 };
+
+inline uint64_t nodes = uint64_t(1) << 40;  // handles, never given twice
 
 // The kernel in front of the early kernel that runs: it runs when a thread of that kernel waits for it.
 inline Action before;
@@ -80,6 +84,7 @@ struct Stream {
   std::deque<Operation> queue;
   Kind last = OTHER;  // the operation that came last
   std::shared_ptr<Capture> capture;
+  std::vector<void*> front;  // what cuStreamGetCaptureInfo has said, until the next operation
 };
 
 struct Event {
@@ -133,7 +138,8 @@ inline int enqueue(Stream& stream, Operation operation) {
     return gpu::failed(gpu::INVALID_VALUE, "a kernel that may start early is launched behind what is no kernel");
   if (auto& capture = stream.capture) {
     if (capture->invalid) return gpu::CAPTURE_INVALIDATED;
-    capture->actions.push_back({std::move(operation.act), operation.kind});
+    for (auto& node : stream.front) node = nullptr;
+    capture->actions.push_back({std::move(operation.act), operation.kind, nodes += 16, stream.device});
     capture->last[stream.handle] = capture->seen[stream.handle][stream.handle] = capture->actions.size();
     return gpu::SUCCESS;
   }

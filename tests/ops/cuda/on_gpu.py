@@ -42,7 +42,7 @@ from relayvm.vm.devices.cuda.cudnn.library import ConvolutionLibrary
 from relayvm.vm.devices.cuda.cudnn.table import close_convolutions, has_plan
 from relayvm.vm.devices.cuda.driver import addresses
 from relayvm.vm.devices.cuda.gpu_layout import GPU, OUT_WORDS
-from relayvm.vm.devices.cuda.graphs import issue_entry
+from relayvm.vm.devices.cuda.graphs.held_back import issue_entry
 from relayvm.vm.devices.cuda.matrix_products import clear_products, has_algorithm
 
 from ...emulator import emulator, proof

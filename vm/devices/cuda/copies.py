@@ -29,7 +29,7 @@ from .driver_calls import (
 )
 from .events import acquire_event, begin_timing, drop_timing, end_timing, release_event
 from .gpu_layout import PORTABLE, RING_ALIGNMENT, RING_PART_BYTES, RING_PARTS, gpu_at
-from .graphs import flush
+from .graphs.held_back import flush
 
 
 @native

@@ -57,7 +57,7 @@ class ProductLibrary:
         record["handle"] = self._made("cublasLtCreate", "cublasLtDestroy")
         record["preference"] = self._made("cublasLtMatmulPreferenceCreate", "cublasLtMatmulPreferenceDestroy")
         record["workspace"], record["workspace_bytes"] = workspace, nbytes
-        record["rows"] = self._rows.ctypes.data
+        record["rows"], record["n_rows"] = self._rows.ctypes.data, PRODUCT_ROWS
         preference = int(record["preference"])
         self._set("cublasLtMatmulPreferenceSetAttribute", preference, _MOST_WORKSPACE, ctypes.c_uint64(nbytes))
         self._set("cublasLtMatmulPreferenceSetAttribute", preference, _REDUCTIONS, ctypes.c_uint32(_FULL_SUMS))

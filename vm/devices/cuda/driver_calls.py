@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ....ops.native.jit.c_functions import call_1, call_2, call_3, call_4, call_11
+from ....ops.native.jit.c_functions import call_1, call_2, call_3, call_4, call_6, call_11
 from ....ops.native.memory import load_i64, native
 from ....ops.native.status import DEVICE_ERROR, OK
 from .driver import DRIVER
@@ -22,8 +22,9 @@ COPY_TO_HOST, COPY_TO_DEVICE, COPY_ON_DEVICE = map(_place, ("cuMemcpyDtoHAsync",
 EVENT_CREATE, EVENT_DESTROY, EVENT_RECORD = map(_place, ("cuEventCreate", "cuEventDestroy", "cuEventRecord"))
 EVENT_WAIT, EVENT_TIME = map(_place, ("cuEventSynchronize", "cuEventElapsedTime"))
 STREAM_WAIT, STREAM_WAIT_EVENT = map(_place, ("cuStreamSynchronize", "cuStreamWaitEvent"))
-CAPTURE_BEGIN, CAPTURE_END = map(_place, ("cuStreamBeginCapture", "cuStreamEndCapture"))
+CAPTURE_BEGIN, CAPTURE_END, CAPTURE_INFO = map(_place, ("cuStreamBeginCapture", "cuStreamEndCapture", "cuStreamGetCaptureInfo"))
 GRAPH_MAKE, GRAPH_LAUNCH = map(_place, ("cuGraphInstantiateWithFlags", "cuGraphLaunch"))
+SET_KERNEL_NODE = _place("cuGraphExecKernelNodeSetParams")
 GRAPH_EXEC_DESTROY, GRAPH_DESTROY = map(_place, ("cuGraphExecDestroy", "cuGraphDestroy"))
 LAUNCH_KERNEL, LAUNCH_KERNEL_EX = map(_place, ("cuLaunchKernel", "cuLaunchKernelEx"))
 
@@ -50,6 +51,11 @@ def drive_3(gpu: int, place: int, a: int, b: int, c: int) -> int:
 @native
 def drive_4(gpu: int, place: int, a: int, b: int, c: int, d: int) -> int:
     return call_4(load_i64(gpu_at(gpu).driver + place), a, b, c, d) & _LOW
+
+
+@native
+def drive_6(gpu: int, place: int, a: int, b: int, c: int, d: int, e: int, f: int) -> int:
+    return call_6(load_i64(gpu_at(gpu).driver + place), a, b, c, d, e, f) & _LOW
 
 
 @native

@@ -43,7 +43,7 @@ def launch_entry(gpu: int, at: int) -> int:
     function = load_i64(at + 8 * ENTRY_FUNCTION)
     kind = load_i64(at + 8 * ENTRY_KIND)
     if kind == KERNEL_ENTRY:
-        return launch_kernel(gpu, function, at, args, n)
+        return launch_kernel(gpu, function, at)
     c.starts_early = 0
     if kind == PRODUCT_ENTRY:
         return call_product(gpu, function, args)
@@ -53,29 +53,42 @@ def launch_entry(gpu: int, at: int) -> int:
 
 
 @native
-def launch_kernel(gpu: int, function: int, at: int, args: int, n: int) -> int:
-    """Launch the kernel of an entry with ``n`` words of arguments; a status."""
+def store_extra(gpu: int, at: int) -> int:
+    """Store the options by which the driver takes an entry's arguments as a block of words; their address."""
+    out = gpu_at(gpu).out
+    store_i64(out, 8 * load_i64(at + 8 * ENTRY_N_ARGS))
+    store_i64(out + 8, _BUFFER)
+    store_i64(out + 16, at + 8 * ENTRY_ARGS)
+    store_i64(out + 24, _SIZE)
+    store_i64(out + 32, out)
+    store_i64(out + 40, 0)
+    return out + 8
+
+
+@native
+def grid_and_block(at: int, number: int) -> int:
+    """Of the six sizes of an entry's grid and block two, as numbers of 32 bits in a word."""
+    sizes = at + 8 * (ENTRY_GRID + 2 * number)
+    return load_i64(sizes) | load_i64(sizes + 8) << 32
+
+
+@native
+def launch_kernel(gpu: int, function: int, at: int) -> int:
+    """Launch the kernel of an entry; a status."""
     c = gpu_at(gpu)
-    extra = c.out + 8
-    store_i64(c.out, 8 * n)
-    store_i64(extra, _BUFFER)
-    store_i64(extra + 8, args)
-    store_i64(extra + 16, _SIZE)
-    store_i64(extra + 24, c.out)
-    store_i64(extra + 32, 0)
-    g, b = at + 8 * ENTRY_GRID, at + 8 * ENTRY_BLOCK
-    gx, gy, gz = load_i64(g), load_i64(g + 8), load_i64(g + 16)
-    bx, by, bz = load_i64(b), load_i64(b + 8), load_i64(b + 16)
+    extra = store_extra(gpu, at)
     shared = load_i64(at + 8 * ENTRY_SHARED)
     if c.starts_early != 0:
         config = launch_config_at(c.launch_config)
-        config.sizes[0] = gx | gy << 32
-        config.sizes[1] = gz | bx << 32
-        config.sizes[2] = by | bz << 32
+        for i in range(3):
+            config.sizes[i] = grid_and_block(at, i)
         config.shared_bytes = shared
         return checked(gpu, drive_4(gpu, LAUNCH_KERNEL_EX, c.launch_config, function, 0, extra))
     if c.launch_config != 0:
         c.starts_early = 1  # the next kernel
+    g, b = at + 8 * ENTRY_GRID, at + 8 * ENTRY_BLOCK
+    gx, gy, gz = load_i64(g), load_i64(g + 8), load_i64(g + 16)
+    bx, by, bz = load_i64(b), load_i64(b + 8), load_i64(b + 16)
     return checked(gpu, drive_11(gpu, LAUNCH_KERNEL, function, gx, gy, gz, bx, by, bz, shared, c.compute, 0, extra))
 
 

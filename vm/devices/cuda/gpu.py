@@ -54,7 +54,8 @@ from .driver_calls import (
 )
 from .events import acquire_timed_event, destroy_events, read_times, release_event
 from .gpu_layout import PORTABLE, gpu_at
-from .graphs import flush, forget_regions
+from .graphs.held_back import flush
+from .graphs.regions import forget_regions
 from .launches import launch
 from .matrix_products import clear_products
 

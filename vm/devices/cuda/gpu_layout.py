@@ -59,10 +59,12 @@ GPU = np.dtype(
         # graphs
         ("graphs", _WORD),  # GRAPHS_OFF, GRAPHS_ON or GRAPHS_AUTO
         ("graph_rows", _WORD),
+        ("variants", _WORD),  # MAX_VARIANTS records for each row
         ("n_graphs", _WORD),
         ("graph_limit", _WORD),
         ("graph_clock", _WORD),
-        ("last_region", _WORD),  # the row of the region before; 0: none
+        ("last_variant", _WORD),  # the graph launched last; 0: none, or the region behind it was launched without a graph
+        ("change_ns", _WORD),  # time of the host to change a region's nearest graph
         # the ring of page-locked memory (0: none yet), the part that is being filled, its bytes in use, and of each part an event
         # after the last copies from it (0: none yet)
         ("ring", _WORD),
@@ -89,26 +91,41 @@ GRAPHS_OFF, GRAPHS_ON, GRAPHS_AUTO = range(3)
 #: Modes by their names in the configuration.
 GRAPHS = {"off": GRAPHS_OFF, "on": GRAPHS_ON, "auto": GRAPHS_AUTO}
 
-#: A region: hash of its launches, their words and address of a copy of them (0: not captured), the executable graph, last use,
-#: state, hash of the first entry, number of regions held back because the region might be this one, the row of the region that
-#: followed the last time (0: none).
+#: The graph of a region for the words that it was launched with last: address and number of these words, the executable graph,
+#: the graph that it was made of, addresses of each entry's node (0: its parameters are not changed), the row of the region, the
+#: graph that was launched after it the last time (0: none).  ``exec`` 0: no graph.
+VARIANT = np.dtype([(name, _WORD) for name in ("entries", "words", "exec", "graph", "nodes", "region", "next")])
+variant_at: Callable[[int], Record] = record(VARIANT)
+#: Most graphs of one region: calls often alternate between the addresses of a few results.
+MAX_VARIANTS = 4
+#: Times of the host in ns, measured on an H200 with a driver of CUDA 13.0 for graphs of 20 to 200 kernels: of a launch; of the
+#: launch of a graph; of a change of a node's arguments (450, and 70 at the next launch of the graph); of a change of its grid, or
+#: of a node that may start early (850 and 1050: the driver prepares the node again).
+LAUNCH_NS, GRAPH_LAUNCH_NS, CHANGE_NS, REGRID_NS = 4000, 2400, 520, 1900
+#: A graph is far from a region if its changes take as long as changes of the arguments of one in FAR nodes.  After MAX_FAR
+#: changes of far graphs the region is captured once more.
+FAR, MAX_FAR = 4, 2
+
+#: A region: its key (see ``regions.store_key``), as hash, address of the words (0: the row is new) and their number; last use,
+#: state, hash of the first entry's key, number of regions held back because the region might be this one, address of its
+#: records VARIANT, number of its graphs, number of changes of far graphs since the last capture.
 GRAPH = np.dtype(
     [
         (name, _WORD)
         for name in (
             "hash",
-            "words",
-            "entries",
-            "exec",
+            "key",
+            "key_words",
             "met",
             "state",
             "first",
             "trials",
-            "next",
+            "variants",
+            "n_variants",
+            "far",
         )
     ]
 )
-GRAPH_BYTES = GRAPH.itemsize
 graph_at: Callable[[int], Record] = record(GRAPH)
 #: State of a region of launches: seen once, never to be captured (capture failed, or the region did not come), captured, seen
 #: twice and to be captured when it comes again (mode ``auto``).
@@ -161,7 +178,7 @@ PRODUCTS = np.dtype(
         (name, _WORD)
         for name in (
             *("new_layout", "set_layout", "free_layout", "set_preference", "choose", "set_description", "multiply"),
-            *("handle", "preference", "workspace", "workspace_bytes", "rows", "used", "serial"),
+            *("handle", "preference", "workspace", "workspace_bytes", "rows", "n_rows", "used", "serial"),
         )
     ]
 )
@@ -184,8 +201,9 @@ PRODUCT_ROW = np.dtype(
     ]
 )
 product_row_at: Callable[[int], Record] = record(PRODUCT_ROW)
-#: Rows of the table, a power of two; half of them are used before the table is emptied.
-PRODUCT_ROWS = 1024
+#: Rows of the table, a power of two; half of them are used before the table is emptied.  A replay needs the row of its capture:
+#: 5 products of an encoder at 512 lengths are 2560 rows.
+PRODUCT_ROWS = 8192
 
 #: CUlaunchConfig, and its only attribute, a CUlaunchAttribute.  Two numbers of 32 bits are a word: grid and block, then the bytes
 #: of shared memory.
@@ -201,6 +219,19 @@ LAUNCH_CONFIG = np.dtype(
     ]
 )
 launch_config_at: Callable[[int], Record] = record(LAUNCH_CONFIG)
+#: CUDA_KERNEL_NODE_PARAMS of version 2, with the numbers of 32 bits as above.
+NODE_PARAMS = np.dtype(
+    [
+        ("function", _WORD),
+        ("sizes", _WORD, (3,)),
+        ("shared_bytes", _WORD),
+        ("params", _WORD),
+        ("extra", _WORD),
+        ("kernel", _WORD),
+        ("context", _WORD),
+    ]
+)
+node_params_at: Callable[[int], Record] = record(NODE_PARAMS)
 #: CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION.
 PROGRAMMATIC_SERIALIZATION = 6
 

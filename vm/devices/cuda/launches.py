@@ -42,7 +42,7 @@ from .gpu_layout import (
     TURNS_PER,
     gpu_at,
 )
-from .graphs import issue_entry
+from .graphs.held_back import issue_entry
 from .matrix_products import has_algorithm
 
 #: Word in a row of the trace: the end of the enqueueing by the host.

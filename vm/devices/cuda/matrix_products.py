@@ -30,7 +30,6 @@ from .gpu_layout import (
     PRODUCT_RECORD,
     PRODUCT_ROW,
     PRODUCT_ROW_AT,
-    PRODUCT_ROWS,
     PRODUCT_SIZES,
     PRODUCT_STREAM,
     PRODUCT_WORKSPACE,
@@ -40,7 +39,7 @@ from .gpu_layout import (
     product_row_at,
     products_at,
 )
-from .graphs import flush
+from .graphs.held_back import flush
 from .library_calls import BIAS_POINTER
 from .size_table import row_of, store_key
 
@@ -103,13 +102,13 @@ def store_row(gpu: int, entry: int, alignment: int, row: int) -> None:
 def find_row(gpu: int, entry: int, alignment: int) -> int:
     """The row of a product, filled at its first meeting."""
     p, sizes, product = products_at(gpu_at(gpu).products), entry + 8 * PRODUCT_SIZES, load_i64(entry + 8 * PRODUCT_RECORD)
-    row = row_of(p.rows, _ROW, PRODUCT_ROWS, product, alignment, sizes, _N_SIZES)
+    row = row_of(p.rows, _ROW, p.n_rows, product, alignment, sizes, _N_SIZES)
     if product_row_at(row).serial != 0:
         return row
-    if 2 * p.used >= PRODUCT_ROWS:
+    if 2 * p.used >= p.n_rows:
         flush(gpu)  # an error is in the GPU's record; entries that are held back use rows
         clear_products(gpu)
-        row = row_of(p.rows, _ROW, PRODUCT_ROWS, product, alignment, sizes, _N_SIZES)
+        row = row_of(p.rows, _ROW, p.n_rows, product, alignment, sizes, _N_SIZES)
     p.used += 1
     p.serial += 1
     store_key(row, p.serial, product, alignment, sizes, _N_SIZES)
@@ -168,7 +167,7 @@ def new_layout(gpu: int, kind: int, width: int, rows: int, batch: int, step: int
 def clear_products(gpu: int) -> None:
     """Empty the table.  No entry that is held back may use a row; a captured graph uses none."""
     p = products_at(gpu_at(gpu).products)
-    for i in range(PRODUCT_ROWS):
+    for i in range(p.n_rows):
         r = product_row_at(p.rows + _ROW * i)
         if r.serial != 0:
             r.serial = 0

@@ -29,13 +29,13 @@ from .cudnn.library import ConvolutionLibrary, report_missing
 from .device import FORKED, FORKED_HELP, FORKED_TEXT, CudaError, Device, device, library_function
 from .driver import NoCuda
 from .gpu import gpu
-from .gpu_layout import GPU, GRAPH, GRAPHS, LAUNCH_CONFIG, OUT_WORDS, PROGRAMMATIC_SERIALIZATION
+from .gpu_layout import GPU, GRAPH, GRAPHS, LAUNCH_CONFIG, MAX_VARIANTS, OUT_WORDS, PROGRAMMATIC_SERIALIZATION, VARIANT
 from .interop import StreamInterop
 from .launch_table import Plan, Symbols, plan
 from .provider import Borrowed
 
-#: Most regions of launches that are remembered.
-_GRAPH_LIMIT = 64
+#: Most regions of launches that are remembered.  A region with library calls has a graph for each of its sizes.
+_GRAPH_LIMIT = 512
 #: CU_STREAM_NON_BLOCKING: streams that do not synchronize with the legacy default stream.
 _NON_BLOCKING = 1
 _PORTABLE, _MAPPED = 1, 2
@@ -101,7 +101,7 @@ class Session:
         self.record = self._block[0]
         self.address = self._block.ctypes.data
         self._out = np.zeros(OUT_WORDS, np.int64)
-        self._rows = np.zeros(_GRAPH_LIMIT, GRAPH)
+        self._rows, self._variants = np.zeros(_GRAPH_LIMIT, GRAPH), np.zeros(_GRAPH_LIMIT * MAX_VARIANTS, VARIANT)
         self._scratch = np.zeros(1, np.int64)
         self.interop = StreamInterop(self.device, self.record)
         self._config = np.zeros(1, LAUNCH_CONFIG)
@@ -114,7 +114,7 @@ class Session:
         record, driver = self.record, self._driver
         record["driver"], record["context"] = driver.table(), self.device.context
         record["out"], record["graph_rows"], record["graph_limit"] = self._out.ctypes.data, self._rows.ctypes.data, _GRAPH_LIMIT
-        record["graphs"] = GRAPHS[graphs]
+        record["graphs"], record["variants"] = GRAPHS[graphs], self._variants.ctypes.data
         for stream in ("compute", "copies"):
             record[stream] = driver.get("cuStreamCreate", _NON_BLOCKING)
             self._on_close("cuStreamDestroy", int(record[stream]))

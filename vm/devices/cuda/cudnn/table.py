@@ -10,7 +10,8 @@ from .....ops.native.memory import load_i64, native, store_i64
 from ..device import FORKED
 from ..driver_calls import STREAM_WAIT, drive_1
 from ..gpu_layout import ENTRY_FUNCTION, ENTRY_GRID, gpu_at
-from ..graphs import flush, forget_regions
+from ..graphs.held_back import flush
+from ..graphs.regions import forget_regions
 from ..size_table import row_of, store_key
 from .layout import (
     CONVOLUTION_ALIGNMENT,
