@@ -66,7 +66,7 @@ def _encoder(record: Recorder, scale: Scale) -> None:
 def _drawn(record: Recorder, scale: Scale) -> None:
     from encoder import VOCABULARY, encoder
 
-    measure_drawn(record, scale, _machine(encoder(), "Tensor[(?, ?), int64]", "auto"), VOCABULARY)
+    measure_drawn(record, scale, machine(encoder(), "Tensor[(?, ?), int64]", graphs="auto"), VOCABULARY)
 
 
 def _network(record: Recorder, scale: Scale, name: str, model: bytes) -> None:
