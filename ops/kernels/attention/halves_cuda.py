@@ -77,7 +77,8 @@ def tile_of(dtype: str, d: Dim, e: Dim, has_bias: bool) -> Tile | None:
     most = max(depth, columns)
     if most > 128:
         return Tile(1, 32 if most <= 192 else 16, depth, columns, False, 2)
-    return Tile(2, 64, depth, columns, True, 2 if most <= 64 and not has_bias else 1)
+    keys = 48 if has_bias and most > 64 else 64  # a bias needs registers
+    return Tile(2, keys, depth, columns, True, 2 if most <= 64 and not has_bias else 1)
 
 
 #: Statements that add the bias to the scores of a tile, in units of the logarithm of 2.
