@@ -22,6 +22,8 @@ _THREADS = 256
 _ROWS, SMALL, _SPAN = 4, 64, 64
 #: Bytes of an access.
 _ACCESS = 16
+#: Blocks that a multiprocessor holds, channels first: the registers of their threads hold all loads of a window.
+_RESIDENT = 3
 
 _FIRST_TEXT = Template("""
 // Results of neighbouring rows in a column, from row y on; I: an integer for all positions in a plane of data or result.
@@ -150,8 +152,7 @@ _LAST = Template("""
 
 def is_small(numbers: dict[str, Any]) -> bool:
     """Whether the kernel is for windows with these numbers (see ``add_moved``)."""
-    rows = (_ROWS - 1) * int(numbers["sy"]) + (int(numbers["py"]) - 1) * int(numbers["dy"])
-    return math.prod(int(numbers[f"p{axis}"]) for axis in "zyx") <= SMALL and rows < _SPAN
+    return math.prod(int(numbers[f"p{axis}"]) for axis in "zyx") <= SMALL and _span(numbers) <= _SPAN
 
 
 def add_moved(
@@ -176,29 +177,30 @@ def add_moved(
     sizes = [
         size(n, s) for n, s in zip(("channels", "d", "h", "w", "od", "oh", "ow"), (channels, *spatial, *places), strict=True)
     ]
-    tensors = (reads("data", data), writes("out", out))
+    common = (reads("data", data), writes("out", out), *sizes)
     assembly.text(DIVISOR)
     total = product(out.shape)
     if channels_last:
         width = _ACCESS // ITEMSIZE[data.dtype]
         names["width"] = width
         assembly.text(_LAST_TEXT.substitute(names))
-        parts = {"by_packs": channels // width, "by_channels": channels}
-        more = [
-            *_divisors(parts, total),
-            *_divisors({"by_columns": places[2], "by_rows": places[1], "by_depth": places[0]}, total),
-        ]
-        assembly.kernel("pool", _THREADS, (*tensors, size("images", images), *sizes, *more), _LAST.substitute(names))
+        by = {"by_packs": channels // width, "by_channels": channels}
+        by |= {"by_columns": places[2], "by_rows": places[1], "by_depth": places[0]}
+        assembly.kernel("pool", _THREADS, (*common, size("images", images), *_divisors(by, total)), _LAST.substitute(names))
         assembly.launch("pool", blocks(total, _THREADS * width))
         return
-    rows = _ROWS
-    span = (rows - 1) * int(numbers["sy"]) + (int(numbers["py"]) - 1) * int(numbers["dy"]) + 1
-    names |= {"rows": rows, "span": span, "any_row": _any_row(numbers, rows), "neutral": neutral}
+    groups = (places[1] + (_ROWS - 1)) // _ROWS
+    names |= {"rows": _ROWS, "span": _span(numbers), "any_row": _any_row(numbers, _ROWS), "neutral": neutral}
     assembly.text(_FIRST_TEXT.substitute(names))
-    groups = (places[1] + (rows - 1)) // rows
-    more = _divisors({"by_columns": places[2], "by_groups": groups, "by_depth": places[0]}, total)
-    assembly.kernel("pool", _THREADS, (*tensors, size("planes", images * channels), *sizes, *more), _FIRST.substitute(names), 3)
+    divisors = _divisors({"by_columns": places[2], "by_groups": groups, "by_depth": places[0]}, total)
+    parameters = (*common, size("planes", images * channels), *divisors)
+    assembly.kernel("pool", _THREADS, parameters, _FIRST.substitute(names), _RESIDENT)
     assembly.launch("pool", blocks(images * channels * places[0] * groups * places[2], _THREADS))
+
+
+def _span(numbers: dict[str, Any]) -> int:
+    """The rows of the data from the first to the last of the windows of a thread."""
+    return (_ROWS - 1) * int(numbers["sy"]) + (int(numbers["py"]) - 1) * int(numbers["dy"]) + 1
 
 
 def _any_row(numbers: dict[str, Any], rows: int) -> str:

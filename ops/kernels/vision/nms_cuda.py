@@ -247,7 +247,8 @@ class _Suppression:
 
     def choose(self) -> None:
         """Select the boxes, with masks or without."""
-        report, more = "", (self.scratch["all_slots"],)
+        report = ""
+        more: tuple[Parameter, ...] = (self.scratch["all_slots"],)
         if self.attrs.return_indices:
             more = (*more, writes("count", self.call.results[1]))
             report = "if (threadIdx.x == 0) count[image] = int32(found);"

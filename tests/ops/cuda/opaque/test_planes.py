@@ -20,6 +20,7 @@ from ....emulator import emulator
 from ...images import test_conv as convolutions
 from ...images import test_pool as pools
 from ...images import test_roi as regions
+from ...opaque import opaque_kernels
 from ..on_gpu import Ran, run, source_of, steps_of
 
 if reason := emulator.available():
@@ -164,6 +165,27 @@ def test_pooling_by_windows(last: bool, out_last: bool) -> None:
         for kind in ("max", "avg"):
             expected = pools.shared(data, kind, (3, 4))
             pools.check(f"nn.adaptive_{kind}_pool2d", data, expected, last, out_last, output_size=(3, 4))
+
+
+@pytest.mark.parametrize(
+    ("dtype", "last", "attrs"),
+    [
+        ("float32", False, {"pool_size": 3, "strides": 1, "padding": 1}),
+        ("float32", True, {"pool_size": 3, "strides": 2, "padding": 1}),
+        ("float16", True, {"pool_size": (2, 3), "strides": 2}),
+        ("float32", False, {"pool_size": 9, "strides": 1, "padding": 4}),  # a window of too many elements to be in the text
+    ],
+)
+def test_means_have_the_bits_of_a_division(dtype: str, last: bool, attrs: dict[str, Any]) -> None:
+    """The same bits as on the CPU, which divides: packs of channels, rows of results, borders, infinite and no numbers."""
+    rng = np.random.default_rng(6)
+    data = rng.standard_normal((2, 9, 7, 16) if last else (2, 3, 9, 7)).astype(numpy_dtype(dtype)) * np.array(3, dtype)
+    data.reshape(-1)[[5, 40, 90]] = np.inf, -np.inf, np.nan
+    layout = data_layouts(2)[last]
+    for kind in ("max", "avg"):
+        with np.errstate(invalid="ignore"):
+            wanted = opaque_kernels.run(f"nn.{kind}_pool2d", [data], layout=layout, **attrs).outputs[0]
+        np.testing.assert_array_equal(run(f"nn.{kind}_pool2d", [data], layout=layout, **attrs).outputs[0], wanted)
 
 
 @pytest.mark.extensive(dtype=("int8", "float16"))
