@@ -44,7 +44,20 @@ def part(data: dict[str, Any], name: str) -> dict[str, Any]:
     return found
 
 
-NAMES = ("doctor", "warm", "launches", "early", "bandwidth", "products", "models", "networks", "cold", "tests", "sanitizer")
+NAMES = (
+    "doctor",
+    "warm",
+    "launches",
+    "early",
+    "bandwidth",
+    "products",
+    "models",
+    "networks",
+    "halves",
+    "cold",
+    "tests",
+    "sanitizer",
+)
 
 
 def test_every_part_runs_the_models_are_compared_and_the_table_is_made_from_the_json(tmp_path: Path) -> None:
