@@ -48,7 +48,7 @@ PARTS = (
     Part("detection", "Operators of detectors, against copies and torch.", "detection", 60, 20),
     Part("models", "Two whole programs, by what the host has to read.", "models", 60, 30),
     Part("networks", "A text encoder, networks of convolutions and generated text, against torch.", "networks", 90, 30),
-    Part("halves", "BERT-base and networks of convolutions in halves, against torch in halves.", "halves", 90, 30),
+    Part("halves", "BERT-base and networks of convolutions in halves, against torch in halves.", "halves", 60, 10),
     Part("cold", "The first process, and those after it.", "cold", 75, 40),
     Part("tests", "The tests of the suite, on the GPU.", "suite", None, 120),
     Part("sanitizer", "compute-sanitizer over tests.", "sanitizer", 120, 90),

@@ -54,6 +54,7 @@ NAMES = (
     "attention",
     "models",
     "networks",
+    "halves",
     "cold",
     "tests",
     "sanitizer",

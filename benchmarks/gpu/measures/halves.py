@@ -46,9 +46,9 @@ def measure(record: Recorder, scale: Scale, precisions: tuple[str, ...] = PRECIS
 def _language(record: Recorder, scale: Scale, texts: int, precisions: tuple[str, ...], compiled: bool) -> None:
     from dataclasses import replace
 
-    from encoder import BASE, SMALL, encoder
+    from encoder import BASE, Size, encoder
 
-    size = replace(BASE if scale.pictures else replace(SMALL, layers=1), batch=texts)
+    size = replace(BASE, batch=texts) if scale.pictures else Size(1, 64, 2, 128, 50, texts)
     model, random = encoder(size), np.random.default_rng(1)
     machines = _machines(model, f"Tensor[({texts}, ?), int64]", precisions)
     peers = _torch_modules(model, size.heads, precisions)
