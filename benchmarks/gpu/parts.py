@@ -49,6 +49,7 @@ PARTS = (
     Part("models", "Two whole programs, by what the host has to read.", "models", 60, 20),
     Part("networks", "A text encoder, networks of convolutions and generated text, against torch.", "networks", 90, 20),
     Part("halves", "BERT-base and networks of convolutions in halves, against torch in halves.", "halves", 60, 10),
+    Part("mask_rcnn", "Mask R-CNN of torchvision, whole, against torch.", "mask_rcnn", 90, 15),
     Part("cold", "The first process, and those after it.", "cold", 75, 30),
     Part("tests", "The tests of the suite, on the GPU.", "suite", None, 120),
     Part("sanitizer", "compute-sanitizer over tests.", "sanitizer", 120, 90),

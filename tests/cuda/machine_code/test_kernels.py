@@ -139,7 +139,7 @@ def test_masks_of_the_next_boxes_are_loaded_before_a_barrier_and_used_after_it()
     """The loads that every thread of a tile makes: neither is used before the threads have met."""
     found = kernels_of(SUPPRESSION)
     assert {k.kernel: f for k in found if (f := faults_of_an_early_start(k))} == {}
-    (code,) = (k for k in found if k.kernel == "choose_by_masks")
+    (code,) = (k for k in found if k.kernel == "choose_by_masks_of_boxes")
     ahead = 0
     for k, load in enumerate(code.instructions):
         if load.name != "LDG" or "64" not in load.opcode.split("."):

@@ -233,13 +233,14 @@ def unknown_call(name: str, dtype: str, device: str, **attrs: Any) -> OpCall:
     if name == "nn.batch_attention":
         params = [Tensor(dtype, (sym("b"), rows, sym("h"), sym("d"))) for rows in (N, M, M)]
         return build_group(params, (), (Node(name, op.attrs(**attrs), (0, 1, 2), ()),), ()).call_on(device)
-    spatial = {"nn.conv1d": 1, "nn.conv2d": 2, "nn.conv3d": 3}.get(name, 0)
+    spatial = next((n for n in (1, 2, 3) if name.startswith(f"nn.conv{n}d")), 0)
+    channels = (4, 6) if name.endswith("_transpose") else (6, 4)
     rank = {"nn.batch_matmul": 3}.get(name, 2 + spatial)
     params = []
     for k in range(len(op.inputs)):
         sizes = [sym(f"d{10 * k + axis}") for axis in range(rank)]
         if spatial:  # channels and windows must fit
-            sizes = [sizes[0], dim(4), *sizes[2:]] if k == 0 else [dim(6), dim(4), *[dim(1)] * spatial]
+            sizes = [sizes[0], dim(4), *sizes[2:]] if k == 0 else [*map(dim, channels), *[dim(1)] * spatial]
         elif k == 1:
             sizes = (
                 [*sizes[:-1], params[0].shape[-1]]
