@@ -124,6 +124,7 @@ def test_an_index_out_of_range_is_refused(count: int) -> None:
     assert on_gpu(data[:0], np.zeros((1, count), np.int64), updates, "update", False)[0] == INDEX_OUT_OF_RANGE
 
 
+@pytest.mark.spread("is_over")
 @pytest.mark.parametrize("is_over", [False, True])
 @pytest.mark.parametrize("mode", ["update", "add"])
 def test_threads_with_several_units(mode: str, is_over: bool) -> None:

@@ -143,6 +143,7 @@ def test_an_epilogue_gives_the_bits_of_its_operators(case: dict[str, Any], imple
     same(replace(group, implementation=implementation), arrays, jit=False)
 
 
+@pytest.mark.extensive(implementation=("tiles", "pointwise"))
 @pytest.mark.parametrize("implementation", ["tiles", "planes", "pointwise", "im2col", "direct"])
 def test_epilogues_in_machine_code(implementation: str) -> None:
     """Several stretches of positions, bands of channels and parts of the inner axis; planes that are finished in stretches."""
@@ -161,6 +162,7 @@ def test_epilogues_in_machine_code(implementation: str) -> None:
             same(replace(group, implementation=implementation), arrays, jit=True)
 
 
+@pytest.mark.extensive(dtype=("float32",))
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_epilogues_that_limit_each_channel(dtype: str) -> None:
     """Windows of 3 x 3 of each channel, whose sums are limited before they are stored; others, which are finished afterwards."""

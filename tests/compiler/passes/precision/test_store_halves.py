@@ -194,6 +194,7 @@ def primitives(mod: IRModule, target: str, precision: str) -> list[str]:
     return [name for name in names if not name.startswith(("reshape", "nn_batch_flatten", "squeeze", "expand_dims"))]
 
 
+@pytest.mark.spread("target")
 @pytest.mark.parametrize("target", ["cuda", "cpu"])
 @pytest.mark.parametrize("name", NETWORKS)
 def test_halves_take_no_more_launches(name: str, target: str) -> None:
