@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
 from ...shape_funcs.frozen_dataclass import frozen
-from ...shape_funcs.symbolic.dim import Dim, const, dim, product
+from ...shape_funcs.symbolic.dim import Dim, all_, const, dim, eq, product, where
 from ..core.compute import Guard, Scalar, Select, Value, apply, index
 from ..core.dtype_rules import FLOATS, INDICES, INTEGERS, NUMBERS, like_inputs, require, require_same
 from ..core.legalize import indices
@@ -115,15 +115,25 @@ def _strided_set_rule(inputs: tuple[Any, ...], attrs: Any) -> str:
     return require_same("strided_set", inputs, (0, 1), ("data", "v"))
 
 
-def _room(attribute: str, first: int) -> tuple[Scratch, ...]:
-    """The scratch buffers of the bodies: sums, the positions of the updates, one for each element of the indices' axes from
-    ``first`` on, and counts.  ``attribute``: the name of the attribute with the combination."""
+def _positions_of_elements(call: OpCall) -> Dim:
+    """The positions that ``bodies.scatter_elements`` needs: none where ``bodies.write_rows`` writes the updates."""
+    data, places = call.inputs[0].shape, call.inputs[1].shape
+    others = (eq(n, m) for k, (n, m) in enumerate(zip(data, places, strict=True)) if k != call.attrs.axis % len(data))
+    return where(all_(*others), 0, product(places)) if call.attrs.reduction == "update" else product(places)
+
+
+def _positions_of_tuples(call: OpCall) -> Dim:
+    return product(call.inputs[1].shape[1:])
+
+
+def _room(attribute: str, places: Callable[[OpCall], Dim]) -> tuple[Scratch, ...]:
+    """The scratch buffers of the bodies: sums, ``places``, the positions of the updates, and counts.
+
+    ``attribute``: the name of the attribute with the combination.
+    """
 
     def elements(*modes: str) -> Callable[[OpCall], Dim]:
         return lambda call: product(call.inputs[0].shape) if getattr(call.attrs, attribute) in modes else dim(0)
-
-    def places(call: OpCall) -> Dim:
-        return product(call.inputs[1].shape[first:])
 
     sums = elements(*(mode for mode in bodies.MODES if mode != "update"))
     return Scratch(length=sums), Scratch("int64", length=places), Scratch("int64", length=elements("mean"))
@@ -163,7 +173,7 @@ _opaque(
         bodies.scatter_elements,
         attrs=lambda attrs: {"axis": attrs.axis, "mode": bodies.MODES[attrs.reduction]},
         views=("dims",),
-        scratch=_room("reduction", 0),
+        scratch=_room("reduction", _positions_of_elements),
         in_place=((0, 0),),  # the data is written first, as it is
         updates=lambda attrs: attrs.reduction == "update",
         cuda=cuda.scatter_elements,
@@ -183,7 +193,7 @@ _opaque(
         bodies.scatter_nd,
         attrs=lambda attrs: {"mode": bodies.MODES[attrs.mode]},
         views=("dims",),
-        scratch=_room("mode", 1),
+        scratch=_room("mode", _positions_of_tuples),
         in_place=((0, 0),),  # the data is written first, as it is
         updates=lambda attrs: attrs.mode == "update",
         cuda=cuda.scatter_nd,

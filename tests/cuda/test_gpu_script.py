@@ -74,7 +74,7 @@ def test_every_part_runs_the_models_are_compared_and_the_table_is_made_from_the_
         assert (figure["samples"] == 0) == (figure["verdict"] == "not run") == bool(figure["why"])
         assert figure["samples"] == 0 or figure["min"] <= figure["median"] <= figure["max"]
     goals = {f["task"] for p in data["parts"] for f in p["figures"] if f["goal"]}
-    assert len(goals) == 17, "launches, a call, bandwidth, two products, two cells of attention, their mean, two of cold, tests"
+    assert len(goals) == 20, "launches, a call, bandwidth, products, attention, changed launches, lengths, tokens, cold, tests"
     assert page == markdown(data)
     assert "is emulated" in page and "cuda activities" in page and all(f"## {n}" in page for n in NAMES)
     check_models(data)
