@@ -114,7 +114,9 @@ def make_attrs(op: Op, values: Mapping[str, Any]) -> Any:
 
 def _converted(op: Op, attribute: Attribute, value: Any) -> Any:
     try:
-        return _convert(_dtype(value) if attribute.name in _DTYPE_NAMES else value, attribute.hint)
+        # ``qnn.simulated_quantize`` has ``disable`` among its dtypes
+        is_dtype = attribute.name in _DTYPE_NAMES and value not in typing.get_args(attribute.hint)
+        return _convert(_dtype(value) if is_dtype else value, attribute.hint)
     except DTypeProblem as problem:
         raise AttributeProblem(f"{op.name}: attribute {attribute.name}: {problem}", attribute.name, problem.help) from None
     except _TooLarge as error:

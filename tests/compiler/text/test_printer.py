@@ -204,3 +204,12 @@ def test_deep_nesting() -> None:
     assert structural_equal(parse_expr(astext(parenthesised)), parenthesised, map_free_vars=True)
     added = parse_expr("free_var %x; %x" + " + %x" * depth)
     assert structural_equal(parse_expr(astext(added)), added, map_free_vars=True)
+
+
+@pytest.mark.parametrize("name, attribute", [("qnn.simulated_quantize", "out_dtype"), ("qnn.simulated_dequantize", "in_dtype")])
+def test_a_word_among_dtypes_parses_back(name: str, attribute: str) -> None:
+    given = "%x: Tensor[(2,), float32], %scale: float32, %zero_point: int32"
+    text = f'#[version = "0.0.5"]\ndef @main({given}) {{ {name}(%x, %scale, %zero_point, {attribute}="disable") }}'
+    printed = str(parse(text))
+    assert f'{attribute}="disable"' in printed
+    assert str(parse(printed)) == printed
