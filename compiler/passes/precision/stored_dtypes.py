@@ -79,7 +79,8 @@ class StoredDtypes:
 
     def _exits(self) -> set[int]:
         """The classes of which only results of the program, operators of float32 and comparisons are computed."""
-        found = set(self.fixed)
+        unread = {n for operation in self.operations for n in self._found(operation.writes)} - self.readers.keys()
+        found = set(self.fixed) | unread
         while True:
             more = {n for n, readers in self.readers.items() if n not in found and all(self._leaves(r, found) for r in readers)}
             if not more:

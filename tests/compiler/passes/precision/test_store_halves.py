@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 import relayvm as relay
@@ -95,7 +95,12 @@ def test_numbers_are_near_and_types_stay(text: str, dtype: str, rows: int, taken
         np.testing.assert_allclose(found, want, rtol=0, atol=8 * most)
 
 
+_UNREAD = """def @main(%m: Tensor[(?n, 4), float32], %t: Tensor[(4, ?n), float32], %w: Tensor[(4, 4), float32], %c: bool) {
+  let %v0 = nn.dense(%m, %w); let %v1 = nn.relu(%v0); let %v2 = nn.softmax(%v0); (%v2, %t) }"""
+
+
 @settings(max_examples=80)
+@example(_UNREAD)
 @given(programs())
 def test_casts_stand_beside_operators_of_fused_kernels(text: str) -> None:
     """Else their operand is a parameter, or their result a result of the program: both float32."""
