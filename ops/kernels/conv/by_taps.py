@@ -24,6 +24,7 @@ from ...native.memory import Array, Axes, generic
 from ..spatial.cpu import BATCH, CHANNEL, COLUMN, DEPTH, ROW, end_inside, first_inside
 from .by_plane import lanes_between
 from .by_positions import turn
+from .tiles import copy_columns
 
 #: Input channels of a part: a panel of them, and the data of a few positions, stay in the first cache.
 INNER = 128
@@ -83,22 +84,6 @@ def place_runs(
             numbers[at + _LENGTH] = high - low
             count += 1
     return count
-
-
-@generic
-def copy_panels(weight: Array, at: int, outputs: int, inner: int, columns: int, panels: Array) -> None:
-    """Copy ``inner`` rows of ``columns`` output channels, ``outputs`` elements apart, into panels; 0 for missing channels.
-
-    Rows are read in order, whole: memory delivers them as streams.
-    """
-    width = PANEL_BYTES // panels.itemsize
-    whole, some = columns // width * width, lanes_between(0, columns % width, width)
-    for k in range(inner):
-        for j in range(0, whole, width):
-            copy_line(weight, at + j, panels, j * inner + k * width)
-        if some > 0:
-            store_run(panels, whole * inner + k * width, weight, at + whole, some)
-        at += outputs
 
 
 @generic
@@ -205,7 +190,7 @@ def add_taps(
             place = (tap // (kernel[3] * kernel[4]), tap // kernel[4] % kernel[3], tap % kernel[4])
             runs = place_runs(numbers, place, begin, end, sizes, steps, out_sizes, stride, before, dilation)
             if runs > 0:
-                copy_panels(weight, (tap * kernel[1] + k) * kernel[0] + top, kernel[0], inner, columns, panels)
+                copy_columns(panels, weight, (tap * kernel[1] + k) * kernel[0] + top, inner, kernel[0], columns)
                 if is_packed:
                     copy_runs(data, at + k * steps[CHANNEL], steps[CHANNEL], inner, numbers, runs, room, row)
                     add_tap(room, 0, row, panels, inner, count, sums, end - begin, numbers, runs)
