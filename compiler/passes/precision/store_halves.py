@@ -8,7 +8,7 @@
 
 Each tensor has one dtype: see ``stored_dtypes``.  A cast stands before or behind an operator that reads or writes another
 dtype; ``fuse_ops`` makes it part of the kernel of an elementwise operator.  So casts stand alone at parameters and results of the
-program that products read and write.  Constants are cast here.
+program that products read or write.  Constants are cast here.
 
 Finite numbers beyond the range of the half, such as those that hide elements from a softmax, become its largest finite numbers.
 

@@ -126,11 +126,18 @@ def assert_casts_are_fused(function: relay.Function) -> None:
         """Whether the elements of a tensor are in the program's result, or in a tuple."""
         return len(readers.get(var, [])) < kept[var] or any(moves(reader) for reader in readers.get(var, []))
 
+    names = {id(value): var for var, value in made.items()}
+
+    def is_result(var: Any) -> bool:
+        """Whether the elements of a tensor are in the program's result, or in a tuple, perhaps moved."""
+        own = readers.get(var, [])
+        return len(own) < kept[var] or any(moves(reader) and is_result(names[id(reader)]) for reader in own)
+
     for var, value in made.items():
         if isinstance(value, Call) and isinstance(value.op, Op) and value.op.name == "cast":
             producer, consumers = made.get(value.args[0]), readers.get(var, [])
             beside = fuses(producer) or all(map(fuses, consumers))
-            assert beside or enters(value.args[0]) or leaves(var) or leaves(value.args[0]), (value, producer, consumers)
+            assert beside or enters(value.args[0]) or leaves(var) or is_result(value.args[0]), (value, producer, consumers)
 
 
 def moves(value: Call) -> bool:
