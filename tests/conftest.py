@@ -39,7 +39,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Tests make many objects that live until their end: full collections at the default threshold take a tenth of their time.
-gc.set_threshold(20_000, 10, 10)
+gc.set_threshold(100_000, 20, 50)
 
 # Every pass checks its result.
 os.environ.setdefault("RELAYVM_CHECK", "1")

@@ -128,6 +128,7 @@ def of_page(page: str, folder: Path) -> dict[str, str]:
     return environment_with(() if page == "README.md" else extras_of((ROOT / page).read_text()), folder)
 
 
+@pytest.mark.split(2)
 @pytest.mark.parametrize(
     ("page", "texts"), [pytest.param(*row, id=row[0]) for row in of_language("python") if row[0] not in ELSEWHERE]
 )
@@ -157,6 +158,7 @@ def commands() -> list[tuple[str, str]]:
     return [(page, line) for page, line in found if page != "README.md" or "bin/relayvm" in line]
 
 
+@pytest.mark.extensive
 def test_commands(tmp_path: Path, cache: str) -> None:
     (tmp_path / "model.relay").write_text(DENSE)
     (tmp_path / "examples").symlink_to(ROOT / "examples")

@@ -59,6 +59,24 @@ def test_a_tier_takes_every_value_and_rest_takes_others() -> None:
         assert cases == 1 or all(tiers.turn("test", n, cases) != tiers.turn("rest", n, cases) for n in range(9))
 
 
+@pytest.mark.split(3)
+@pytest.mark.parametrize("n", range(8))
+def test_that_is_split(n: int, request: pytest.FixtureRequest) -> None:
+    """``test`` has one in three cases, ``rest`` the others."""
+    test = request.node.nodeid.partition("[")[0]
+    late = [tiers.is_late(test, k, 8, 3) for k in range(8)]
+    assert late.count(False) in (2, 3)
+    assert tiers.tier() is None or late[n] == (tiers.tier() == "rest")
+
+
+def test_each_tier_has_a_case_of_a_split_test() -> None:
+    for cases, part in itertools.product(range(1, 9), range(2, 5)):
+        for test in "abcdefgh":
+            late = [tiers.is_late(test, number, cases, part) for number in range(cases)]
+            assert not all(late)
+            assert any(late) or cases == 1
+
+
 def test_some_values_are_never_none_and_together_all(monkeypatch: pytest.MonkeyPatch) -> None:
     for tier in ("test", "rest"):
         monkeypatch.setattr(tiers, "_tier", tier)

@@ -13,6 +13,9 @@ its cases that differ in these parameters alone, a tier runs one: the first valu
 the next group, and so on.  Every value is tested, and every group; a run without ``--tier`` has all pairs.  ``some`` is the same
 for values over which one test loops.
 
+Of a test marked ``split(n)`` the tier ``test`` runs one in ``n`` cases, and ``rest`` the others: for cases that take long and are
+alike, not for properties.
+
 No list says which tests use a kernel.  In ``check`` a test that asks for one, starts a process or compiles for the emulated GPU
 is skipped at that point.  The names of the skipped tests are kept in pytest's cache beside a hash of their file, and the next
 ``check`` leaves them out from the start, until the file changes.
@@ -39,6 +42,7 @@ MARKERS = (
     "extensive(**kept): not in `make test`, but in `make test-all`: beyond one representative for each operator and device; "
     "with arguments only the cases in which a parameter has another value than those of `kept`",
     "spread(*names): of cases that differ in these parameters alone, a tier has one, in turn",
+    "split(n): of its cases `make test` has one in n, `make test-all` the others as well",
     "drawn: draws examples without hypothesis' decorator; by `tiers.drawing`, or as many as `tiers.examples` or `tiers.draws`",
     "quick(**kept): in `make check`, although it uses kernels or starts a process; with arguments only the cases in which "
     "parameters have values of `kept`",
@@ -141,7 +145,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     tier = config.getoption("--tier")
     skipped = _known(config) if tier == "check" else set()
     left_out = skipped | _surplus(items) if tier == "check" else skipped
-    kept = _spread(tier, [i for i in items if _belongs(tier, i)])
+    late = _late(items)
+    kept = _spread(tier, [i for i in items if _belongs(tier, i, i in late)])
     kept = [i for i in kept if i.nodeid not in left_out or _quick(i)]
     for item in kept:
         _draw_fewer(item)
@@ -162,6 +167,29 @@ def _surplus(items: list[pytest.Item]) -> set[str]:
                 surplus.add(item.nodeid)
             numbers[test] += 1
     return surplus
+
+
+def _late(items: Iterable[pytest.Item]) -> set[pytest.Item]:
+    """The cases of tests marked ``split`` that ``test`` leaves to ``rest``."""
+    cases: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        if item.get_closest_marker("split") is not None and not is_extensive(item.iter_markers(), _parameters(item)):
+            cases.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    return {
+        item for test, of_test in cases.items() for k, item in enumerate(of_test) if is_late(test, k, len(of_test), _part(item))
+    }
+
+
+def _part(item: pytest.Item) -> int:
+    marker = item.get_closest_marker("split")
+    assert marker is not None
+    return int(marker.args[0])
+
+
+def is_late(test: str, number: int, cases: int, part: int) -> bool:
+    """Whether the tier ``test`` leaves a case of a test marked ``split(part)`` to ``rest``: not the first, or second, ... of each
+    ``part``, by the name of the test."""
+    return number % part != zlib.crc32(test.encode()) % min(part, cases)
 
 
 def _spread(tier: str | None, items: list[pytest.Item]) -> list[pytest.Item]:
@@ -201,13 +229,13 @@ def is_one_of(name: str, part: int) -> bool:
     return zlib.crc32(name.encode()) % part == 0
 
 
-def _belongs(tier: str | None, item: pytest.Item) -> bool:
+def _belongs(tier: str | None, item: pytest.Item, is_late: bool) -> bool:
     function = _function(item)
     drawn = item.get_closest_marker("drawn") is not None
     if hasattr(function, "hypothesis"):
         whole = getattr(function, "all_examples", function._hypothesis_internal_use_settings.max_examples)
         drawn = tier != "rest" or _number(item, whole) > 0
-    return belongs(tier, is_extensive(item.iter_markers(), _parameters(item)), drawn)
+    return belongs(tier, is_late or is_extensive(item.iter_markers(), _parameters(item)), drawn)
 
 
 def _function(item: pytest.Item) -> Any:

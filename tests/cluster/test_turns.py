@@ -54,6 +54,7 @@ def test_killed_process_gives_its_turn_back() -> None:
     waiter.join()
 
 
+@pytest.mark.extensive
 @pytest.mark.usefixtures("_cache")
 def test_processes_in_turns_compile_each_kernel_once() -> None:
     together = [subprocess.Popen([sys.executable, "-c", OPEN], stdout=subprocess.PIPE, text=True) for _ in range(3)]

@@ -20,6 +20,7 @@ def calls() -> tuple[int, int]:
     return emulator.get("cuLaunchKernel"), sum(map(emulator.get, LIBRARY))
 
 
+@pytest.mark.split(2)
 @pytest.mark.parametrize("dtype", ["float32", "float16", "float64"])
 @pytest.mark.parametrize(
     ("text", "oracle"),
@@ -72,6 +73,7 @@ def test_graphs_of_few_and_of_many_rows(graphs: str) -> None:
         np.testing.assert_array_equal(vm.run(x, w).numpy(), x @ w.T @ w.T)
 
 
+@pytest.mark.split(2)
 @pytest.mark.parametrize("no_algorithm", [0, 1])
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 @pytest.mark.parametrize(

@@ -188,6 +188,7 @@ def not_for(case: Case) -> set[str]:
     return NOT_FOR.get((case.op, case.dtype), set()) | NOT_FOR.get((case.op, case.text), set()) | halves
 
 
+@pytest.mark.split(2)
 @pytest.mark.parametrize(("case", "name"), pairs())
 def test_every_implementation_is_right(case: Case, name: str) -> None:
     forced = {f"impl.{case.op}": name}

@@ -8,6 +8,7 @@ import pytest
 import relayvm as relay
 
 
+@pytest.mark.split(2)
 @pytest.mark.extensive(n=(1, 150), operator=("concatenate",))
 @pytest.mark.parametrize("operator", ["concatenate", "stack"])
 @pytest.mark.parametrize("n", [1, 2, 3, 150])

@@ -52,6 +52,7 @@ def expected(
     return np.asarray((s / s.sum(1, keepdims=True) + e) @ v.T)
 
 
+@pytest.mark.split(2)
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("precision", PRECISIONS)
 def test_numbers_are_near_float32(precision: str, device: str) -> None:

@@ -71,6 +71,7 @@ def check(op: Op, wrong: Iterable[tuple[str, Call]]) -> dict[str, str | None]:
     return found
 
 
+@pytest.mark.split(2)
 @EVERY
 def test_types(op: Op) -> None:
     made = plain(op)
@@ -91,6 +92,7 @@ def test_dtypes_that_it_does_not_take(op: Op) -> None:
             relay.compile(function)
 
 
+@pytest.mark.split(2)
 @EVERY
 def test_attributes(op: Op) -> None:
     found = check(op, other_attributes(op, plain(op)))
@@ -101,6 +103,7 @@ def test_attributes(op: Op) -> None:
             assert said is not None, f"{what} was taken"
 
 
+@pytest.mark.split(2)
 @EVERY
 @pytest.mark.parametrize("device", LOCAL)
 @pytest.mark.extensive(device=["cpu"])

@@ -283,6 +283,7 @@ class Forwarding(asyncio.Protocol):
         self.connection_lost = other.connection_lost  # type: ignore[method-assign]
 
 
+@pytest.mark.extensive
 def test_a_loop_that_passes_bytes(models: Path) -> None:
     import uvicorn
 

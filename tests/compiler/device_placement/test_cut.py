@@ -82,6 +82,7 @@ def random_crossings(seed: int) -> CutProblem:
     return problem
 
 
+@pytest.mark.split(2)
 @pytest.mark.parametrize("block", range(8))
 def test_no_assignment_is_better(block: int) -> None:
     for seed in range(100 * block, 100 * block + 100):

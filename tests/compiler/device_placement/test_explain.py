@@ -119,6 +119,7 @@ def test_what_is_listed_is_what_happens(
     check_crossings(exe, [np.ones(size, np.float32), np.zeros(size, np.float32), *vectors], straight)
 
 
+@pytest.mark.split(3)
 @pytest.mark.parametrize("place", ["on", "off"])
 @pytest.mark.parametrize("mode", ["input", "op"])
 @pytest.mark.parametrize("path", PROGRAMS, ids=lambda p: p.stem)

@@ -33,6 +33,7 @@ def _parameters() -> dict[str, Any]:
     return {"w": rng.normal(size=(4, 2, 2, 3)).astype(np.float32), **vectors, "var": rng.random(4).astype(np.float32) + 0.5}
 
 
+@pytest.mark.split(3)
 @pytest.mark.parametrize("target", DEVICES)
 def test_a_batch_norm_and_a_bias_go_into_the_convolution_before_them(target: str) -> None:
     x = np.random.default_rng(4).normal(size=(2, 5, 4, 3)).astype(np.float32)

@@ -20,6 +20,7 @@ from .programs import PROGRAMS, SUPPRESSION, faults_of_an_early_start, kernels, 
 KINDS = ("elementwise", "variance of rows", "upsampling", "cumsum", "argwhere")
 
 
+@pytest.mark.split(2)
 @pytest.mark.extensive(dtype=["float32"], family=KINDS)
 @pytest.mark.spread("dtype")
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
@@ -46,6 +47,7 @@ def @main(
 """
 
 
+@pytest.mark.split(2)
 @pytest.mark.spread("dtype")
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize(("d", "e"), [(64, 64), (32, 32), (80, 80), (128, 128), (7, 33), ("?", "?")])
@@ -100,6 +102,7 @@ def test_attention_of_halves_multiplies_on_tensor_cores_and_copies_by_16_bytes(d
     assert found["attention_lanes"].loads[128] >= 16
 
 
+@pytest.mark.split(2)
 @pytest.mark.parametrize(
     "program",
     ["nn.conv2d(%p, %p)", "nn.conv2d(%p, %p, groups=8)", "nn.dense(%x, %x)", "nn.conv2d_transpose(%p, %p)"],

@@ -105,6 +105,7 @@ def in_pairs(names: Collection[str]) -> list[tuple[int | str, str]]:
 TOLERANCE = {"float32": (1e-4, 2e-4), "float16": (4e-3, 0.2), "bfloat16": (2e-2, 0.1), "int64": (0, 0)}
 
 
+@pytest.mark.split(3)
 @pytest.mark.extensive(name=KINDS)
 @pytest.mark.spread("name")
 @pytest.mark.parametrize(("pair", "name"), in_pairs(ORACLES))
@@ -180,6 +181,7 @@ ORDERED = {
 }
 
 
+@pytest.mark.split(2)
 @pytest.mark.extensive(name=KINDS)
 @pytest.mark.spread("name")
 @pytest.mark.parametrize(("pair", "name"), in_pairs(ORDERED))

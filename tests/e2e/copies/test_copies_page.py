@@ -24,6 +24,7 @@ def copies() -> ModuleType:
     return module
 
 
+@pytest.mark.extensive
 def test_the_page_and_the_program_are_fresh(copies: ModuleType, golden: Golden) -> None:
     found = copies.measure()
     golden.check(copies.PROGRAM, copies.program())

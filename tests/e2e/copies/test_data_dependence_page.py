@@ -32,6 +32,7 @@ def found(script: ModuleType) -> dict[str, Any]:
     return script.measure()  # type: ignore[no-any-return]
 
 
+@pytest.mark.extensive
 def test_flagged_bytes_only(script: ModuleType, found: dict[str, Any]) -> None:
     assert {op.name for op in script.operators()} == set(found)
     for name, crossed in found.items():
@@ -39,6 +40,7 @@ def test_flagged_bytes_only(script: ModuleType, found: dict[str, Any]) -> None:
         assert crossed.ours < 200, name
 
 
+@pytest.mark.extensive
 def test_relays_flags_bring_the_data(script: ModuleType, found: dict[str, Any]) -> None:
     for name in RELAY_FLAGS:
         assert found[name].relays > found[name].ours, name
@@ -48,5 +50,6 @@ def test_relays_flags_bring_the_data(script: ModuleType, found: dict[str, Any]) 
         assert found[name].relays >= script.BYTES, name
 
 
+@pytest.mark.extensive
 def test_the_page_is_fresh(script: ModuleType, found: dict[str, Any], golden: Golden) -> None:
     golden.check(script.PAGE, script.page(found))

@@ -63,6 +63,7 @@ def test_the_command_succeeds_at_the_minimum(capsys: pytest.CaptureFixture[str])
 LARGE = "sentence_embedding"
 
 
+@pytest.mark.split(3)
 @pytest.mark.parametrize("name", [pytest.param(n, marks=[pytest.mark.optimized] if n == LARGE else []) for n in LEAST])
 def test_copies_are_at_their_minimum_and_more_would_be_noticed(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert compare(name, "ab") == 1

@@ -44,6 +44,7 @@ def test_nothing_else_changes(target: str, program: str, place: str, dependence:
     assert found[0] == found[1]
 
 
+@pytest.mark.split(2)
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda p: p.stem)
 def test_a_copy_that_is_begun_is_waited_for_and_counted_once(target: str, path: Path) -> None:

@@ -40,6 +40,7 @@ PROGRAMS = {
 }
 
 
+@pytest.mark.split(2)
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_the_host_reads_a_field(name: str, device: str) -> None:

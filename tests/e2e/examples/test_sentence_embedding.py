@@ -49,6 +49,7 @@ def test_vectors_are_those_of_numpy(device: str, weights: dict[str, np.ndarray])
     assert np.isnan(vm.run(np.empty(0, np.int64)).numpy()).all()  # the mean of no words
 
 
+@pytest.mark.extensive
 def test_too_many_words_are_refused(weights: dict[str, np.ndarray]) -> None:
     from sentence_embedding import LONGEST, machine
 

@@ -45,6 +45,7 @@ def evaluated(name: str) -> bytes:
     return bytes(groups_on_gpu.call(op, [rng.normal(size=shape).astype(np.float32)], get(op).attrs(**attributes)).tobytes())
 
 
+@pytest.mark.split(2)
 @pytest.mark.parametrize("name", [*CALLS, "layer norm", "layer norm of gelu"])
 def test_results_are_the_same_bits_for_any_grid(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     wanted, launched, used = evaluated(name), Session.launch, list[int]()

@@ -93,6 +93,7 @@ def sizes(draw: st.DrawFn) -> tuple[int, int, int, int]:
 CASES = [*(("update", dtype) for dtype in DTYPES), *((mode, "float32") for mode in MODES), ("add", "bfloat16"), ("add", "int8")]
 
 
+@pytest.mark.extensive(dtype=("float32", "uint8", "bfloat16"))
 @pytest.mark.parametrize("mode, dtype", CASES)
 @settings(max_examples=25)
 @given(sizes=sizes(), seed=st.integers(0, 9), is_over=st.booleans(), away=st.tuples(*[st.integers(0, 1)] * 3))
@@ -124,6 +125,7 @@ def test_an_index_out_of_range_is_refused(count: int) -> None:
     assert on_gpu(data[:0], np.zeros((1, count), np.int64), updates, "update", False)[0] == INDEX_OUT_OF_RANGE
 
 
+@pytest.mark.extensive
 @pytest.mark.spread("is_over")
 @pytest.mark.parametrize("is_over", [False, True])
 @pytest.mark.parametrize("mode", ["update", "add"])

@@ -79,6 +79,7 @@ def test_tiles_that_look_far_back_fold_in_the_order_of_sections() -> None:
         assert bits(data, schedule, resident=resident, axis=0) == wanted
 
 
+@pytest.mark.split(2)
 @pytest.mark.parametrize("aligned", [True, False])
 @pytest.mark.extensive(dtype=("float32", "float16"))
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16", "int8", "float64"])
@@ -113,6 +114,7 @@ def test_places_for_any_timing(length: int, schedule: int, resident: int, share:
         np.testing.assert_array_equal(result[:count], np.argwhere(given_data))
 
 
+@pytest.mark.split(2)
 @pytest.mark.parametrize(("schedule", "resident"), [(0, 1), (1, 3), (2, 3), (7, 30)])
 def test_rows_and_groups_for_any_timing(schedule: int, resident: int) -> None:
     rng = np.random.default_rng(schedule)

@@ -85,6 +85,7 @@ def test_softmax_of_all_widths(width: int) -> None:
 COLUMNS = [(n, m) for n in (1, 3, 8, 9, 65, 513) for m in (2, 3, 4, 16, 33, 128)] + [(2049, 4), (2048, 4), (7, 1200), (40, 1031)]
 
 
+@pytest.mark.split(2)
 @pytest.mark.parametrize("aligned", [True, False])
 @pytest.mark.parametrize(("dtype", "tolerance"), [("float32", 1e-5), ("float64", 1e-12), *HALVES.items()])
 def test_softmax_of_columns_of_all_shapes(dtype: str, tolerance: float, aligned: bool) -> None:
@@ -110,6 +111,7 @@ def test_sums_of_all_widths(axis: int) -> None:
         np.testing.assert_array_equal(on_gpu(made, x, aligned=False), found)
 
 
+@pytest.mark.split(2)
 @pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "bfloat16", "int8"])
 def test_packs_of_columns_and_columns_agree(dtype: str) -> None:
     """Sums over outer axes: widths that are whole packs and widths that are not, rows in one block and rows in several."""

@@ -79,6 +79,7 @@ def test_many_operators_take_bools() -> None:
     assert some <= {op.name for op in OPERATORS}
 
 
+@pytest.mark.split(2)
 @pytest.mark.spread("device")
 @pytest.mark.parametrize("device", HOSTS)
 @pytest.mark.parametrize("op", OPERATORS, ids=lambda op: op.name)

@@ -153,6 +153,7 @@ def test_sums_of_no_elements_in_parts(shape: tuple[int, ...]) -> None:
     same_in_parts(group, [np.zeros(shape, "float32"), np.array([2, 0, 5], "int32")], plain, PARTS)
 
 
+@pytest.mark.split(2)
 @pytest.mark.parametrize("form", FORMS)
 def test_each_form_of_loops_in_parts(form: str) -> None:
     parameters, body, shapes = FORMS[form]
@@ -277,6 +278,7 @@ LONG = ("nn.conv1d", "nn.conv2d", "nn.winograd_conv2d", "nn.conv3d", *IMPLEMENTA
 PLAIN = [case for case in SPLIT if case not in LONG]
 
 
+@pytest.mark.split(3)
 @pytest.mark.parametrize(
     ("case", "jit"),
     [

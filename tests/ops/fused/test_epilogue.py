@@ -143,6 +143,7 @@ def test_an_epilogue_gives_the_bits_of_its_operators(case: dict[str, Any], imple
     same(replace(group, implementation=implementation), arrays, jit=False)
 
 
+@pytest.mark.split(2)
 @pytest.mark.extensive(implementation=("tiles", "pointwise"))
 @pytest.mark.parametrize("implementation", ["tiles", "planes", "pointwise", "im2col", "direct"])
 def test_epilogues_in_machine_code(implementation: str) -> None:
@@ -162,7 +163,7 @@ def test_epilogues_in_machine_code(implementation: str) -> None:
             same(replace(group, implementation=implementation), arrays, jit=True)
 
 
-@pytest.mark.extensive(dtype=("float32",))
+@pytest.mark.extensive
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_epilogues_that_limit_each_channel(dtype: str) -> None:
     """Windows of 3 x 3 of each channel, whose sums are limited before they are stored; others, which are finished afterwards."""
@@ -187,6 +188,7 @@ def test_epilogues_of_channels_in_vectors(tail: list[Any]) -> None:
         same(replace(group, implementation="planes"), arrays, jit=True)
 
 
+@pytest.mark.split(3)
 @pytest.mark.parametrize("sizes", [(2, 300, 9, 13), (3, 130, 5, 5), (1, 600, 14, 14), (2, 0, 5, 9), (1, 9, 1, 1)])
 def test_epilogues_of_positions(sizes: tuple[int, ...]) -> None:
     """Several panels of output channels, the last of a few; parts of the inner axis; pictures together and one by one."""
@@ -198,6 +200,7 @@ def test_epilogues_of_positions(sizes: tuple[int, ...]) -> None:
                 same(replace(group, implementation=implementation), arrays, jit=True)
 
 
+@pytest.mark.split(2)
 @pytest.mark.parametrize("implementation", ["winograd", "shifts"])
 def test_epilogues_of_sums_in_a_buffer(implementation: str) -> None:
     """Results in memory of their own and over an operand; without terms, too."""

@@ -130,6 +130,7 @@ BINARY = {
 PAIRS = [((0,), (0,)), ((1,), (7,)), ((7,), (1,)), ((3, 1), (1, 5)), ((2, 3), (3,)), ((), (4,)), ((0, 3), (1, 3)), ((), ())]
 
 
+@pytest.mark.split(2)
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.mark.parametrize("name", BINARY)
 def test_binary(name):

@@ -211,6 +211,7 @@ def test_making(dtype: str) -> None:
 REDUCTIONS = {"sum": np.sum, "prod": np.prod, "mean": np.mean, "variance": np.var, "max": np.max, "min": np.min}
 
 
+@pytest.mark.split(2)
 @BOTH
 @pytest.mark.parametrize("name", REDUCTIONS)
 @pytest.mark.parametrize("runner", [None, compiled], ids=["python", "machine"])

@@ -24,6 +24,7 @@ def parts(*widths, rows=3):
     return tuple(np.random.default_rng(w).standard_normal((rows, w)).astype("float32") for w in widths)
 
 
+@pytest.mark.split(2)
 @pytest.mark.parametrize("run", [plain, compiled])
 @pytest.mark.parametrize("static", [True, False])
 @pytest.mark.parametrize(
@@ -42,6 +43,7 @@ def test_no_element_is_chosen():
         assert " else " not in text and text.count("for i1 in range(") == 3 and text.count("move_run(") == (0 if static else 3)
 
 
+@pytest.mark.split(2)
 @pytest.mark.parametrize("run", [plain, compiled])
 @pytest.mark.parametrize("axis", [0, 1])
 @pytest.mark.parametrize("widths", [(3, 5), (0, 3, 0), (1, 0, 0, 2), (0, 0), (1,) * (MAX_GUARDED + 1)])

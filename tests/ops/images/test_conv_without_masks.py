@@ -67,6 +67,7 @@ def test_vectors_of_avx_are_read_in_part(machine: str) -> None:
     assert has == (machine == "haswell")
 
 
+@pytest.mark.split(3)
 @pytest.mark.usefixtures("machine")
 @pytest.mark.extensive(dtype=("float32",))
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
@@ -102,6 +103,7 @@ def test_small_pictures(implementation: str) -> None:
         check(data, weight, jit=True, tolerance=1e-4, groups=groups, implementation=implementation, **attrs)
 
 
+@pytest.mark.split(2)
 @pytest.mark.usefixtures("machine")
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_rows_of_weights_that_are_pages_apart(dtype: str) -> None:

@@ -31,6 +31,7 @@ GEOMETRIES: list[dict[str, Any]] = [
 ]
 
 
+@pytest.mark.split(2)
 @pytest.mark.extensive(dtype=("float32",))
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("attrs", GEOMETRIES, ids=["plain", "strides", "dilation", "mixed"])

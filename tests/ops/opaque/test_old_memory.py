@@ -119,6 +119,7 @@ def test_a_block_of_the_heap_holds_old_memory() -> None:
     assert done.returncode == 0 and all(float(share) > 0.5 for share in done.stdout.split()), done
 
 
+@pytest.mark.split(3)
 @pytest.mark.parametrize("op", OPERATORS, ids=lambda op: op.name)
 def test_old_memory_is_not_computed_with(op: Op) -> None:
     dtypes = [d for d in dtypes_of(op.name) if is_float(d)] or list(dtypes_of(op.name)[:1])
@@ -177,6 +178,7 @@ def check_convolution(case: str) -> None:
     check_sizes("nn.conv2d", data, weight, groups=groups_, channels=outputs, kernel_size=(window, window), **attrs)
 
 
+@pytest.mark.split(3)
 @pytest.mark.parametrize("case", CONVOLUTIONS)
 def test_old_memory_of_convolutions(case: str) -> None:
     check_convolution(case)
@@ -205,6 +207,7 @@ def test_old_memory_of_products(m: int, k: int, n: int) -> None:
     check_sizes("nn.batch_attention", numbers(2, m, 2, k), numbers(2, n, 2, k), numbers(2, n, 2, m), scale=0.1)
 
 
+@pytest.mark.split(3)
 @pytest.mark.parametrize("stride,inputs,size", [(1, 64, (14, 7)), (2, 65, (13, 15)), (1, 5, (6, 5))])
 def test_old_memory_of_transformed_filters(stride: int, inputs: int, size: tuple[int, int]) -> None:
     data, weight, filters = numbers(2, inputs, *size), numbers(17, inputs, 3, 3), numbers(16, 17, inputs)

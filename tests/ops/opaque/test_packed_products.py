@@ -57,6 +57,7 @@ def test_parts_of_the_blocks_are_parts_of_the_product(
     np.testing.assert_array_equal(out, a @ weight.T)  # integers: sums are exact
 
 
+@pytest.mark.split(2)
 @pytest.mark.spread("dtype")
 @pytest.mark.parametrize("dtype", WIDTHS)
 @pytest.mark.parametrize("machine", MACHINES)

@@ -108,6 +108,7 @@ def calls(op: Op, sizes: Sequence[str], part: int = 1) -> Iterator[tuple[str, Ca
                 yield size, made
 
 
+@pytest.mark.split(2)
 @pytest.mark.usefixtures("no_memory")
 @pytest.mark.parametrize("static", [False, True], ids=["any", "static"])
 @pytest.mark.parametrize("op", OPERATORS, ids=lambda op: op.name)

@@ -405,6 +405,7 @@ def accepted(exe: Executable) -> bool:
     return True
 
 
+@pytest.mark.split(2)
 @pytest.mark.parametrize("name", NAMES)
 def test_every_word_altered_is_refused_or_keeps_the_rules(name: str) -> None:
     exe, verdicts = EXECUTABLES[name], {True: 0, False: 0}

@@ -32,6 +32,7 @@ def table(random: np.random.Generator, planted: float = 1.0) -> list[Verdict | N
     return judge([*rows, times(random, 2e5, planted)], paired=True)
 
 
+@pytest.mark.extensive
 def test_identical_sides_show_no_difference_in_the_whole_table() -> None:
     random = np.random.default_rng(5)
     alarms = sum(any(v is not None and v.significant for v in table(random)) for _ in range(40))

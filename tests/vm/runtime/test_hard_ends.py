@@ -42,6 +42,7 @@ def compiled(name: str, target: str) -> relay.Executable:
     return relay.compile(HEADER + PROGRAMS[name][0], target=target)
 
 
+@pytest.mark.split(2)
 @pytest.mark.parametrize("name", PROGRAMS)
 @pytest.mark.parametrize("target", DEVICES)
 def test_out_of_memory_anywhere_holds_nothing_back(name: str, target: str) -> None:

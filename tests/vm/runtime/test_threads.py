@@ -66,6 +66,7 @@ def picture(n: int, m: int) -> np.ndarray:
     return np.random.default_rng(n).standard_normal((n, m)).astype("float32")
 
 
+@pytest.mark.split(2)
 @pytest.mark.parametrize("target", ["cpu", "sim"])
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_the_bits_do_not_depend_on_the_number_of_threads(name: str, target: str) -> None:

@@ -85,6 +85,7 @@ def test_lanes_compute_few_scores_of_many_queries(m: int, n: int, few: int, monk
 HEADS = ((8, 8), (7, 5), (64, 64), (80, 33), (20, 100), (1, 130), (0, 4))
 
 
+@pytest.mark.split(2)
 @pytest.mark.extensive(dtype=("float32", "bfloat16"))
 @pytest.mark.parametrize("heads", HEADS, ids=str)
 @pytest.mark.parametrize("dtype", FLOATS)

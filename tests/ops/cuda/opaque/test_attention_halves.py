@@ -69,6 +69,7 @@ def check_biased(dtype: str, b: int, m: int, n: int, h: int, d: int, e: int, sca
     near(result.swapaxes(0, 1), attended(query, key, value, scale, bias.astype(float)), dtype)
 
 
+@pytest.mark.split(2)
 @pytest.mark.extensive(m=(0, 7, 65), n=(0, 1, 65, 200))
 @pytest.mark.parametrize("m", SIZES)
 @pytest.mark.parametrize("n", SIZES)

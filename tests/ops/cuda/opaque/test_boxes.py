@@ -142,6 +142,7 @@ def greedy(boxes: np.ndarray, scores: np.ndarray, threshold: np.float32) -> list
     return kept
 
 
+@pytest.mark.split(2)
 @pytest.mark.parametrize(("side", "few"), [(30, True), (900, False)])
 def test_more_boxes_than_words_are_loaded_ahead_for(side: float, few: bool) -> None:
     """Boxes of 79 tiles: the words of the last tiles are looked through in turns."""

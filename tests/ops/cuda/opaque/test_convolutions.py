@@ -98,6 +98,7 @@ GEOMETRIES: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.split(2)
 @pytest.mark.parametrize("layouts", [CHANNELS_FIRST, CHANNELS_LAST], ids=lambda names: names[0])
 @pytest.mark.parametrize("geometry", GEOMETRIES)
 def test_geometries(geometry: str, layouts: tuple[str, str], check: Any) -> None:

@@ -36,6 +36,7 @@ def small(rng: np.random.Generator, shape: tuple[int, ...], dtype: str = "float3
     return rng.integers(-3, 4, shape).astype(numpy_dtype(dtype))
 
 
+@pytest.mark.split(2)
 @pytest.mark.parametrize("operator", OPERATORS)
 @pytest.mark.extensive(dtype=("float32", "float16"))
 @pytest.mark.parametrize("dtype", FLOATS)

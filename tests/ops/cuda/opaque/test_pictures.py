@@ -74,6 +74,7 @@ def test_regions_that_are_not_pooled() -> None:
         assert run("vision.roi_pool", [data, np.array([region], np.float32)], pooled_size=2, spatial_scale=1.0).status == status
 
 
+@pytest.mark.split(2)
 @pytest.mark.parametrize(
     ("onnx", "dtype", "masks"),
     [

@@ -94,6 +94,7 @@ def test_every_way_to_convolve_gives_the_same(layout: int, monkeypatch: pytest.M
         convolutions.check(data, weight, padding=1, **names)
 
 
+@pytest.mark.split(2)
 @pytest.mark.parametrize("no_algorithm", [False, True])
 @pytest.mark.parametrize("layout", [0, 1])
 def test_columns_of_some_images_at_a_time_give_the_same(layout: int, no_algorithm: bool, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -39,6 +39,7 @@ def test_dense_at_every_size(dtype: str, implementation: str) -> None:
         np.testing.assert_array_equal(result, exact.astype(result.dtype))
 
 
+@pytest.mark.split(2)
 @pytest.mark.parametrize("transpose_a", [False, True])
 @pytest.mark.parametrize("transpose_b", [False, True])
 @pytest.mark.parametrize(("dtype", "implementation"), [("float32", "lt"), ("float32", "gemm"), ("int64", "gemm")])
@@ -135,6 +136,7 @@ SHAPES = [
 ]  # fmt: skip
 
 
+@pytest.mark.split(2)
 @pytest.mark.extensive(dtype=("float32", "bfloat16"))
 @pytest.mark.parametrize("dtype", FLOATS)
 def test_softmax_along_every_axis(dtype: str) -> None:

@@ -62,6 +62,7 @@ def check(x, exponent, ours, ulps):
     assert error.max(initial=0) <= ulps, (exponent, x[finite][error.argmax()], error.max())
 
 
+@pytest.mark.split(2)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("run", [compiled, plain])
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")

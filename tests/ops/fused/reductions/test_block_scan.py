@@ -44,6 +44,7 @@ def rows(length):
     return x
 
 
+@pytest.mark.split(2)
 @pytest.mark.parametrize("run", [plain, compiled])
 @pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize("function", ["sigmoid", "exp"])

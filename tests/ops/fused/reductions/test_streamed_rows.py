@@ -77,6 +77,7 @@ def test_most_rows_are_streamed():
     assert {"layer norm", "layer norm of gelu", "softmax", "root of the mean square", *MORE} <= set(STREAMED)
 
 
+@pytest.mark.split(2)
 @pytest.mark.parametrize("name", STREAMED)
 @pytest.mark.parametrize("columns", [64, 192, 1088])
 def test_the_bits_do_not_depend_on_the_size_of_the_result(name, columns, monkeypatch):

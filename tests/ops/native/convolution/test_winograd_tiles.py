@@ -39,6 +39,7 @@ def numbers(size: int, seed: int) -> np.ndarray:
     return np.random.default_rng(seed).integers(-9, 10, size).astype("float32")
 
 
+@pytest.mark.split(3)
 @pytest.mark.parametrize("stride", AXES)
 @pytest.mark.parametrize("count", [0, 1, 3, 4, 5, 8, 9, 12, 13, 16, 21, 40])
 def test_data_of_tiles(count: int, stride: int) -> None:
