@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import contextvars
 import functools
-import hashlib
 import threading
 import time
 from collections import Counter
@@ -28,7 +27,7 @@ from ..jit.native_compiler import (
     compile_part,
     fingerprint,
     options,
-    source_of,
+    source_hash,
     toolchain_fields,
 )
 from ..linking import linker as loader
@@ -224,8 +223,7 @@ def _code_of_shared(shared: Shared, signature: str, levels: Levels) -> Entry:
 
 def _code_of_part(part: Part, levels: Levels) -> bytes:
     """The object of a part, compiled unless the process or the disk has it.  Not counted: kernels contain their parts."""
-    text = hashlib.sha256(source_of(part.maker)).hexdigest()
-    key = source_key(text, f"part {part.name}", levels)
+    key = source_key(source_hash(part.maker), f"part {part.name}", levels)
 
     def make() -> bytes:
         found = disk_cache.read(key)

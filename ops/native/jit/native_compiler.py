@@ -5,10 +5,12 @@ from __future__ import annotations
 import dis
 import functools
 import hashlib
+import operator
 import os
 import platform
 import sys
 import types
+import weakref
 from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import Any
@@ -89,24 +91,42 @@ def fingerprint(function: Callable[..., Any]) -> str:
         if id(f) in seen:
             continue
         seen.add(id(f))
-        digest.update(repr((f.__defaults__, getattr(f, "__interleaved__", False))).encode())
-        for part in _code_parts(f.__code__, f.__doc__):
-            digest.update(repr(part).encode())
-        for name in sorted(set(_globals_used(f.__code__))):
-            value = f.__globals__.get(name)
+        text, names = _own_text(f)
+        digest.update(text)
+        for name in names:
+            if name not in f.__globals__:
+                continue  # of an attribute or a built-in
+            value = f.__globals__[name]
             if getattr(value, "__native__", None) in ("function", "generic"):
                 digest.update(name.encode())
                 stack.append(value)
             elif isinstance(value, types.ModuleType):
-                digest.update(repr((name, value.__name__, _module_constants(value, f.__code__))).encode())
+                digest.update(repr((name, value.__name__, _module_constants(value, names))).encode())
             else:
                 digest.update(repr((name, _stable_value(value))).encode())
     return digest.hexdigest()
 
 
-def _module_constants(module: types.ModuleType, code: types.CodeType) -> list[tuple[str, Any]]:
+#: By the identity of a function: its code, defaults and docstring, and the text and names that follow from them alone.
+_own_texts: weakref.WeakKeyDictionary[Any, tuple[tuple[Any, ...], bytes, list[str]]] = weakref.WeakKeyDictionary()
+
+
+def _own_text(f: Any) -> tuple[bytes, list[str]]:
+    """What ``f`` itself adds to a fingerprint, and the sorted names of globals that it may use: most kernels call the same
+    functions."""
+    of = f.__code__, f.__defaults__, f.__doc__, getattr(f, "__interleaved__", False)
+    kept = _own_texts.get(f)
+    if kept is not None and all(map(operator.is_, kept[0], of)):
+        return kept[1], kept[2]
+    parts = repr((f.__defaults__, of[3])), *map(repr, _code_parts(f.__code__, f.__doc__))
+    text, names = "".join(parts).encode(), sorted(set(_globals_used(f.__code__)))
+    _own_texts[f] = of, text, names
+    return text, names
+
+
+def _module_constants(module: types.ModuleType, names: list[str]) -> list[tuple[str, Any]]:
     """The constants that code may read as attributes of a module: their values are compiled into the code."""
-    found = [(name, getattr(module, name, None)) for name in sorted(set(_globals_used(code)))]
+    found = [(name, vars(module).get(name)) for name in names]
     return [(name, value) for name, value in found if isinstance(value, (int, float, bool, str, tuple))]
 
 
@@ -118,7 +138,7 @@ def _stable_value(value: Any) -> Any:
     if kind == "array":
         return value.dtype, value.rank
     if hasattr(value, "__machine__"):  # a machine form in a file that the toolchain's hash does not include
-        return source_of(value.__machine__.__module__)
+        return source_hash(value.__machine__.__module__)
     if isinstance(value, (int, float, bool, str, tuple)):
         return value
     return getattr(value, "__name__", None)  # types, twins; None: a built-in, or the name of an attribute
@@ -129,7 +149,6 @@ def _fields(dtype: Any) -> str:
     return repr(dtype.descr)
 
 
-@functools.cache
 def source_of(module: str) -> bytes:
     """The text of a module of machine forms, and the texts of the modules of this folder that it takes names from."""
     found, todo = {}, [module]
@@ -139,6 +158,12 @@ def source_of(module: str) -> bytes:
         used = {getattr(value, "__module__", None) or "" for value in vars(sys.modules[name]).values()}
         todo += [other for other in used if other.startswith(f"{__package__}.") and other not in found]
     return b"".join(text for _, text in sorted(found.items()))
+
+
+@functools.cache
+def source_hash(module: str) -> str:
+    """The SHA-256 of ``source_of``, in hexadecimal digits."""
+    return hashlib.sha256(source_of(module)).hexdigest()
 
 
 def _code_parts(code: types.CodeType, doc: str | None = None) -> Iterator[Any]:
