@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import io
 import re
-import tokenize
 from collections.abc import Iterator
 from pathlib import Path
 
 from relayvm.compiler.docs.page_links import pages
+
+from .python_tokens import strings_and_comments
 
 ROOT = Path(__file__).resolve().parents[1]
 LAYERS = ("shape_funcs", "ops", "vm", "compiler", "serving", "cluster", "tests", "benchmarks")
@@ -24,10 +24,9 @@ def prose_of(path: Path) -> Iterator[str]:
     if path.suffix != ".py":
         yield text
         return
-    for token in tokenize.generate_tokens(io.StringIO(text).readline):
-        is_prose = token.type == tokenize.COMMENT or (token.type == tokenize.STRING and '"""' in token.string)
-        if is_prose:
-            yield token.string
+    for _, token in strings_and_comments(text):
+        if token.startswith("#") or '"""' in token:
+            yield token
 
 
 def exists(cited: str) -> bool:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import ast
-import io
 import re
-import tokenize
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from .python_tokens import strings_and_comments
 
 ROOT = Path(__file__).resolve().parents[1]
 LAYERS = ("shape_funcs", "ops", "vm", "compiler", "serving", "cluster")
@@ -120,13 +120,12 @@ def docstrings(tree: ast.Module) -> Iterator[tuple[int, str]]:
 def comments(text: str) -> Iterator[tuple[int, str]]:
     """Line and text of every block of comments; lines of one block are joined."""
     block: list[tuple[int, str]] = []
-    for token in tokenize.generate_tokens(io.StringIO(text).readline):
-        if token.type == tokenize.COMMENT:
-            line = token.start[0]
+    for line, token in strings_and_comments(text):
+        if token.startswith("#"):
             if block and block[-1][0] != line - 1:
                 yield block[0][0], "\n".join(part for _, part in block)
                 block = []
-            block.append((line, token.string.lstrip("#: ")))
+            block.append((line, token.lstrip("#: ")))
     if block:
         yield block[0][0], "\n".join(part for _, part in block)
 

@@ -112,7 +112,7 @@ _own_texts: weakref.WeakKeyDictionary[Any, tuple[tuple[Any, ...], bytes, list[st
 
 
 def _own_text(f: Any) -> tuple[bytes, list[str]]:
-    """What ``f`` itself adds to a fingerprint, and the sorted names of globals that it may use: most kernels call the same
+    """The part of a fingerprint that ``f`` itself adds to a fingerprint, and the sorted names of globals that it may use: most kernels call the same
     functions."""
     of = f.__code__, f.__defaults__, f.__doc__, getattr(f, "__interleaved__", False)
     kept = _own_texts.get(f)
