@@ -112,8 +112,10 @@ _own_texts: weakref.WeakKeyDictionary[Any, tuple[tuple[Any, ...], bytes, list[st
 
 
 def _own_text(f: Any) -> tuple[bytes, list[str]]:
-    """The part of a fingerprint that ``f`` itself adds to a fingerprint, and the sorted names of globals that it may use: most kernels call the same
-    functions."""
+    """The part of a fingerprint that ``f`` itself adds, and the sorted names of globals that it may use.
+
+    Kept, for most kernels call the same functions.
+    """
     of = f.__code__, f.__defaults__, f.__doc__, getattr(f, "__interleaved__", False)
     kept = _own_texts.get(f)
     if kept is not None and all(map(operator.is_, kept[0], of)):
