@@ -182,18 +182,6 @@ def stop_fusion(data: Any) -> Call:
     return _call("annotation.stop_fusion", data)
 
 
-@_at("annotation.compiler_begin")
-def compiler_begin(data: Any, compiler: str) -> Call:
-    """The data, at the begin of a region for a compiler (``relay.transform.PartitionGraph``).  Raises ArgumentError."""
-    return _call("annotation.compiler_begin", data, compiler=a_text(compiler, "compiler_begin: the compiler"))
-
-
-@_at("annotation.compiler_end")
-def compiler_end(data: Any, compiler: str) -> Call:
-    """The data, at the end of a region for a compiler (``relay.transform.PartitionGraph``).  Raises ArgumentError."""
-    return _call("annotation.compiler_end", data, compiler=a_text(compiler, "compiler_end: the compiler"))
-
-
 @_at("annotation.on_device")
 def on_device(body: Any, device: str, constrain_result: bool = False, constrain_body: bool = True) -> Call:
     """The value of ``body``, computed on a device: ``relay.cpu()``, or the target of the program.

@@ -49,12 +49,6 @@ def _replace_functions(module: IRModule, functions: Mapping[str, Function]) -> N
     object.__setattr__(module, "functions", {**module.functions, **functions})
 
 
-def take_contents(self: IRModule, other: IRModule) -> None:
-    """Replace the functions and type definitions of a module by those of another."""
-    for name in ("functions", "type_definitions"):
-        object.__setattr__(self, name, getattr(other, name))
-
-
 def set_function(self: IRModule, key: str | GlobalVar | GlobalTypeVar, function: ir.Expr | TypeData) -> None:
     """Add or replace the function, or the type definition, of this name.
 

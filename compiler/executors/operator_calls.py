@@ -12,7 +12,7 @@ from ...ops.core.ndarray import NDArray
 from ...ops.core.op import Op, TypeRelError
 from ...ops.core.tensor_types import TensorType, numpy_dtype
 from ...ops.core.type_relation import dtypes_of, typed_operands
-from ...ops.defs.machine_ops import ASSERT_SAME_SIZE, ASSERT_SHAPE, DEVICE_COPY, ON_DEVICE, REGION_MARKS, STOP_FUSION
+from ...ops.defs.machine_ops import ASSERT_SAME_SIZE, ASSERT_SHAPE, DEVICE_COPY, ON_DEVICE, STOP_FUSION
 from ...ops.defs.transform import ShapeOfAttrs
 from ...ops.native.status import SHAPE_CHECK, STATUS
 from ...shape_funcs.symbolic.registry import ShapeError
@@ -52,8 +52,6 @@ def _kept(result: Any) -> Any:
 def _result(op: Op, args: Sequence[Any], attrs: Any) -> Any:
     if op in (ON_DEVICE, DEVICE_COPY, STOP_FUSION, ASSERT_SHAPE, ASSERT_SAME_SIZE):
         return _marked(op, args, attrs)
-    if op in REGION_MARKS and len(args) == 1:
-        return args[0]
     if isinstance(attrs, ShapeOfAttrs) and len(args) == 1 and isinstance(args[0], np.ndarray):
         return np.array(args[0].shape, numpy_dtype(attrs.dtype))
     if not op.in_language:

@@ -30,7 +30,6 @@ from ...ops.core.op import Op
 from ...ops.core.tensor_types import numpy_dtype
 from ...ops.core.type_relation import dtypes_of, typed_operands
 from ...ops.defs.elementwise import CAST
-from ...ops.defs.machine_ops import REGION_MARKS
 from ...vm.diagnostics.source import Span
 from ..ir.anf import rebuild, rebuild_lets
 from ..ir.expr import Call, Constant, Expr, IRModule, Tuple, TupleGetItem, Var, let_chain, replace
@@ -55,8 +54,6 @@ def _chain(chain: Expr) -> Expr:
         if operands is not None:
             assert isinstance(value, Call) and isinstance(value.op, Op)
             out += _CompositeExpander(var, value).of(expansion(value.op, operands, value.attrs))
-        elif isinstance(value, Call) and value.op in REGION_MARKS:
-            out.append((var, value.args[0]))
         else:
             out.append((var, rebuild(value, lambda atom: atom, _chain)))
     return rebuild_lets(chain, out, result)

@@ -168,12 +168,22 @@ def _level(function: str) -> int:
 
 #: Passes of Relay without a counterpart, each with the reason and the alternative.
 ABSENT = {
+    **dict.fromkeys(
+        (
+            *("AnnotateTarget", "CollagePartition", "InlineCompilerFunctionsBoundTo", "MarkCompilerFunctionsAsExtern"),
+            *("MergeCompilerRegions", "OutlineCompilerFunctionsWithExistingGlobalSymbols", "PartitionGraph"),
+        ),
+        "there are no external code generators; relay.transform.MergeComposite makes functions of calls",
+    ),
+    "CapturePostDfsIndexInSpans": "relay.analysis.post_order_visit lists expressions by number",
+    "Defunctionalization": "the machine has functions as values",
+    "SplitArgs": "kernels take any number of tensors",
+    **dict.fromkeys(("ToCPS", "to_cps", "un_cps"), "the machine has calls and tail calls"),
     "FirstOrderGradient": "there are no gradients",
     "gradient": "there are no gradients",
     "PartialEvaluate": "use FoldConstant",
     "ManifestAlloc": "allocations need chosen implementations; relay.compile inserts them",
     "MemoryPlan": "the memory plan needs allocations; relay.compile makes it",
-    "CollagePartition": "there are no external code generators",
     "LazyGradientInit": "there are no gradients",
 }
 

@@ -12,7 +12,6 @@ from ...vm.api.argument_errors import a_count, a_text, wrong
 from ...vm.diagnostics.python_source import here
 from ...vm.diagnostics.source import ArgumentError
 from ..builder.build import a_dtype
-from ..builder.module_methods import set_function, take_contents
 from ..ir.expr import Expr, Function, IRModule, Var, replace
 from ..ir.visitor import free_vars, post_order
 from ..passes.beta_reduction import rewritten_function
@@ -23,22 +22,17 @@ from .convert_layout import checked_layouts, convert_layout
 from .eta_expansion import eta_expand
 from .fake_quantization_to_integer import fake_quantization_to_integer
 from .fc_transpose import checked_weights, simplify_fc_transpose
-from .functional.continuation_passing import to_cps_function, to_cps_module, without_continuation
-from .functional.defunctionalization import defunctionalized
 from .mixed_precision import recast, to_mixed_precision
 from .module_pass import ModulePass, Pass, Sequential, plain_pass
 from .pass_context import PassContext, PassInfo
 from .patterns.merge_composite import merge_composite
 from .patterns.merge_composite import pattern_table as checked_pattern_table
-from .regions.passes import REGION_PASSES
 from .registered.alter_op_layout import alter_op_layout
 from .registered.layout_config import LayoutConfig
 from .registered.legalize import legalize
 from .registered.op_attributes import LEGALIZE
 from .requirements import with_requirements
-from .span_indices import capture_index_in_spans
 from .sparse.passes import SPARSE_PASSES
-from .split_args import split_args
 
 
 def _combining(name: str, run: Callable[[IRModule, int], IRModule]) -> Callable[..., Pass]:
@@ -133,14 +127,6 @@ def _simplify_fc_transpose(target_weights: Sequence[str]) -> Pass:
     return ModulePass(lambda mod, context: simplify_fc_transpose(mod, names), PassInfo(0, "SimplifyFCTranspose", ()))
 
 
-def _split_args(max_function_args: int) -> Pass:
-    """``concatenate`` and ``stack`` of at most so many tensors each, with kernels of their own; 0: of any number."""
-    most = a_count(max_function_args, "SplitArgs: max_function_args")
-    if most == 1:
-        raise wrong("SplitArgs: max_function_args", "0 or at least 2", max_function_args)
-    return ModulePass(lambda mod, context: split_args(mod, most), PassInfo(1, "SplitArgs", ()))
-
-
 def _legalize(legalize_map_attr_name: str = LEGALIZE) -> Pass:
     """Calls as the expressions that functions give which are registered for operators (``relay.op.register_legalize``)."""
     key = a_text(legalize_map_attr_name, "Legalize: legalize_map_attr_name")
@@ -194,7 +180,6 @@ REWRITING: dict[str, Callable[..., Pass]] = {
     "BatchingOps": _batching_ops,
     "CanonicalizeCast": plain_pass("CanonicalizeCast", operator_rewrites.canonicalize_cast, 3),
     "CanonicalizeOps": plain_pass("CanonicalizeOps", operator_rewrites.canonicalize_ops, 3, "InferType"),
-    "CapturePostDfsIndexInSpans": plain_pass("CapturePostDfsIndexInSpans", capture_index_in_spans, 0),
     "ChangeBatch": _change_batch,
     "ConvertLayout": _convert_layout,
     "DefuseOps": plain_pass("DefuseOps", inlining.defuse_ops, 3),
@@ -208,11 +193,8 @@ REWRITING: dict[str, Callable[..., Pass]] = {
     "Legalize": _legalize,
     "MergeComposite": _merge_composite,
     "SimplifyFCTranspose": _simplify_fc_transpose,
-    "SplitArgs": _split_args,
-    "ToCPS": plain_pass("ToCPS", to_cps_module, 0),
     "ToMixedPrecision": _to_mixed_precision,
     "ToGraphNormalForm": plain_pass("ToGraphNormalForm", inlining.to_graph_normal_form, 1),
-    **REGION_PASSES,
     **SPARSE_PASSES,
 }
 
@@ -240,52 +222,11 @@ def to_a_normal_form_expr(expr: Expr) -> Expr:
     return function if isinstance(expr, Function) else function.body
 
 
-def to_cps(func: Function, mod: IRModule | None = None) -> Function:
-    """The function in continuation-passing style; the functions of ``mod`` that it calls get a version ``<name>_cps`` in ``mod``.
-
-    Raises ArgumentError, TypeCheckError.
-    """
-    if not isinstance(func, Function):
-        raise wrong("to_cps: the function", "a relay.Function", func)
-    if not isinstance(mod, (IRModule, type(None))):
-        raise wrong("to_cps: the module", "an IRModule", mod)
-    whole = IRModule() if mod is None else mod
-    converted, made = to_cps_function(func, whole)
-    for name, function in made.items():
-        set_function(whole, name, function)
-    return converted
-
-
-def un_cps(func: Function) -> Function:
-    """A function of the parameters before the continuation, which is the identity.  Raises ArgumentError."""
-    if not isinstance(func, Function) or not func.params:
-        raise wrong("un_cps: the function", "a relay.Function with a continuation as its last parameter", func)
-    return without_continuation(func)
-
-
-def defunctionalization(func: Function, mod: IRModule) -> Function:
-    """The function without functions as values; ``mod`` gets the ADTs of functions, and first-order copies of its functions.
-
-    Raises ArgumentError, TypeCheckError, also for a function whose parameters or result have functions.
-    """
-    if not isinstance(func, Function):
-        raise wrong("Defunctionalization: the function", "a relay.Function", func)
-    if not isinstance(mod, IRModule):
-        raise wrong("Defunctionalization: the module", "an IRModule", mod)
-    name = next((name for name, f in mod.functions.items() if f is func), "main")
-    new = defunctionalized(replace(mod, functions={**mod.functions, name: func}), name)
-    take_contents(mod, new)
-    return new[name]
-
-
 #: Names of Relay's beside the passes.
 FUNCTIONS: dict[str, Callable[..., Any]] = {
-    "Defunctionalization": defunctionalization,
     "LayoutConfig": LayoutConfig,
     "InferTypeLocal": infer_type_local,
     "ToANormalFormExpr": to_a_normal_form_expr,
     "build_config": PassContext,
     "recast": recast,
-    "to_cps": to_cps,
-    "un_cps": un_cps,
 }

@@ -14,7 +14,6 @@ from ...ops.defs.machine_ops import (
     ASSERT_SHAPE,
     DEVICE_COPY,
     ON_DEVICE,
-    REGION_MARKS,
     STOP_FUSION,
 )
 from ...shape_funcs.symbolic.dim import dim
@@ -72,7 +71,7 @@ def operator_type(call: Call, args: Sequence[Expr], known: Sequence[Any], signat
         return _closure_type(call, args, signature)
     if op in (ASSERT_SHAPE, ASSERT_SAME_SIZE):
         return _asserted_type(call, args)
-    if op in (ON_DEVICE, DEVICE_COPY, STOP_FUSION, *REGION_MARKS):
+    if op in (ON_DEVICE, DEVICE_COPY, STOP_FUSION):
         return _placed_type(call, args)
     if not op.in_language:
         raise mistake(
@@ -121,13 +120,13 @@ def _asserted_type(call: Call, args: Sequence[Expr]) -> Type:
 
 
 def _placed_type(call: Call, args: Sequence[Expr]) -> Type:
-    """The type of a marked value: a tensor, or any at the border of a region.  Raises Mistake."""
+    """The type of a marked value, a tensor.  Raises Mistake."""
     assert isinstance(call.op, Op)
     if len(args) != 1:
         raise mistake(f"{call.op.name} takes one tensor, {len(args)} arguments given", call.span, code=codes.Type.MACHINE)
     ty = args[0].ty
     assert ty is not None
-    if not isinstance(ty, TensorType) and call.op not in REGION_MARKS:
+    if not isinstance(ty, TensorType):
         raise mistake(f"{call.op.name} takes a tensor, not {ty}", call.span, type_note(args[0]), code=codes.Type.MACHINE)
     return ty
 

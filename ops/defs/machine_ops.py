@@ -97,33 +97,6 @@ STOP_FUSION = Op(
     dtype=_first,
 )
 
-
-@frozen
-class CompilerAttrs:
-    """``compiler``: the name of a compiler, as of an external code generator."""
-
-    compiler: str
-
-
-COMPILER_BEGIN = Op(
-    name="annotation.compiler_begin",
-    doc='The input, a tensor or a tuple, at the begin of a region of calls: `annotation.compiler_begin(%x, compiler="npu")`.',
-    inputs=("data",),
-    attrs=CompilerAttrs,
-    pattern=OpPattern.MACHINE,
-    dtype=_first,
-)
-COMPILER_END = Op(
-    name="annotation.compiler_end",
-    doc='The input, a tensor or a tuple, at the end of a region of calls: `annotation.compiler_end(%x, compiler="npu")`.',
-    inputs=("data",),
-    attrs=CompilerAttrs,
-    pattern=OpPattern.MACHINE,
-    dtype=_first,
-)
-#: The marks around the regions of ``relay.transform.AnnotateTarget``; their value is their input.
-REGION_MARKS = (COMPILER_BEGIN, COMPILER_END)
-
 # ---- inserted by manifest_alloc and manifest_lifetimes -------------------------------------------------------------
 
 

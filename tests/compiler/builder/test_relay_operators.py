@@ -56,7 +56,11 @@ def test_who_asks_for_one_is_told_why() -> None:
             "transform.CollagePartition",
             "there is no relay.transform.CollagePartition: there are no external code generators",
         ),
-        ("analysis.get_calibration", "there is no relay.analysis.get_calibration; did you mean get_calibration_data?"),
+        ("analysis.list_op_freq", "there is no relay.analysis.list_op_freq; did you mean list_op_freqs?"),
+        (
+            "analysis.get_calibration_data",
+            "there is no relay.analysis.get_calibration_data: there are no external code generators",
+        ),
         ("nn.conv2", "there is no operator nn.conv2; did you mean nn.conv2d or qnn.conv2d?"),
     ],
 )

@@ -64,43 +64,7 @@ def test_parameters_of_called_functions_stay() -> None:
     assert relay.structural_equal(transform.SimplifyFCTranspose(["w"])(mod), mod)
 
 
-# ---- many arguments ------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("join", [relay.concatenate, relay.stack])
-@pytest.mark.parametrize("most", [2, 3, 6])
-def test_split_args(join, most: int) -> None:
-    parts = [relay.var(f"v{k}", (2, 1)) for k in range(7)]
-    mod = main(*parts, body=join(parts, 1))
-    new = transform.SplitArgs(most)(mod)
-    assert relay.structural_equal(relay.parse(new.astext()), new)
-    tuples = [node for node in post_order(new["main"]) if isinstance(node, relay.Tuple)]
-    assert len(tuples) > 1 and max(len(node.fields) for node in tuples) <= most
-    fused = [f for f in transform.FuseOps()(new).functions.values() if f.is_primitive]
-    assert max(len(f.params) for f in fused) <= most
-    data = [np.full((2, 1), k, "float32") for k in range(7)]
-    assert np.array_equal(evaluated(new, *data).numpy(), evaluated(mod, *data).numpy())
-    for same in (0, 7):
-        assert relay.structural_equal(transform.SplitArgs(same)(mod), mod)
-
-
 # ---- numbers of expressions ----------------------------------------------------------------------------------------
-
-
-def test_indices_in_spans() -> None:
-    x = relay.var("x", (4,))
-    shared = relay.exp(x)
-    body = relay.split(relay.add(relay.tanh(shared), shared), 2)[0]
-    mod = main(x, body=body)
-    new = transform.CapturePostDfsIndexInSpans()(mod)
-    assert relay.structural_equal(new, mod) and new["main"].span.source_name.name == "index:10:-1"
-    listed: list[object] = []
-    analysis.post_order_visit(new["main"], listed.append)
-    names = [n.span.source_name.name for n in listed if isinstance(n, relay.Expr) and not isinstance(n, relay.Var)]
-    assert names == ["index:5:7", "index:6:7", "index:7:8", "index:8:9", "index:9:10", "index:10:-1"]
-    y = relay.var("y", (3,))
-    with pytest.raises(relay.TypeCheckError, match="--> index:3:4"):
-        transform.InferType()(transform.CapturePostDfsIndexInSpans()(main(x, y, body=relay.add(x, y))))
 
 
 def test_extract_an_expression_by_its_number() -> None:
@@ -122,7 +86,6 @@ def test_extract_an_expression_by_its_number() -> None:
         (lambda: analysis.extract_intermdeiate_expr(relay.IRModule.from_expr(relay.const(1) + 1), 1), "has 1 expressions with"),
         (lambda: analysis.search_fc_transpose(3), "search_fc_transpose: the argument must be an expression, not the int 3"),
         (lambda: transform.SimplifyFCTranspose("w"), "SimplifyFCTranspose: the weights must be a list or tuple, not the str"),
-        (lambda: transform.SplitArgs(1), "SplitArgs: max_function_args must be 0 or at least 2, not the int 1"),
         (
             lambda: relay.data_dep_optimization.simplify_fc_transpose.convert(3, {}),
             "simplify_fc_transpose.convert: the function must be a relay.Function",

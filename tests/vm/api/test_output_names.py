@@ -111,8 +111,3 @@ def test_names_and_defaults_that_do_not_fit(attribute: str, message: str) -> Non
 def test_two_results_of_one_name() -> None:
     with pytest.raises(relay.TypeCheckError, match="two results have one name"):
         relay.compile(relay.parse(NESTED.replace("NAMES", ', output_names=["a", "a"]')))
-
-
-def test_another_signature_has_no_names() -> None:
-    mod = relay.transform.InferType()(relay.parse(PROGRAM))
-    assert relay.transform.to_cps(mod["main"], mod).attrs == {}

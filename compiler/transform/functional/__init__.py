@@ -1,1 +1,0 @@
-"""Passes of functional programs: continuation-passing style, defunctionalization, partial evaluation."""

@@ -1,1 +1,0 @@
-"""Regions of calls for external compilers: marks, regions, functions of their own."""
