@@ -21,7 +21,7 @@ import click
 import numpy as np
 
 import relayvm as relay
-from relayvm.ops.native.jit import nvrtc
+from relayvm.ops.codegen.cuda.device_code import nvrtc
 from relayvm.vm.devices.cuda import provider
 from relayvm.vm.devices.cuda.driver import DRIVER
 

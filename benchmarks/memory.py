@@ -36,7 +36,7 @@ from relayvm.compiler.pipeline import lowering
 from relayvm.compiler.text.parser import parse
 from relayvm.ops.analysis.aliasing import in_place_pairs
 from relayvm.ops.analysis.views import joined, parts
-from relayvm.ops.defs import machine_ops
+from relayvm.ops.defs.machine import machine_ops
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 sys.path.insert(0, str(EXAMPLES))

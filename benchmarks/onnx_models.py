@@ -117,7 +117,7 @@ def process(how: str, path: Path, case: Case) -> dict[str, Any]:
     clock.phase("machine")
     machine.run(**inputs)
     clock.phase("run")
-    from relayvm.ops.native.cache.kernel_store import counters
+    from relayvm.ops.native.compiled.kernel_store import counters
 
     return {"phases": clock.found, "kernel_compiles": counters["compiles"]}
 

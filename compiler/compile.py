@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..ops.native.cache.compile_reports import logged
+from ..ops.native.compiled.compile_reports import logged
 from ..vm.api.executable import Executable
 from ..vm.api.machine_code import compile_ahead
 from ..vm.bytecode.executable import DEVICES

@@ -5,9 +5,9 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
+from ..declarations.frozen_dataclass import frozen
 from ..ops.core.op import REGISTRY
 from ..ops.core.similar_names import alternatives
-from ..shape_funcs.frozen_dataclass import frozen
 from ..vm.diagnostics import codes
 from ..vm.diagnostics.source import ConfigError
 

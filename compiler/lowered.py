@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from ..declarations.frozen_dataclass import frozen
 from ..ops.core.tensor_types import DTYPES, TensorType, dim_text
-from ..shape_funcs.frozen_dataclass import frozen
 from ..shape_funcs.symbolic.dim import SYM, Dim, const
 from ..vm.api.argument_errors import a_mapping, wrong
 from ..vm.api.executable import Executable

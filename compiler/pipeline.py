@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from ..ops.core.implementation import GPU, HOST
 from ..ops.core.tensor_types import HALVES
 from ..ops.kernels.attention import cuda as attention_cuda
 from ..ops.strategy.choice import Preferred
-from ..ops.strategy.implementation import GPU, HOST
 from ..vm.bytecode.executable import DEVICES
 from ..vm.options import Environment
 from ..vm.runtime.state_layout import CUDA

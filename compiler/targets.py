@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from ..ops.core.implementation import HOST
 from ..ops.core.similar_names import nearest
-from ..ops.strategy.implementation import HOST
 from ..vm.bytecode.executable import DEVICES
 from ..vm.diagnostics import codes
 from ..vm.diagnostics.source import ConfigError

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import field, fields, replace
 from typing import Any
 
-from ..shape_funcs.frozen_dataclass import frozen
+from ..declarations.frozen_dataclass import frozen
 from ..vm.diagnostics.source import ConfigError
 
 _MIB = 1 << 20

@@ -15,7 +15,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-LAYERS = ("shape_funcs", "ops", "vm", "compiler", "serving", "cluster")  # a folder imports itself and what stands to its left
+#: A folder imports itself and those to its left.
+LAYERS = ("declarations", "shape_funcs", "ops", "vm", "compiler", "serving", "cluster")
 
 #: Imports to the right: the command line starts the server.
 TO_THE_RIGHT = {("compiler/commands/cli.py", "serving")}
@@ -27,7 +28,7 @@ NAMED_FILES = {
     "llvmlite": ("ops/native/", "vm/api/c_api.py"),
     "scipy": ("ops/native/blas/blas_sources.py", "compiler/comparison/significance.py"),
     "ml_dtypes": ("ops/core/tensor_types.py",),
-    "cupy": ("ops/native/jit/nvrtc.py", "vm/devices/cuda/"),
+    "cupy": ("ops/codegen/cuda/device_code/nvrtc.py", "vm/devices/cuda/"),
     "onnx": ("compiler/onnx_frontend/",),
     "google": ("compiler/onnx_frontend/reading.py", "serving/protocol/messages.py"),
     "starlette": ("serving/rest.py",),
@@ -139,7 +140,7 @@ def test_imports_point_left() -> None:
         (
             "vm/a.py",
             "def f():\n    import cupy.cuda",
-            "vm/a.py:2: cupy is imported only in ops/native/jit/nvrtc.py, vm/devices/cuda/",
+            "vm/a.py:2: cupy is imported only in ops/codegen/cuda/device_code/nvrtc.py, vm/devices/cuda/",
         ),
         ("ops/native/a.py", "import llvmlite.ir", "ops/native/a.py:1: import llvmlite inside the function that needs it"),
         (
@@ -203,8 +204,8 @@ def circles(graph: Mapping[str, set[str]]) -> set[frozenset[str]]:
 def folder_graph(texts: Mapping[str, str]) -> dict[str, set[str]]:
     """The folders that the modules of each folder import.
 
-    A folder is its own modules, without those of its subfolders: a folder that imports a subfolder and is imported from there is a
-    circle, too.  Its modules have two subjects then, one in front of the subfolder and one behind it, and none can be read first.
+    A folder is its own modules, without those of its subfolders: a folder that imports a subfolder and is imported from there is
+    a circle, too.  Its modules have two subjects then, one before the subfolder and one after it, and none can be read first.
     """
     folders = {module_name(path): path.rpartition("/")[0] for path in texts}
     graph: dict[str, set[str]] = {folder: set() for folder in folders.values()}

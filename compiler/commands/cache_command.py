@@ -11,9 +11,10 @@ from typing import Any
 
 import click
 
-from ...ops.native.cache import disk_cache, installed_entries, tuning_records
+from ...ops.native.cache import disk_cache, installed_entries
 from ...ops.native.cache.cache_entry import DamagedEntry, Entry, unpack
 from ...ops.native.cache.cache_key import differences, distinct_parts
+from ...ops.native.tuning import tuning_records
 from ...vm.bytecode.executable import DEVICES
 from ...vm.diagnostics.source import FileError, InputError
 from ...vm.report.tables import bytes_short, bytes_text

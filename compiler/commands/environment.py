@@ -8,10 +8,10 @@ import os
 import platform
 from typing import Any
 
+from ...ops.native.blas import library_calls
 from ...ops.native.cache import disk_cache
-from ...ops.native.cache.fingerprint import library_fields
-from ...ops.native.jit import library_calls
 from ...ops.native.jit.native_compiler import OPTIMIZE_VARIABLE
+from ...ops.native.tuning.fingerprint import library_fields
 from ...vm.api.thread_count import number_and_source
 from ...vm.bytecode.executable import DEVICES
 from ...vm.diagnostics.source import ConfigError
@@ -73,7 +73,7 @@ def _cache() -> dict[str, Any]:
 
 def _cuda() -> dict[str, Any]:
     """GPUs, driver version, compiler of CUDA C and version of cuDNN; ``why``: one line for each that is missing."""
-    from ...ops.native.jit import nvrtc
+    from ...ops.codegen.cuda.device_code import nvrtc
     from ...vm.devices.cuda import device
     from ...vm.devices.cuda.cudnn.library import version
     from ...vm.devices.cuda.driver import NoCuda

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from ...ops.strategy.implementation import OpCall
+from ...ops.core.implementation import OpCall
 from ...ops.strategy.measured import bucket_of, bucket_text, static_shapes
 from ...vm.bytecode.executable import DEVICES
 from ...vm.report.tables import align, time_text

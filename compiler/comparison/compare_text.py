@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import PurePath
 from typing import Any
 
-from ...shape_funcs.frozen_dataclass import frozen
+from ...declarations.frozen_dataclass import frozen
 from ...vm.bytecode.executable import DEVICES
 from ...vm.report.profile_data import COPY_NAMES
 from ...vm.report.profile_report import Profile

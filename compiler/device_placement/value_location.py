@@ -13,13 +13,13 @@ from typing import Any
 
 import numpy as np
 
+from ...declarations.frozen_dataclass import frozen
 from ...ops.core.adt_types import own_tensors
 from ...ops.core.copy_reason import CopyReason
+from ...ops.core.implementation import HOST
 from ...ops.core.op import Op
 from ...ops.core.tensor_types import TensorType, TupleType, Type, array_bytes
-from ...ops.defs import machine_ops
-from ...ops.strategy.implementation import HOST
-from ...shape_funcs.frozen_dataclass import frozen
+from ...ops.defs.machine import machine_ops
 from ...shape_funcs.symbolic.dim import Shape, const, fresh
 from ...shape_funcs.symbolic.program import INT64_MAX
 from ...vm.diagnostics import codes

@@ -5,9 +5,9 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
+from ...ops.core.implementation import Kernel
 from ...ops.core.op import REGISTRY, Op, OpPattern
 from ...ops.core.similar_names import question, similar
-from ...ops.strategy.implementation import Kernel
 from ...vm.diagnostics.source import InputError
 from ..builder.absent_names import NOT_PLANNED, reason
 from ..builder.signatures import signature_text

@@ -22,7 +22,7 @@ GROUPS = {
     "Text": ("compiler.text",),
     "Build programs": ("compiler.builder", "compiler.ir", "ops.core.adt_types", "ops.core.tensor_types"),
     "Analyse and rewrite": ("compiler.analysis", "compiler.transform"),
-    "Custom operators": ("ops.core.custom_op", "shape_funcs"),
+    "Custom operators": ("ops.registration.custom_op", "shape_funcs"),
     ERRORS: ("vm.diagnostics",),
 }
 #: The classes whose methods and properties are listed.

@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 
 from ...ops.core.op import Op
 from ...ops.core.tensor_types import FuncType
-from ...ops.defs import machine_ops
-from ...ops.defs.adt_ops import ADT_FIELDS
+from ...ops.defs.machine import machine_ops
+from ...ops.defs.machine.adt_ops import ADT_FIELDS
 from ...vm.api.executable import Executable
 from ...vm.bytecode import isa
 from ...vm.bytecode.executable import DEVICES, VMFunction

@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from ...declarations.frozen_dataclass import frozen
 from ...ops.core.op import Op
 from ...ops.native.status import NO_MATCH, STATUS
-from ...shape_funcs.frozen_dataclass import frozen
 from ...vm.diagnostics import codes
 from ...vm.diagnostics.codes import Code
 from ...vm.diagnostics.source import Span, TypeCheckError, VMError

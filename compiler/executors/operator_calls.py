@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from ...ops.core.composite import CallTerm, InputTerm, Number, Projection, Term, expansion
+from ...ops.composition.composite import CallTerm, InputTerm, Number, Projection, Term, expansion
 from ...ops.core.ndarray import NDArray
 from ...ops.core.op import Op, TypeRelError
 from ...ops.core.tensor_types import TensorType, numpy_dtype
 from ...ops.core.type_relation import dtypes_of, typed_operands
-from ...ops.defs.machine_ops import ASSERT_SAME_SIZE, ASSERT_SHAPE, DEVICE_COPY, ON_DEVICE, REGION_MARKS, STOP_FUSION
-from ...ops.defs.transform import ShapeOfAttrs
+from ...ops.defs.machine.machine_ops import ASSERT_SAME_SIZE, ASSERT_SHAPE, DEVICE_COPY, ON_DEVICE, REGION_MARKS, STOP_FUSION
+from ...ops.defs.movement.transform import ShapeOfAttrs
 from ...ops.native.status import SHAPE_CHECK, STATUS
 from ...shape_funcs.symbolic.registry import ShapeError
 from ...vm.diagnostics import codes

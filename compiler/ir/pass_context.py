@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ...ops.strategy.implementation import HOST
-from ...shape_funcs.frozen_dataclass import frozen
+from ...declarations.frozen_dataclass import frozen
+from ...ops.core.implementation import HOST
 
 
 @frozen

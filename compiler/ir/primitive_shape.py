@@ -6,16 +6,16 @@ import weakref
 from dataclasses import replace
 from functools import cached_property
 
+from ...declarations.frozen_dataclass import frozen
 from ...ops.analysis.uses import reads
 from ...ops.codegen.cpu import opaque_kernel
+from ...ops.core.conditions import Choice
 from ...ops.core.group import Group
+from ...ops.core.implementation import HOST
 from ...ops.core.op import OpPattern
 from ...ops.core.tensor_types import TensorType
 from ...ops.core.type_relation import PrimitiveShape, as_size, shape_program
 from ...ops.strategy.choice import FORCED, force
-from ...ops.strategy.conditions import Choice
-from ...ops.strategy.implementation import HOST
-from ...shape_funcs.frozen_dataclass import frozen
 from ...shape_funcs.symbolic.dim import UNKNOWNS, Dim, const, dim, fresh, max_, postorder, substitute, where
 from ...shape_funcs.symbolic.registry import Check
 from .expr import Call, Function

@@ -34,15 +34,15 @@ from typing import Any
 import numpy as np
 
 from ...ops.core.adt_types import own_tensors
+from ...ops.core.conditions import Choice
 from ...ops.core.copy_reason import CopyKind, CopyReason
 from ...ops.core.group import Node
 from ...ops.core.op import Op, OpPattern, get
 from ...ops.core.tensor_types import Tensor, TensorType, TupleType, Type, numpy_dtype, tensors
 from ...ops.core.type_relation import Need, build_group
-from ...ops.defs import machine_ops
-from ...ops.defs.adt_ops import NO_MATCH, RECORD_OPERATORS
-from ...ops.defs.transform import ShapeOfAttrs
-from ...ops.strategy.conditions import Choice
+from ...ops.defs.machine import machine_ops
+from ...ops.defs.machine.adt_ops import NO_MATCH, RECORD_OPERATORS
+from ...ops.defs.movement.transform import ShapeOfAttrs
 from ...shape_funcs.symbolic.dim import Shape, const, fresh, is_static
 from ..device_placement.record_fields import field_tensors, record_text, stored
 from ..device_placement.value_location import Frame, Scope, ValueLocation, vector_type

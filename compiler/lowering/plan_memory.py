@@ -31,7 +31,7 @@ from ...ops.analysis.aliasing import Pair, in_place_pairs
 from ...ops.core.effect import Role
 from ...ops.core.tensor_types import TensorType
 from ...ops.core.type_relation import Need
-from ...ops.defs import machine_ops
+from ...ops.defs.machine import machine_ops
 from ..device_placement.value_location import storage_call, vector_type
 from ..ir.anf import Names, operands, uses
 from ..ir.dead_bindings import DeadBindings

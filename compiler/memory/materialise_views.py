@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import ChainMap
 
-from ...ops.defs import machine_ops
-from ...ops.strategy.implementation import HOST
+from ...ops.core.implementation import HOST
+from ...ops.defs.machine import machine_ops
 from ...shape_funcs.symbolic.dim import Shape, const, is_static
 from ..device_placement.value_location import load_call, vector_constant, vector_type
 from ..ir.anf import Names

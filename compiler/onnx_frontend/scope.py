@@ -12,7 +12,7 @@ import numpy as np
 
 from ...ops.core.op import Op
 from ...ops.core.tensor_types import TensorType, TupleType, numpy_dtype
-from ...ops.defs.transform import ShapeOfAttrs
+from ...ops.defs.movement.transform import ShapeOfAttrs
 from ...shape_funcs.symbolic.dim import const as known_size
 from ...vm.diagnostics.source import RelayError, Span
 from ..executors.operator_calls import call_operator

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from ...shape_funcs.frozen_dataclass import frozen
+from ...declarations.frozen_dataclass import frozen
 from ...vm.diagnostics import codes
 from ...vm.diagnostics.source import Diagnostic, ModelError
 from .function_bodies import fixed_body, has_body, model_function, newest_version

@@ -26,7 +26,7 @@ import numpy as np
 from ...ops.core.op import Op, OpPattern, TypeRelError
 from ...ops.core.tensor_types import TensorType, TupleType, Type, array_bytes, numpy_dtype, tensors
 from ...ops.core.type_relation import relate
-from ...ops.defs.transform import ShapeOfAttrs
+from ...ops.defs.movement.transform import ShapeOfAttrs
 from ...shape_funcs.symbolic.dim import const
 from ...shape_funcs.symbolic.registry import ShapeError
 from ...vm.diagnostics.source import RelayError

@@ -35,11 +35,11 @@ others are arguments.
 
 from __future__ import annotations
 
+from ...ops.core.implementation import GPU, HOST
 from ...ops.core.op import Op, OpPattern
 from ...ops.core.tensor_types import TupleType
 from ...ops.core.type_relation import build_group
-from ...ops.defs.machine_ops import ON_DEVICE, STOP_FUSION
-from ...ops.strategy.implementation import GPU, HOST
+from ...ops.defs.machine.machine_ops import ON_DEVICE, STOP_FUSION
 from ..ir.anf import Names, inner_chains, operands, rebuild, uses
 from ..ir.expr import (
     Call,

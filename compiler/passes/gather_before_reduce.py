@@ -23,7 +23,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ...ops.core.op import Op, OpPattern, get
-from ...shape_funcs.defs.reduce import reduced_axes
+from ...shape_funcs.defs.axes.reduce import reduced_axes
 from ...shape_funcs.symbolic.dim import Dim, const, product
 from ..ir.chain_rewriter import ChainRewriter, rewrite_chains
 from ..ir.expr import Call, Expr, IRModule, TupleGetItem, Var, replace, tensor_type

@@ -22,9 +22,9 @@ from collections.abc import Callable, Iterator
 
 from ...ops.core.op import Op
 from ...ops.core.tensor_types import TensorType, TupleType, Type
-from ...ops.defs.search import UniqueAttrs
-from ...ops.defs.sort import DynTopkAttrs, TopkAttrs
-from ...ops.defs.transform import STRIDED_SLICE, SliceAttrs, SplitAttrs
+from ...ops.defs.axes.search import UniqueAttrs
+from ...ops.defs.axes.sort import DynTopkAttrs, TopkAttrs
+from ...ops.defs.movement.transform import STRIDED_SLICE, SliceAttrs, SplitAttrs
 from ...shape_funcs.symbolic.dim import const
 from ..ir.anf import inner_chains, rebuild, rebuild_lets, uses
 from ..ir.expr import Call, Expr, If, IRModule, Let, Tuple, TupleGetItem, Var, let_chain, make_lets, replace

@@ -21,10 +21,10 @@ Ensures: the same.  Raises TypeCheckError for a device that is neither the host 
 
 from __future__ import annotations
 
+from ...ops.core.implementation import HOST
 from ...ops.core.op import Op
-from ...ops.defs.adt_ops import NO_MATCH, RECORD_OPERATORS
-from ...ops.defs.machine_ops import DEVICE_COPY, ON_DEVICE, OnDeviceAttrs
-from ...ops.strategy.implementation import HOST
+from ...ops.defs.machine.adt_ops import NO_MATCH, RECORD_OPERATORS
+from ...ops.defs.machine.machine_ops import DEVICE_COPY, ON_DEVICE, OnDeviceAttrs
 from ...vm.bytecode.executable import DEVICES
 from ...vm.diagnostics import codes
 from ...vm.diagnostics.source import Diagnostic, TypeCheckError

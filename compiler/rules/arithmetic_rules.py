@@ -11,7 +11,7 @@ import math
 
 from ...ops.core.op import Op
 from ...ops.core.tensor_types import TensorType, computed_in, int_range, is_float, is_integer
-from ...ops.defs.broadcast import (
+from ...ops.defs.arithmetic.broadcast import (
     ADD,
     BITWISE_AND,
     BITWISE_OR,
@@ -31,7 +31,7 @@ from ...ops.defs.broadcast import (
     TRUNC_DIVIDE,
     WHERE,
 )
-from ...ops.defs.elementwise import (
+from ...ops.defs.arithmetic.elementwise import (
     ABS,
     BITWISE_NOT,
     CAST,

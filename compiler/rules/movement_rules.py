@@ -6,9 +6,9 @@ Two views of the same elements are the same tensor if their shapes are equal, so
 from __future__ import annotations
 
 from ...ops.core.op import REGISTRY, OpPattern
-from ...ops.defs.broadcast import BROADCAST_TO, BROADCAST_TO_LIKE
-from ...ops.defs.layout_transform import LAYOUT_TRANSFORM, LayoutTransformAttrs
-from ...ops.defs.transform import (
+from ...ops.defs.arithmetic.broadcast import BROADCAST_TO, BROADCAST_TO_LIKE
+from ...ops.defs.movement.layout_transform import LAYOUT_TRANSFORM, LayoutTransformAttrs
+from ...ops.defs.movement.transform import (
     CONCATENATE,
     REPEAT,
     RESHAPE,

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ...shape_funcs.defs.conv import data_layouts, kernel_layouts
-from ...shape_funcs.defs.conv_transpose import transposed_layouts
+from ...shape_funcs.defs.convolution.conv import data_layouts, kernel_layouts
+from ...shape_funcs.defs.convolution.conv_transpose import transposed_layouts
 from ...shape_funcs.symbolic.dim import IntLike
 from ...vm.api.argument_errors import wrong
 from ..builder.build import var

@@ -9,9 +9,9 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from ...ops.core.implementation import HOST
 from ...ops.core.op import Op
 from ...ops.core.similar_names import did_you_mean
-from ...ops.strategy.implementation import HOST
 from ...vm.api.argument_errors import a_count, wrong
 from ...vm.diagnostics.python_source import here
 from ...vm.diagnostics.source import ArgumentError

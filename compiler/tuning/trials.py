@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 
+from ...ops.core.implementation import OpCall
 from ...ops.core.op import Op
 from ...ops.core.tensor_types import Tensor, TensorType
-from ...ops.strategy.implementation import OpCall
 from ...ops.strategy.measured import Finding, Quartiles, implementations, static_shapes, untuned
 from ...vm.api.executable import Executable
 from ...vm.api.machine import VirtualMachine

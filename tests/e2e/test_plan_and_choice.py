@@ -16,11 +16,11 @@ from relayvm.compiler.lowering import plan_memory as planning
 from relayvm.compiler.pipeline import passes, stages
 from relayvm.compiler.text.parser import parse
 from relayvm.ops.analysis.aliasing import Pair
+from relayvm.ops.core.conditions import condition
 from relayvm.ops.core.dtype_rules import like_inputs
+from relayvm.ops.core.implementation import HOST, Kernel
 from relayvm.ops.core.op import REGISTRY, Op, OpPattern
 from relayvm.ops.native.memory import generic
-from relayvm.ops.strategy.conditions import condition
-from relayvm.ops.strategy.implementation import HOST, Kernel
 from relayvm.shape_funcs.symbolic.registry import SHAPE_FUNCS, register_shape_func
 from relayvm.vm.options import CHECK_VARIABLE
 

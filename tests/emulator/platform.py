@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from relayvm.ops.native.jit import nvrtc
+from relayvm.ops.codegen.cuda.device_code import nvrtc
 from relayvm.vm.devices.cuda import device, provider
 
 from . import emulator, proof

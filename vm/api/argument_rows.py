@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 
+from ...declarations.frozen_dataclass import frozen
 from ...ops.core.tensor_types import DTYPES, MAX_RANK, dtype_name
 from ...ops.native.memory import load_i64, native, store_i64, tensor
 from ...ops.native.object_layout import TAG_ADT, TAG_STORAGE, TAG_TENSOR
 from ...ops.native.objects import adt_at, storage_at
 from ...ops.native.status import OUT_OF_MEMORY
-from ...shape_funcs.frozen_dataclass import frozen
 from ..bytecode.sync_reason import SyncReason, number_of
 from ..runtime.heap import DONATED, new_record, release, retain
 from ..runtime.objects.chunks import LARGE, new_object

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from ...ops.core.adt_types import RefType, TypeCall, instance_name, own_tensors
+from ...ops.core.implementation import HOST
 from ...ops.core.tensor_types import TensorType, TupleType, Type, dtype_name
 from ...ops.native.status import RESULT_LOST, STATUS
-from ...ops.strategy.implementation import HOST
 from ..bytecode.executable import ExecutableData
 from ..bytecode.signature import ArgumentChecker, as_array
 from ..bytecode.sync_reason import SyncReason

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ...ops.core.implementation import HOST
 from ...ops.core.similar_names import nearest
 from ...ops.core.tensor_types import TensorType, TupleType, Type
-from ...ops.strategy.implementation import HOST
 from ..bytecode.executable import VMFunction
 from ..bytecode.signature import ArgumentChecker, as_array, positional
 from ..diagnostics import codes

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 
 from ...ops.native.blas import gemm
-from ...ops.native.cache import kernel_store
+from ...ops.native.compiled import kernel_store
 from ...ops.native.threads import team
 from ..bytecode.executable import ExecutableData
 from ..diagnostics.source import ConfigError

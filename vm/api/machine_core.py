@@ -12,7 +12,7 @@ import numpy as np
 
 from ...ops.core.similar_names import nearest
 from ...ops.core.tensor_types import Type
-from ...ops.native.cache import kernel_store
+from ...ops.native.compiled import kernel_store
 from ...ops.native.memory import ARRAYS
 from ...ops.native.status import DEVICE_ERROR, OUT_OF_MEMORY, RESULT_LOST
 from ..bytecode.executable import DEVICES, ExecutableData, VMFunction

@@ -8,13 +8,13 @@ from contextlib import contextmanager
 
 import numpy as np
 
+from ...declarations.frozen_dataclass import frozen
 from ...ops.core.group import Group
+from ...ops.core.implementation import HOST
 from ...ops.core.tensor_types import DTYPES, array_bytes, numpy_dtype
 from ...ops.native import memory
 from ...ops.native.memory import tensor as record_at
 from ...ops.native.status import HOST_KERNEL
-from ...ops.strategy.implementation import HOST
-from ...shape_funcs.frozen_dataclass import frozen
 from ..bytecode.executable import PackedFunc, VMFunction
 from ..bytecode.sync_reason import SyncReason, number_of
 from ..diagnostics import codes

@@ -76,7 +76,7 @@ def opened(exe: ExecutableData, ordinal: int) -> tuple[Session | None, Tables]:
     """
     if exe.target != DEVICES[CUDA]:
         return None, Tables(exe, processes=thread_count.get_num_threads())
-    from ...ops.native.jit.nvrtc import NoNvrtc
+    from ...ops.codegen.cuda.device_code.nvrtc import NoNvrtc
     from ..devices.cuda.device import FORKED, FORKED_HELP, CudaError
     from ..devices.cuda.driver import NoCuda
     from ..devices.cuda.session import Session

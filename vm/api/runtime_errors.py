@@ -130,7 +130,7 @@ def _message(runtime: Runtime, instruction: isa.Instruction, status: int, regist
     if kernel is not None:
         return f"{operators(exe, kernel)}: {words}"
     if shape_func is not None:
-        from ...ops.defs.machine_ops import ASSERT_SAME_SIZE, ASSERT_SHAPE  # operators, which a run does without
+        from ...ops.defs.machine.machine_ops import ASSERT_SAME_SIZE, ASSERT_SHAPE  # operators, which a run does without
 
         name = exe.shape_func_names[shape_func]
         if status == SHAPE_CHECK:

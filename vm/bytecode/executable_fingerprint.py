@@ -7,10 +7,10 @@ import json
 from collections.abc import Iterable
 from dataclasses import replace
 
-from ...ops.native.cache import fingerprint
-from ...ops.native.cache.fingerprint import NONE
-from ...ops.native.cache.kernel_store import toolchain
+from ...ops.native.compiled.kernel_store import toolchain
 from ...ops.native.jit.native_compiler import OPTIMIZED, kernel_levels
+from ...ops.native.tuning import fingerprint
+from ...ops.native.tuning.fingerprint import NONE
 from ..api import thread_count
 from ..runtime.state_layout import CUDA
 from .executable import DEVICES, ExecutableData, LateBound
@@ -39,7 +39,7 @@ def code_fields(target: str) -> dict[str, str]:
 
 def _gpu_fields() -> dict[str, str]:
     """The first GPU, its driver and the CUDA C compiler."""
-    from ...ops.native.jit import nvrtc  # for programs of GPUs only
+    from ...ops.codegen.cuda.device_code import nvrtc  # for programs of GPUs only
     from ..devices.cuda import device
     from ..devices.cuda.driver import NoCuda
 

@@ -12,9 +12,9 @@ from collections.abc import Callable
 
 import numpy as np
 
+from ...declarations.frozen_dataclass import frozen
 from ...ops.core.adt_types import AdtDefinition, RefType, TypeCall, TypeVar
 from ...ops.core.tensor_types import DTYPES, ITEMSIZE, MAX_RANK, FuncType, TensorType, TupleType, Type
-from ...shape_funcs.frozen_dataclass import frozen
 from ...shape_funcs.symbolic.program import ShapeProgram
 from ..diagnostics.source import ExecutableFormatError
 from ..runtime.state_layout import MAX_ARGS

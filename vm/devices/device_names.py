@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...ops.strategy.implementation import GPU, HOST
+from ...ops.core.implementation import GPU, HOST
 from ..api.argument_errors import a_count, wrong
 
 

@@ -6,12 +6,12 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ...declarations.frozen_dataclass import frozen
 from ...ops.codegen.cuda import cuda_source, has_kernel
 from ...ops.codegen.cuda.cuda_program import Launch, Turns
 from ...ops.core.copy_reason import CopyKind, CopyReason
+from ...ops.core.implementation import HOST
 from ...ops.core.tensor_types import TensorType, dim_text
-from ...ops.strategy.implementation import HOST
-from ...shape_funcs.frozen_dataclass import frozen
 from ...shape_funcs.symbolic.dim import ANY, SYM, Dim, const, dim
 from ..api.argument_errors import a_count, a_mapping, a_sequence, a_text
 from ..api.runtime_errors import span_of

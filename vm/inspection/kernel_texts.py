@@ -7,9 +7,10 @@ from collections.abc import Iterator
 
 from ...ops.codegen import kernel_source
 from ...ops.codegen.cuda import cuda_source, has_kernel
+from ...ops.codegen.cuda.device_code import nvrtc
 from ...ops.codegen.cuda.machine_code import MachineCode, machine_code
 from ...ops.core.group import Group
-from ...ops.native.jit import disassembler, nvrtc
+from ...ops.native.jit import disassembler
 from ..api.executable import Executable
 from ..bytecode.executable import DEVICES
 from ..diagnostics.source import ConfigError, InputError

@@ -6,11 +6,11 @@ import inspect
 from collections.abc import Iterator
 from pathlib import Path
 
+from ...declarations.frozen_dataclass import frozen
 from ...ops.core.copy_reason import CopyKind, CopyReason
+from ...ops.core.implementation import HOST
 from ...ops.core.op import REGISTRY
 from ...ops.core.tensor_types import TensorType
-from ...ops.strategy.implementation import HOST
-from ...shape_funcs.frozen_dataclass import frozen
 from ...shape_funcs.symbolic.dim import Dim
 from ..api.runtime_errors import span_of
 from ..bytecode import isa

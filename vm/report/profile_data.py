@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import field
 from typing import Any, NamedTuple
 
-from ...ops.native.cache.kernel_store import Use
-from ...shape_funcs.frozen_dataclass import frozen
+from ...declarations.frozen_dataclass import frozen
+from ...ops.native.compiled.kernel_store import Use
 from ..api.argument_errors import a_text
 from ..diagnostics.source import SourceText
 from ..runtime.trace_events import ALLOC, DTOH, HTOD, SYNC, Event

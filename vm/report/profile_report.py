@@ -6,7 +6,7 @@ import dataclasses
 import json
 from typing import Any
 
-from ...ops.native.cache.kernel_store import Use
+from ...ops.native.compiled.kernel_store import Use
 from ..api.argument_errors import a_text
 from ..diagnostics.source import InputError, SourceText
 from .export_html import html_page, notebook_html

@@ -6,8 +6,8 @@ import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from ...ops.strategy.implementation import HOST
-from ...shape_funcs.frozen_dataclass import frozen
+from ...declarations.frozen_dataclass import frozen
+from ...ops.core.implementation import HOST
 from ..api.runtime_errors import locate, operators, span_of
 from ..bytecode import isa
 from ..bytecode.executable import DEVICES, ExecutableData

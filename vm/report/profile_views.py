@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
+from ...declarations.frozen_dataclass import frozen
 from ...ops.core.similar_names import nearest
-from ...shape_funcs.frozen_dataclass import frozen
 from ..api.argument_errors import a_text
 from ..diagnostics.source import InputError
 from ..runtime.trace_events import ALLOC, DTOH, HOST_CALL, HTOD, KERNEL, SHAPE_FUNC, SYNC

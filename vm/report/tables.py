@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from ...ops.strategy.implementation import HOST
+from ...ops.core.implementation import HOST
 from ..runtime.state_layout import GRAPH_COUNTERS
 
 if TYPE_CHECKING:

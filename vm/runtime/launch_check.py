@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...ops.native.cache import kernel_store
+from ...ops.native.compiled import kernel_store
 from ...ops.native.memory import load_i64, native, store_i64, tensor
 from ...ops.native.object_layout import TAG_TENSOR
 from ...ops.native.status import MISFIT, NOT_ON_HOST, OK, OUT_OF_MEMORY

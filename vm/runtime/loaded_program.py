@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ...ops.core.tensor_types import DTYPES
-from ...ops.native.cache import kernel_store
-from ...ops.native.jit import library_calls
+from ...ops.native.blas import library_calls
+from ...ops.native.compiled import kernel_store
 from ...ops.native.object_layout import TAG_TENSOR, TENSOR
 from ...shape_funcs.symbolic.program import ShapeProgram
 from ..bytecode.executable import DEVICES, ExecutableData, LateBound

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 
-from relayvm.ops.native.jit import nvrtc
+from relayvm.ops.codegen.cuda.device_code import nvrtc
 from relayvm.vm.devices.cuda.cudnn.library import version
 from relayvm.vm.devices.cuda.device import library_function
 from relayvm.vm.devices.cuda.driver import NoCuda

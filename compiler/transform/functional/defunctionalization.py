@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 
 from ....ops.core.adt_types import GlobalTypeVar, TypeCall, TypeVar, instance_name, map_type, type_parts
 from ....ops.core.tensor_types import FuncType, TensorType, TupleType, Type
-from ....ops.defs.machine_ops import ALLOC_CLOSURE
+from ....ops.defs.machine.machine_ops import ALLOC_CLOSURE
 from ....shape_funcs.symbolic.dim import ANY, const
 from ....vm.diagnostics import codes
 from ....vm.diagnostics.source import TypeCheckError

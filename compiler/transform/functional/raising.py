@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from ....ops.core.op import Op
-from ....ops.defs.adt_ops import ADT_FIELDS, MAKE_ADT, MAKE_REF, NO_MATCH, READ_REF, WRITE_REF
+from ....ops.defs.machine.adt_ops import ADT_FIELDS, MAKE_ADT, MAKE_REF, NO_MATCH, READ_REF, WRITE_REF
 from ...ir.expr import Call, Constructor, Expr, If, Tuple, TypeData, Var, replace
 from ...ir.match_expr import (
     Clause,

@@ -15,7 +15,7 @@ from __future__ import annotations
 from typing import Any
 
 from ....ops.core.op import Op, OpPattern
-from ....ops.defs.machine_ops import COMPILER_BEGIN, COMPILER_END, REGION_MARKS, CompilerAttrs
+from ....ops.defs.machine.machine_ops import COMPILER_BEGIN, COMPILER_END, REGION_MARKS, CompilerAttrs
 from ....vm.api.argument_errors import a_sequence, a_text
 from ...ir.expr import Call, Expr, Function, IRModule, Tuple, TupleGetItem, replace
 from ...ir.visitor import children, post_order, rewrite, with_children

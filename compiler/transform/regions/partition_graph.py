@@ -10,7 +10,7 @@ No compiler of that name is needed: the function runs like any other.  The marks
 
 from __future__ import annotations
 
-from ....ops.defs.machine_ops import REGION_MARKS
+from ....ops.defs.machine.machine_ops import REGION_MARKS
 from ....vm.diagnostics.python_source import here
 from ....vm.diagnostics.source import ArgumentError
 from ...ir.anf import Names

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from ....declarations.frozen_dataclass import frozen
 from ....ops.core.op import Op
-from ....ops.defs.machine_ops import COMPILER_BEGIN, COMPILER_END
-from ....shape_funcs.frozen_dataclass import frozen
+from ....ops.defs.machine.machine_ops import COMPILER_BEGIN, COMPILER_END
 from ....vm.api.argument_errors import wrong
 from ....vm.diagnostics.python_source import here
 from ....vm.diagnostics.source import ArgumentError

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ....shape_funcs.frozen_dataclass import frozen
+from ....declarations.frozen_dataclass import frozen
 from ....vm.api.argument_errors import a_count, a_sequence, wrong
 
 

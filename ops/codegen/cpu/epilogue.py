@@ -32,14 +32,14 @@ from typing import TYPE_CHECKING, Any
 
 from ....shape_funcs.symbolic.dim import Dim, const, sym
 from ...core.group import Group
+from ...core.group_memo import per_group
+from ...core.implementation import HOST
 from ...core.op import OpPattern
 from ...core.tensor_types import ITEMSIZE, Tensor
 from ...native.jit.prefetch import fetch_early, fetch_to_write
 from ...native.jit.products.register_tile import PANEL_BYTES
 from ...native.memory import Array, generic, native
 from ...strategy.choice import candidates, choose
-from ...strategy.implementation import HOST
-from ..group_memo import per_group
 from ..loop_nest.expression import LOAD, Cell
 from ..loop_nest.expression_text import element_of, indented
 from ..loop_nest.inlining import Nest, TooComplex, nest_of

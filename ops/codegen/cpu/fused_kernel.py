@@ -13,10 +13,11 @@ from typing import Any
 
 from ....shape_funcs.symbolic.dim import Dim, const, product
 from ...core.group import Group
+from ...core.group_memo import per_group
 from ...core.tensor_types import ITEMSIZE, is_float
-from ...native.jit import block_transpose, non_temporal, prefetch, vector_hints
+from ...native.front_end import vector_hints
+from ...native.jit import block_transpose, non_temporal, prefetch
 from ...native.threads import work_partition
-from ..group_memo import per_group
 from ..loop_nest import vector_math, vector_power
 from ..loop_nest.expression_text import Python, element_of, indented, unless_empty
 from ..loop_nest.linear_index import Lowered, flat, general, without_broadcast

@@ -8,7 +8,7 @@ states.
 
 from __future__ import annotations
 
-from ....shape_funcs.defs.reduce import reduced_axes
+from ....shape_funcs.defs.axes.reduce import reduced_axes
 from ....shape_funcs.symbolic.dim import Dim, const, dim, eq, lt, max_, min_, where
 from ...core.group import Group
 from ...core.tensor_types import computed_in

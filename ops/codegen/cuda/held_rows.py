@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from ....shape_funcs.frozen_dataclass import frozen
+from ....declarations.frozen_dataclass import frozen
 from ...core.tensor_types import ITEMSIZE, computed_in
 from ..loop_nest.expression import APPLY, AXIS, CAST, LOCAL, SIZE, Cell
 from ..loop_nest.expression_text import indented

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from ....shape_funcs.symbolic.dim import INT, RESULT, UNKNOWNS, Dim, axis_size, dim, postorder, substitute, where
 from ...core.group import Group
-from ...strategy.implementation import GPU
+from ...core.implementation import GPU
 from ..cpu.opaque_kernel import operands, sole_operator, without_epilogue
 from ..loop_nest import element_inputs
 from ..loop_nest.expression import AXIS, Cell

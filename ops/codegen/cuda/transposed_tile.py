@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ....shape_funcs.frozen_dataclass import frozen
+from ....declarations.frozen_dataclass import frozen
 from ....shape_funcs.symbolic.dim import Dim, all_, const, dim, eq, le, min_, product, where
 from ...core.group import Group
 from ...core.tensor_types import ITEMSIZE

@@ -18,7 +18,7 @@ from relayvm.compiler.commands import dump_command
 from relayvm.compiler.commands.cli import main
 from relayvm.compiler.commands.exit_codes import ExitCode
 from relayvm.compiler.commands.progress import compile_progress
-from relayvm.ops.native.cache import kernel_store
+from relayvm.ops.native.compiled import kernel_store
 from relayvm.ops.native.jit.native_compiler import has_near_constants
 from relayvm.vm.options import CHECK_VARIABLE
 

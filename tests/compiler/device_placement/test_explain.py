@@ -22,7 +22,7 @@ from relayvm.compiler.ir.pass_context import PassContext
 from relayvm.compiler.load_program import function_of
 from relayvm.compiler.pipeline import lower
 from relayvm.compiler.text.parser import parse
-from relayvm.ops.strategy.conditions import condition
+from relayvm.ops.core.conditions import condition
 from relayvm.shape_funcs.symbolic.registry import SHAPE_FUNCS
 from relayvm.vm.api.executable import Executable, from_bytes
 from relayvm.vm.api.machine import VirtualMachine
@@ -168,7 +168,7 @@ def test_fields_of_a_transfer() -> None:
         "kind": "flagged",
         "op": "dyn.strided_slice",
         "input": "begin",
-        "registered": f"relayvm/shape_funcs/defs/slicing.py:{line}",
+        "registered": f"relayvm/shape_funcs/defs/movement/slicing.py:{line}",
         "data_dependent": ["begin", "end", "strides"],
         "doc": row["doc"],
         "source": {

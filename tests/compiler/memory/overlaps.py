@@ -28,7 +28,7 @@ from relayvm.compiler.ir.pass_context import PassContext
 from relayvm.compiler.ir.primitive_shape import primitive
 from relayvm.ops.core.op import Op
 from relayvm.ops.core.tensor_types import ITEMSIZE, TensorType
-from relayvm.ops.defs import machine_ops
+from relayvm.ops.defs.machine import machine_ops
 from relayvm.shape_funcs.symbolic.dim import const
 
 #: The write of bytes that nobody has written yet.

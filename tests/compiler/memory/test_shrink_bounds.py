@@ -13,7 +13,7 @@ from relayvm.compiler.memory.liveness import EXTERNAL, Liveness, Storage
 from relayvm.compiler.memory.shrink_bounds import shrinkable_trims
 from relayvm.compiler.pipeline import lowering
 from relayvm.compiler.text.parser import parse
-from relayvm.ops.defs import machine_ops
+from relayvm.ops.defs.machine import machine_ops
 
 from ...programs import HEADER
 

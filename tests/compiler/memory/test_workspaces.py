@@ -18,14 +18,14 @@ from relayvm.compiler.ir.pass_context import PassContext
 from relayvm.compiler.ir.primitive_shape import SMALL_WORKSPACE, primitive
 from relayvm.compiler.pipeline import stages
 from relayvm.compiler.text.parser import parse
+from relayvm.ops.core.conditions import condition
 from relayvm.ops.core.dtype_rules import like_inputs
+from relayvm.ops.core.implementation import Kernel, OpCall, Scratch
 from relayvm.ops.core.op import REGISTRY, Op, OpPattern
 from relayvm.ops.core.tensor_types import tensor_bytes
-from relayvm.ops.defs import machine_ops
+from relayvm.ops.defs.machine import machine_ops
 from relayvm.ops.native.memory import generic
 from relayvm.ops.native.threads import team as team
-from relayvm.ops.strategy.conditions import condition
-from relayvm.ops.strategy.implementation import Kernel, OpCall, Scratch
 from relayvm.shape_funcs.symbolic.dim import Dim, const, evaluate
 from relayvm.shape_funcs.symbolic.registry import SHAPE_FUNCS, register_shape_func
 from relayvm.vm.api.executable import from_bytes

@@ -19,7 +19,7 @@ from relayvm.compiler.text.parser import parse
 from relayvm.compiler.text.printer import astext
 from relayvm.ops.codegen import kernel_source
 from relayvm.ops.core.op import OpPattern
-from relayvm.shape_funcs.defs.reduce import reduced_axes
+from relayvm.shape_funcs.defs.axes.reduce import reduced_axes
 
 from ...programs import HEADER
 

@@ -16,7 +16,7 @@ from relayvm.compiler.rules.rewriting import Rules, Scope
 from relayvm.ops.core.op import Op, OpPattern, TypeRelError
 from relayvm.ops.core.tensor_types import DTYPES, TensorType, int_range, is_float, numpy_dtype
 from relayvm.ops.core.type_relation import relate
-from relayvm.ops.defs.elementwise import ABS, CAST, CEIL, CLIP, FLOOR, NEGATIVE, ROUND, TRUNC
+from relayvm.ops.defs.arithmetic.elementwise import ABS, CAST, CEIL, CLIP, FLOOR, NEGATIVE, ROUND, TRUNC
 from relayvm.shape_funcs.symbolic.dim import const
 
 from ...ops.fused.run_group import evaluate, one_call

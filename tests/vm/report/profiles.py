@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from relayvm.ops.native.cache.kernel_store import Use
+from relayvm.ops.native.compiled.kernel_store import Use
 from relayvm.vm.diagnostics.source import SourceText
 from relayvm.vm.report.profile_data import CopyRow, Moment, Row, Site
 from relayvm.vm.report.profile_report import Profile

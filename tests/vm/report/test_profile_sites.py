@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from relayvm.compiler.compile import compile
-from relayvm.ops.native.cache import kernel_store
+from relayvm.ops.native.compiled import kernel_store
 from relayvm.vm.api.machine import VirtualMachine
 from relayvm.vm.diagnostics.source import ArgumentError, InputError
 from relayvm.vm.report.profile_report import Profile

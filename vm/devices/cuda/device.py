@@ -12,9 +12,9 @@ import weakref
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from ....ops.codegen.cuda.device_code import nvrtc
 from ....ops.codegen.cuda.device_code.matrix_instructions import PROOF, PROOF_BYTES, PROOF_THREADS, proof, uses_teams
-from ....ops.native.cache import kernel_store
-from ....ops.native.jit import nvrtc
+from ....ops.native.compiled import kernel_store
 from ....ops.native.memory import native
 from . import provider as providers
 from .driver import DRIVER, NoCuda, addresses

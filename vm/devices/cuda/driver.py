@@ -9,7 +9,7 @@ from __future__ import annotations
 import ctypes
 import sys
 
-from ....shape_funcs.frozen_dataclass import frozen
+from ....declarations.frozen_dataclass import frozen
 
 
 @frozen

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from ....declarations.frozen_dataclass import frozen
 from ....ops.codegen.cuda.cuda_program import (
     Address,
     Argument,
@@ -29,7 +30,6 @@ from ....ops.codegen.cuda.cuda_program import (
     Word,
 )
 from ....ops.core.group import Group
-from ....shape_funcs.frozen_dataclass import frozen
 from ....shape_funcs.symbolic.dim import Dim, axis_size, const, dim
 from ....shape_funcs.symbolic.program import SIZE, Load, assemble
 from .cudnn.layout import (

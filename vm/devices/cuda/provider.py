@@ -9,7 +9,7 @@ import os
 import sys
 from typing import Any, Protocol
 
-from ....shape_funcs.frozen_dataclass import frozen
+from ....declarations.frozen_dataclass import frozen
 from .driver import NoCuda, load_library
 
 

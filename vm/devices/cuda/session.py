@@ -15,12 +15,12 @@ import numpy as np
 
 from ....ops.codegen.cuda import cuda_source
 from ....ops.codegen.cuda.cuda_program import Convolution, CudaSource, Launch, MatrixProduct
+from ....ops.codegen.cuda.device_code import nvrtc
 from ....ops.codegen.dependent_launch import FIRST_ARCHITECTURE, waiting
 from ....ops.core.group import Group
-from ....ops.native.cache import kernel_store
-from ....ops.native.jit import nvrtc
+from ....ops.core.implementation import GPU as ON_GPU
+from ....ops.native.compiled import kernel_store
 from ....ops.strategy.choice import FORCED
-from ....ops.strategy.implementation import GPU as ON_GPU
 from ...bytecode.executable import PackedFunc
 from ...diagnostics.source import VMError
 from . import provider as providers
