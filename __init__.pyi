@@ -76,9 +76,6 @@ from .ops.core.tensor_types import Type as Type
 from .shape_funcs.symbolic.registry import ShapeError
 from .vm.api.executable import Executable
 from .vm.api.machine import VirtualMachine
-from .vm.api.tensor import Tensor
-from .vm.api.thread_count import get_num_threads, set_num_threads
-from .vm.api.thread_count import get_num_threads as num_threads
 from .vm.bytecode.named_arrays import load_param_dict, save_param_dict
 from .vm.devices.device_names import cpu, cuda
 from .vm.diagnostics.source import (
@@ -96,7 +93,10 @@ from .vm.diagnostics.source import (
     VMError,
 )
 from .vm.report.profile_report import Profile
+from .vm.thread_count import get_num_threads, set_num_threads
+from .vm.thread_count import get_num_threads as num_threads
 from .vm.values.adt import ADT
+from .vm.values.tensor import Tensor
 
 __version__: str
 

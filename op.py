@@ -13,7 +13,7 @@ from .compiler.transform.registered.op_attributes import (
 )
 from .ops.core.op import REGISTRY, Op
 from .ops.core.similar_names import did_you_mean
-from .vm.api.argument_errors import UnknownName, a_text
+from .vm.diagnostics.argument_errors import UnknownName, a_text
 from .vm.diagnostics.python_source import here
 
 __all__ = ["Op", "get", "register_alter_op_layout", "register_legalize", "register_op_attr", "reset_op_attr"]

@@ -159,8 +159,8 @@ def runs(model: Subject, rounds: int) -> dict[str, Any]:
     import onnxruntime
 
     import relayvm as relay
-    from relayvm.vm.api.thread_count import get_num_threads
     from relayvm.vm.report.interleaved import measure
+    from relayvm.vm.thread_count import get_num_threads
 
     machine = relay.VirtualMachine(relay.compile(model.file))
     options = onnxruntime.SessionOptions()

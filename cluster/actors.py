@@ -14,7 +14,7 @@ from ..serving.batches import batch_plan, check_batches
 from ..serving.pool import arrays
 from ..serving.protocol.served_model import ServedModel
 from ..vm.api.machine import VirtualMachine
-from ..vm.api.thread_count import set_num_threads
+from ..vm.thread_count import set_num_threads
 from .installed import ray
 from .row_runs import Columns, RowRuns, Table
 from .shipped_model import compiled, packed, unpacked

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from ..ops.native.compiled.compile_reports import logged
 from ..vm.api.executable import Executable
-from ..vm.api.machine_code import compile_ahead
 from ..vm.bytecode.executable import DEVICES
+from ..vm.machine.machine_code import compile_ahead
 from .config import Config
 from .model_files import is_model_file
 from .targets import device_of

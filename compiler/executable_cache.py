@@ -27,13 +27,13 @@ from ..ops.native.file_pages import release_pages
 from ..ops.native.tuning import tuning_records
 from ..ops.native.tuning.fingerprint import NONE
 from ..ops.registration.custom_op import has_own_declarations
-from ..vm.api import machine_code
 from ..vm.api.executable import Executable
 from ..vm.bytecode.executable_file import from_cache, sections
-from ..vm.bytecode.executable_fingerprint import code_fields, machine_fields
 from ..vm.bytecode.trusted import register
 from ..vm.bytecode.verify import verify
 from ..vm.diagnostics.source import ExecutableFormatError
+from ..vm.loading.executable_fingerprint import code_fields, machine_fields
+from ..vm.machine import machine_code
 from ..vm.runtime.kernels.prepared import Prepared, remember
 from .config import Config
 from .model_files import is_model_file

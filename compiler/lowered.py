@@ -11,11 +11,11 @@ import numpy as np
 from ..declarations.frozen_dataclass import frozen
 from ..ops.core.tensor_types import DTYPES, TensorType, dim_text
 from ..shape_funcs.symbolic.dim import SYM, Dim, const
-from ..vm.api.argument_errors import a_mapping, wrong
 from ..vm.api.executable import Executable
-from ..vm.api.machine_code import compile_ahead
 from ..vm.diagnostics import codes
+from ..vm.diagnostics.argument_errors import a_mapping, wrong
 from ..vm.diagnostics.source import InputError, SourceText, TypeCheckError
+from ..vm.machine.machine_code import compile_ahead
 from .config import Config
 from .emit.emitter import emit
 from .ir.expr import Constant, Function, IRModule, Let, Var, replace

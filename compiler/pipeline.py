@@ -10,7 +10,7 @@ from ..ops.kernels.attention import cuda as attention_cuda
 from ..ops.strategy.choice import Preferred
 from ..vm.bytecode.executable import DEVICES
 from ..vm.options import Environment
-from ..vm.runtime.state_layout import CUDA
+from ..vm.state.state_layout import CUDA
 from .config import Config
 from .ir.expr import IRModule
 from .ir.pass_context import PassContext

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..vm.api.thread_count import get_num_threads
+from ..vm.thread_count import get_num_threads
 from .limits import Limits
 
 if TYPE_CHECKING:

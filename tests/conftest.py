@@ -121,7 +121,7 @@ def _testable() -> list[str]:
 
 
 def _shall_emulate() -> bool:
-    from relayvm.vm.devices.cuda.driver import NoCuda, load_library
+    from relayvm.vm.devices.cuda.driver_api.driver import NoCuda, load_library
 
     if said := os.environ.get(EMULATED):
         return said == "1"

@@ -67,6 +67,6 @@ def test_a_module_that_is_gone_is_found(tmp_path: Path) -> None:
     path = tmp_path / "a.py"
     path.write_text(
         '"""See ops.native.status, ops.native.libraries and vm/isa.py; relayvm/vm/options.py."""\n'
-        "# ops/kernels/conv, ops/kernels/gone, vm.run, vm.api.dlpack.as_array, vm.api.dlpack.gone\nx = 'vm.no.string'\n"
+        "# ops/kernels/conv, ops/kernels/gone, vm.run, vm.values.dlpack.as_array, vm.values.dlpack.gone\nx = 'vm.no.string'\n"
     )
-    assert missing(path) == ["ops.native.libraries", "ops/kernels/gone", "vm.api.dlpack.gone", "vm/isa.py"]
+    assert missing(path) == ["ops.native.libraries", "ops/kernels/gone", "vm.values.dlpack.gone", "vm/isa.py"]

@@ -25,7 +25,7 @@ TO_THE_RIGHT = {("compiler/commands/cli.py", "serving")}
 NAMED_FILES = {
     "lark": ("compiler/text/grammar_tables.py",),
     "numba": ("ops/native/front_end/numba_functions.py",),
-    "llvmlite": ("ops/native/", "vm/api/c_api.py"),
+    "llvmlite": ("ops/native/", "vm/fast_path/c_api.py"),
     "scipy": ("ops/native/blas/blas_sources.py", "compiler/comparison/significance.py"),
     "ml_dtypes": ("ops/core/tensor_types.py",),
     "cupy": ("ops/codegen/cuda/device_code/nvrtc.py", "vm/devices/cuda/"),
@@ -289,10 +289,10 @@ def test_every_third_party_import_is_a_declared_dependency() -> None:
 
 #: Private attributes that a file reads of another file's classes, each with its reason.
 FOREIGN_PRIVATE = {
-    "vm/api/argument_rows.py": {"_address"},  # a Tensor has no public address: native code reads its objects
-    "vm/api/arguments.py": {"_address", "_handle", "_to_host", "_vm"},
-    "vm/api/machine_core.py": {"_address"},
-    "vm/api/python_kernels.py": {"_address"},
+    "vm/machine/argument_rows.py": {"_address"},  # a Tensor has no public address: native code reads its objects
+    "vm/machine/arguments.py": {"_address", "_handle", "_to_host", "_vm"},
+    "vm/machine/machine_core.py": {"_address"},
+    "vm/machine/python_kernels.py": {"_address"},
     "vm/devices/cuda/interop.py": {"_address"},
     "vm/api/machine.py": {"_from_array"},  # the machine of unpickled tensors makes them
     "vm/report/completion.py": {"_exclusively", "_wait"},  # a measurement waits uncounted
@@ -300,7 +300,7 @@ FOREIGN_PRIVATE = {
     "__main__.py": {"_exit", "_run_exitfuncs"},  # the end of a process without its objects' ends
     "ops/native/front_end/numba_functions.py": {"_final_module", "_getvalue", "_library"},
     "serving/supervisor.py": {"_exit"},  # a forked process must not run its parent's exit
-    "vm/api/c_api.py": {"_ARRAY_API"},
+    "vm/fast_path/c_api.py": {"_ARRAY_API"},
     "vm/diagnostics/python_source.py": {"_getframe"},
 }
 #: The public methods of named tuples.

@@ -17,7 +17,7 @@ from ...ops.native.cache.cache_key import differences, distinct_parts
 from ...ops.native.tuning import tuning_records
 from ...vm.bytecode.executable import DEVICES
 from ...vm.diagnostics.source import FileError, InputError
-from ...vm.report.tables import bytes_short, bytes_text
+from ...vm.inspection.figures import bytes_short, bytes_text
 from ..config import Config
 from ..load_program import read_module
 from ..targets import check_target

@@ -13,7 +13,7 @@ import click
 from ...vm.bytecode.executable import DEVICES, VMFunction
 from ...vm.diagnostics.source import ConfigError, FileError, InputError
 from ...vm.report.profile_report import Profile
-from ...vm.runtime.state_layout import SIM
+from ...vm.state.state_layout import SIM
 from ..comparison.compare import Comparison, compare_profiles
 from ..comparison.compare_conditions import FIGURES, Condition, ConditionError, failures, parse_condition
 from ..comparison.compare_text import page_table

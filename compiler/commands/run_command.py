@@ -104,7 +104,7 @@ def run_command(
 
 
 def _run_text(data: dict[str, Any]) -> str:
-    from ...vm.report.tables import time_text
+    from ...vm.inspection.figures import time_text
 
     times = {k: time_text(1e9 * s) for k, s in data["seconds"].items()}
     counted = ", ".join(f"{k} {v}" for k, v in data["counters"].items() if v)

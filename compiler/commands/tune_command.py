@@ -11,7 +11,7 @@ import click
 from ...ops.core.implementation import OpCall
 from ...ops.strategy.measured import bucket_of, bucket_text, static_shapes
 from ...vm.bytecode.executable import DEVICES
-from ...vm.report.tables import align, time_text
+from ...vm.inspection.figures import align, time_text
 from ..config import Config
 from ..load_program import read_module
 from ..targets import check_target

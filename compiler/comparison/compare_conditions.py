@@ -14,7 +14,7 @@ from ...declarations.frozen_dataclass import frozen
 from ...ops.core.similar_names import did_you_mean
 from ...vm.diagnostics.source import InputError
 from ...vm.report.profile_report import Profile
-from ...vm.runtime.state_layout import COUNTERS
+from ...vm.state.state_layout import COUNTERS
 from .compare import Comparison
 from .compare_rows import RUN, Difference
 

@@ -20,7 +20,7 @@ from ...vm.bytecode.trusted import register
 from ...vm.diagnostics import codes
 from ...vm.diagnostics.printable import printable_name
 from ...vm.diagnostics.source import Span, TypeCheckError
-from ...vm.runtime.state_layout import MAX_ARGS
+from ...vm.state.state_layout import MAX_ARGS
 from ..ir.effects import effect_of
 from ..ir.expr import Call, Expr, Function, GlobalVar, If, IRModule, Tuple, TupleGetItem, Var, let_chain, type_of
 from ..ir.multi_version import is_launch

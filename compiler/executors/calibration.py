@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ...vm.api.argument_errors import UnknownName, a_mapping, wrong
+from ...vm.diagnostics.argument_errors import UnknownName, a_mapping, wrong
 from ...vm.diagnostics.python_source import here
 from ...vm.diagnostics.source import ArgumentError
 from ..ir.expr import Call, Expr, Function, GlobalVar, IRModule, Tuple, replace

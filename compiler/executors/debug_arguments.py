@@ -10,12 +10,12 @@ import numpy as np
 from ...ops.core.adt_types import RefType, TypeCall, TypeVar, substitute_types
 from ...ops.core.ndarray import NDArray
 from ...ops.core.tensor_types import FuncType, TensorType, TupleType, Type
-from ...vm.api.tensor import Tensor
 from ...vm.bytecode.executable import VMFunction
-from ...vm.bytecode.signature import ArgumentChecker, as_array, positional
 from ...vm.diagnostics import codes
 from ...vm.diagnostics.source import InputError
 from ...vm.values.adt import ADT
+from ...vm.values.signature import ArgumentChecker, as_array, positional
+from ...vm.values.tensor import Tensor
 from ..ir.expr import Constructor, Function, IRModule
 from ..ir.signature_attrs import defaults_of
 from ..ir.visitor import Steps, run

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from ...ops.core.ndarray import NDArray
-from ...vm.api.argument_errors import a_mapping
 from ...vm.api.executable import Executable
 from ...vm.bytecode.executable import DEVICES
 from ...vm.diagnostics import codes
+from ...vm.diagnostics.argument_errors import a_mapping
 from ...vm.diagnostics.python_source import here
 from ...vm.diagnostics.source import ArgumentError, ConfigError, InputError
 from ..config import Config

@@ -17,7 +17,7 @@ from ...ops.core.adt_types import GlobalTypeVar, TypeVar
 from ...ops.core.ndarray import NDArray
 from ...ops.core.op import Op
 from ...ops.core.tensor_types import TensorType, Type
-from ...vm.api.argument_errors import UnknownName, a_text
+from ...vm.diagnostics.argument_errors import UnknownName, a_text
 from ...vm.diagnostics.python_source import here
 from ...vm.diagnostics.source import ArgumentError, SourceText, Span
 

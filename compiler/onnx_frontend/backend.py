@@ -10,9 +10,9 @@ import onnx
 from onnx.backend.base import Backend, BackendRep, namedtupledict
 
 from ...vm.api.machine import VirtualMachine
-from ...vm.api.tensor import Tensor
 from ...vm.bytecode.executable import DEVICES
 from ...vm.values.adt import ADT
+from ...vm.values.tensor import Tensor
 from ..compile import compile
 from .from_onnx import from_onnx
 

@@ -11,8 +11,8 @@ import numpy as np
 
 from ...ops.core.tensor_types import TensorType
 from ...shape_funcs.symbolic.dim import Dim, fresh
-from ...vm.api.argument_errors import a_mapping, a_sequence, wrong
 from ...vm.diagnostics import codes
+from ...vm.diagnostics.argument_errors import a_mapping, a_sequence, wrong
 from ...vm.diagnostics.printable import printable_name
 from ...vm.diagnostics.source import ModelError
 from ..ir.anf import Names

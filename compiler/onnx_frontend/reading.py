@@ -6,8 +6,8 @@ import os
 from pathlib import Path
 from typing import Any
 
-from ...vm.api.argument_errors import wrong
 from ...vm.diagnostics import codes
+from ...vm.diagnostics.argument_errors import wrong
 from ...vm.diagnostics.source import ArgumentError, FileError, ModelError
 from .model import MAX_NESTING, Model, label_of, printable, too_deep
 from .nesting import deep_node

@@ -12,7 +12,7 @@ from typing import Any
 from ...ops.core.implementation import HOST
 from ...ops.core.op import Op
 from ...ops.core.similar_names import did_you_mean
-from ...vm.api.argument_errors import a_count, wrong
+from ...vm.diagnostics.argument_errors import a_count, wrong
 from ...vm.diagnostics.python_source import here
 from ...vm.diagnostics.source import ArgumentError
 from .. import pipeline

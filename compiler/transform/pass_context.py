@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from ...declarations.frozen_dataclass import frozen
-from ...vm.api.argument_errors import a_count, a_mapping, a_sequence, a_text
+from ...vm.diagnostics.argument_errors import a_count, a_mapping, a_sequence, a_text
 
 if TYPE_CHECKING:
     from ..ir.expr import IRModule

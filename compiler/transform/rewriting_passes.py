@@ -8,7 +8,7 @@ from typing import Any
 
 from ...ops.core.tensor_types import HALVES, FuncType, TensorType, Type
 from ...shape_funcs.symbolic.dim import dim
-from ...vm.api.argument_errors import a_count, a_text, wrong
+from ...vm.diagnostics.argument_errors import a_count, a_text, wrong
 from ...vm.diagnostics.python_source import here
 from ...vm.diagnostics.source import ArgumentError
 from ..builder.build import a_dtype

@@ -32,9 +32,9 @@ from ...ops.strategy.measured import (
     static_shapes,
 )
 from ...vm.bytecode.executable import DEVICES
-from ...vm.bytecode.executable_fingerprint import machine_fields
 from ...vm.diagnostics.source import InputError, RelayError
-from ...vm.runtime.state_layout import CUDA
+from ...vm.loading.executable_fingerprint import machine_fields
+from ...vm.state.state_layout import CUDA
 from ..config import Config
 from ..ir.expr import IRModule
 from ..ir.structural_equal import structural_hash

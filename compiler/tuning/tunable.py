@@ -17,7 +17,7 @@ from ...ops.core.tensor_types import Tensor, TensorType, TupleType, Type
 from ...shape_funcs.symbolic.dim import SYM, Dim, const, dim, name_of, substitute, symbols
 from ...vm.bytecode.executable import DEVICES
 from ...vm.bytecode.size_expressions import known_value, parameter_sizes
-from ...vm.runtime.state_layout import CUDA
+from ...vm.state.state_layout import CUDA
 from ..config import Config
 from ..ir.expr import Call, Expr, Function, GlobalVar, If, IRModule, let_chain
 from ..ir.primitive import group_of

@@ -10,9 +10,9 @@ import numpy as np
 
 from ...declarations.frozen_dataclass import frozen
 from ...ops.core.tensor_types import ITEMSIZE, numpy_dtype
-from ...vm.bytecode.signature import ArgumentChecker
 from ...vm.diagnostics import codes
 from ...vm.diagnostics.printable import printable_name
+from ...vm.values.signature import ArgumentChecker
 from ..limits import Limits
 from ..refusals import RequestError
 from .datatypes import DATATYPE, little_endian

@@ -25,9 +25,9 @@ from relayvm.ops.native.cache.cache_key import CacheKey
 from relayvm.ops.native.compiled import kernel_store
 from relayvm.ops.native.tuning import tuning_records
 from relayvm.ops.native.tuning.fingerprint import fingerprint
-from relayvm.vm.api import machine_code
 from relayvm.vm.bytecode.executable_file import to_bytes
 from relayvm.vm.bytecode.trusted import is_compiled_here
+from relayvm.vm.machine import machine_code
 from relayvm.vm.options import CHECK_VARIABLE
 from relayvm.vm.runtime.kernels.prepared import Prepared
 

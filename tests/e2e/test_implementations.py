@@ -16,7 +16,7 @@ from relayvm.ops.core.op import REGISTRY
 from relayvm.ops.core.tensor_types import numpy_dtype
 from relayvm.vm.api.machine import VirtualMachine
 from relayvm.vm.bytecode.sync_reason import SyncReason
-from relayvm.vm.runtime.trace_events import KERNEL
+from relayvm.vm.runtime.tracing.trace_events import KERNEL
 
 from ..devices import HOST
 from ..ops.images.test_conv import convolution

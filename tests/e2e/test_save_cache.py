@@ -25,7 +25,7 @@ from relayvm.ops.native.tuning.fingerprint import TUNING, fingerprint
 from relayvm.vm.api import cache_file, saved_cache
 from relayvm.vm.api.cache_file import Bundle
 from relayvm.vm.api.saved_cache import KINDS
-from relayvm.vm.bytecode.executable_fingerprint import machine_fields
+from relayvm.vm.loading.executable_fingerprint import machine_fields
 
 from .. import two_ways as op
 from ..ops.native.fresh import fresh_cache, fresh_process

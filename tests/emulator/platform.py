@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from relayvm.ops.codegen.cuda.device_code import nvrtc
-from relayvm.vm.devices.cuda import device, provider
+from relayvm.vm.devices.cuda.driver_api import device, provider
 
 from . import emulator, proof
 

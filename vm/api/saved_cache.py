@@ -20,12 +20,12 @@ from ...ops.native.tuning.tuning_records import Record
 from ...ops.strategy.measured import Preferences, libraries_of
 from ..bytecode.atomic_file import write_whole
 from ..bytecode.executable import ExecutableData
-from ..bytecode.executable_fingerprint import code_fields, machine_fields, program_hash
 from ..diagnostics.source import CacheMismatch, ConfigError, FileError, RelayError
+from ..loading.executable_fingerprint import code_fields, machine_fields, program_hash
+from ..machine.machine_core import MachineCore
 from ..runtime.kernels.kernel_addresses import SIGNATURE
-from ..runtime.state_layout import CUDA
+from ..state.state_layout import CUDA
 from .cache_file import Bundle, read
-from .machine_core import MachineCore
 
 #: Kinds of saved caches: compiled kernels, tuning records, both.
 KINDS = ("kernels", "tuning", "all")

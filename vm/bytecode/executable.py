@@ -16,8 +16,8 @@ from ...ops.core.implementation import GPU, HOST
 from ...ops.core.tensor_types import Type
 from ...shape_funcs.symbolic.dim import ANY, Dim
 from ...shape_funcs.symbolic.program import ShapeProgram
-from ..api.argument_errors import UnknownName, a_text
 from ..diagnostics import codes
+from ..diagnostics.argument_errors import UnknownName, a_text
 from ..diagnostics.python_source import here
 from ..diagnostics.source import ConfigError, SourceText
 from . import isa

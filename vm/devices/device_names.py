@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...ops.core.implementation import GPU, HOST
-from ..api.argument_errors import a_count, wrong
+from ..diagnostics.argument_errors import a_count, wrong
 
 
 def cpu(dev_id: int = 0) -> str:

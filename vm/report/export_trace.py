@@ -11,7 +11,7 @@ from typing import Any
 
 from ...ops.core.implementation import HOST
 from ..bytecode.executable import DEVICES
-from ..runtime.trace_events import ALLOC, DTOH, HOST_CALL, HTOD, KERNEL, SHAPE_FUNC, SYNC
+from ..runtime.tracing.trace_events import ALLOC, DTOH, HOST_CALL, HTOD, KERNEL, SHAPE_FUNC, SYNC
 from .profile_data import Moment, ProfileData, Site
 from .profile_views import place
 

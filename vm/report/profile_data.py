@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 
 from ...declarations.frozen_dataclass import frozen
 from ...ops.native.compiled.kernel_store import Use
-from ..api.argument_errors import a_text
+from ..diagnostics.argument_errors import a_text
 from ..diagnostics.source import SourceText
-from ..runtime.trace_events import ALLOC, DTOH, HTOD, SYNC, Event
+from ..runtime.tracing.trace_events import ALLOC, DTOH, HTOD, SYNC, Event
 from .series import Series
 
 #: Version of the JSON form; a reader refuses other versions.

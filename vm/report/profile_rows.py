@@ -8,12 +8,12 @@ from typing import NamedTuple
 
 from ...declarations.frozen_dataclass import frozen
 from ...ops.core.implementation import HOST
-from ..api.runtime_errors import locate, operators, span_of
 from ..bytecode import isa
 from ..bytecode.executable import DEVICES, ExecutableData
 from ..bytecode.sync_reason import SYNC_REASONS
 from ..inspection.transfers import ARGUMENT, CONSTANT, RESULT, TEXTS
-from ..runtime.trace_events import ALLOC, DTOH, HOST_CALL, KERNEL, SHAPE_FUNC, SYNC, Event, types_text
+from ..machine.runtime_errors import locate, operators, span_of
+from ..runtime.tracing.trace_events import ALLOC, DTOH, HOST_CALL, KERNEL, SHAPE_FUNC, SYNC, Event, types_text
 from .profile_data import COPY_NAMES, HOST_NAMES, CopyRow, Moment, Row, Site
 from .series import Key, Sample
 

@@ -6,8 +6,8 @@ import functools
 
 from relayvm.ops.codegen.cuda.device_code import nvrtc
 from relayvm.vm.devices.cuda.cudnn.library import version
-from relayvm.vm.devices.cuda.device import library_function
-from relayvm.vm.devices.cuda.driver import NoCuda
+from relayvm.vm.devices.cuda.driver_api.device import library_function
+from relayvm.vm.devices.cuda.driver_api.driver import NoCuda
 
 from ..contest import contest
 from ..figures import Recorder, Spread

@@ -14,7 +14,7 @@ from ....declarations.frozen_dataclass import frozen
 from ....ops.core.op import REGISTRY, Op
 from ....ops.core.similar_names import did_you_mean
 from ....ops.core.tensor_types import Type
-from ....vm.api.argument_errors import UnknownName, a_count, a_mapping, a_sequence, a_text, wrong
+from ....vm.diagnostics.argument_errors import UnknownName, a_count, a_mapping, a_sequence, a_text, wrong
 from ....vm.diagnostics.python_source import here
 from ...builder.build import a_dtype, a_shape
 from ...ir.expr import Expr

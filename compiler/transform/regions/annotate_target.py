@@ -16,7 +16,7 @@ from typing import Any
 
 from ....ops.core.op import Op, OpPattern
 from ....ops.defs.machine.machine_ops import COMPILER_BEGIN, COMPILER_END, REGION_MARKS, CompilerAttrs
-from ....vm.api.argument_errors import a_sequence, a_text
+from ....vm.diagnostics.argument_errors import a_sequence, a_text
 from ...ir.expr import Call, Expr, Function, IRModule, Tuple, TupleGetItem, replace
 from ...ir.visitor import children, post_order, rewrite, with_children
 from ..inlining import graph_of, is_for_compiler

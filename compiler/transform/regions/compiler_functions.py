@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ....vm.api.argument_errors import a_sequence, a_text, wrong
+from ....vm.diagnostics.argument_errors import a_sequence, a_text, wrong
 from ....vm.diagnostics.python_source import here
 from ....vm.diagnostics.source import ArgumentError
 from ...ir.expr import Call, Expr, Function, GlobalVar, IRModule, replace

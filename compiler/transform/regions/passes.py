@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ....vm.api.argument_errors import a_text
+from ....vm.diagnostics.argument_errors import a_text
 from ...ir.expr import GlobalVar
 from ..module_pass import ModulePass, Pass, plain_pass
 from ..pass_context import PassInfo

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from ....declarations.frozen_dataclass import frozen
 from ....ops.core.op import Op
 from ....ops.defs.machine.machine_ops import COMPILER_BEGIN, COMPILER_END
-from ....vm.api.argument_errors import wrong
+from ....vm.diagnostics.argument_errors import wrong
 from ....vm.diagnostics.python_source import here
 from ....vm.diagnostics.source import ArgumentError
 from ...ir.expr import Call, Expr, Function, If, Let

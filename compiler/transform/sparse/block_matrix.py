@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ....declarations.frozen_dataclass import frozen
-from ....vm.api.argument_errors import a_count, a_sequence, wrong
+from ....vm.diagnostics.argument_errors import a_count, a_sequence, wrong
 
 
 @frozen(eq=False)

@@ -31,7 +31,7 @@ from relayvm.vm.bytecode.executable_file import to_bytes
 from relayvm.vm.diagnostics.source import InputError, VMError
 from relayvm.vm.inspection.explain import Explanation
 from relayvm.vm.inspection.transfers import ARGUMENT, CONSTANT, COPY, RESULT, Transfer
-from relayvm.vm.runtime.trace_events import ALLOC, DTOH, HTOD
+from relayvm.vm.runtime.tracing.trace_events import ALLOC, DTOH, HTOD
 
 from ...devices import DEVICES
 from ...example_programs import PROGRAMS, inputs_of

@@ -15,7 +15,7 @@ from relayvm.vm.diagnostics.source import ArgumentError, InputError
 from relayvm.vm.report.profile_report import Profile
 from relayvm.vm.report.profile_rows import Trace, timeline
 from relayvm.vm.report.profile_views import bulks
-from relayvm.vm.runtime.trace_events import ALLOC, DTOH, HTOD, KERNEL, SHAPE_FUNC, SYNC, Event, types_text
+from relayvm.vm.runtime.tracing.trace_events import ALLOC, DTOH, HTOD, KERNEL, SHAPE_FUNC, SYNC, Event, types_text
 
 from ...devices import DEVICES
 

@@ -23,16 +23,16 @@ from ....ops.native.compiled import kernel_store
 from ....ops.strategy.choice import FORCED
 from ...bytecode.executable import PackedFunc
 from ...diagnostics.source import VMError
-from . import provider as providers
+from ...state.gpu_layout import GPU, GRAPH, GRAPHS, LAUNCH_CONFIG, MAX_VARIANTS, OUT_WORDS, PROGRAMMATIC_SERIALIZATION, VARIANT
 from .cublas_lt import ProductLibrary
 from .cudnn.library import ConvolutionLibrary, report_missing
-from .device import FORKED, FORKED_HELP, FORKED_TEXT, CudaError, Device, device, library_function
-from .driver import NoCuda
+from .driver_api import provider as providers
+from .driver_api.device import FORKED, FORKED_HELP, FORKED_TEXT, CudaError, Device, device, library_function
+from .driver_api.driver import NoCuda
+from .driver_api.provider import Borrowed
 from .gpu import gpu
-from .gpu_layout import GPU, GRAPH, GRAPHS, LAUNCH_CONFIG, MAX_VARIANTS, OUT_WORDS, PROGRAMMATIC_SERIALIZATION, VARIANT
 from .interop import StreamInterop
 from .launch_table import Plan, Symbols, plan
-from .provider import Borrowed
 
 #: Most regions of launches that are remembered.  A region with library calls has a graph for each of its sizes.
 _GRAPH_LIMIT = 512

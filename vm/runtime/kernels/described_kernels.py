@@ -17,7 +17,7 @@ from ....ops.native.jit.gc_pause import collection_paused
 from ...bytecode.executable import ExecutableData, PackedFunc
 from ...bytecode.trusted import is_compiled_here
 from ...diagnostics.source import ExecutableFormatError, RelayError
-from ..state_layout import CUDA
+from ...state.state_layout import CUDA
 from .fallback import first_line, usable
 from .kernel_addresses import group_key, libraries_of
 from .prepared import KernelRow
