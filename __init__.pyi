@@ -68,8 +68,8 @@ from .compiler.ir.structural_equal import structural_equal, structural_hash
 from .compiler.text.parser import fromtext, parse, parse_expr
 from .compiler.text.printer import astext
 from .compiler.text.printer import pretty_print as pretty_print
+from .compiler.transform.declared.rewriting_passes import span_check as SpanCheck
 from .compiler.transform.pass_context import PassContext as build_config
-from .compiler.transform.rewriting_passes import span_check as SpanCheck
 from .ops.core.adt_types import TypeKind
 from .ops.core.tensor_types import FuncType, TensorType, TupleType
 from .ops.core.tensor_types import Type as Type

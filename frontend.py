@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from .compiler.onnx_frontend.from_onnx import from_onnx
-from .compiler.onnx_frontend.metadata import onnx_metadata
+from .compiler.onnx_frontend.importing.from_onnx import from_onnx
+from .compiler.onnx_frontend.importing.metadata import onnx_metadata
+from .compiler.onnx_frontend.importing.reading import onnx_package
 from .compiler.onnx_frontend.model import ModelWarning
-from .compiler.onnx_frontend.reading import onnx_package
 
 if TYPE_CHECKING:
-    from .compiler.onnx_frontend.backend import OnnxBackend
+    from .compiler.executors.onnx_backend import OnnxBackend
 
 __all__ = ["ModelWarning", "OnnxBackend", "from_onnx", "onnx_metadata"]
 
@@ -22,7 +22,7 @@ def __getattr__(name: str) -> Any:
     """
     if name == "OnnxBackend":
         onnx_package()
-        from .compiler.onnx_frontend.backend import OnnxBackend
+        from .compiler.executors.onnx_backend import OnnxBackend
 
         return OnnxBackend
     raise AttributeError(f"there is no relay.frontend.{name}; there are {', '.join(__all__)}")

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from .compiler.transform.declared_passes import absence, declared_passes
+from .compiler.transform.declared.declared_passes import absence, declared_passes
+from .compiler.transform.declared.rewriting_passes import FUNCTIONS
 from .compiler.transform.instruments import PassTimingInstrument
 from .compiler.transform.module_pass import FunctionPass, ModulePass, Pass, Sequential, function_pass, module_pass
 from .compiler.transform.pass_context import PassContext, PassInfo, PassInstrument
-from .compiler.transform.rewriting_passes import FUNCTIONS
 
 __all__ = [
     "FunctionPass", "ModulePass", "Pass", "PassContext", "PassInfo", "PassInstrument", "PassTimingInstrument", "Sequential",

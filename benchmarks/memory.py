@@ -28,11 +28,11 @@ from pathlib import Path
 import numpy as np
 
 import relayvm as relay
-from relayvm.compiler.config import Config
 from relayvm.compiler.ir.expr import Call, Expr, GlobalVar, IRModule, Let, Var
 from relayvm.compiler.ir.pass_context import PassContext
 from relayvm.compiler.ir.primitive_shape import primitive
-from relayvm.compiler.pipeline import lowering
+from relayvm.compiler.lowering.pipeline import lowering
+from relayvm.compiler.settings.config import Config
 from relayvm.compiler.text.parser import parse
 from relayvm.ops.analysis.aliasing import in_place_pairs
 from relayvm.ops.analysis.views import joined, parts

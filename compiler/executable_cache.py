@@ -35,8 +35,8 @@ from ..vm.diagnostics.source import ExecutableFormatError
 from ..vm.loading.executable_fingerprint import code_fields, machine_fields
 from ..vm.machine import machine_code
 from ..vm.runtime.kernels.prepared import Prepared, remember
-from .config import Config
-from .model_files import is_model_file
+from .inputs.model_files import is_model_file
+from .settings.config import Config
 from .tuning.settings import OFF, Tuning
 
 #: The kind of an entry.

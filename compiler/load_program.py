@@ -15,9 +15,9 @@ from ..vm.diagnostics import codes
 from ..vm.diagnostics.argument_errors import a_text
 from ..vm.diagnostics.source import FileError, InputError, SourceText
 from .compile import compile
-from .config import Config
 from .inputs.array_files import read_weights
-from .targets import check_target
+from .settings.config import Config
+from .settings.targets import check_target
 
 if TYPE_CHECKING:
     from .ir.expr import IRModule

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..vm.thread_count import get_num_threads
-from .limits import Limits
+from .protocol.limits import Limits
 
 if TYPE_CHECKING:
     from .binding import Binding

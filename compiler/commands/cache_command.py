@@ -18,13 +18,13 @@ from ...ops.native.tuning import tuning_records
 from ...vm.bytecode.executable import DEVICES
 from ...vm.diagnostics.source import FileError, InputError
 from ...vm.inspection.figures import bytes_short, bytes_text
-from ..config import Config
 from ..load_program import read_module
-from ..targets import check_target
+from ..settings.config import Config
+from ..settings.targets import check_target
 from ..tuning.remember import misses
-from .exit_codes import ExitCode
-from .options import config_option, device_option, file_argument, json_option, sizes_option
-from .streams import answer
+from .terminal.exit_codes import ExitCode
+from .terminal.options import config_option, device_option, file_argument, json_option, sizes_option
+from .terminal.streams import answer
 
 #: Digits of an id in listings: enough to distinguish entries, and to name an entry.
 _SHOWN_DIGITS = 12

@@ -16,9 +16,9 @@ from ...vm.diagnostics.source import ConfigError, InputError
 from ...vm.report.profiling import Sampler, check_repeat
 from ...vm.state.state_layout import SIM
 from ..compile import compile
-from ..config import Config
 from ..inputs.given_inputs import Wanted, make_inputs
 from ..lowered import Program
+from ..settings.config import Config
 from .compare import Comparison
 from .compare_text import side_name
 from .comparison_data import Case, Method

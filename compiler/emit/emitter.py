@@ -21,13 +21,13 @@ from ...vm.diagnostics import codes
 from ...vm.diagnostics.printable import printable_name
 from ...vm.diagnostics.source import Span, TypeCheckError
 from ...vm.state.state_layout import MAX_ARGS
+from ..device_placement.place import DEVICES_OF_PARAMS
 from ..ir.effects import effect_of
 from ..ir.expr import Call, Expr, Function, GlobalVar, If, IRModule, Tuple, TupleGetItem, Var, let_chain, type_of
 from ..ir.multi_version import is_launch
 from ..ir.pass_context import PassContext
 from ..ir.signature_attrs import defaults_of, output_names
 from ..lowering.manifest_lifetimes import is_tail_call
-from ..passes.place import DEVICES_OF_PARAMS
 from . import adt_instructions  # noqa: F401  declares rules
 from .code_builder import CAPTURES_HELP, CodeBuilder
 from .executable_tables import Tables

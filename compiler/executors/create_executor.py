@@ -14,10 +14,10 @@ from ...vm.diagnostics.python_source import here
 from ...vm.diagnostics.source import ArgumentError, ConfigError
 from ..analysis.substitution import bind
 from ..analysis.variables import free_vars
+from ..evaluation.evaluator import Evaluator
 from ..ir.expr import Expr, Function, GlobalVar, IRModule, replace
 from ..lowered import bind_params
-from ..targets import device_of
-from .evaluator import Evaluator
+from ..settings.targets import device_of
 from .static_program import check_static
 from .vm_compiler import compile, known_params
 

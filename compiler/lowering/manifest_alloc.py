@@ -44,8 +44,8 @@ from ...ops.defs.machine import machine_ops
 from ...ops.defs.machine.adt_ops import NO_MATCH, RECORD_OPERATORS
 from ...ops.defs.movement.transform import ShapeOfAttrs
 from ...shape_funcs.symbolic.dim import Shape, const, fresh, is_static
+from ..device_placement.place import DEVICE_OF_RESULT, DEVICES_OF_PARAMS
 from ..device_placement.record_fields import field_tensors, record_text, stored
-from ..device_placement.value_location import Frame, Scope, ValueLocation, vector_type
 from ..ir.anf import Names
 from ..ir.expr import (
     Call,
@@ -66,7 +66,8 @@ from ..ir.multi_version import reasons, version
 from ..ir.pass_context import PassContext
 from ..ir.primitive import function_of
 from ..ir.primitive_shape import Primitive, primitive, workspace_type
-from ..passes.place import DEVICE_OF_RESULT, DEVICES_OF_PARAMS
+from ..memory.machine_calls import vector_type
+from .value_location import Frame, Scope, ValueLocation
 
 
 def manifest_alloc(mod: IRModule, context: PassContext) -> IRModule:

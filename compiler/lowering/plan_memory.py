@@ -32,7 +32,6 @@ from ...ops.core.effect import Role
 from ...ops.core.tensor_types import TensorType
 from ...ops.core.type_relation import Need
 from ...ops.defs.machine import machine_ops
-from ..device_placement.value_location import storage_call, vector_type
 from ..ir.anf import Names, operands, uses
 from ..ir.dead_bindings import DeadBindings
 from ..ir.effects import effect_of
@@ -45,6 +44,7 @@ from ..memory.coalesce import coalesce_storages
 from ..memory.in_place_reuse import Block, InPlaceReuse, plan_in_place_reuse
 from ..memory.known_sizes import KnownSizes
 from ..memory.liveness import Liveness
+from ..memory.machine_calls import storage_call, vector_type
 from ..memory.materialise_views import materialise_views
 from ..memory.shrink_bounds import shrinkable_trims
 from ..memory.slots import share_slots

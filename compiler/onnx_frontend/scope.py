@@ -15,7 +15,7 @@ from ...ops.core.tensor_types import TensorType, TupleType, numpy_dtype
 from ...ops.defs.movement.transform import ShapeOfAttrs
 from ...shape_funcs.symbolic.dim import const as known_size
 from ...vm.diagnostics.source import RelayError, Span
-from ..executors.operator_calls import call_operator
+from ..evaluation.operator_calls import call_operator
 from ..ir.anf import Names, is_atom
 from ..ir.expr import Call, Constant, Expr, Function, If, Tuple, TupleGetItem, TypeData, Var, make_lets, replace, type_of
 from ..ir.visitor import children

@@ -19,7 +19,7 @@ from ...vm.diagnostics.argument_errors import a_mapping, a_sequence, wrong
 from ..ir.expr import Call, Expr, IRModule, replace
 from ..passes.beta_reduction import rewritten_function
 from .inlining import graph_of
-from .registered.layout_config import skipped_layers
+from .layout_config import skipped_layers
 
 Layouts = Mapping[str, tuple[str, ...]]
 

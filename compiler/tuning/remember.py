@@ -35,9 +35,9 @@ from ...vm.bytecode.executable import DEVICES
 from ...vm.diagnostics.source import InputError, RelayError
 from ...vm.loading.executable_fingerprint import machine_fields
 from ...vm.state.state_layout import CUDA
-from ..config import Config
 from ..ir.expr import IRModule
 from ..ir.structural_equal import structural_hash
+from ..settings.config import Config
 from .settings import CACHED, OFF, Sizes, Tuning
 from .tunable import Tunable, tunable
 

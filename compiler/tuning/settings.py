@@ -7,7 +7,7 @@ from typing import Any
 
 from ...declarations.frozen_dataclass import frozen
 from ...vm.diagnostics.source import ConfigError
-from ..config import describe
+from ..settings.config import describe
 
 #: The values of the configuration key ``tune``.
 OFF, CACHED, BUDGETED, FULL = next(values for key, _, values, _ in describe() if key == "tune")

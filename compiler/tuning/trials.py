@@ -14,11 +14,11 @@ from ...vm.api.machine import VirtualMachine
 from ...vm.report.completion import finish
 from ...vm.report.interleaved import measure
 from ..builder.build import make_call
-from ..config import FORCE, Config
 from ..emit.emitter import emit
 from ..inputs.random_inputs import draw
 from ..ir.expr import Expr, Function, IRModule, Tuple, Var
-from ..pipeline import context_of, lower
+from ..lowering.pipeline import context_of, lower
+from ..settings.config import FORCE, Config
 
 #: The number of samples of each implementation, its minimum for slow calls, and the least duration of a sample in seconds.
 ROUNDS, FEWEST_ROUNDS, SAMPLE_SECONDS = 15, 7, 0.003

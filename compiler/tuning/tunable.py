@@ -18,10 +18,10 @@ from ...shape_funcs.symbolic.dim import SYM, Dim, const, dim, name_of, substitut
 from ...vm.bytecode.executable import DEVICES
 from ...vm.bytecode.size_expressions import known_value, parameter_sizes
 from ...vm.state.state_layout import CUDA
-from ..config import Config
 from ..ir.expr import Call, Expr, Function, GlobalVar, If, IRModule, let_chain
 from ..ir.primitive import group_of
-from ..pipeline import lowering
+from ..lowering.pipeline import lowering
+from ..settings.config import Config
 
 
 @frozen

@@ -13,9 +13,9 @@ from ...ops.core.tensor_types import ITEMSIZE, numpy_dtype
 from ...vm.diagnostics import codes
 from ...vm.diagnostics.printable import printable_name
 from ...vm.values.signature import ArgumentChecker
-from ..limits import Limits
-from ..refusals import RequestError
 from .datatypes import DATATYPE, little_endian
+from .limits import Limits
+from .refusals import RequestError
 from .served_model import ServedModel, TensorSpec
 
 

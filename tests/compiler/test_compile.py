@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 from relayvm.compiler.compile import compile
-from relayvm.compiler.config import Config
 from relayvm.compiler.ir.expr import Call, Constant, Function, IRModule, Let, Var, replace
 from relayvm.compiler.ir.pass_context import PassContext
 from relayvm.compiler.ir.well_formed import check
 from relayvm.compiler.lowered import as_module, bind_params
-from relayvm.compiler.pipeline import passes, stages
+from relayvm.compiler.lowering.pipeline import passes, stages
+from relayvm.compiler.settings.config import Config
 from relayvm.compiler.text.parser import parse
 from relayvm.ops.core.op import get
 from relayvm.ops.core.tensor_types import TensorType
@@ -154,7 +154,7 @@ def test_a_broken_pass_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
         return replace(mod, functions={"main": replace(mod["main"], body=Var("gone"))})
 
     monkeypatch.setenv(CHECK_VARIABLE, "1")
-    monkeypatch.setattr("relayvm.compiler.pipeline.fuse_ops", breaks)
+    monkeypatch.setattr("relayvm.compiler.lowering.pipeline.fuse_ops", breaks)
     with pytest.raises(AssertionError, match="after fuse_ops, @main is not well-formed: %gone is not bound"):
         compile(EXP)
 

@@ -16,8 +16,8 @@ from onnx import TensorProto, helper, numpy_helper
 import relayvm as relay
 from relayvm.compiler import executable_cache
 from relayvm.compiler.commands.cli import main
-from relayvm.compiler.config import Config
 from relayvm.compiler.onnx_frontend import operator_table
+from relayvm.compiler.settings.config import Config
 from relayvm.compiler.tuning.settings import Tuning
 from relayvm.declarations.deferred import Deferred
 from relayvm.ops.native.cache import disk_cache

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from relayvm.compiler.commands.cli import main
-from relayvm.compiler.commands.exit_codes import ExitCode
+from relayvm.compiler.commands.terminal.exit_codes import ExitCode
 from relayvm.ops.native.cache import disk_cache, installed_entries
 from relayvm.ops.native.cache.cache_entry import pack
 from relayvm.ops.native.cache.disk_cache import CacheWarning

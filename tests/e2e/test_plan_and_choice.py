@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 import relayvm as relay
-from relayvm.compiler.config import Config
 from relayvm.compiler.ir.expr import IRModule
 from relayvm.compiler.ir.pass_context import PassContext
 from relayvm.compiler.lowering import plan_memory as planning
-from relayvm.compiler.pipeline import passes, stages
+from relayvm.compiler.lowering.pipeline import passes, stages
+from relayvm.compiler.settings.config import Config
 from relayvm.compiler.text.parser import parse
 from relayvm.ops.analysis.aliasing import Pair
 from relayvm.ops.core.conditions import condition

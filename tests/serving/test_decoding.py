@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 import relayvm as relay
 from relayvm.ops.core.tensor_types import DTYPES, numpy_dtype
-from relayvm.serving.limits import Limits
 from relayvm.serving.protocol import grpc_form, json_form, messages
+from relayvm.serving.protocol.limits import Limits
 from relayvm.serving.protocol.requests import wanted_outputs
 from relayvm.serving.protocol.served_model import ServedModel
 from relayvm.vm.diagnostics.source import RelayError

@@ -11,7 +11,7 @@ from collections.abc import Callable
 import pytest
 
 import relayvm as relay
-from relayvm.compiler.commands import progress
+from relayvm.compiler.commands.terminal import progress
 from relayvm.ops.native.compiled import compile_reports, kernel_store
 
 

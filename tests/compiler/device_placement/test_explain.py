@@ -15,12 +15,12 @@ from hypothesis import strategies as st
 
 import relayvm as relay
 from relayvm.compiler.compile import compile
-from relayvm.compiler.config import Config
 from relayvm.compiler.emit.emitter import emit
 from relayvm.compiler.inputs.given_inputs import make_inputs
 from relayvm.compiler.ir.pass_context import PassContext
 from relayvm.compiler.load_program import function_of
-from relayvm.compiler.pipeline import lower
+from relayvm.compiler.lowering.pipeline import lower
+from relayvm.compiler.settings.config import Config
 from relayvm.compiler.text.parser import parse
 from relayvm.ops.core.conditions import condition
 from relayvm.shape_funcs.symbolic.registry import SHAPE_FUNCS

@@ -12,11 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import relayvm as relay
-from relayvm.compiler.config import Config
 from relayvm.compiler.ir.expr import Call, If, IRModule, Let
 from relayvm.compiler.ir.pass_context import PassContext
 from relayvm.compiler.ir.primitive_shape import SMALL_WORKSPACE, primitive
-from relayvm.compiler.pipeline import stages
+from relayvm.compiler.lowering.pipeline import stages
+from relayvm.compiler.settings.config import Config
 from relayvm.compiler.text.parser import parse
 from relayvm.ops.core.conditions import condition
 from relayvm.ops.core.dtype_rules import like_inputs

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import relayvm.ops  # noqa: F401  declares the operators
+from relayvm.compiler.device_placement.place import place
 from relayvm.compiler.ir.expr import IRModule
 from relayvm.compiler.ir.pass_context import PassContext
 from relayvm.compiler.ir.structural_equal import structural_equal
@@ -17,7 +18,6 @@ from relayvm.compiler.ir.well_formed import check
 from relayvm.compiler.passes.fuse_ops import fuse_ops
 from relayvm.compiler.passes.infer_type import infer_type
 from relayvm.compiler.passes.lambda_lift import lambda_lift
-from relayvm.compiler.passes.place import place
 from relayvm.compiler.passes.to_a_normal_form import to_a_normal_form
 from relayvm.compiler.text.parser import parse
 from relayvm.compiler.text.printer import astext

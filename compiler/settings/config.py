@@ -5,11 +5,11 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from ..declarations.frozen_dataclass import frozen
-from ..ops.core.op import REGISTRY
-from ..ops.core.similar_names import alternatives
-from ..vm.diagnostics import codes
-from ..vm.diagnostics.source import ConfigError
+from ...declarations.frozen_dataclass import frozen
+from ...ops.core.op import REGISTRY
+from ...ops.core.similar_names import alternatives
+from ...vm.diagnostics import codes
+from ...vm.diagnostics.source import ConfigError
 
 #: The largest copy to the host under ``strict_copies=on``: a kernel's counts, conditions, shape vectors.
 STRICT_BYTES = 64

@@ -9,25 +9,25 @@ from typing import Any
 
 import numpy as np
 
-from ...ops.core.tensor_types import TensorType
-from ...shape_funcs.symbolic.dim import Dim, fresh
-from ...vm.diagnostics import codes
-from ...vm.diagnostics.argument_errors import a_mapping, a_sequence, wrong
-from ...vm.diagnostics.printable import printable_name
-from ...vm.diagnostics.source import ModelError
-from ..ir.anf import Names
-from ..ir.expr import Expr, Function, IRModule, Tuple, Var, type_of
-from ..ir.signature_attrs import DEFAULTS, OUTPUT_NAMES, encoded
-from ..ir.visitor import free_vars
-from ..type_inference.function_signature import declare
-from . import operators as operators  # declares the converters
+from ....ops.core.tensor_types import TensorType
+from ....shape_funcs.symbolic.dim import Dim, fresh
+from ....vm.diagnostics import codes
+from ....vm.diagnostics.argument_errors import a_mapping, a_sequence, wrong
+from ....vm.diagnostics.printable import printable_name
+from ....vm.diagnostics.source import ModelError
+from ...ir.anf import Names
+from ...ir.expr import Expr, Function, IRModule, Tuple, Var, type_of
+from ...ir.signature_attrs import DEFAULTS, OUTPUT_NAMES, encoded
+from ...ir.visitor import free_vars
+from ...type_inference.function_signature import declare
+from .. import operators as operators  # declares the converters
+from ..model import Model
+from ..scope import Scope, Values, constant
+from ..tensors import stored_names
+from ..value_types import SizeNames, declared_type, of_input
 from .graph import GraphConverter
-from .model import Model
 from .reading import read_model
-from .scope import Scope, Values, constant
 from .support import check_supported
-from .tensors import stored_names
-from .value_types import SizeNames, declared_type, of_input
 
 #: The first version of the format in which a stored tensor need not be an input, so that an input says something.
 _FIRST = 4

@@ -14,7 +14,7 @@ from ...vm.bytecode.executable import DEVICES
 from ...vm.values.adt import ADT
 from ...vm.values.tensor import Tensor
 from ..compile import compile
-from .from_onnx import from_onnx
+from ..onnx_frontend.importing.from_onnx import from_onnx
 
 
 class PreparedModel(BackendRep):

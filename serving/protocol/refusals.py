@@ -5,10 +5,10 @@ from __future__ import annotations
 import logging
 from typing import NamedTuple
 
-from ..ops.native.status import OUT_OF_MEMORY
-from ..vm.diagnostics import codes
-from ..vm.diagnostics.printable import shortened
-from ..vm.diagnostics.source import RelayError
+from ...ops.native.status import OUT_OF_MEMORY
+from ...vm.diagnostics import codes
+from ...vm.diagnostics.printable import shortened
+from ...vm.diagnostics.source import RelayError
 
 log = logging.getLogger("relayvm.serving")
 

@@ -10,13 +10,13 @@ from ...vm.bytecode.atomic_file import write_whole
 from ...vm.bytecode.safetensors import SUFFIX as WEIGHTS
 from ...vm.bytecode.safetensors import write_safetensors
 from ...vm.diagnostics.source import InputError, SourceText
-from ..commands.options import json_option
-from ..commands.progress import compile_progress
-from ..commands.streams import answer
-from ..model_files import SUFFIX as MODEL
-from ..model_files import is_model_file
+from ..inputs.model_files import SUFFIX as MODEL
+from ..inputs.model_files import is_model_file
 from ..text.parser import parse
 from ..text.printer import astext
+from .terminal.options import json_option
+from .terminal.progress import compile_progress
+from .terminal.streams import answer
 
 #: The suffix of a program's text.
 TEXT = ".relay"
@@ -31,7 +31,7 @@ def convert_command(file: Path, out: Path, as_json: bool) -> None:
 
     `relayvm run MODEL.relay --params MODEL.safetensors` runs them.
     """
-    from .from_onnx import from_onnx
+    from ..onnx_frontend.importing.from_onnx import from_onnx
 
     if not is_model_file(file):
         raise InputError(f"{file} is no model", help=f"give a file that ends in {MODEL}")

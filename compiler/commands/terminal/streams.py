@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, TextIO
 
-from ...vm.diagnostics.source import FileError
+from ....vm.diagnostics.source import FileError
 
 
 def prepare_streams() -> None:

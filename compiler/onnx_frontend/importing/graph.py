@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ...vm.diagnostics import codes
-from ...vm.diagnostics.source import ModelError, RelayError, Span
-from ..ir.expr import Expr, type_of
-from .attributes import attribute_value, check_attributes
+from ....vm.diagnostics import codes
+from ....vm.diagnostics.source import ModelError, RelayError, Span
+from ...ir.expr import Expr, type_of
+from ..attributes import attribute_value, check_attributes
+from ..function_bodies import body_for, default_attributes, model_function, newest_version
+from ..model import MAX_NESTING, FunctionDef, GraphDef, Model, NodeDef
+from ..node import BranchTypes, Node
+from ..operator_table import Converter, converter, domain_of
+from ..scope import Scope, constant
+from ..value_types import contradiction, declared_ranks, declared_values, other_shape
 from .forks import forked
-from .function_bodies import body_for, default_attributes, model_function, newest_version
-from .model import MAX_NESTING, FunctionDef, GraphDef, Model, NodeDef
-from .node import BranchTypes, Node
-from .operator_table import Converter, converter, domain_of
-from .scope import Scope, constant
 from .support import unsupported
-from .value_types import contradiction, declared_ranks, declared_values, other_shape
 
 _DECLARATION_HELP = "correct the declaration, or delete it: only the inputs of a model need types"
 

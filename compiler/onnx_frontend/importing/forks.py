@@ -12,15 +12,15 @@ from typing import Protocol
 
 import numpy as np
 
-from ...vm.diagnostics.source import ModelError, Span
-from ..builder.build import const
-from ..builder.operator_functions import operators as relay
-from ..ir.expr import Expr, Tuple, TupleGetItem
-from .model import NodeDef
-from .node import BranchTypes, Node
-from .run_time_checks import check_lengths, literal
-from .scope import Scope, constant
-from .value_types import spread_ranks
+from ....vm.diagnostics.source import ModelError, Span
+from ...builder.build import const
+from ...builder.operator_functions import operators as relay
+from ...ir.expr import Expr, Tuple, TupleGetItem
+from ..model import NodeDef
+from ..node import BranchTypes, Node
+from ..run_time_checks import check_lengths, literal
+from ..scope import Scope, constant
+from ..value_types import spread_ranks
 
 #: The most forks on one path through a graph: each may double the number of nodes.
 MAX_FORKS = 5

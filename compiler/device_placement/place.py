@@ -28,11 +28,11 @@ from ...ops.defs.machine.machine_ops import DEVICE_COPY, ON_DEVICE, OnDeviceAttr
 from ...vm.bytecode.executable import DEVICES
 from ...vm.diagnostics import codes
 from ...vm.diagnostics.source import Diagnostic, TypeCheckError
-from ..device_placement.placement_graph import PlacementGraph, is_placed
 from ..ir.anf import rebuild, rebuild_lets, values
 from ..ir.expr import Call, Expr, Function, IRModule, Var, let_chain, replace
 from ..ir.pass_context import PassContext
 from ..ir.pass_declaration import declare_pass
+from .placement_graph import PlacementGraph, is_placed
 
 #: The attributes of a function with the devices of its parameters and of its result; without them all are on the target.
 DEVICES_OF_PARAMS, DEVICE_OF_RESULT = "devices", "result_device"

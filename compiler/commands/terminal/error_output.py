@@ -10,9 +10,9 @@ from collections.abc import Sequence
 
 import click
 
-from ...vm.diagnostics import codes
-from ...vm.diagnostics.printable import printable, shortened
-from ...vm.diagnostics.source import Diagnostic, FileError, RelayError
+from ....vm.diagnostics import codes
+from ....vm.diagnostics.printable import printable, shortened
+from ....vm.diagnostics.source import Diagnostic, FileError, RelayError
 from .exit_codes import ExitCode, code_of
 from .streams import complain, standard_output
 

@@ -9,8 +9,8 @@ import time
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-from ...ops.native.compiled import kernel_store
-from ...ops.native.compiled.compile_reports import reported
+from ....ops.native.compiled import kernel_store
+from ....ops.native.compiled.compile_reports import reported
 
 if TYPE_CHECKING:
     from rich.status import Status

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import enum
 
-from ...vm.diagnostics.source import ConfigError, FileError, InputError, RelayError, VMError
-from ..comparison.result_check import ResultsDiffer, ResultsUnexpected
+from ....vm.diagnostics.source import ConfigError, FileError, InputError, RelayError, VMError
+from ...comparison.result_check import ResultsDiffer, ResultsUnexpected
 
 
 class ExitCode(enum.IntEnum):

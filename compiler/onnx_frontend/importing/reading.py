@@ -6,10 +6,10 @@ import os
 from pathlib import Path
 from typing import Any
 
-from ...vm.diagnostics import codes
-from ...vm.diagnostics.argument_errors import wrong
-from ...vm.diagnostics.source import ArgumentError, FileError, ModelError
-from .model import MAX_NESTING, Model, label_of, printable, too_deep
+from ....vm.diagnostics import codes
+from ....vm.diagnostics.argument_errors import wrong
+from ....vm.diagnostics.source import ArgumentError, FileError, ModelError
+from ..model import MAX_NESTING, Model, label_of, printable, too_deep
 from .nesting import deep_node
 
 #: The name of a model that was not read from a file.

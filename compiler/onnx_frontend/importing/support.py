@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from ...declarations.frozen_dataclass import frozen
-from ...vm.diagnostics import codes
-from ...vm.diagnostics.source import Diagnostic, ModelError
-from .function_bodies import fixed_body, has_body, model_function, newest_version
-from .model import GraphDef, Model, NodeDef, nodes_of
-from .operator_table import STANDARD, converter, declared_versions, domain_of
+from ....declarations.frozen_dataclass import frozen
+from ....vm.diagnostics import codes
+from ....vm.diagnostics.source import Diagnostic, ModelError
+from ..function_bodies import fixed_body, has_body, model_function, newest_version
+from ..model import GraphDef, Model, NodeDef, nodes_of
+from ..operator_table import STANDARD, converter, declared_versions, domain_of
 
 
 @frozen

@@ -6,39 +6,39 @@ import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ...ops.core.tensor_types import HALVES, FuncType, TensorType, Type
-from ...shape_funcs.symbolic.dim import dim
-from ...vm.diagnostics.argument_errors import a_count, a_text, wrong
-from ...vm.diagnostics.python_source import here
-from ...vm.diagnostics.source import ArgumentError
-from ..builder.build import a_dtype
-from ..builder.module_methods import set_function, take_contents
-from ..ir.expr import Expr, Function, IRModule, Var, replace
-from ..ir.visitor import free_vars, post_order
-from ..passes.beta_reduction import rewritten_function
-from ..text.parser import parse
-from ..text.printer import astext
-from . import inlining, operator_rewrites, parallel_calls
-from .convert_layout import checked_layouts, convert_layout
-from .eta_expansion import eta_expand
-from .fake_quantization_to_integer import fake_quantization_to_integer
-from .fc_transpose import checked_weights, simplify_fc_transpose
-from .functional.continuation_passing import to_cps_function, to_cps_module, without_continuation
-from .functional.defunctionalization import defunctionalized
-from .mixed_precision import recast, to_mixed_precision
-from .module_pass import ModulePass, Pass, Sequential, plain_pass
-from .pass_context import PassContext, PassInfo
-from .patterns.merge_composite import merge_composite
-from .patterns.merge_composite import pattern_table as checked_pattern_table
-from .regions.passes import REGION_PASSES
-from .registered.alter_op_layout import alter_op_layout
-from .registered.layout_config import LayoutConfig
-from .registered.legalize import legalize
-from .registered.op_attributes import LEGALIZE
-from .requirements import with_requirements
-from .span_indices import capture_index_in_spans
-from .sparse.passes import SPARSE_PASSES
-from .split_args import split_args
+from ....ops.core.tensor_types import HALVES, FuncType, TensorType, Type
+from ....shape_funcs.symbolic.dim import dim
+from ....vm.diagnostics.argument_errors import a_count, a_text, wrong
+from ....vm.diagnostics.python_source import here
+from ....vm.diagnostics.source import ArgumentError
+from ...builder.build import a_dtype
+from ...builder.module_methods import set_function, take_contents
+from ...ir.expr import Expr, Function, IRModule, Var, replace
+from ...ir.visitor import free_vars, post_order
+from ...passes.beta_reduction import rewritten_function
+from ...text.parser import parse
+from ...text.printer import astext
+from .. import inlining, operator_rewrites, parallel_calls
+from ..convert_layout import checked_layouts, convert_layout
+from ..eta_expansion import eta_expand
+from ..fake_quantization_to_integer import fake_quantization_to_integer
+from ..fc_transpose import checked_weights, simplify_fc_transpose
+from ..functional.continuation_passing import to_cps_function, to_cps_module, without_continuation
+from ..functional.defunctionalization import defunctionalized
+from ..layout_config import LayoutConfig
+from ..mixed_precision import recast, to_mixed_precision
+from ..module_pass import ModulePass, Pass, Sequential, plain_pass
+from ..pass_context import PassContext, PassInfo
+from ..patterns.merge_composite import merge_composite
+from ..patterns.merge_composite import pattern_table as checked_pattern_table
+from ..regions.passes import REGION_PASSES
+from ..registered.alter_op_layout import alter_op_layout
+from ..registered.legalize import legalize
+from ..registered.op_attributes import LEGALIZE
+from ..requirements import with_requirements
+from ..span_indices import capture_index_in_spans
+from ..sparse.passes import SPARSE_PASSES
+from ..split_args import split_args
 
 
 def _combining(name: str, run: Callable[[IRModule, int], IRModule]) -> Callable[..., Pass]:

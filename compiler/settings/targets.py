@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from ..ops.core.implementation import HOST
-from ..ops.core.similar_names import nearest
-from ..vm.bytecode.executable import DEVICES
-from ..vm.diagnostics import codes
-from ..vm.diagnostics.source import ConfigError
-from ..vm.state.state_layout import CUDA
+from ...ops.core.implementation import HOST
+from ...ops.core.similar_names import nearest
+from ...vm.bytecode.executable import DEVICES
+from ...vm.diagnostics import codes
+from ...vm.diagnostics.source import ConfigError
+from ...vm.state.state_layout import CUDA
 
 #: Other names of the device ``cuda``.
 _GPU_NAMES = ("gpu", "nvidia", "cuda:0", "nvptx", "cu")

@@ -9,27 +9,27 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ...ops.core.implementation import HOST
-from ...ops.core.op import Op
-from ...ops.core.similar_names import did_you_mean
-from ...vm.diagnostics.argument_errors import a_count, wrong
-from ...vm.diagnostics.python_source import here
-from ...vm.diagnostics.source import ArgumentError
-from .. import pipeline
-from ..config import Config
-from ..ir.anf import values
-from ..ir.expr import Call, Expr, IRModule
-from ..ir.pass_context import PassContext as Lowering
-from ..ir.pass_declaration import DECLARED, PassDeclaration
-from ..passes import to_basic_block_normal_form  # noqa: F401  declares the pass
-from ..passes.constant_weights.fold_scale_axis import fold_scale_axis
-from ..passes.constant_weights.forward_fold_scale_axis import forward_fold_scale_axis
-from ..passes.sizes.flexible_shape_dispatch import flexible_shape_dispatch
-from .module_pass import Pass
-from .pass_context import PassContext, PassInfo
-from .requirements import apply, required_names
+from ....ops.core.implementation import HOST
+from ....ops.core.op import Op
+from ....ops.core.similar_names import did_you_mean
+from ....vm.diagnostics.argument_errors import a_count, wrong
+from ....vm.diagnostics.python_source import here
+from ....vm.diagnostics.source import ArgumentError
+from ...ir.anf import values
+from ...ir.expr import Call, Expr, IRModule
+from ...ir.pass_context import PassContext as Lowering
+from ...ir.pass_declaration import DECLARED, PassDeclaration
+from ...lowering import pipeline
+from ...passes import to_basic_block_normal_form  # noqa: F401  declares the pass
+from ...passes.constant_weights.fold_scale_axis import fold_scale_axis
+from ...passes.constant_weights.forward_fold_scale_axis import forward_fold_scale_axis
+from ...passes.sizes.flexible_shape_dispatch import flexible_shape_dispatch
+from ...settings.config import Config
+from ..module_pass import Pass
+from ..pass_context import PassContext, PassInfo
+from ..requirements import apply, required_names
+from ..shape_buckets import shape_buckets
 from .rewriting_passes import REWRITING
-from .shape_buckets import shape_buckets
 
 
 class DeclaredPass(Pass):

@@ -11,8 +11,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-
 from ...declarations.frozen_dataclass import frozen
 from ...ops.core.adt_types import own_tensors
 from ...ops.core.copy_reason import CopyReason
@@ -26,6 +24,7 @@ from ...vm.diagnostics import codes
 from ...vm.diagnostics.source import Span, TypeCheckError
 from ..ir.anf import Names
 from ..ir.expr import Call, Constant, Expr, GlobalVar, If, Tuple, TupleGetItem, Var, make_lets, replace, type_of
+from ..memory.machine_calls import load_call, storage_call, vector_constant
 
 
 @frozen
@@ -60,29 +59,6 @@ class Frame:
         while isinstance(atom, Var) and atom in self.alias:
             atom = self.alias[atom]
         return atom
-
-
-def vector_type(rank: int) -> TensorType:
-    """The type of a shape."""
-    return TensorType.of((rank,), "int64")
-
-
-def vector_constant(sizes: Sequence[int]) -> Constant:
-    """Known sizes as an int64 vector."""
-    data = np.array(sizes, np.int64)
-    data.setflags(write=False)
-    return Constant(data, ty=vector_type(len(sizes)))
-
-
-def storage_call(nbytes: int, device: str, span: Span | None) -> Call:
-    """The call that allocates a storage of ``nbytes`` bytes."""
-    attrs = machine_ops.AllocStorageAttrs(nbytes, device)
-    return Call(machine_ops.ALLOC_STORAGE, (), attrs, ty=TensorType.of((nbytes,), "uint8"), span=span)
-
-
-def load_call(constant: Constant, device: str, span: Span | None = None) -> Call:
-    """The call that loads a constant on ``device``."""
-    return Call(machine_ops.LOAD_CONST, (constant,), machine_ops.LoadConstAttrs(device), ty=constant.ty, span=span)
 
 
 class Scope:

@@ -4,48 +4,48 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from ..ops.core.implementation import GPU, HOST
-from ..ops.core.tensor_types import HALVES
-from ..ops.kernels.attention import cuda as attention_cuda
-from ..ops.strategy.choice import Preferred
-from ..vm.bytecode.executable import DEVICES
-from ..vm.options import Environment
-from ..vm.state.state_layout import CUDA
-from .config import Config
-from .ir.expr import IRModule
-from .ir.pass_context import PassContext
-from .ir.well_formed import check, check_bindings
-from .lowering.check_kernels import check_kernels
-from .lowering.manifest_alloc import manifest_alloc
-from .lowering.manifest_lifetimes import manifest_lifetimes
-from .lowering.plan_memory import plan_memory
-from .lowering.select_implementations import select_implementations
-from .lowering.start_copies import start_copies
-from .lowering.strict_copies import strict_copies
-from .passes.constant_weights.fold_scale_axis import fold_scale_axis
-from .passes.constant_weights.pack_weights import pack_weights
-from .passes.eliminate_common_subexpr import eliminate_common_subexpr
-from .passes.eliminate_dead_code import eliminate_dead_code
-from .passes.expand_composites import expand_composites
-from .passes.fold_constant import fold_constant
-from .passes.fuse_attention import fuse_attention
-from .passes.fuse_expansions import fuse_expansions
-from .passes.fuse_ops import fuse_ops
-from .passes.gather_before_reduce import gather_before_reduce
-from .passes.infer_type import infer_type
-from .passes.inline_functions import inline_functions
-from .passes.lambda_lift import lambda_lift
-from .passes.narrow_tuples import narrow_tuples
-from .passes.place import place
-from .passes.precision.channels_last import channels_last
-from .passes.precision.operator_precision import CONVOLUTIONS
-from .passes.precision.store_halves import store_halves
-from .passes.reduce_before_monotonic import reduce_before_monotonic
-from .passes.simplify import simplify
-from .passes.sizes.dynamic_to_static import dynamic_to_static
-from .passes.sizes.early_sizes import early_sizes
-from .passes.to_a_normal_form import to_a_normal_form
-from .polymorphism.monomorphize import monomorphize
+from ...ops.core.implementation import GPU, HOST
+from ...ops.core.tensor_types import HALVES
+from ...ops.kernels.attention import cuda as attention_cuda
+from ...ops.strategy.choice import Preferred
+from ...vm.bytecode.executable import DEVICES
+from ...vm.options import Environment
+from ...vm.state.state_layout import CUDA
+from ..device_placement.place import place
+from ..ir.expr import IRModule
+from ..ir.pass_context import PassContext
+from ..ir.well_formed import check, check_bindings
+from ..passes.constant_weights.fold_scale_axis import fold_scale_axis
+from ..passes.constant_weights.pack_weights import pack_weights
+from ..passes.eliminate_common_subexpr import eliminate_common_subexpr
+from ..passes.eliminate_dead_code import eliminate_dead_code
+from ..passes.expand_composites import expand_composites
+from ..passes.fold_constant import fold_constant
+from ..passes.fuse_attention import fuse_attention
+from ..passes.fuse_expansions import fuse_expansions
+from ..passes.fuse_ops import fuse_ops
+from ..passes.gather_before_reduce import gather_before_reduce
+from ..passes.infer_type import infer_type
+from ..passes.inline_functions import inline_functions
+from ..passes.lambda_lift import lambda_lift
+from ..passes.narrow_tuples import narrow_tuples
+from ..passes.precision.channels_last import channels_last
+from ..passes.precision.operator_precision import CONVOLUTIONS
+from ..passes.precision.store_halves import store_halves
+from ..passes.reduce_before_monotonic import reduce_before_monotonic
+from ..passes.simplify import simplify
+from ..passes.sizes.dynamic_to_static import dynamic_to_static
+from ..passes.sizes.early_sizes import early_sizes
+from ..passes.to_a_normal_form import to_a_normal_form
+from ..polymorphism.monomorphize import monomorphize
+from ..settings.config import Config
+from .check_kernels import check_kernels
+from .manifest_alloc import manifest_alloc
+from .manifest_lifetimes import manifest_lifetimes
+from .plan_memory import plan_memory
+from .select_implementations import select_implementations
+from .start_copies import start_copies
+from .strict_copies import strict_copies
 
 Pass = Callable[[IRModule], IRModule]
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from contextvars import ContextVar
 from types import TracebackType
 
-from ....vm.diagnostics.argument_errors import a_count, a_sequence
+from ...vm.diagnostics.argument_errors import a_count, a_sequence
 
 
 class LayoutConfig:

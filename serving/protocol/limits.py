@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import field, fields, replace
 from typing import Any
 
-from ..declarations.frozen_dataclass import frozen
-from ..vm.diagnostics.source import ConfigError
+from ...declarations.frozen_dataclass import frozen
+from ...vm.diagnostics.source import ConfigError
 
 _MIB = 1 << 20
 
