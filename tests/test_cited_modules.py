@@ -11,7 +11,7 @@ from pathlib import Path
 from relayvm.compiler.docs.page_links import pages
 
 ROOT = Path(__file__).resolve().parents[1]
-LAYERS = ("declarations", "shape_funcs", "ops", "vm", "compiler", "serving", "cluster", "tests", "benchmarks")
+LAYERS = ("declarations", "shape_funcs", "ops", "vm", "compiler", "serving", "cluster", "relay_modules", "tests", "benchmarks")
 #: A module by dots or slashes, from a layer on; ``vm.run`` and the like are names of a machine, so two dots at least.
 CITED = re.compile(rf"(?<![\w./])(?:relayvm[./])?(?:{'|'.join(LAYERS)})(?:(?:\.\w+){{2,}}|(?:/[\w-]+)+(?:\.\w+)?)")
 #: Endings of files.

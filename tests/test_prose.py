@@ -23,6 +23,7 @@ CLEAN = (
     "declarations",
     "examples",
     "ops",
+    "relay_modules",
     "serving",
     "cluster",
     "shape_funcs",
