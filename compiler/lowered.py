@@ -19,7 +19,7 @@ from ..vm.machine.machine_code import compile_ahead
 from .emit.emitter import emit
 from .inputs.model_files import is_model_file
 from .ir.expr import Constant, Function, IRModule, Let, Var, replace
-from .ir.pass_context import PassContext
+from .ir.lowering_context import LoweringContext
 from .ir.signature_attrs import without_defaults
 from .lowering.pipeline import context_of, lower
 from .settings.config import Config
@@ -37,7 +37,7 @@ class Lowered:
     """A module after every pass, with its context and configuration."""
 
     module: IRModule
-    context: PassContext
+    context: LoweringContext
     settings: Config
 
     def emit(self) -> Executable:

@@ -268,6 +268,19 @@ def test_an_import_circle_is_found(b: str, found: bool) -> None:
     assert modules & {"vm.a", "vm.b"} == ({"vm.a", "vm.b"} if found else set())
 
 
+def test_words_of_the_field_name_one_class_each() -> None:
+    places: dict[str, list[str]] = {name: [] for name in ("Kernel", "PassContext", "Scope")}
+    for file in source_files(ROOT):
+        for node in parsed(file.read_text()).body:
+            if isinstance(node, ast.ClassDef) and node.name in places:
+                places[node.name].append(place(file))
+    assert places == {
+        "Kernel": ["ops/core/implementation.py"],
+        "PassContext": ["compiler/transform/pass_context.py"],
+        "Scope": ["compiler/onnx_frontend/scope.py"],
+    }
+
+
 def test_every_third_party_import_is_a_declared_dependency() -> None:
     config = configparser.ConfigParser()
     config.read(ROOT / "setup.cfg")

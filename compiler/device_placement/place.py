@@ -30,7 +30,7 @@ from ...vm.diagnostics import codes
 from ...vm.diagnostics.source import Diagnostic, TypeCheckError
 from ..ir.anf import rebuild, rebuild_lets, values
 from ..ir.expr import Call, Expr, Function, IRModule, Var, let_chain, replace
-from ..ir.pass_context import PassContext
+from ..ir.lowering_context import LoweringContext
 from ..ir.pass_declaration import declare_pass
 from .placement_graph import PlacementGraph, is_placed
 
@@ -39,7 +39,7 @@ DEVICES_OF_PARAMS, DEVICE_OF_RESULT = "devices", "result_device"
 
 
 @declare_pass("PlanDevices", "lambda_lift")
-def place(mod: IRModule, context: PassContext, enabled: bool = True) -> IRModule:
+def place(mod: IRModule, context: LoweringContext, enabled: bool = True) -> IRModule:
     """``mod`` with marks for the work on the host; with ``enabled=False``, only the marks of the program.
 
     Raises TypeCheckError.

@@ -36,7 +36,7 @@ from ...ops.defs.movement.transform import ShapeOfAttrs
 from ..ir.anf import values
 from ..ir.call_graph import mentioned, recursion_groups
 from ..ir.expr import Call, Constant, Expr, Function, GlobalVar, If, IRModule, Tuple, TupleGetItem, Var, let_chain
-from ..ir.pass_context import PassContext
+from ..ir.lowering_context import LoweringContext
 from ..passes.operator_clusters import single_operator_group
 from .cut import ON_HOST, ON_TARGET, CutProblem, Region, Value
 from .record_fields import RecordFields, fields_key, stored
@@ -69,7 +69,7 @@ class PlacementGraph:
     ``free=False``: only marks of the program put work on the host.
     """
 
-    def __init__(self, mod: IRModule, context: PassContext, *, free: bool = True) -> None:
+    def __init__(self, mod: IRModule, context: LoweringContext, *, free: bool = True) -> None:
         self.mod, self.dependence, self.free = mod, context.data_dependence, free
         self.problem = CutProblem()
         self.items: dict[Var, int] = {}

@@ -24,8 +24,8 @@ from ...vm.state.state_layout import MAX_ARGS
 from ..device_placement.place import DEVICES_OF_PARAMS
 from ..ir.effects import effect_of
 from ..ir.expr import Call, Expr, Function, GlobalVar, If, IRModule, Tuple, TupleGetItem, Var, let_chain, type_of
+from ..ir.lowering_context import LoweringContext
 from ..ir.multi_version import is_launch
-from ..ir.pass_context import PassContext
 from ..ir.signature_attrs import defaults_of, output_names
 from ..lowering.manifest_lifetimes import is_tail_call
 from . import adt_instructions  # noqa: F401  declares rules
@@ -34,7 +34,7 @@ from .executable_tables import Tables
 from .instruction_rules import INSTRUCTIONS_OF
 
 
-def emit(mod: IRModule, context: PassContext, config: Mapping[str, str]) -> Executable:
+def emit(mod: IRModule, context: LoweringContext, config: Mapping[str, str]) -> Executable:
     """The executable of ``mod``, the output of ``manifest_lifetimes``.  ``config`` is recorded in it."""
     tables = Tables(mod, context)
     taking = config.get("plan") != "off"

@@ -19,7 +19,7 @@ from ...ops.strategy.choice import FORCED, force
 from ...shape_funcs.symbolic.dim import UNKNOWNS, Dim, const, dim, fresh, max_, postorder, substitute, where
 from ...shape_funcs.symbolic.registry import Check
 from .expr import Call, Function
-from .pass_context import PassContext
+from .lowering_context import LoweringContext
 from .primitive import choice_of, group_of, machine_of
 
 #: The least known size in bytes of a planned workspace; the kernel allocates a smaller one itself.
@@ -83,7 +83,7 @@ def _workspace(group: Group, choice: Choice | None) -> Dim:
 _known: weakref.WeakKeyDictionary[Function, dict[tuple[str, str], Primitive]] = weakref.WeakKeyDictionary()
 
 
-def primitive(function: Function, context: PassContext) -> Primitive:
+def primitive(function: Function, context: LoweringContext) -> Primitive:
     """The primitive of ``function``, in a program that is lowered in ``context``."""
     modes, mode = _known.setdefault(function, {}), (context.data_dependence, machine_of(function, context.target))
     if mode not in modes:

@@ -13,7 +13,7 @@ from ...vm.options import Environment
 from ...vm.state.state_layout import CUDA
 from ..device_placement.place import place
 from ..ir.expr import IRModule
-from ..ir.pass_context import PassContext
+from ..ir.lowering_context import LoweringContext
 from ..ir.well_formed import check, check_bindings
 from ..passes.constant_weights.fold_scale_axis import fold_scale_axis
 from ..passes.constant_weights.pack_weights import pack_weights
@@ -58,12 +58,12 @@ STAGES = {
 }
 
 
-def context_of(mod: IRModule, config: Config, target: str) -> PassContext:
+def context_of(mod: IRModule, config: Config, target: str) -> LoweringContext:
     """The context in which ``mod``, a whole program, is lowered for ``target``."""
-    return PassContext(target, config.data_dependence, tuple(mod.functions))
+    return LoweringContext(target, config.data_dependence, tuple(mod.functions))
 
 
-def passes(config: Config, context: PassContext, preferred: Preferred | None = None) -> list[tuple[str, Pass]]:
+def passes(config: Config, context: LoweringContext, preferred: Preferred | None = None) -> list[tuple[str, Pass]]:
     """The passes that run under ``config``, in order, by name.
 
     ``preferred``: the implementations preferred by measurements (see ``ops.strategy.choice``).

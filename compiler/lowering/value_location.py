@@ -1,6 +1,6 @@
 """The location of each value while allocation is made explicit, and its transfers.
 
-A :class:`Scope` is a chain of lets under construction.  An inner chain sees the locations of the outer chains; an outer chain
+A :class:`Chain` is a chain of lets under construction.  An inner chain sees the locations of the outer chains; an outer chain
 does not see the copies of an inner one.
 """
 
@@ -61,13 +61,13 @@ class Frame:
         return atom
 
 
-class Scope:
+class Chain:
     """The chain under construction, and the values available in it.
 
     ``shapes`` maps the dims of a shape to its host vector; ``ran`` maps runs of shape functions to their results.
     """
 
-    def __init__(self, frame: Frame, outer: Scope | None = None) -> None:
+    def __init__(self, frame: Frame, outer: Chain | None = None) -> None:
         self.frame = frame
         self.span: Span | None = None
         self.bindings: list[tuple[Var, Expr]] = []
@@ -252,7 +252,7 @@ class Scope:
         if not others:
             self.invoke(first, ins, outs, workspace)
             return
-        then, other = Scope(self.frame, self), Scope(self.frame, self)
+        then, other = Chain(self.frame, self), Chain(self.frame, self)
         then.span = other.span = self.span
         then.invoke(first, ins, outs, workspace)
         other.invoke_one_of(guards[1:], others, ins, outs, workspace)

@@ -20,7 +20,7 @@ from ..ir.anf import Names, is_atom
 from ..ir.expr import Call, Constant, Expr, Function, If, Tuple, TupleGetItem, TypeData, Var, make_lets, replace, type_of
 from ..ir.visitor import children
 from ..rules.elements import ElementTable
-from ..rules.rewriting import Scope as Definitions
+from ..rules.rewriting import Definitions
 from ..rules.static_forms import static_form
 from ..type_inference.call_rules import operator_type
 

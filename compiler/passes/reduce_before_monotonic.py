@@ -31,7 +31,7 @@ from ..ir.anf import values
 from ..ir.chain_rewriter import ChainRewriter, rewrite_chains
 from ..ir.expr import Call, Expr, IRModule, Var, replace, tensor_type, type_of
 from ..ir.pass_declaration import declare_pass
-from ..rules.rewriting import Scope
+from ..rules.rewriting import Definitions
 
 #: The reduction of the arguments in the place of that of the results, by the order of the results.
 _REDUCTIONS = {
@@ -58,7 +58,7 @@ class _Mover(ChainRewriter):
         found = [value for value in values(body) if isinstance(value, Call)]
         self.reductions = Counter(call.args[0] for call in found if _is_reduction(call))
         self.gathers = Counter(call.args[0] for call in found if call.op is get("take"))
-        self.scope = Scope(self.values)
+        self.scope = Definitions(self.values)
 
     def replaced(self, var: Var, call: Call) -> list[tuple[Var, Expr]] | None:
         if not _is_reduction(call):

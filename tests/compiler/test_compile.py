@@ -10,7 +10,7 @@ import pytest
 
 from relayvm.compiler.compile import compile
 from relayvm.compiler.ir.expr import Call, Constant, Function, IRModule, Let, Var, replace
-from relayvm.compiler.ir.pass_context import PassContext
+from relayvm.compiler.ir.lowering_context import LoweringContext
 from relayvm.compiler.ir.well_formed import check
 from relayvm.compiler.lowered import as_module, bind_params
 from relayvm.compiler.lowering.pipeline import passes, stages
@@ -95,7 +95,7 @@ def test_a_module_without_functions_is_an_error() -> None:
 
 
 def test_what_runs_at_which_level() -> None:
-    names = [[name for name, _ in passes(Config(opt_level=level), PassContext("cpu"))] for level in range(4)]
+    names = [[name for name, _ in passes(Config(opt_level=level), LoweringContext("cpu"))] for level in range(4)]
     needed = ["to_a_normal_form", "monomorphize", "infer_type", "expand_composites", "lambda_lift", "place", "fuse_ops"]
     assert names[0] == [*needed, "select_implementations", "manifest_alloc", "manifest_lifetimes"]
     for fewer, more in itertools.pairwise(names):
@@ -150,7 +150,7 @@ def test_a_malformed_module_is_named(module: IRModule, message: str) -> None:
 
 
 def test_a_broken_pass_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    def breaks(mod: IRModule, context: PassContext, *, enabled: bool) -> IRModule:
+    def breaks(mod: IRModule, context: LoweringContext, *, enabled: bool) -> IRModule:
         return replace(mod, functions={"main": replace(mod["main"], body=Var("gone"))})
 
     monkeypatch.setenv(CHECK_VARIABLE, "1")

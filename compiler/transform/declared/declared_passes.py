@@ -17,7 +17,7 @@ from ....vm.diagnostics.python_source import here
 from ....vm.diagnostics.source import ArgumentError
 from ...ir.anf import values
 from ...ir.expr import Call, Expr, IRModule
-from ...ir.pass_context import PassContext as Lowering
+from ...ir.lowering_context import LoweringContext
 from ...ir.pass_declaration import DECLARED, PassDeclaration
 from ...lowering import pipeline
 from ...passes import to_basic_block_normal_form  # noqa: F401  declares the pass
@@ -161,7 +161,7 @@ def _level(function: str) -> int:
     if function == forward_fold_scale_axis.__name__:
         function = fold_scale_axis.__name__
     for level in range(4):
-        if function in dict(pipeline.passes(Config(opt_level=level), Lowering())):
+        if function in dict(pipeline.passes(Config(opt_level=level), LoweringContext())):
             return level
     return 0
 

@@ -135,26 +135,26 @@ def region_set(expr: Expr) -> AnnotatedRegionSet:
 
 
 @frozen(eq=False)
-class Scope:
+class EvaluationScope:
     """A function body, a branch, or the value or rest of a let: expressions of one scope are evaluated together."""
 
-    outer: Scope | None
+    outer: EvaluationScope | None
     depth: int
 
 
-def scopes(function: Function) -> dict[int, Scope]:
+def scopes(function: Function) -> dict[int, EvaluationScope]:
     """The innermost scope that contains all uses of each expression, by ``id``."""
-    places = {id(function): Scope(None, 0)}
+    places = {id(function): EvaluationScope(None, 0)}
     for node in reversed(post_order(function)):
         here_ = places[id(node)]
         plain = 1 if isinstance(node, (If, Match)) else 0  # the condition, or the data
         for number, child in enumerate(children(node)):
-            inner = Scope(here_, here_.depth + 1) if _holds_code(node) and number >= plain else here_
+            inner = EvaluationScope(here_, here_.depth + 1) if _holds_code(node) and number >= plain else here_
             places[id(child)] = _meet(places[id(child)], inner) if id(child) in places else inner
     return places
 
 
-def _meet(a: Scope, b: Scope) -> Scope:
+def _meet(a: EvaluationScope, b: EvaluationScope) -> EvaluationScope:
     while a is not b:
         if a.depth >= b.depth:
             assert a.outer is not None

@@ -63,7 +63,7 @@ def bodies_of(text: str) -> tuple[Callable[..., Any], ...]:
 
 def _text(group: Group, places: Mapping[int, int]) -> str:
     """The kernel text; each key of ``places`` is a parameter that has the address of the tensor at the value (positions)."""
-    kernel = Kernel(group, places)
+    kernel = CpuKernel(group, places)
     request = partition_prologue(kernel, plans(group))
     kernel.context.partitioned = bool(request)
     kernel.prologue += request
@@ -71,7 +71,7 @@ def _text(group: Group, places: Mapping[int, int]) -> str:
     return "\n".join(["def kernel(argv, n):", *indented([*kernel.prologue, *body, "return 0"])]) + "\n"
 
 
-class Kernel(Sizes):
+class CpuKernel(Sizes):
     """The text of one kernel, and its prologue: addresses, sizes and arrays, each defined once."""
 
     def __init__(self, group: Group, places: Mapping[int, int]) -> None:

@@ -17,7 +17,7 @@ import relayvm as relay
 from relayvm.compiler.compile import compile
 from relayvm.compiler.emit.emitter import emit
 from relayvm.compiler.inputs.given_inputs import make_inputs
-from relayvm.compiler.ir.pass_context import PassContext
+from relayvm.compiler.ir.lowering_context import LoweringContext
 from relayvm.compiler.load_program import function_of
 from relayvm.compiler.lowering.pipeline import lower
 from relayvm.compiler.settings.config import Config
@@ -252,7 +252,7 @@ def test_each_version_says_its_own_condition() -> None:
 
     module = parse(HEADER + "def @main(%x: Tensor[(?n, 6), float32], %w: Tensor[(5, 6), float32]) { nn.dense(%x, %w) }")
     settings_ = Config.of()
-    exe = emit(lower(module, settings_, "cpu", preferred), PassContext("cpu"), settings_.texts())
+    exe = emit(lower(module, settings_, "cpu", preferred), LoweringContext("cpu"), settings_.texts())
     assert [(c.implementation, c.because) for c in exe.explain().calls] == [
         ("rows", "d0 >= 64 and d0 <= 96"),
         ("rows", "d0 <= 8"),

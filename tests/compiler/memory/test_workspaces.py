@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import relayvm as relay
 from relayvm.compiler.ir.expr import Call, If, IRModule, Let
-from relayvm.compiler.ir.pass_context import PassContext
+from relayvm.compiler.ir.lowering_context import LoweringContext
 from relayvm.compiler.ir.primitive_shape import SMALL_WORKSPACE, primitive
 from relayvm.compiler.lowering.pipeline import stages
 from relayvm.compiler.settings.config import Config
@@ -115,9 +115,9 @@ def test_a_size_that_is_known_is_not_worked_out_again() -> None:
 @pytest.mark.parametrize("n", [0, 1, 100, 191, 192, 5000])
 def test_versions_get_what_the_one_that_runs_needs(n: int) -> None:
     mod = stages(parse(SORTS), Config.of(), "cpu")["alloc"]
-    prim = primitive(mod["sort"], PassContext())
+    prim = primitive(mod["sort"], LoweringContext())
     assert prim.choice is not None and prim.choice.names == ("radix", "merge")
-    needs = {name: evaluate(primitive(mod[f"sort_{name}"], PassContext()).workspace, {"d0": n}) for name in prim.choice.names}
+    needs = {name: evaluate(primitive(mod[f"sort_{name}"], LoweringContext()).workspace, {"d0": n}) for name in prim.choice.names}
     given_ = evaluate(prim.workspace, {"d0": n})
     assert given_ == max(needs["merge"], needs["radix"] if n >= 192 else 0)
 

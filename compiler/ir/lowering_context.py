@@ -7,7 +7,7 @@ from ...ops.core.implementation import HOST
 
 
 @frozen
-class PassContext:
+class LoweringContext:
     """The facts that decide how a module is lowered, apart from its functions and the enabled passes.
 
     ``target``: the device of the executable.  ``data_dependence``: the inputs of an operator whose data a shape function gets
