@@ -18,6 +18,8 @@ GPU_PACKAGES ?=
 GPU_ARGS     ?=
 GPU_NEEDS    := $(if $(GPU_PYTHON),,$(VENV)/stamp-test $(VENV)/stamp-cudnn13)
 GPU_RUN      := $(if $(GPU_PYTHON),PYTHONPATH=$(CURDIR)/.types$(addprefix :,$(abspath $(GPU_PACKAGES)))$${PYTHONPATH:+:$$PYTHONPATH} $(GPU_PYTHON),$(PY))
+LINKED       := $(filter-out setup.py,$(wildcard *.py *.pyi py.typed relay_modules/*.py)) $(patsubst %/__init__.py,%,$(wildcard */__init__.py))
+LINKS        := rm -rf .types/relayvm && mkdir -p .types/relayvm && ln -s $(addprefix ../../,$(LINKED)) .types/relayvm
 EGG_INFO     := -c 'import setuptools; setuptools.setup()' --quiet egg_info --egg-base .types
 
 # The first interpreter that runs, is new enough and can make a virtual environment.  Override: make PYTHON=/path/to/python test
@@ -62,9 +64,9 @@ lint: $(VENV)/stamp-test
 	$(PY) -m ruff check .
 	$(PY) -m ruff format --check .
 
-# mypy must see the repository root under the name of the package: .types/relayvm is a link to it (see [tool.mypy]).
+# mypy must see the package as it is installed, under its name: .types/relayvm has links to its files and folders.
 types: $(VENV)/stamp-test  ## mypy --strict over the package and a program that uses it
-	@mkdir -p .types && ln -sfn .. .types/relayvm
+	@$(LINKS)
 	$(PY) -m mypy
 
 layers: $(VENV)/stamp-test
@@ -87,7 +89,7 @@ bench: $(VENV)/stamp-bench  ## dispatch cost and kernels against numpy and onnxr
 	$(PY) benchmarks/kernels.py
 
 gpu: $(GPU_NEEDS)  ## all checks that need a GPU, in at most 9 minutes: tests, figures beside their goals (docs/gpu.md)
-	$(if $(GPU_NEEDS),,@mkdir -p .types && ln -sfn .. .types/relayvm && $(GPU_PYTHON) $(EGG_INFO))
+	$(if $(GPU_NEEDS),,@$(LINKS) && $(GPU_PYTHON) $(EGG_INFO))
 	$(GPU_RUN) benchmarks/gpu $(GPU_ARGS)
 
 clean:  ## remove everything that the other targets made

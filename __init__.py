@@ -22,6 +22,9 @@ from . import vm
 
 __version__ = "0.1.0"
 
+#: Relay's modules, such as ``relayvm.transform``.  Where the package is installed, they are beside this file (see ``setup.py``).
+__path__.append(f"{__path__[0]}/relay_modules")
+
 #: Names that are other objects here than for type checkers: these take what people write: lists, numbers, names with or
 #: without @.
 _CONSTRUCTORS = dict.fromkeys(

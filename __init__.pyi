@@ -68,17 +68,14 @@ from .compiler.ir.structural_equal import structural_equal, structural_hash
 from .compiler.text.parser import fromtext, parse, parse_expr
 from .compiler.text.printer import astext
 from .compiler.text.printer import pretty_print as pretty_print
+from .compiler.transform.declared.rewriting_passes import span_check as SpanCheck
 from .compiler.transform.pass_context import PassContext as build_config
-from .compiler.transform.rewriting_passes import span_check as SpanCheck
 from .ops.core.adt_types import TypeKind
 from .ops.core.tensor_types import FuncType, TensorType, TupleType
 from .ops.core.tensor_types import Type as Type
 from .shape_funcs.symbolic.registry import ShapeError
 from .vm.api.executable import Executable
 from .vm.api.machine import VirtualMachine
-from .vm.api.tensor import Tensor
-from .vm.api.thread_count import get_num_threads, set_num_threads
-from .vm.api.thread_count import get_num_threads as num_threads
 from .vm.bytecode.named_arrays import load_param_dict, save_param_dict
 from .vm.devices.device_names import cpu, cuda
 from .vm.diagnostics.source import (
@@ -96,7 +93,10 @@ from .vm.diagnostics.source import (
     VMError,
 )
 from .vm.report.profile_report import Profile
+from .vm.thread_count import get_num_threads, set_num_threads
+from .vm.thread_count import get_num_threads as num_threads
 from .vm.values.adt import ADT
+from .vm.values.tensor import Tensor
 
 __version__: str
 

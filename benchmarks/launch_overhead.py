@@ -21,9 +21,9 @@ import click
 import numpy as np
 
 import relayvm as relay
-from relayvm.ops.native.jit import nvrtc
-from relayvm.vm.devices.cuda import provider
-from relayvm.vm.devices.cuda.driver import DRIVER
+from relayvm.ops.codegen.cuda.device_code import nvrtc
+from relayvm.vm.devices.cuda.driver_api import provider
+from relayvm.vm.devices.cuda.driver_api.driver import DRIVER
 
 _OPERATORS, _RUNS = 200, 50
 #: Calls of one operator: numbers of arguments, kinds of arguments.

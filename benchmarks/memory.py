@@ -28,15 +28,15 @@ from pathlib import Path
 import numpy as np
 
 import relayvm as relay
-from relayvm.compiler.config import Config
 from relayvm.compiler.ir.expr import Call, Expr, GlobalVar, IRModule, Let, Var
-from relayvm.compiler.ir.pass_context import PassContext
+from relayvm.compiler.ir.lowering_context import LoweringContext
 from relayvm.compiler.ir.primitive_shape import primitive
-from relayvm.compiler.pipeline import lowering
+from relayvm.compiler.lowering.pipeline import lowering
+from relayvm.compiler.settings.config import Config
 from relayvm.compiler.text.parser import parse
 from relayvm.ops.analysis.aliasing import in_place_pairs
 from relayvm.ops.analysis.views import joined, parts
-from relayvm.ops.defs import machine_ops
+from relayvm.ops.defs.machine import machine_ops
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 sys.path.insert(0, str(EXAMPLES))
@@ -211,7 +211,7 @@ def bound(text: str) -> int:
 
 def _only_moves(mod: IRModule, call: Call) -> bool:
     assert isinstance(call.args[0], GlobalVar)
-    group = primitive(mod[call.args[0].name], PassContext()).group
+    group = primitive(mod[call.args[0].name], LoweringContext()).group
     return parts(group) is not None or joined(group) is not None
 
 
@@ -223,7 +223,7 @@ def _alive(
     ins, outs = args[: -call.attrs.n_outputs], args[-call.attrs.n_outputs :]
     alive = sum(n for s, n in size.items() if first[s] <= at <= last[s])
     taken: set[Var] = set()
-    for k, o in in_place_pairs(primitive(mod[callee.name], PassContext()).group):
+    for k, o in in_place_pairs(primitive(mod[callee.name], LoweringContext()).group):
         if ins[k] in root and last[root[ins[k]]] == at and root[ins[k]] not in taken and root[outs[o]] not in taken:
             taken |= {root[ins[k]], root[outs[o]]}
             alive -= size[root[outs[o]]]

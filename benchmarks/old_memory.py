@@ -30,7 +30,7 @@ from relayvm.ops.codegen import kernel_source
 from relayvm.ops.codegen.cpu import opaque_kernel
 from relayvm.ops.core.tensor_types import DTYPES, numpy_dtype
 from relayvm.ops.core.type_relation import shape_program
-from relayvm.ops.native.jit import library_calls
+from relayvm.ops.native.blas import library_calls
 from relayvm.ops.native.memory import call_kernel
 from relayvm.ops.native.object_layout import TENSOR
 from relayvm.ops.native.threads import team

@@ -117,7 +117,7 @@ def process(how: str, path: Path, case: Case) -> dict[str, Any]:
     clock.phase("machine")
     machine.run(**inputs)
     clock.phase("run")
-    from relayvm.ops.native.cache.kernel_store import counters
+    from relayvm.ops.native.compiled.kernel_store import counters
 
     return {"phases": clock.found, "kernel_compiles": counters["compiles"]}
 
@@ -159,8 +159,8 @@ def runs(model: Subject, rounds: int) -> dict[str, Any]:
     import onnxruntime
 
     import relayvm as relay
-    from relayvm.vm.api.thread_count import get_num_threads
     from relayvm.vm.report.interleaved import measure
+    from relayvm.vm.thread_count import get_num_threads
 
     machine = relay.VirtualMachine(relay.compile(model.file))
     options = onnxruntime.SessionOptions()

@@ -20,9 +20,9 @@ import numpy as np
 import relayvm as relay
 from relayvm.compiler.comparison.compare import Comparison
 from relayvm.compiler.comparison.run_comparison import REPEAT, measure
+from relayvm.ops.core.implementation import Kernel
 from relayvm.ops.core.op import Op, OpPattern
 from relayvm.ops.native.memory import generic
-from relayvm.ops.strategy.implementation import Kernel
 from relayvm.shape_funcs.symbolic.registry import Operand, register_shape_func
 
 GOALS = {"same": 0.95, "planted": 0.90}

@@ -36,8 +36,8 @@ import numpy as np
 
 import relayvm as relay
 from relayvm.compiler.tuning import remember
-from relayvm.ops.native.cache import tuning_records
 from relayvm.ops.native.cache.disk_cache import FOLDER_VARIABLE
+from relayvm.ops.native.tuning import tuning_records
 from relayvm.vm.report.interleaved import measure
 
 UNSEEN_GOAL, RATIO_GOAL = 1.5, 1.02

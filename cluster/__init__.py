@@ -12,7 +12,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..serving.limits import Limits
+from ..serving.protocol.limits import Limits
 
 __all__ = ["deployment", "predictor"]
 

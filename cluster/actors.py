@@ -9,12 +9,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from ..declarations.frozen_dataclass import frozen
 from ..serving.batches import batch_plan, check_batches
 from ..serving.pool import arrays
 from ..serving.protocol.served_model import ServedModel
-from ..shape_funcs.frozen_dataclass import frozen
 from ..vm.api.machine import VirtualMachine
-from ..vm.api.thread_count import set_num_threads
+from ..vm.thread_count import set_num_threads
 from .installed import ray
 from .row_runs import Columns, RowRuns, Table
 from .shipped_model import compiled, packed, unpacked

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ..serving.limits import Limits
+from ..serving.protocol.limits import Limits
 from ..serving.sources import sources
 from ..serving.stack import require_stack
 from ..vm.bytecode.executable_file import to_bytes

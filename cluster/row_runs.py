@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from ..declarations.frozen_dataclass import frozen
 from ..ops.core.similar_names import did_you_mean
 from ..ops.core.tensor_types import TensorType, numpy_dtype
 from ..serving.batches import BatchPlan
 from ..serving.protocol.served_model import ServedModel, TensorSpec
-from ..shape_funcs.frozen_dataclass import frozen
 from ..shape_funcs.symbolic.dim import const
 from ..vm.diagnostics import codes
 from ..vm.diagnostics.source import ConfigError, InputError, RelayError

@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..ops.native.cache.compile_reports import logged
+from ..ops.native.compiled.compile_reports import logged
 from ..vm.api.executable import Executable
-from ..vm.api.machine_code import compile_ahead
 from ..vm.bytecode.executable import DEVICES
-from .config import Config
-from .model_files import is_model_file
-from .targets import device_of
+from ..vm.machine.machine_code import compile_ahead
+from .inputs.model_files import is_model_file
+from .settings.config import Config
+from .settings.targets import device_of
 from .transform.pass_context import context_options
 from .tuning.settings import Tuning
 
@@ -80,7 +80,7 @@ def _compiled_file(path: Path, device: str, settings: Config, tuning: Tuning) ->
         module: IRModule | Path = path
         files: Mapping[str, Path] = {}
         if is_model_file(path):
-            from .onnx_frontend.from_onnx import module_of_file  # many files, that texts do not need
+            from .onnx_frontend.importing.from_onnx import module_of_file  # many files, that texts do not need
 
             module, files = module_of_file(path)
         return lowered(module, device, None, settings, tuning).emit(), files

@@ -19,22 +19,24 @@ from pathlib import Path
 
 import numpy as np
 
-from ..ops.core.custom_op import has_own_declarations
-from ..ops.native.cache import disk_cache, kernel_store, tuning_records
+from ..ops.native.cache import disk_cache
 from ..ops.native.cache.cache_entry import Entry
 from ..ops.native.cache.cache_key import CacheKey
-from ..ops.native.cache.fingerprint import NONE
+from ..ops.native.compiled import kernel_store
 from ..ops.native.file_pages import release_pages
-from ..vm.api import machine_code
+from ..ops.native.tuning import tuning_records
+from ..ops.native.tuning.fingerprint import NONE
+from ..ops.registration.custom_op import has_own_declarations
 from ..vm.api.executable import Executable
 from ..vm.bytecode.executable_file import from_cache, sections
-from ..vm.bytecode.executable_fingerprint import code_fields, machine_fields
 from ..vm.bytecode.trusted import register
 from ..vm.bytecode.verify import verify
 from ..vm.diagnostics.source import ExecutableFormatError
+from ..vm.loading.executable_fingerprint import code_fields, machine_fields
+from ..vm.machine import machine_code
 from ..vm.runtime.kernels.prepared import Prepared, remember
-from .config import Config
-from .model_files import is_model_file
+from .inputs.model_files import is_model_file
+from .settings.config import Config
 from .tuning.settings import OFF, Tuning
 
 #: The kind of an entry.
@@ -48,7 +50,7 @@ counters: Counter[str] = Counter()
 
 _PACKAGE = Path(__file__).resolve().parents[1]
 #: The folders of the package, and the suffixes of files that decide what the compiler emits.
-_FOLDERS, _SUFFIXES = ("compiler", "ops", "shape_funcs", "vm"), (".py", ".lark", ".rly")
+_FOLDERS, _SUFFIXES = ("compiler", "declarations", "ops", "shape_funcs", "vm"), (".py", ".lark", ".rly")
 #: Source files that change later than this may differ from the loaded modules.
 _LOADED_NS = time.time_ns()
 

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 
 from ..ops.native.cache import disk_cache, installed_entries
 from ..ops.native.cache.host_processor import host_processor
-from ..vm.api import machine_code
+from ..vm.machine import machine_code
 from .text.grammar_tables import tables
 
 

@@ -8,16 +8,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..ops.core.similar_names import did_you_mean
-from ..vm.api.argument_errors import a_text
 from ..vm.api.executable import Executable, load_bytes
 from ..vm.bytecode.executable import DEVICES, VMFunction
 from ..vm.bytecode.executable_file import MAGIC
 from ..vm.diagnostics import codes
+from ..vm.diagnostics.argument_errors import a_text
 from ..vm.diagnostics.source import FileError, InputError, SourceText
 from .compile import compile
-from .config import Config
 from .inputs.array_files import read_weights
-from .targets import check_target
+from .settings.config import Config
+from .settings.targets import check_target
 
 if TYPE_CHECKING:
     from .ir.expr import IRModule

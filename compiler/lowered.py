@@ -8,22 +8,22 @@ from typing import Any
 
 import numpy as np
 
+from ..declarations.frozen_dataclass import frozen
 from ..ops.core.tensor_types import DTYPES, TensorType, dim_text
-from ..shape_funcs.frozen_dataclass import frozen
 from ..shape_funcs.symbolic.dim import SYM, Dim, const
-from ..vm.api.argument_errors import a_mapping, wrong
 from ..vm.api.executable import Executable
-from ..vm.api.machine_code import compile_ahead
 from ..vm.diagnostics import codes
+from ..vm.diagnostics.argument_errors import a_mapping, wrong
 from ..vm.diagnostics.source import InputError, SourceText, TypeCheckError
-from .config import Config
+from ..vm.machine.machine_code import compile_ahead
 from .emit.emitter import emit
+from .inputs.model_files import is_model_file
 from .ir.expr import Constant, Function, IRModule, Let, Var, replace
-from .ir.pass_context import PassContext
+from .ir.lowering_context import LoweringContext
 from .ir.signature_attrs import without_defaults
-from .model_files import is_model_file
-from .pipeline import context_of, lower
-from .targets import device_of
+from .lowering.pipeline import context_of, lower
+from .settings.config import Config
+from .settings.targets import device_of
 from .text.parser import as_source, parse
 from .transform.inlining import inline
 from .tuning.remember import preferred_for, remember
@@ -37,7 +37,7 @@ class Lowered:
     """A module after every pass, with its context and configuration."""
 
     module: IRModule
-    context: PassContext
+    context: LoweringContext
     settings: Config
 
     def emit(self) -> Executable:
@@ -61,7 +61,7 @@ def lowered(
 def as_module(mod: Program, who: str = "compile") -> IRModule:
     """The module that ``mod`` is or describes.  Raises ParseError, TypeCheckError for a module without functions."""
     if is_model_file(mod):
-        from .onnx_frontend.from_onnx import from_onnx  # many files, that other programs do not need
+        from .onnx_frontend.importing.from_onnx import from_onnx  # many files, that other programs do not need
 
         mod = from_onnx(mod)[0]
     if isinstance(mod, (str, SourceText, Path)):

@@ -13,8 +13,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..vm.api.thread_count import get_num_threads
-from .limits import Limits
+from ..vm.thread_count import get_num_threads
+from .protocol.limits import Limits
 
 if TYPE_CHECKING:
     from .binding import Binding

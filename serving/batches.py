@@ -15,8 +15,8 @@ import numpy as np
 
 from ..compiler.comparison.result_check import Tolerance, mismatches
 from ..compiler.inputs.random_inputs import draw
+from ..declarations.frozen_dataclass import frozen
 from ..ops.core.tensor_types import TensorType
-from ..shape_funcs.frozen_dataclass import frozen
 from ..shape_funcs.symbolic.dim import SYM, Dim, const, name_of
 from ..vm.diagnostics import codes
 from ..vm.diagnostics.source import RelayError

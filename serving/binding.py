@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ..shape_funcs.frozen_dataclass import frozen
+from ..declarations.frozen_dataclass import frozen
 
 #: The address of a server that other computers do not reach.
 LOOPBACK = "127.0.0.1"

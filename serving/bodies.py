@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..vm.diagnostics import codes
-from .refusals import RequestError
+from .protocol.refusals import RequestError
 from .repository import Repository
 
 #: Binary tensors begin at a multiple of so many bytes of memory where their sizes allow: kernels read them in place.

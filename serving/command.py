@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from ..compiler.commands.options import config_option, device_option, json_option
-from ..compiler.commands.progress import compile_progress
-from ..compiler.commands.streams import answer
+from ..compiler.commands.terminal.options import config_option, device_option, json_option
+from ..compiler.commands.terminal.progress import compile_progress
+from ..compiler.commands.terminal.streams import answer
 from .binding import LOOPBACK, Binding
-from .limits import Limits
+from .protocol.limits import Limits
 
 if TYPE_CHECKING:
     from .repository import Repository

@@ -14,7 +14,7 @@ from .binding import Binding
 from .protocol import grpc_form
 from .protocol.endpoints import ENDPOINTS
 from .protocol.messages import SERVICE, message, parsed
-from .refusals import refusal, status_of, text_of
+from .protocol.refusals import refusal, status_of, text_of
 from .repository import Repository
 from .service import Observed, answered, server_metadata
 

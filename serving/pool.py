@@ -18,12 +18,12 @@ from typing import Any
 import numpy as np
 
 from ..vm.api.machine import VirtualMachine
-from ..vm.api.thread_count import get_num_threads
 from ..vm.diagnostics import codes
+from ..vm.thread_count import get_num_threads
 from .batches import BatchPlan
-from .limits import Limits
+from .protocol.limits import Limits
+from .protocol.refusals import RequestError
 from .protocol.served_model import ServedModel
-from .refusals import RequestError
 
 log = logging.getLogger("relayvm.serving")
 

@@ -12,11 +12,11 @@ from ..vm.api.machine import VirtualMachine
 from ..vm.diagnostics import codes
 from ..vm.diagnostics.source import FileError, RelayError
 from .batches import BatchPlan, batch_plan, check_batches
-from .limits import Limits
 from .metrics import Metrics
 from .pool import Closed, Job, Pool, arrays
+from .protocol.limits import Limits
+from .protocol.refusals import RequestError
 from .protocol.served_model import ServedModel
-from .refusals import RequestError
 from .rooms import Rooms
 from .sources import Source
 

@@ -19,9 +19,9 @@ from ..vm.diagnostics import codes
 from .bodies import BodyMemory
 from .protocol import json_form
 from .protocol.endpoints import ENDPOINTS
+from .protocol.refusals import RequestError
 from .protocol.requests import InferRequest
 from .protocol.served_model import ServedModel
-from .refusals import RequestError
 from .repository import Repository
 from .service import Observed, answered, server_metadata, unread
 

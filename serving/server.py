@@ -14,8 +14,8 @@ from typing import Any
 
 import uvicorn
 
-from ..vm.api.thread_count import get_num_threads, set_num_threads
 from ..vm.diagnostics.source import FileError
+from ..vm.thread_count import get_num_threads, set_num_threads
 from .binding import Binding
 from .endings import SIGNALS, Ending, ended_by
 from .exchange import exchange_for

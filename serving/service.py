@@ -11,9 +11,9 @@ import numpy as np
 
 from ..vm.diagnostics import codes
 from .pool import Job
+from .protocol.refusals import RequestError, UnreadError, refusal, status_of
 from .protocol.requests import InferRequest
 from .protocol.served_model import ServedModel
-from .refusals import RequestError, UnreadError, refusal, status_of
 from .repository import Repository
 
 SERVER_NAME = "relayvm"

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from ..compiler.load_program import open_program
-from ..shape_funcs.frozen_dataclass import frozen
+from ..declarations.frozen_dataclass import frozen
 from ..vm.diagnostics import codes
 from ..vm.diagnostics.source import ConfigError, FileError
 from .protocol.served_model import ServedModel

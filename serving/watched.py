@@ -18,9 +18,9 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from ..vm.diagnostics import codes
 from .alarm import Alarm
 from .answers import answer_bytes
-from .limits import Limits
 from .protocol import json_form
-from .refusals import RequestError
+from .protocol.limits import Limits
+from .protocol.refusals import RequestError
 
 if sys.platform == "linux":
     import fcntl

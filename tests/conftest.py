@@ -121,7 +121,7 @@ def _testable() -> list[str]:
 
 
 def _shall_emulate() -> bool:
-    from relayvm.vm.devices.cuda.driver import NoCuda, load_library
+    from relayvm.vm.devices.cuda.driver_api.driver import NoCuda, load_library
 
     if said := os.environ.get(EMULATED):
         return said == "1"
@@ -149,7 +149,7 @@ def _plug_in(config: pytest.Config) -> None:
 @pytest.fixture(scope="session", autouse=True)
 def no_reports() -> Iterator[None]:
     """No lines about long compilations: without a cache of kernels they come among what tests expect on standard error."""
-    from relayvm.ops.native.cache import compile_reports
+    from relayvm.ops.native.compiled import compile_reports
 
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(compile_reports, "SECONDS", (3600.0,))

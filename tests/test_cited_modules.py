@@ -11,7 +11,7 @@ from relayvm.compiler.docs.page_links import pages
 from .python_tokens import strings_and_comments
 
 ROOT = Path(__file__).resolve().parents[1]
-LAYERS = ("shape_funcs", "ops", "vm", "compiler", "serving", "cluster", "tests", "benchmarks")
+LAYERS = ("declarations", "shape_funcs", "ops", "vm", "compiler", "serving", "cluster", "relay_modules", "tests", "benchmarks")
 #: A module by dots or slashes, from a layer on; ``vm.run`` and the like are names of a machine, so two dots at least.
 CITED = re.compile(rf"(?<![\w./])(?:relayvm[./])?(?:{'|'.join(LAYERS)})(?:(?:\.\w+){{2,}}|(?:/[\w-]+)+(?:\.\w+)?)")
 #: Endings of files.
@@ -66,6 +66,6 @@ def test_a_module_that_is_gone_is_found(tmp_path: Path) -> None:
     path = tmp_path / "a.py"
     path.write_text(
         '"""See ops.native.status, ops.native.libraries and vm/isa.py; relayvm/vm/options.py."""\n'
-        "# ops/kernels/conv, ops/kernels/gone, vm.run, vm.api.dlpack.as_array, vm.api.dlpack.gone\nx = 'vm.no.string'\n"
+        "# ops/kernels/conv, ops/kernels/gone, vm.run, vm.values.dlpack.as_array, vm.values.dlpack.gone\nx = 'vm.no.string'\n"
     )
-    assert missing(path) == ["ops.native.libraries", "ops/kernels/gone", "vm.api.dlpack.gone", "vm/isa.py"]
+    assert missing(path) == ["ops.native.libraries", "ops/kernels/gone", "vm.values.dlpack.gone", "vm/isa.py"]

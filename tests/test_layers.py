@@ -15,7 +15,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-LAYERS = ("shape_funcs", "ops", "vm", "compiler", "serving", "cluster")  # a folder imports itself and what stands to its left
+#: A folder imports itself and those to its left.
+LAYERS = ("declarations", "shape_funcs", "ops", "vm", "compiler", "serving", "cluster")
 
 #: Imports to the right: the command line starts the server.
 TO_THE_RIGHT = {("compiler/commands/cli.py", "serving")}
@@ -24,12 +25,12 @@ TO_THE_RIGHT = {("compiler/commands/cli.py", "serving")}
 NAMED_FILES = {
     "lark": ("compiler/text/grammar_tables.py",),
     "numba": ("ops/native/front_end/numba_functions.py",),
-    "llvmlite": ("ops/native/", "vm/api/c_api.py"),
+    "llvmlite": ("ops/native/", "vm/fast_path/c_api.py"),
     "scipy": ("ops/native/blas/blas_sources.py", "compiler/comparison/significance.py"),
     "ml_dtypes": ("ops/core/tensor_types.py",),
-    "cupy": ("ops/native/jit/nvrtc.py", "vm/devices/cuda/"),
-    "onnx": ("compiler/onnx_frontend/",),
-    "google": ("compiler/onnx_frontend/reading.py", "serving/protocol/messages.py"),
+    "cupy": ("ops/codegen/cuda/device_code/nvrtc.py", "vm/devices/cuda/"),
+    "onnx": ("compiler/executors/onnx_backend.py", "compiler/onnx_frontend/"),
+    "google": ("compiler/onnx_frontend/importing/reading.py", "serving/protocol/messages.py"),
     "starlette": ("serving/rest.py",),
     "uvicorn": ("serving/server.py", "serving/watched.py"),
     "grpc": ("serving/grpc_server.py",),
@@ -82,8 +83,13 @@ def parsed(text: str) -> ast.Module:
 
 
 def source_files(root: Path) -> list[Path]:
-    """The package's own files: the root's and the layers'."""
-    return sorted([*root.glob("*.py"), *(f for layer in LAYERS for f in (root / layer).rglob("*.py"))])
+    """The package's own files: the root's, Relay's modules and the layers'."""
+    return sorted([*root.glob("__*.py"), *(f for folder in ("relay_modules", *LAYERS) for f in (root / folder).rglob("*.py"))])
+
+
+def place(file: Path) -> str:
+    """The path of a file in the package, in which Relay's modules are beside the layers."""
+    return file.relative_to(ROOT).as_posix().removeprefix("relay_modules/")
 
 
 def broken_rules(path: str, text: str) -> list[str]:
@@ -115,7 +121,7 @@ def broken_rules(path: str, text: str) -> list[str]:
 def test_imports_point_left() -> None:
     files = source_files(ROOT)
     assert len(files) > 10
-    bad = [line for f in files for line in broken_rules(f.relative_to(ROOT).as_posix(), f.read_text())]
+    bad = [line for f in files for line in broken_rules(place(f), f.read_text())]
     assert not bad, "\n".join(bad)
 
 
@@ -139,7 +145,7 @@ def test_imports_point_left() -> None:
         (
             "vm/a.py",
             "def f():\n    import cupy.cuda",
-            "vm/a.py:2: cupy is imported only in ops/native/jit/nvrtc.py, vm/devices/cuda/",
+            "vm/a.py:2: cupy is imported only in ops/codegen/cuda/device_code/nvrtc.py, vm/devices/cuda/",
         ),
         ("ops/native/a.py", "import llvmlite.ir", "ops/native/a.py:1: import llvmlite inside the function that needs it"),
         (
@@ -200,16 +206,49 @@ def circles(graph: Mapping[str, set[str]]) -> set[frozenset[str]]:
     return {component for component in components if len(component) > 1}
 
 
+def folder_graph(texts: Mapping[str, str]) -> dict[str, set[str]]:
+    """The folders that the modules of each folder import.
+
+    A folder is its own modules, without those of its subfolders: a folder that imports a subfolder and is imported from there is
+    a circle, too.  Its modules have two subjects then, one before the subfolder and one after it, and none can be read first.
+    """
+    folders = {module_name(path): path.rpartition("/")[0] for path in texts}
+    graph: dict[str, set[str]] = {folder: set() for folder in folders.values()}
+    for module, imported in import_graph(texts).items():
+        graph[folders[module]] |= {folders[name] for name in imported} - {folders[module]}
+    return graph
+
+
 def test_a_folder_has_at_most_twenty_modules() -> None:
-    """Folders with one file per operator family are longer."""
     rooms = [f for top in (*LAYERS, "tests", "benchmarks") for f in (ROOT / top).rglob("*") if f.is_dir()]
-    counts = {f: len(list(f.glob("*.py"))) for f in rooms}
-    assert {f.relative_to(ROOT).as_posix() for f, n in counts.items() if n > 20} == {"ops/defs", "shape_funcs/defs"}
+    counts = {f.relative_to(ROOT).as_posix(): len(list(f.glob("*.py"))) for f in rooms}
+    assert {f: n for f, n in counts.items() if n > 20} == {}
+
+
+def test_no_circle_of_folders() -> None:
+    texts = {place(f): f.read_text() for f in source_files(ROOT)}
+    graph = folder_graph({path: text for path, text in texts.items() if "/" in path})  # the root sees all layers
+    assert "ops/core" in graph["ops/kernels/conv"] and "vm/bytecode" in graph["compiler/emit"]
+    assert sorted(map(sorted, circles(graph))) == []
+
+
+@pytest.mark.parametrize(
+    ("texts", "found"),
+    [
+        ({"vm/a/x.py": "from ..b.y import y", "vm/b/y.py": "", "vm/b/z.py": "from ..a.x import x"}, {"vm/a", "vm/b"}),
+        ({"vm/a/x.py": "from .b.y import y", "vm/a/z.py": "", "vm/a/b/y.py": "from ..z import z"}, {"vm/a", "vm/a/b"}),
+        ({"vm/a/__init__.py": "from .b.y import y", "vm/a/z.py": "", "vm/a/b/y.py": "from ..z import z"}, {"vm/a", "vm/a/b"}),
+        ({"vm/a/__init__.py": "from .b.y import y", "vm/a/b/y.py": "from ..c.z import z", "vm/a/c/z.py": ""}, set()),
+    ],
+)
+def test_a_circle_of_folders_is_found(texts: dict[str, str], found: set[str]) -> None:
+    assert circles(import_graph(texts)) == set()
+    assert {folder for circle in circles(folder_graph(texts)) for folder in circle} == found
 
 
 def test_no_import_circle() -> None:
-    graph = import_graph({f.relative_to(ROOT).as_posix(): f.read_text() for f in source_files(ROOT)})
-    assert "vm.bytecode.executable" in graph["vm.api.executable"] and "compiler.pipeline" in graph["compiler.lowered"]
+    graph = import_graph({place(f): f.read_text() for f in source_files(ROOT)})
+    assert "vm.bytecode.executable" in graph["vm.api.executable"] and "compiler.lowering.pipeline" in graph["compiler.lowered"]
     assert circles(graph) == set()
 
 
@@ -227,6 +266,19 @@ def test_an_import_circle_is_found(b: str, found: bool) -> None:
     texts = {"vm/__init__.py": "", "vm/a.py": "from .b import x", "vm/b.py": b, "vm/c.py": "from . import a", "vm/d.py": ""}
     modules = {name for circle in circles(import_graph(texts)) for name in circle}
     assert modules & {"vm.a", "vm.b"} == ({"vm.a", "vm.b"} if found else set())
+
+
+def test_words_of_the_field_name_one_class_each() -> None:
+    places: dict[str, list[str]] = {name: [] for name in ("Kernel", "PassContext", "Scope")}
+    for file in source_files(ROOT):
+        for node in parsed(file.read_text()).body:
+            if isinstance(node, ast.ClassDef) and node.name in places:
+                places[node.name].append(place(file))
+    assert places == {
+        "Kernel": ["ops/core/implementation.py"],
+        "PassContext": ["compiler/transform/pass_context.py"],
+        "Scope": ["compiler/onnx_frontend/scope.py"],
+    }
 
 
 def test_every_third_party_import_is_a_declared_dependency() -> None:
@@ -255,10 +307,10 @@ def test_every_third_party_import_is_a_declared_dependency() -> None:
 
 #: Private attributes that a file reads of another file's classes, each with its reason.
 FOREIGN_PRIVATE = {
-    "vm/api/argument_rows.py": {"_address"},  # a Tensor has no public address: native code reads its objects
-    "vm/api/arguments.py": {"_address", "_handle", "_to_host", "_vm"},
-    "vm/api/machine_core.py": {"_address"},
-    "vm/api/python_kernels.py": {"_address"},
+    "vm/machine/argument_rows.py": {"_address"},  # a Tensor has no public address: native code reads its objects
+    "vm/machine/arguments.py": {"_address", "_handle", "_to_host", "_vm"},
+    "vm/machine/machine_core.py": {"_address"},
+    "vm/machine/python_kernels.py": {"_address"},
     "vm/devices/cuda/interop.py": {"_address"},
     "vm/api/machine.py": {"_from_array"},  # the machine of unpickled tensors makes them
     "vm/report/completion.py": {"_exclusively", "_wait"},  # a measurement waits uncounted
@@ -266,7 +318,7 @@ FOREIGN_PRIVATE = {
     "__main__.py": {"_exit", "_run_exitfuncs"},  # the end of a process without its objects' ends
     "ops/native/front_end/numba_functions.py": {"_final_module", "_getvalue", "_library"},
     "serving/supervisor.py": {"_exit"},  # a forked process must not run its parent's exit
-    "vm/api/c_api.py": {"_ARRAY_API"},
+    "vm/fast_path/c_api.py": {"_ARRAY_API"},
     "vm/diagnostics/python_source.py": {"_getframe"},
 }
 #: The public methods of named tuples.
@@ -288,7 +340,7 @@ def foreign_private(text: str) -> set[str]:
 
 
 def test_private_attributes_are_read_where_they_are_defined() -> None:
-    found = {f.relative_to(ROOT).as_posix(): foreign_private(f.read_text()) for f in source_files(ROOT)}
+    found = {place(f): foreign_private(f.read_text()) for f in source_files(ROOT)}
     assert {f: names for f, names in found.items() if names} == FOREIGN_PRIVATE
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import configparser
 import importlib
+import os
 import pkgutil
 import subprocess
 import sys
@@ -17,6 +18,7 @@ import pytest
 import relayvm
 
 ROOT = Path(__file__).resolve().parents[1]
+RELAY_MODULES = sorted((ROOT / "relay_modules").glob("*.py"))
 LAYERS = sorted(init.parent.name for init in ROOT.glob("*/__init__.py"))
 
 
@@ -58,8 +60,39 @@ def test_every_data_file_of_a_package_is_installed() -> None:
             assert list(folder.glob(pattern)), f"package_data of {name}: nothing matches {pattern}"
 
 
+def test_the_root_has_few_files() -> None:
+    """Python, setuptools and type checkers look for them there."""
+    assert sorted(f.name for f in ROOT.glob("*.py*") if f.suffix in (".py", ".pyi")) == [
+        "__init__.py", "__init__.pyi", "__main__.py", "setup.py",
+    ]  # fmt: skip
+
+
+def test_the_built_package_has_relays_modules_beside_its_folders(tmp_path: Path) -> None:
+    """Each file of the checkout is in the package, and an import finds Relay's modules in the package alone."""
+    built = tmp_path / "built" / "relayvm"
+    folders = ["--build-base", str(tmp_path / "base"), "--build-lib", str(built.parent)]
+    # not as a script, as pip runs it: setuptools leaves out the script itself
+    command = [sys.executable, "-c", 'exec(open("setup.py").read())', "--quiet", "build", *folders]
+    subprocess.run(command, check=True, capture_output=True, cwd=ROOT)
+    names = {f.name for f in built.glob("*.py")}
+    assert names == {"__init__.py", "__main__.py", *(f.name for f in RELAY_MODULES)} and (built / "__init__.pyi").exists()
+    layers = {f.relative_to(ROOT) for layer in LAYERS for f in (ROOT / layer).rglob("*.py")}
+    assert {f.relative_to(built) for f in built.rglob("*/*.py")} == layers
+    modules = [f"relayvm.{f.stem}" for f in RELAY_MODULES]
+    program = f"import pickle, {', '.join(modules)}; from relayvm.transform import InferType; import relayvm as relay\n"
+    program += "assert pickle.loads(pickle.dumps(relay.ty.TypeKind)) is relay.ty.TypeKind; print(relay.transform.__file__)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=tmp_path, env=alone(built.parent))
+    assert done.stdout.strip() == str(built / "transform.py"), done.stderr
+
+
+def alone(folder: Path) -> dict[str, str]:
+    """The environment of a process that imports from ``folder`` first."""
+    return {**os.environ, "PYTHONPATH": str(folder)}
+
+
 def test_no_module_bears_a_name_of_the_standard_library() -> None:
-    files = [f for folder in package_folders() for f in folder.glob("*.py") if not f.stem.startswith("__")]
+    inside = [f for folder in package_folders() for f in folder.glob("*.py") if not f.stem.startswith("__")]
+    files = [*inside, *RELAY_MODULES]
     names = [*files, *(package_folders() - {ROOT})]
     assert not [str(f.relative_to(ROOT)) for f in names if f.stem in sys.stdlib_module_names]
 
@@ -98,7 +131,11 @@ IGNORED_TYPE_ERRORS = 33
 
 
 def test_few_type_errors_are_ignored() -> None:
-    sources = [*ROOT.glob("*.py"), *(f for layer in LAYERS if layer != "tests" for f in (ROOT / layer).rglob("*.py"))]
+    sources = [
+        *ROOT.glob("*.py"),
+        *RELAY_MODULES,
+        *(f for layer in LAYERS if layer != "tests" for f in (ROOT / layer).rglob("*.py")),
+    ]
     product = [f for f in sources if f.relative_to(ROOT).parts[0] not in ("benchmarks", "examples", "tests")]
     ignored = [f"{f.relative_to(ROOT)}:{n}" for f in product for n, line in enumerate(f.open(), 1) if "# type: ignore" in line]
     assert len(ignored) <= IGNORED_TYPE_ERRORS, f"{len(ignored)} ignored errors: {', '.join(ignored)}"

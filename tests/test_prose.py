@@ -12,7 +12,7 @@ import pytest
 from .python_tokens import strings_and_comments
 
 ROOT = Path(__file__).resolve().parents[1]
-LAYERS = ("shape_funcs", "ops", "vm", "compiler", "serving", "cluster")
+LAYERS = ("declarations", "shape_funcs", "ops", "vm", "compiler", "serving", "cluster")
 #: Pages for readers.  CHANGELOG.md is left out: its table has the old names of moved modules.
 PAGES = [ROOT / "README.md", ROOT / "SECURITY.md", *sorted((ROOT / "docs").glob("*.md"))]
 #: Folders and files whose docstrings and comments follow the rules.
@@ -20,8 +20,10 @@ CLEAN = (
     *sorted(file.name for file in ROOT.glob("*.py")),
     "benchmarks",
     "compiler",
+    "declarations",
     "examples",
     "ops",
+    "relay_modules",
     "serving",
     "cluster",
     "shape_funcs",
@@ -79,7 +81,7 @@ def _exists(page: Path, path: str, anchor: str) -> bool:
         ("`vm/bytecode/isa.py` and `vm/report/export_*.py`, `compiler/text/`", []),
         ("`vm/isa.py`, `isa.py`, `compiler/sides/`", ["vm/isa.py", "isa.py", "compiler/sides/"]),
         ("`relayvm.compiler.docs.pages`, `vm.bytecode.size_expressions`, `vm.sync_reasons`", []),
-        ("`ops.native.cache.kernel_store.counters`, `relayvm.ops.dims.Dim`", ["relayvm.ops.dims.Dim"]),
+        ("`ops.native.compiled.kernel_store.counters`, `relayvm.ops.dims.Dim`", ["relayvm.ops.dims.Dim"]),
         ("`a.json`, `int32 kernel(argv, n)`, `build/campaign`, `relayvm.set_num_threads`", []),
     ],
 )

@@ -282,7 +282,7 @@ class _Watch:
     """Skips a test that uses a kernel or starts a process, and keeps its name."""
 
     def __init__(self, config: pytest.Config) -> None:
-        from relayvm.ops.native.cache import kernel_store
+        from relayvm.ops.native.compiled import kernel_store
 
         self._config = config
         self._on, self._why = False, ""

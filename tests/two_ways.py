@@ -7,9 +7,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from relayvm.ops.core.implementation import Kernel
 from relayvm.ops.core.op import REGISTRY, Op, OpPattern
 from relayvm.ops.native.memory import generic
-from relayvm.ops.strategy.implementation import Kernel
 from relayvm.shape_funcs.symbolic.registry import SHAPE_FUNCS, Operand, register_shape_func
 
 NAME = "test.two_ways"

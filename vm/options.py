@@ -6,7 +6,7 @@ import os
 from dataclasses import asdict
 from typing import Any
 
-from ..shape_funcs.frozen_dataclass import frozen
+from ..declarations.frozen_dataclass import frozen
 
 #: Environment variable with the number of threads of kernels.
 THREADS_VARIABLE = "RELAYVM_NUM_THREADS"

@@ -133,7 +133,7 @@ def _record(part: Part, path: Path, ended: Ended, seconds: float) -> dict[str, A
 
 def _in_this_process(args: argparse.Namespace) -> int:
     """A part; or what the part ``cold`` starts."""
-    from relayvm.vm.devices.cuda.device import device
+    from relayvm.vm.devices.cuda.driver_api.device import device
 
     from . import emulated
 

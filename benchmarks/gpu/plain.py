@@ -7,7 +7,7 @@ import ctypes
 import numba
 import numpy as np
 
-from relayvm.vm.devices.cuda.driver import DRIVER, addresses
+from relayvm.vm.devices.cuda.driver_api.driver import DRIVER, addresses
 from relayvm.vm.devices.cuda.session import Session
 
 from .contest import Contestant

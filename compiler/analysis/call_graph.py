@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from ...vm.api.argument_errors import wrong
+from ...vm.diagnostics.argument_errors import wrong
 from ...vm.diagnostics.python_source import here
 from ...vm.diagnostics.source import ArgumentError
 from ..ir.call_graph import recursion_groups

@@ -18,7 +18,7 @@ from dataclasses import replace
 from typing import Any
 
 from ...ops.core.op import Op
-from ...vm.api.argument_errors import wrong
+from ...vm.diagnostics.argument_errors import wrong
 from ..ir.expr import Call, Constant, Constructor, Expr, Function, GlobalVar, If, Let, Tuple, TupleGetItem, Var
 from ..ir.match_expr import Clause, Match, PatternVar, RefCreate, RefRead, RefWrite, pattern_parts
 from .variables import parts

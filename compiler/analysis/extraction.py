@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...vm.api.argument_errors import a_count, wrong
+from ...vm.diagnostics.argument_errors import a_count, wrong
 from ...vm.diagnostics.python_source import here
 from ...vm.diagnostics.source import ArgumentError
 from ..ir.expr import Call, Function, IRModule, Tuple, TupleGetItem

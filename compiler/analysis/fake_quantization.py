@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from ...ops.core.op import Op
-from ...vm.api.argument_errors import wrong
+from ...vm.diagnostics.argument_errors import wrong
 from ..ir.expr import Call, Constant, Expr, IRModule, Let, Tuple, TupleGetItem
 from ..ir.visitor import children
 from .variables import nodes

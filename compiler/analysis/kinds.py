@@ -5,8 +5,8 @@ from __future__ import annotations
 from ...ops.core.adt_types import GlobalTypeVar, IncompleteType, TypeCall, TypeKind, TypeVar, type_parts
 from ...ops.core.similar_names import nearest
 from ...ops.core.tensor_types import Type
-from ...vm.api.argument_errors import wrong
 from ...vm.diagnostics import codes
+from ...vm.diagnostics.argument_errors import wrong
 from ...vm.diagnostics.python_source import here
 from ...vm.diagnostics.source import TypeCheckError
 from ..ir.expr import IRModule, TypeData

@@ -10,7 +10,7 @@ from typing import Any
 from ...ops.core.op import Op
 from ...ops.core.tensor_types import TensorType
 from ...shape_funcs.symbolic.dim import const
-from ...vm.api.argument_errors import a_sequence, wrong
+from ...vm.diagnostics.argument_errors import a_sequence, wrong
 from ...vm.diagnostics.python_source import here
 from ...vm.diagnostics.source import ArgumentError
 from ..ir.expr import Call, Constant, Expr, Function, If, IRModule, Let, Tuple, Var

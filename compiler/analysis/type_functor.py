@@ -12,7 +12,7 @@ from typing import Any
 
 from ...ops.core.adt_types import GlobalTypeVar, IncompleteType, RefType, TypeCall, TypeVar, type_parts
 from ...ops.core.tensor_types import FuncType, TensorType, TupleType
-from ...vm.api.argument_errors import wrong
+from ...vm.diagnostics.argument_errors import wrong
 from ..ir.expr import TypeData
 
 _METHODS: dict[type, str] = {

@@ -7,7 +7,7 @@ from enum import Enum
 from typing import Any
 
 from ...ops.core.op import Op
-from ...vm.api.argument_errors import wrong
+from ...vm.diagnostics.argument_errors import wrong
 from ..ir import visitor
 from ..ir.expr import Call, Constant, Expr, Function, GlobalVar, If, IRModule, Let, Tuple, TupleGetItem, Var
 from ..ir.match_expr import Match, RefCreate, RefRead, RefWrite

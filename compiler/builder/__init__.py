@@ -2,4 +2,4 @@
 
 from __future__ import annotations
 
-from .. import ir as ir  # first, since it imports modules of this package
+from .. import ir as ir  # first, since its completion imports modules of this package

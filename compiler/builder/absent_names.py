@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fnmatch import fnmatchcase
 
-from ...shape_funcs.frozen_dataclass import frozen
+from ...declarations.frozen_dataclass import frozen
 
 
 @frozen

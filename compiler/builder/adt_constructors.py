@@ -7,7 +7,7 @@ from typing import Any as AnyValue
 
 from ...ops.core import adt_types as ty
 from ...ops.core.tensor_types import Type
-from ...vm.api.argument_errors import a_sequence, wrong
+from ...vm.diagnostics.argument_errors import a_sequence, wrong
 from ...vm.diagnostics.python_source import here
 from ...vm.diagnostics.source import ArgumentError, Span
 from ..ir import expr as ir

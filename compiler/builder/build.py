@@ -17,7 +17,7 @@ from ...ops.core.op import Op, TypeRelError
 from ...ops.core.similar_names import did_you_mean
 from ...ops.core.tensor_types import DTYPES, FuncType, TensorType, TupleType, Type, is_float, numpy_dtype
 from ...shape_funcs.symbolic.dim import ANY, MAX_RANK, Dim, IntLike, dim, sym
-from ...vm.api.argument_errors import a_count, a_sequence, a_text, described, wrong
+from ...vm.diagnostics.argument_errors import a_count, a_sequence, a_text, described, wrong
 from ...vm.diagnostics.python_source import here
 from ...vm.diagnostics.source import ArgumentError, Span
 from ..ir import expr as ir

@@ -9,7 +9,7 @@ import numpy as np
 
 from ...ops.core.op import REGISTRY, get
 from ...shape_funcs.symbolic.program import INT64_MAX
-from ...vm.api.argument_errors import a_text, wrong
+from ...vm.diagnostics.argument_errors import a_text, wrong
 from ...vm.diagnostics.python_source import here
 from ...vm.diagnostics.source import ArgumentError
 from ..ir.expr import Call, Constant, Expr, Tuple

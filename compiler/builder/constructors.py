@@ -15,7 +15,7 @@ from ...ops.core.adt_types import GlobalTypeVar, TypeKind, TypeVar
 from ...ops.core.op import Op
 from ...ops.core.tensor_types import Type
 from ...shape_funcs.symbolic.dim import IntLike
-from ...vm.api.argument_errors import a_count, a_mapping, a_sequence, wrong
+from ...vm.diagnostics.argument_errors import a_count, a_mapping, a_sequence, wrong
 from ...vm.diagnostics.python_source import here
 from ...vm.diagnostics.source import ArgumentError, Span
 from ..ir import expr as ir

@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 
 from ...ops.core.op import Op
 from ...ops.core.tensor_types import FuncType
-from ...vm.api.argument_errors import a_count
+from ...vm.diagnostics.argument_errors import a_count
 from ...vm.diagnostics.python_source import here
 from ...vm.diagnostics.source import ArgumentError
 from ..ir import expr as ir

@@ -1,7 +1,7 @@
 """Methods of IR nodes that print, parse or build, bound to the classes in ``ir.expr``.
 
-The printer, the parser and the constructors import the nodes.  Only the package ``compiler`` imports this module; it calls
-``bind``.
+The printer, the parser and the constructors import the nodes.  Only the package ``compiler`` imports this module: its ``bind``
+completes the package ``ir``.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ from typing import Any
 
 from ...ops.core.tensor_types import TensorType
 from ...shape_funcs.symbolic.dim import dim
-from ...vm.api.argument_errors import a_sequence, wrong
+from ...vm.diagnostics.argument_errors import a_sequence, wrong
 from ...vm.diagnostics.python_source import here
 from ..ir.expr import Call, Constant, Expr, Function, If, Let, Tuple, Var
 from .build import as_expr, declared_type

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ...ops.core.adt_types import GlobalTypeVar
-from ...vm.api.argument_errors import wrong
+from ...vm.diagnostics.argument_errors import wrong
 from ...vm.diagnostics.python_source import here
 from ...vm.diagnostics.source import ArgumentError
 from ..ir import expr as ir

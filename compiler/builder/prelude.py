@@ -7,7 +7,7 @@ from typing import Any
 from ...ops.core.adt_types import GlobalTypeVar
 from ...ops.core.similar_names import did_you_mean
 from ...shape_funcs.symbolic.dim import const
-from ...vm.api.argument_errors import wrong
+from ...vm.diagnostics.argument_errors import wrong
 from ..ir.expr import Constructor, GlobalVar, IRModule, replace
 from ..std import tensor_array
 from ..std.tensor_array import suffix

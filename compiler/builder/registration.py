@@ -6,8 +6,8 @@ import functools
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from ...ops.core import custom_op
-from ...vm.api.argument_errors import a_sequence, a_text, wrong
+from ...ops.registration import custom_op
+from ...vm.diagnostics.argument_errors import a_sequence, a_text, wrong
 from ...vm.diagnostics.python_source import here
 from ...vm.diagnostics.source import ArgumentError
 

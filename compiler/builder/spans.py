@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ...vm.api.argument_errors import a_count, a_sequence, a_text, wrong
 from ...vm.diagnostics import source
+from ...vm.diagnostics.argument_errors import a_count, a_sequence, a_text, wrong
 from ...vm.diagnostics.python_source import here
 from ...vm.diagnostics.source import ArgumentError
 from .constructors import ConstructorOfNodes

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ...ops.core.adt_types import GlobalTypeVar
-from ...vm.api.argument_errors import wrong
+from ...vm.diagnostics.argument_errors import wrong
 from ..ir.expr import Constructor, GlobalVar
 from .prelude import Prelude
 

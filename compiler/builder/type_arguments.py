@@ -6,7 +6,7 @@ from typing import Any
 
 from ...ops.core.adt_types import IncompleteType, TypeKind, TypeVar
 from ...ops.core.tensor_types import Type
-from ...vm.api.argument_errors import a_sequence, wrong
+from ...vm.diagnostics.argument_errors import a_sequence, wrong
 
 _HELP = 'relay.TensorType((relay.Any(), 4), "float32"), relay.TupleType([...]), relay.FuncType([...], result)'
 

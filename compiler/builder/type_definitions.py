@@ -9,7 +9,7 @@ from typing import Any
 from ...ops.core.adt_types import GlobalTypeVar, TypeCall
 from ...ops.core.similar_names import did_you_mean
 from ...ops.core.tensor_types import Type
-from ...vm.api.argument_errors import UnknownName, a_text
+from ...vm.diagnostics.argument_errors import UnknownName, a_text
 from ...vm.diagnostics.python_source import here
 from ...vm.diagnostics.source import ArgumentError
 from ..ir.expr import Constructor, IRModule, TypeData, replace

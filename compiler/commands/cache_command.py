@@ -11,19 +11,20 @@ from typing import Any
 
 import click
 
-from ...ops.native.cache import disk_cache, installed_entries, tuning_records
+from ...ops.native.cache import disk_cache, installed_entries
 from ...ops.native.cache.cache_entry import DamagedEntry, Entry, unpack
 from ...ops.native.cache.cache_key import differences, distinct_parts
+from ...ops.native.tuning import tuning_records
 from ...vm.bytecode.executable import DEVICES
 from ...vm.diagnostics.source import FileError, InputError
-from ...vm.report.tables import bytes_short, bytes_text
-from ..config import Config
+from ...vm.inspection.figures import bytes_short, bytes_text
 from ..load_program import read_module
-from ..targets import check_target
+from ..settings.config import Config
+from ..settings.targets import check_target
 from ..tuning.remember import misses
-from .exit_codes import ExitCode
-from .options import config_option, device_option, file_argument, json_option, sizes_option
-from .streams import answer
+from .terminal.exit_codes import ExitCode
+from .terminal.options import config_option, device_option, file_argument, json_option, sizes_option
+from .terminal.streams import answer
 
 #: Digits of an id in listings: enough to distinguish entries, and to name an entry.
 _SHOWN_DIGITS = 12

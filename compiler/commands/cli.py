@@ -18,9 +18,10 @@ from ...ops.core.similar_names import did_you_mean
 from ...vm.diagnostics.printable import printable
 from ...vm.diagnostics.source import FileError, InputError
 from ..load_program import is_executable, open_program
-from .error_output import tell, wants_json
-from .exit_codes import ExitCode, listed
-from .options import (
+from .run_command import run_command
+from .terminal.error_output import tell, wants_json
+from .terminal.exit_codes import ExitCode, listed
+from .terminal.options import (
     config_option,
     device_option,
     file_argument,
@@ -28,9 +29,8 @@ from .options import (
     params_option,
     size_options,
 )
-from .progress import compile_progress
-from .run_command import run_command
-from .streams import answer, complain, discard_output, prepare_streams, standard_output
+from .terminal.progress import compile_progress
+from .terminal.streams import answer, complain, discard_output, prepare_streams, standard_output
 
 #: Error numbers of a standard output that accepts no more data; a broken pipe is no error.
 _OUTPUT_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
@@ -81,7 +81,7 @@ def _compare() -> click.Command:
 
 
 def _convert() -> click.Command:
-    from ..onnx_frontend.convert_command import convert_command as found
+    from .convert_command import convert_command as found
 
     return found
 
@@ -215,8 +215,8 @@ def explain(
 @json_option
 def ops(name: str | None, as_json: bool) -> None:
     """List the operators, then the functions that build calls of them, or show NAME."""
-    from ..docs.composition_pages import composed, composed_data, composed_signature, composed_text
-    from ..docs.operator_pages import as_data, operator, operator_text, operators, signature
+    from ..operator_docs.composition_pages import composed, composed_data, composed_signature, composed_text
+    from ..operator_docs.operator_pages import as_data, operator, operator_text, operators, signature
 
     if name is None:
         text = "\n".join([*map(signature, operators()), *map(composed_signature, composed())])

@@ -13,7 +13,7 @@ import click
 from ...vm.bytecode.executable import DEVICES, VMFunction
 from ...vm.diagnostics.source import ConfigError, FileError, InputError
 from ...vm.report.profile_report import Profile
-from ...vm.runtime.state_layout import SIM
+from ...vm.state.state_layout import SIM
 from ..comparison.compare import Comparison, compare_profiles
 from ..comparison.compare_conditions import FIGURES, Condition, ConditionError, failures, parse_condition
 from ..comparison.compare_text import page_table
@@ -24,9 +24,9 @@ from ..inputs.given_inputs import InputSyntaxError, parse_shape, split_option
 from ..inputs.random_inputs import Range
 from ..load_program import STDIN, with_weights
 from .compare_terminal import show
-from .exit_codes import ExitCode
 from .expected import Expected
-from .options import (
+from .terminal.exit_codes import ExitCode
+from .terminal.options import (
     Command,
     device_option,
     expected_options,
@@ -38,8 +38,8 @@ from .options import (
     wanted,
     write_file,
 )
-from .progress import compile_progress, round_progress
-from .streams import complain, standard_output
+from .terminal.progress import compile_progress, round_progress
+from .terminal.streams import complain, standard_output
 
 #: The suffix of a saved profile.
 PROFILE_SUFFIX = ".json"

@@ -8,15 +8,15 @@ import click
 
 from ...vm.bytecode.executable import DEVICES
 from ...vm.inspection import kernel_texts
-from ..config import Config
 from ..load_program import open_program, read_module
-from ..pipeline import STAGES, stages
-from ..targets import check_target
+from ..lowering.pipeline import STAGES, stages
+from ..settings.config import Config
+from ..settings.targets import check_target
 from ..text.printer import astext
 from ..tuning.remember import remembered
-from .options import config_option, device_option, file_argument, json_option, params_option
-from .progress import compile_progress
-from .streams import answer
+from .terminal.options import config_option, device_option, file_argument, json_option, params_option
+from .terminal.progress import compile_progress
+from .terminal.streams import answer
 
 _STAGE_HELP = "The stage to show; sass: machine code of a GPU (needs --device cuda and relayvm[sass])."
 

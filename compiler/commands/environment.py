@@ -8,14 +8,14 @@ import os
 import platform
 from typing import Any
 
+from ...ops.native.blas import library_calls
 from ...ops.native.cache import disk_cache
-from ...ops.native.cache.fingerprint import library_fields
-from ...ops.native.jit import library_calls
 from ...ops.native.jit.native_compiler import OPTIMIZE_VARIABLE
-from ...vm.api.thread_count import number_and_source
+from ...ops.native.tuning.fingerprint import library_fields
 from ...vm.bytecode.executable import DEVICES
 from ...vm.diagnostics.source import ConfigError
 from ...vm.options import CHECK_VARIABLE, OPENMP_VARIABLE, THREADS_VARIABLE
+from ...vm.thread_count import number_and_source
 
 _PACKAGES = ("relayvm", "numpy", "numba", "llvmlite", "scipy", "lark", "click", "rich")
 #: Environment variables that change relayvm's behaviour.
@@ -73,10 +73,10 @@ def _cache() -> dict[str, Any]:
 
 def _cuda() -> dict[str, Any]:
     """GPUs, driver version, compiler of CUDA C and version of cuDNN; ``why``: one line for each that is missing."""
-    from ...ops.native.jit import nvrtc
-    from ...vm.devices.cuda import device
+    from ...ops.codegen.cuda.device_code import nvrtc
     from ...vm.devices.cuda.cudnn.library import version
-    from ...vm.devices.cuda.driver import NoCuda
+    from ...vm.devices.cuda.driver_api import device
+    from ...vm.devices.cuda.driver_api.driver import NoCuda
 
     found: dict[str, Any] = {"cards": [], "driver": None, "compiler": None, "cudnn": None, "why": []}
     try:

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from ...declarations.frozen_dataclass import frozen
 from ...ops.core.tensor_types import TensorType, TupleType, Type, is_float, numpy_dtype
-from ...shape_funcs.frozen_dataclass import frozen
 from ...vm.bytecode.executable import VMFunction
 from ...vm.diagnostics.source import InputError
 from ...vm.values.output_names import leaf_outputs

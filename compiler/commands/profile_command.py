@@ -14,7 +14,7 @@ from ...vm.report.profile_views import VIEWS
 from ...vm.report.profiling import profile as measure
 from ..inputs.given_inputs import make_inputs
 from ..load_program import function_of, open_program
-from .options import (
+from .terminal.options import (
     config_option,
     device_option,
     export_options,
@@ -27,8 +27,8 @@ from .options import (
     warmup_option,
     write_file,
 )
-from .progress import compile_progress, round_progress
-from .streams import answer, standard_output
+from .terminal.progress import compile_progress, round_progress
+from .terminal.streams import answer, standard_output
 
 if TYPE_CHECKING:
     from rich.console import Console

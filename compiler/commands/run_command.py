@@ -11,9 +11,9 @@ import click
 from ..comparison.result_check import Tolerance
 from ..inputs.given_inputs import begin_inputs
 from ..load_program import function_of, open_program
-from .exit_codes import ExitCode
 from .expected import Expected
-from .options import (
+from .terminal.exit_codes import ExitCode
+from .terminal.options import (
     config_option,
     device_option,
     expected_options,
@@ -23,8 +23,8 @@ from .options import (
     params_option,
     wanted,
 )
-from .progress import compile_progress
-from .streams import answer, complain
+from .terminal.progress import compile_progress
+from .terminal.streams import answer, complain
 
 
 @click.command("run")
@@ -104,7 +104,7 @@ def run_command(
 
 
 def _run_text(data: dict[str, Any]) -> str:
-    from ...vm.report.tables import time_text
+    from ...vm.inspection.figures import time_text
 
     times = {k: time_text(1e9 * s) for k, s in data["seconds"].items()}
     counted = ", ".join(f"{k} {v}" for k, v in data["counters"].items() if v)

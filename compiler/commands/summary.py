@@ -10,8 +10,8 @@ from typing import IO, Any
 
 import numpy as np
 
+from ...declarations.frozen_dataclass import frozen
 from ...ops.core.tensor_types import TensorType, Type
-from ...shape_funcs.frozen_dataclass import frozen
 from ...vm.bytecode.atomic_file import whole_file
 from ...vm.bytecode.executable import VMFunction
 from ...vm.diagnostics.source import ConfigError

@@ -8,18 +8,18 @@ from typing import Any
 
 import click
 
-from ...ops.strategy.implementation import OpCall
+from ...ops.core.implementation import OpCall
 from ...ops.strategy.measured import bucket_of, bucket_text, static_shapes
 from ...vm.bytecode.executable import DEVICES
-from ...vm.report.tables import align, time_text
-from ..config import Config
+from ...vm.inspection.figures import align, time_text
 from ..load_program import read_module
-from ..targets import check_target
+from ..settings.config import Config
+from ..settings.targets import check_target
 from ..tuning.remember import Tuned, calls_at, tune
 from ..tuning.tunable import Tunable, tunable
-from .options import budget_option, config_option, device_option, file_argument, json_option, params_option, sizes_option
-from .progress import compile_progress, trial_progress
-from .streams import answer
+from .terminal.options import budget_option, config_option, device_option, file_argument, json_option, params_option, sizes_option
+from .terminal.progress import compile_progress, trial_progress
+from .terminal.streams import answer
 
 
 @click.command("tune", short_help="Measure the implementations of FILE's operators.")

@@ -10,11 +10,11 @@ import ast
 import operator
 from collections.abc import Callable, Iterator, Mapping
 
+from ...declarations.frozen_dataclass import frozen
 from ...ops.core.similar_names import did_you_mean
-from ...shape_funcs.frozen_dataclass import frozen
 from ...vm.diagnostics.source import InputError
 from ...vm.report.profile_report import Profile
-from ...vm.runtime.state_layout import COUNTERS
+from ...vm.state.state_layout import COUNTERS
 from .compare import Comparison
 from .compare_rows import RUN, Difference
 

@@ -6,11 +6,11 @@ import statistics
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
-from ...shape_funcs.frozen_dataclass import frozen
+from ...declarations.frozen_dataclass import frozen
 from ...vm.report.profile_data import COPY_NAMES
 from ...vm.report.profile_report import Profile
 from ...vm.report.series import Key, Series
-from ...vm.runtime.trace_events import KERNEL
+from ...vm.runtime.tracing.trace_events import KERNEL
 from .significance import Verdict, judge
 
 #: The kind of rows for figures of a whole run.

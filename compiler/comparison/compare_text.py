@@ -6,13 +6,14 @@ from collections.abc import Iterator, Sequence
 from pathlib import PurePath
 from typing import Any
 
-from ...shape_funcs.frozen_dataclass import frozen
+from ...declarations.frozen_dataclass import frozen
 from ...vm.bytecode.executable import DEVICES
+from ...vm.inspection.figures import align, bytes_short, bytes_text, rate_text, time_text
 from ...vm.report.profile_data import COPY_NAMES
 from ...vm.report.profile_report import Profile
 from ...vm.report.series import Key
-from ...vm.report.tables import align, bytes_short, bytes_text, profile_text, rate_text, time_text
-from ...vm.runtime.trace_events import KERNEL
+from ...vm.report.tables import profile_text
+from ...vm.runtime.tracing.trace_events import KERNEL
 from .compare_rows import RUN, Difference
 from .comparison_data import ComparisonData
 from .significance import ALPHA, CONFIDENCE, Verdict

@@ -7,7 +7,7 @@ import json
 from functools import cached_property
 from typing import Any
 
-from ...shape_funcs.frozen_dataclass import frozen
+from ...declarations.frozen_dataclass import frozen
 from ...vm.report.profile_report import Profile
 from ...vm.report.series import Key
 from .compare_rows import RUN, Difference, differences

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ...declarations.frozen_dataclass import frozen
 from ...ops.core.tensor_types import is_float
-from ...shape_funcs.frozen_dataclass import frozen
 from ...vm.bytecode.executable import VMFunction
 from ...vm.diagnostics import codes
 from ...vm.diagnostics.source import Diagnostic, InputError, RelayError

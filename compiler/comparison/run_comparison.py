@@ -8,17 +8,17 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ...vm.api.argument_errors import a_count, a_mapping, a_sequence
 from ...vm.api.executable import Executable
 from ...vm.api.machine import VirtualMachine
 from ...vm.bytecode.executable import DEVICES, ExecutableData, VMFunction
+from ...vm.diagnostics.argument_errors import a_count, a_mapping, a_sequence
 from ...vm.diagnostics.source import ConfigError, InputError
 from ...vm.report.profiling import Sampler, check_repeat
-from ...vm.runtime.state_layout import SIM
+from ...vm.state.state_layout import SIM
 from ..compile import compile
-from ..config import Config
 from ..inputs.given_inputs import Wanted, make_inputs
 from ..lowered import Program
+from ..settings.config import Config
 from .compare import Comparison
 from .compare_text import side_name
 from .comparison_data import Case, Method

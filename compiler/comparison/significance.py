@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ...shape_funcs.frozen_dataclass import frozen
+from ...declarations.frozen_dataclass import frozen
 
 #: The probability that a whole table of equal rows shows a difference.
 ALPHA = 0.05

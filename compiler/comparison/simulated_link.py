@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from ...shape_funcs.frozen_dataclass import frozen
+from ...declarations.frozen_dataclass import frozen
 from ...vm.diagnostics import codes
 from ...vm.diagnostics.source import ConfigError
 

@@ -22,21 +22,21 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from ...declarations.frozen_dataclass import frozen
 from ...ops.analysis.uses import reads
 from ...ops.core.adt_types import own_tensors
 from ...ops.core.group import Group
+from ...ops.core.implementation import HOST
 from ...ops.core.op import Op, OpPattern
 from ...ops.core.tensor_types import ITEMSIZE, TensorType, TupleType, Type
 from ...ops.core.type_relation import Need, build_group, data_dependent, shape_program
-from ...ops.defs.adt_ops import NO_MATCH, RECORD_OPERATORS
-from ...ops.defs.machine_ops import ALLOC_CLOSURE, ASSERT_SAME_SIZE, ASSERT_SHAPE, DEVICE_COPY, ON_DEVICE, STOP_FUSION
-from ...ops.defs.transform import ShapeOfAttrs
-from ...ops.strategy.implementation import HOST
-from ...shape_funcs.frozen_dataclass import frozen
+from ...ops.defs.machine.adt_ops import NO_MATCH, RECORD_OPERATORS
+from ...ops.defs.machine.machine_ops import ALLOC_CLOSURE, ASSERT_SAME_SIZE, ASSERT_SHAPE, DEVICE_COPY, ON_DEVICE, STOP_FUSION
+from ...ops.defs.movement.transform import ShapeOfAttrs
 from ..ir.anf import values
 from ..ir.call_graph import mentioned, recursion_groups
 from ..ir.expr import Call, Constant, Expr, Function, GlobalVar, If, IRModule, Tuple, TupleGetItem, Var, let_chain
-from ..ir.pass_context import PassContext
+from ..ir.lowering_context import LoweringContext
 from ..passes.operator_clusters import single_operator_group
 from .cut import ON_HOST, ON_TARGET, CutProblem, Region, Value
 from .record_fields import RecordFields, fields_key, stored
@@ -69,7 +69,7 @@ class PlacementGraph:
     ``free=False``: only marks of the program put work on the host.
     """
 
-    def __init__(self, mod: IRModule, context: PassContext, *, free: bool = True) -> None:
+    def __init__(self, mod: IRModule, context: LoweringContext, *, free: bool = True) -> None:
         self.mod, self.dependence, self.free = mod, context.data_dependence, free
         self.problem = CutProblem()
         self.items: dict[Var, int] = {}

@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 from ...ops.core.adt_types import instance_name, own_tensors
 from ...ops.core.tensor_types import TensorType
-from ...ops.defs.adt_ops import (
+from ...ops.defs.machine.adt_ops import (
     ADT_FIELDS,
     MAKE_ADT,
     MAKE_REF,

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from functools import cache, reduce
 from importlib import import_module
 
+from ...declarations.frozen_dataclass import frozen
 from ...ops.core.op import REGISTRY
-from ...shape_funcs.frozen_dataclass import frozen
 from ...shape_funcs.relay_flags import RELAY_FLAGS
 from .relay_names import RelayName, relay_names, without_shape_function
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import click
 
 from ..commands.cli import command
-from ..commands.exit_codes import ExitCode
+from ..commands.terminal.exit_codes import ExitCode
 
 _WIDTH = 100
 _INTRODUCTION = """\

@@ -6,11 +6,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 from ...vm.bytecode.disassembly import isa_markdown
+from ..operator_docs.operator_pages import ops_markdown
 from .coming_from_relay import coming_from_relay_markdown
 from .command_page import commands_markdown
 from .error_pages import errors_markdown
 from .onnx_page import onnx_markdown
-from .operator_pages import ops_markdown
 from .python_page import python_markdown
 from .speed_table import readme_markdown
 

@@ -17,12 +17,20 @@ PAGE = "docs/python.md"
 ERRORS, MODULES = "Errors", "Modules"
 #: The groups: title, and the modules whose names they have, from the package's root.
 GROUPS = {
-    "Compile and run": ("compiler.compile", "compiler.executors", "vm.api", "vm.bytecode", "vm.devices", "vm.values"),
+    "Compile and run": (
+        "compiler.compile",
+        "compiler.executors",
+        "vm.api",
+        "vm.bytecode",
+        "vm.devices",
+        "vm.thread_count",
+        "vm.values",
+    ),
     "Profile and compare": ("compiler.comparison", "vm.report"),
     "Text": ("compiler.text",),
     "Build programs": ("compiler.builder", "compiler.ir", "ops.core.adt_types", "ops.core.tensor_types"),
     "Analyse and rewrite": ("compiler.analysis", "compiler.transform"),
-    "Custom operators": ("ops.core.custom_op", "shape_funcs"),
+    "Custom operators": ("ops.registration.custom_op", "shape_funcs"),
     ERRORS: ("vm.diagnostics",),
 }
 #: The classes whose methods and properties are listed.

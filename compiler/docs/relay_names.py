@@ -8,7 +8,7 @@ import inspect
 from pathlib import Path
 from typing import Any
 
-from ...shape_funcs.frozen_dataclass import frozen
+from ...declarations.frozen_dataclass import frozen
 
 
 @frozen

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ...ops.defs import adt_ops
-from ...ops.strategy.implementation import HOST
+from ...ops.core.implementation import HOST
+from ...ops.defs.machine import adt_ops
 from ...vm.bytecode import isa
 from ..device_placement.record_fields import fields_key
 from ..ir.expr import Call, Var

@@ -12,7 +12,7 @@ from ...vm.bytecode import isa
 from ...vm.bytecode.size_expressions import parameter_sizes, portable
 from ...vm.diagnostics import codes
 from ...vm.diagnostics.source import Span, TypeCheckError
-from ...vm.runtime.state_layout import MAX_ARGS
+from ...vm.state.state_layout import MAX_ARGS
 from ..ir.expr import Call, Expr, Function, Var
 from .executable_tables import Tables
 from .storage_notes import MemoryNotes

@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 
 from ...ops.core.op import Op
 from ...ops.core.tensor_types import FuncType
-from ...ops.defs import machine_ops
-from ...ops.defs.adt_ops import ADT_FIELDS
+from ...ops.defs.machine import machine_ops
+from ...ops.defs.machine.adt_ops import ADT_FIELDS
 from ...vm.api.executable import Executable
 from ...vm.bytecode import isa
 from ...vm.bytecode.executable import DEVICES, VMFunction
@@ -20,21 +20,21 @@ from ...vm.bytecode.trusted import register
 from ...vm.diagnostics import codes
 from ...vm.diagnostics.printable import printable_name
 from ...vm.diagnostics.source import Span, TypeCheckError
-from ...vm.runtime.state_layout import MAX_ARGS
+from ...vm.state.state_layout import MAX_ARGS
+from ..device_placement.place import DEVICES_OF_PARAMS
 from ..ir.effects import effect_of
 from ..ir.expr import Call, Expr, Function, GlobalVar, If, IRModule, Tuple, TupleGetItem, Var, let_chain, type_of
+from ..ir.lowering_context import LoweringContext
 from ..ir.multi_version import is_launch
-from ..ir.pass_context import PassContext
 from ..ir.signature_attrs import defaults_of, output_names
 from ..lowering.manifest_lifetimes import is_tail_call
-from ..passes.place import DEVICES_OF_PARAMS
 from . import adt_instructions  # noqa: F401  declares rules
 from .code_builder import CAPTURES_HELP, CodeBuilder
 from .executable_tables import Tables
 from .instruction_rules import INSTRUCTIONS_OF
 
 
-def emit(mod: IRModule, context: PassContext, config: Mapping[str, str]) -> Executable:
+def emit(mod: IRModule, context: LoweringContext, config: Mapping[str, str]) -> Executable:
     """The executable of ``mod``, the output of ``manifest_lifetimes``.  ``config`` is recorded in it."""
     tables = Tables(mod, context)
     taking = config.get("plan") != "off"

@@ -16,7 +16,7 @@ from ...vm.bytecode.executable import DEVICES, PackedFunc, VMFunction
 from ...vm.diagnostics.python_source import Brief, PythonSource
 from ...vm.diagnostics.source import Span
 from ..ir.expr import IRModule
-from ..ir.pass_context import PassContext
+from ..ir.lowering_context import LoweringContext
 from ..ir.primitive import BECAUSE
 from ..ir.primitive_shape import primitive
 
@@ -47,7 +47,7 @@ def _constant_key(data: np.ndarray) -> Hashable:
 class Tables:
     """The tables of the executable under construction."""
 
-    def __init__(self, mod: IRModule, context: PassContext) -> None:
+    def __init__(self, mod: IRModule, context: LoweringContext) -> None:
         self.mod, self.context = mod, context
         names = [name for name, f in mod.functions.items() if not f.is_primitive]
         self.functions = {name: i for i, name in enumerate(names)}

@@ -6,18 +6,18 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ...ops.core.similar_names import did_you_mean
-from ...vm.api.argument_errors import a_mapping, a_text, wrong
 from ...vm.api.machine import VirtualMachine
 from ...vm.bytecode.executable import DEVICES
 from ...vm.diagnostics import codes
+from ...vm.diagnostics.argument_errors import a_mapping, a_text, wrong
 from ...vm.diagnostics.python_source import here
 from ...vm.diagnostics.source import ArgumentError, ConfigError
 from ..analysis.substitution import bind
 from ..analysis.variables import free_vars
+from ..evaluation.evaluator import Evaluator
 from ..ir.expr import Expr, Function, GlobalVar, IRModule, replace
 from ..lowered import bind_params
-from ..targets import device_of
-from .evaluator import Evaluator
+from ..settings.targets import device_of
 from .static_program import check_static
 from .vm_compiler import compile, known_params
 

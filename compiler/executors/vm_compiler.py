@@ -8,16 +8,16 @@ from typing import Any
 import numpy as np
 
 from ...ops.core.ndarray import NDArray
-from ...vm.api.argument_errors import a_mapping
 from ...vm.api.executable import Executable
 from ...vm.bytecode.executable import DEVICES
 from ...vm.diagnostics import codes
+from ...vm.diagnostics.argument_errors import a_mapping
 from ...vm.diagnostics.python_source import here
 from ...vm.diagnostics.source import ArgumentError, ConfigError, InputError
-from ..config import Config
 from ..ir.expr import IRModule
 from ..lowered import Lowered, Program, as_module, lowered
-from ..targets import device_of
+from ..settings.config import Config
+from ..settings.targets import device_of
 from ..transform.pass_context import context_options
 from ..tuning.settings import Tuning
 

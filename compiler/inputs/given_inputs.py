@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from ...declarations.frozen_dataclass import frozen
 from ...ops.core.similar_names import did_you_mean
 from ...ops.core.tensor_types import (
     DTYPES,
@@ -24,7 +25,6 @@ from ...ops.core.tensor_types import (
     is_integer,
     numpy_dtype,
 )
-from ...shape_funcs.frozen_dataclass import frozen
 from ...shape_funcs.symbolic.dim import SYM, Dim, const
 from ...vm.bytecode.executable import VMFunction
 from ...vm.diagnostics import codes

@@ -1,7 +1,10 @@
-"""The IR: expressions, A-normal form, traversal, analyses of modules."""
+"""The IR: expressions, A-normal form, traversal, analyses of modules.
+
+The package ``compiler`` says what binds the methods of nodes that print, parse and build.
+"""
 
 from __future__ import annotations
 
-from ..builder import ir_methods
+from ...declarations.completion import complete
 
-ir_methods.bind()
+complete(__name__)

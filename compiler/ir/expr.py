@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
+from ...declarations.frozen_dataclass import frozen
 from ...ops.core.adt_types import GlobalTypeVar, TypeVar
 from ...ops.core.ndarray import NDArray
 from ...ops.core.op import Op
 from ...ops.core.tensor_types import TensorType, Type
-from ...shape_funcs.frozen_dataclass import frozen
-from ...vm.api.argument_errors import UnknownName, a_text
+from ...vm.diagnostics.argument_errors import UnknownName, a_text
 from ...vm.diagnostics.python_source import here
 from ...vm.diagnostics.source import ArgumentError, SourceText, Span
 

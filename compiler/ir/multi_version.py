@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ...ops.strategy.conditions import Choice, conditions_text
+from ...ops.core.conditions import Choice, conditions_text
 from .effects import effect_of
 from .expr import Expr, Function, If, let_chain, replace
 from .primitive import BECAUSE, IMPLEMENTATION

@@ -14,12 +14,12 @@ from typing import Any
 
 import numpy as np
 
+from ...ops.core.conditions import Choice
 from ...ops.core.group import Group, Literal, Node
+from ...ops.core.implementation import GPU, HOST
 from ...ops.core.op import Op
 from ...ops.core.tensor_types import FuncType, Tensor, TensorType, TupleType, Type, numpy_dtype
 from ...ops.core.type_relation import build_group
-from ...ops.strategy.conditions import Choice
-from ...ops.strategy.implementation import GPU, HOST
 from .anf import Names, operands
 from .expr import Call, Constant, Expr, Function, Tuple, Var, let_chain, make_lets, type_of
 

@@ -6,20 +6,20 @@ import weakref
 from dataclasses import replace
 from functools import cached_property
 
+from ...declarations.frozen_dataclass import frozen
 from ...ops.analysis.uses import reads
 from ...ops.codegen.cpu import opaque_kernel
+from ...ops.core.conditions import Choice
 from ...ops.core.group import Group
+from ...ops.core.implementation import HOST
 from ...ops.core.op import OpPattern
 from ...ops.core.tensor_types import TensorType
 from ...ops.core.type_relation import PrimitiveShape, as_size, shape_program
 from ...ops.strategy.choice import FORCED, force
-from ...ops.strategy.conditions import Choice
-from ...ops.strategy.implementation import HOST
-from ...shape_funcs.frozen_dataclass import frozen
 from ...shape_funcs.symbolic.dim import UNKNOWNS, Dim, const, dim, fresh, max_, postorder, substitute, where
 from ...shape_funcs.symbolic.registry import Check
 from .expr import Call, Function
-from .pass_context import PassContext
+from .lowering_context import LoweringContext
 from .primitive import choice_of, group_of, machine_of
 
 #: The least known size in bytes of a planned workspace; the kernel allocates a smaller one itself.
@@ -83,7 +83,7 @@ def _workspace(group: Group, choice: Choice | None) -> Dim:
 _known: weakref.WeakKeyDictionary[Function, dict[tuple[str, str], Primitive]] = weakref.WeakKeyDictionary()
 
 
-def primitive(function: Function, context: PassContext) -> Primitive:
+def primitive(function: Function, context: LoweringContext) -> Primitive:
     """The primitive of ``function``, in a program that is lowered in ``context``."""
     modes, mode = _known.setdefault(function, {}), (context.data_dependence, machine_of(function, context.target))
     if mode not in modes:

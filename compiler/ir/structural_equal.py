@@ -12,7 +12,7 @@ from typing import Any
 
 from ...ops.core.op import Op
 from ...ops.core.tensor_types import Type
-from ...vm.api.argument_errors import wrong
+from ...vm.diagnostics.argument_errors import wrong
 from .expr import Call, Constant, Constructor, Expr, Function, GlobalVar, If, IRModule, Let, Tuple, TupleGetItem, TypeData, Var
 from .match_expr import Match, Pattern, PatternConstructor, PatternTuple, PatternVar, RefCreate, RefRead, RefWrite
 from .visitor import bound_vars, children

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ...ops.codegen.cuda import has_kernel
-from ...ops.strategy.implementation import HOST
+from ...ops.core.implementation import HOST
 from ...vm.diagnostics import codes
 from ...vm.diagnostics.source import Diagnostic, TypeCheckError
 from ..ir.effects import effect_of

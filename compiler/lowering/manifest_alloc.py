@@ -34,18 +34,18 @@ from typing import Any
 import numpy as np
 
 from ...ops.core.adt_types import own_tensors
+from ...ops.core.conditions import Choice
 from ...ops.core.copy_reason import CopyKind, CopyReason
 from ...ops.core.group import Node
 from ...ops.core.op import Op, OpPattern, get
 from ...ops.core.tensor_types import Tensor, TensorType, TupleType, Type, numpy_dtype, tensors
 from ...ops.core.type_relation import Need, build_group
-from ...ops.defs import machine_ops
-from ...ops.defs.adt_ops import NO_MATCH, RECORD_OPERATORS
-from ...ops.defs.transform import ShapeOfAttrs
-from ...ops.strategy.conditions import Choice
+from ...ops.defs.machine import machine_ops
+from ...ops.defs.machine.adt_ops import NO_MATCH, RECORD_OPERATORS
+from ...ops.defs.movement.transform import ShapeOfAttrs
 from ...shape_funcs.symbolic.dim import Shape, const, fresh, is_static
+from ..device_placement.place import DEVICE_OF_RESULT, DEVICES_OF_PARAMS
 from ..device_placement.record_fields import field_tensors, record_text, stored
-from ..device_placement.value_location import Frame, Scope, ValueLocation, vector_type
 from ..ir.anf import Names
 from ..ir.expr import (
     Call,
@@ -62,14 +62,15 @@ from ..ir.expr import (
     replace,
     type_of,
 )  # fmt: skip
+from ..ir.lowering_context import LoweringContext
 from ..ir.multi_version import reasons, version
-from ..ir.pass_context import PassContext
 from ..ir.primitive import function_of
 from ..ir.primitive_shape import Primitive, primitive, workspace_type
-from ..passes.place import DEVICE_OF_RESULT, DEVICES_OF_PARAMS
+from ..memory.machine_calls import vector_type
+from .value_location import Chain, Frame, ValueLocation
 
 
-def manifest_alloc(mod: IRModule, context: PassContext) -> IRModule:
+def manifest_alloc(mod: IRModule, context: LoweringContext) -> IRModule:
     """``mod`` with explicit allocation for its target."""
     pass_ = _AllocationInserter(mod, context)
     lowered = {name: f if f.is_primitive else pass_.function(f) for name, f in mod.functions.items()}
@@ -79,14 +80,14 @@ def manifest_alloc(mod: IRModule, context: PassContext) -> IRModule:
 class _AllocationInserter:
     """The pass over one module."""
 
-    def __init__(self, mod: IRModule, context: PassContext) -> None:
+    def __init__(self, mod: IRModule, context: LoweringContext) -> None:
         self.mod, self.context, self.target = mod, context, context.target
         self.made: dict[str, Function] = {}  # new primitives: casts of shapes, and versions
 
     def function(self, function: Function) -> Function:
         """``function`` with its body rewritten."""
         names = Names({p.name for p in function.params} | _bound_names(function.body))
-        scope = Scope(Frame(self.target, names, self.cast))
+        scope = Chain(Frame(self.target, names, self.cast))
         for p, device in zip(function.params, self.param_devices(function), strict=True):
             scope.locations[p] = self.at(device, p)
         device = function.attrs.get(DEVICE_OF_RESULT, self.target)
@@ -100,7 +101,7 @@ class _AllocationInserter:
         """The location of a variable on ``device``."""
         return ValueLocation(target=var) if device == self.target else ValueLocation(host=var)
 
-    def chain(self, chain: Expr, scope: Scope, device: str, reason: CopyReason) -> Expr:
+    def chain(self, chain: Expr, scope: Chain, device: str, reason: CopyReason) -> Expr:
         """The chain rewritten in ``scope``; its result is on ``device``."""
         bindings, result = let_chain(chain)
         marks = _marks(bindings)
@@ -109,7 +110,7 @@ class _AllocationInserter:
             self.binding(scope, var, value, marks.get(var, self.target))
         return scope.chain(scope.on(device, result, reason))
 
-    def binding(self, scope: Scope, var: Var, value: Expr, device: str) -> None:
+    def binding(self, scope: Chain, var: Var, value: Expr, device: str) -> None:
         """Rewrite ``let var = value``; the value of an ``if`` is on ``device``."""
         match value:
             case Var() | Constant():
@@ -134,7 +135,7 @@ class _AllocationInserter:
 
     # ---- values without a kernel -------------------------------------------------------------------------------
 
-    def projection(self, scope: Scope, var: Var, value: TupleGetItem) -> None:
+    def projection(self, scope: Chain, var: Var, value: TupleGetItem) -> None:
         """A field of a tuple that was built in this function is an alias; a field of any other tuple is projected."""
         location = scope.location(value.tuple_value)
         if location.fields is not None:
@@ -142,19 +143,19 @@ class _AllocationInserter:
             return
         scope.projection(var, value.tuple_value, value.index)
 
-    def branches(self, scope: Scope, var: Var, value: If, device: str) -> None:
+    def branches(self, scope: Chain, var: Var, value: If, device: str) -> None:
         """An ``if``: the host reads the condition; the results of both branches are on ``device``."""
         if value.constructor:
             cond = scope.on_target(value.cond, None)
         else:
             cond = scope.on_host(value.cond, CopyReason(CopyKind.CONDITION))
         then, other = (
-            self.chain(b, Scope(scope.frame, scope), device, CopyReason(CopyKind.BRANCH))
+            self.chain(b, Chain(scope.frame, scope), device, CopyReason(CopyKind.BRANCH))
             for b in (value.true_branch, value.false_branch)
         )
         self.result(scope, var, replace(value, cond=cond, true_branch=then, false_branch=other), device)
 
-    def call(self, scope: Scope, var: Var, value: Call) -> None:
+    def call(self, scope: Chain, var: Var, value: Call) -> None:
         """A call of a function: arguments and result are on the devices that the callee declares; for a closure, on the
         target."""
         callee = value.op
@@ -171,7 +172,7 @@ class _AllocationInserter:
         args = tuple(scope.on(d, a, reason) for d, a in zip(devices, value.args, strict=True))
         self.result(scope, var, replace(value, op=callee, args=args), device)
 
-    def machine_call(self, scope: Scope, var: Var, value: Call) -> None:
+    def machine_call(self, scope: Chain, var: Var, value: Call) -> None:
         """A closure captures values on the target; an assertion reads shapes on any device; ``on_device`` and ``device_copy``
         copy."""
         if value.op in RECORD_OPERATORS:
@@ -202,7 +203,7 @@ class _AllocationInserter:
             replace(location, host=new, fields=None) if location.target is None else replace(location, target=new, fields=None),
         )
 
-    def record(self, scope: Scope, var: Var, value: Call) -> None:
+    def record(self, scope: Chain, var: Var, value: Call) -> None:
         """An operator on a record, whose fields are on the devices of its attribute."""
         if value.op is NO_MATCH:  # a value that never exists
             new = scope.bind(var, value, var.ty)
@@ -221,7 +222,7 @@ class _AllocationInserter:
             at += count
         scope.put_record(scope.bind(var, replace(value, args=tuple(new_args)), var.ty), devices if at == 0 else ())
 
-    def shape_of(self, scope: Scope, var: Var, value: Call) -> None:
+    def shape_of(self, scope: Chain, var: Var, value: Call) -> None:
         """The shape of a tensor: a host vector, recorded for its dims."""
         ty, wanted = value.args[0].ty, value.ty
         assert isinstance(ty, TensorType) and isinstance(wanted, TensorType), value
@@ -237,13 +238,13 @@ class _AllocationInserter:
             scope.shapes[ty.shape] = vector
         scope.put(var, ValueLocation(host=vector, narrow=None if wanted.dtype == "int64" else wanted.dtype))
 
-    def result(self, scope: Scope, var: Var, value: Expr, device: str) -> None:
+    def result(self, scope: Chain, var: Var, value: Expr, device: str) -> None:
         """Bind ``var`` to a value on ``device``."""
         scope.put(var, self.at(device, scope.bind(var, value, var.ty)))
 
     # ---- primitives --------------------------------------------------------------------------------------------
 
-    def primitive_call(self, scope: Scope, var: Var, call: Call) -> None:
+    def primitive_call(self, scope: Chain, var: Var, call: Call) -> None:
         """Shape function, storages, tensors and kernel of a call; or a view."""
         assert isinstance(call.op, GlobalVar)
         prim = primitive(self.mod[call.op.name], self.context)
@@ -279,7 +280,7 @@ class _AllocationInserter:
                 self.trim(scope, var, call, c, outs, types, trimmed)
         self.outputs(scope, var, call, outs, device)
 
-    def launch(self, scope: Scope, call: Call, prim: Primitive, ins: tuple[Expr, ...], outs: tuple[Expr, ...]) -> None:
+    def launch(self, scope: Chain, call: Call, prim: Primitive, ins: tuple[Expr, ...], outs: tuple[Expr, ...]) -> None:
         """Launch the kernel; of several versions the first whose guard holds."""
         assert isinstance(call.op, GlobalVar)
         workspace = const(prim.workspace) != 0
@@ -300,7 +301,7 @@ class _AllocationInserter:
             self.made[name] = version(self.mod[primitive_name], implementation, reasons(choice)[number])
         return GlobalVar(name)
 
-    def outputs(self, scope: Scope, var: Var, call: Call, outs: list[Var], device: str) -> None:
+    def outputs(self, scope: Chain, var: Var, call: Call, outs: list[Var], device: str) -> None:
         """Record the results of a primitive: a tensor, or the fields of a tuple."""
         if not isinstance(call.ty or var.ty, TupleType):
             scope.put(var, self.at(device, outs[0]))
@@ -311,7 +312,7 @@ class _AllocationInserter:
 
     def trim(
         self,
-        scope: Scope,
+        scope: Chain,
         var: Var,
         call: Call,
         counts: Var,
@@ -327,7 +328,7 @@ class _AllocationInserter:
             name = f"{var.name}_{k}" if len(outs) > 1 else var
             outs[k] = scope.call(name, machine_ops.TRIM, (outs[k], on_host), machine_ops.TrimAttrs(index), types[k])
 
-    def view(self, scope: Scope, var: Var, call: Call, prim: Primitive, ty: TensorType, device: str) -> None:
+    def view(self, scope: Chain, var: Var, call: Call, prim: Primitive, ty: TensorType, device: str) -> None:
         """A RESHAPE operator: the same elements under another shape, on their device, or on the host if ``place`` chose the
         host."""
         ref = prim.group.nodes[0].args[0]
@@ -352,7 +353,7 @@ class _AllocationInserter:
 
     # ---- shapes ------------------------------------------------------------------------------------------------
 
-    def shapes(self, scope: Scope, call: Call, prim: Primitive, types: tuple[TensorType, ...]) -> list[Var | None]:
+    def shapes(self, scope: Chain, call: Call, prim: Primitive, types: tuple[TensorType, ...]) -> list[Var | None]:
         """Per result, and for the workspace if there is one, the host vector of its shape (for a trimmed result, of its bound);
         None for a static type.
 
@@ -376,7 +377,7 @@ class _AllocationInserter:
                     scope.shapes.setdefault(ty.shape, vectors[k])
         return known
 
-    def known_shape(self, scope: Scope, dims: Shape, call: Call) -> Var | None:
+    def known_shape(self, scope: Chain, dims: Shape, call: Call) -> Var | None:
         """A host vector of ``dims``, from an earlier binding or from an argument of that shape; None if there is none."""
         if dims not in scope.shapes:
             for a in call.args:
@@ -388,7 +389,7 @@ class _AllocationInserter:
                     break
         return scope.shapes.get(dims)
 
-    def shape_func(self, scope: Scope, call: Call, prim: Primitive) -> tuple[Var, ...]:
+    def shape_func(self, scope: Chain, call: Call, prim: Primitive) -> tuple[Var, ...]:
         """Run the shape function; its result vectors."""
         assert isinstance(call.op, GlobalVar)
         shape = prim.shape
@@ -438,7 +439,7 @@ def _marks(bindings: list[tuple[Var, Expr]]) -> dict[Expr, str]:
     return out
 
 
-def _arguments_with_spans(scope: Scope, call: Call) -> Iterator[Expr]:
+def _arguments_with_spans(scope: Chain, call: Call) -> Iterator[Expr]:
     """The arguments of a primitive, each while ``scope.span`` is the place of the operator that reads it."""
     whole = scope.span
     for a, read in zip(call.args, call.reads or (None,) * len(call.args), strict=True):

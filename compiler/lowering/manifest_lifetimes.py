@@ -20,7 +20,7 @@ from collections.abc import Iterable
 
 from ...ops.core.op import Op
 from ...ops.core.tensor_types import TensorType, TupleType, tensor_bytes
-from ...ops.defs import machine_ops
+from ...ops.defs.machine import machine_ops
 from ...shape_funcs.symbolic.dim import const
 from ..ir.anf import operands
 from ..ir.effects import effect_of

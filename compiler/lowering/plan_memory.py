@@ -31,13 +31,12 @@ from ...ops.analysis.aliasing import Pair, in_place_pairs
 from ...ops.core.effect import Role
 from ...ops.core.tensor_types import TensorType
 from ...ops.core.type_relation import Need
-from ...ops.defs import machine_ops
-from ..device_placement.value_location import storage_call, vector_type
+from ...ops.defs.machine import machine_ops
 from ..ir.anf import Names, operands, uses
 from ..ir.dead_bindings import DeadBindings
 from ..ir.effects import effect_of
 from ..ir.expr import Call, Expr, Function, GlobalVar, If, IRModule, TupleGetItem, Var, let_chain, make_lets, replace
-from ..ir.pass_context import PassContext
+from ..ir.lowering_context import LoweringContext
 from ..ir.primitive import IN_PLACE, machine_of
 from ..ir.primitive_shape import Primitive, primitive
 from ..memory.arena import Arena, plan_arenas
@@ -45,13 +44,14 @@ from ..memory.coalesce import coalesce_storages
 from ..memory.in_place_reuse import Block, InPlaceReuse, plan_in_place_reuse
 from ..memory.known_sizes import KnownSizes
 from ..memory.liveness import Liveness
+from ..memory.machine_calls import storage_call, vector_type
 from ..memory.materialise_views import materialise_views
 from ..memory.shrink_bounds import shrinkable_trims
 from ..memory.slots import share_slots
 from ..memory.view_plan import plan_views
 
 
-def plan_memory(mod: IRModule, context: PassContext, blind: bool = False) -> IRModule:
+def plan_memory(mod: IRModule, context: LoweringContext, blind: bool = False) -> IRModule:
     """``mod`` with fewer storages; ``blind``: no in-place reuse, as if the implementations were unknown."""
     planner = _MemoryPlanner(mod, context, blind)
     planned = {name: f if f.is_primitive else planner.function(f) for name, f in mod.functions.items()}
@@ -61,7 +61,7 @@ def plan_memory(mod: IRModule, context: PassContext, blind: bool = False) -> IRM
 class _MemoryPlanner:
     """The pass over one module.  ``in_place_primitives``: the primitives that write in place, by name."""
 
-    def __init__(self, mod: IRModule, context: PassContext, blind: bool) -> None:
+    def __init__(self, mod: IRModule, context: LoweringContext, blind: bool) -> None:
         self.mod, self.context, self.blind = mod, context, blind
         called = {a.name for f in mod.functions.values() for a in uses(f.body) if isinstance(a, GlobalVar)}
         #: The functions whose arguments the caller holds for the whole call.

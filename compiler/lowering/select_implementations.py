@@ -13,12 +13,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from ...ops.core.conditions import Choice
 from ...ops.core.group import Group
+from ...ops.core.implementation import HOST, OpCall
 from ...ops.core.similar_names import alternatives
 from ...ops.core.tensor_types import TensorType
 from ...ops.strategy.choice import Preferred, Rejection, choose, force
-from ...ops.strategy.conditions import Choice
-from ...ops.strategy.implementation import HOST, OpCall
 from ...vm.diagnostics import codes
 from ...vm.diagnostics.source import Diagnostic, Span, TypeCheckError
 from ..ir.anf import inner_chains

@@ -17,9 +17,9 @@ Ensures: the same; every ``vm.copy_begin`` has its one ``vm.copy_wait`` in the s
 from __future__ import annotations
 
 from ...ops.core.effect import Role
+from ...ops.core.implementation import HOST
 from ...ops.core.op import Op
-from ...ops.defs import machine_ops
-from ...ops.strategy.implementation import HOST
+from ...ops.defs.machine import machine_ops
 from ..ir.anf import inner_chains, rebuild, rebuild_lets, values
 from ..ir.effects import effect_of
 from ..ir.expr import Call, Expr, Function, IRModule, Var, let_chain, replace

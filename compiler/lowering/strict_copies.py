@@ -9,8 +9,8 @@ from collections.abc import Iterator
 
 from ...ops.core.copy_reason import CopyKind
 from ...ops.core.effect import Role
+from ...ops.core.implementation import HOST
 from ...ops.core.tensor_types import TensorType
-from ...ops.strategy.implementation import HOST
 from ...shape_funcs.symbolic.dim import const
 from ...vm.bytecode.size_expressions import nbytes, parameter_sizes, portable, shape_text, size_text
 from ...vm.diagnostics import codes

@@ -6,7 +6,7 @@ import math
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 
-from ...shape_funcs.frozen_dataclass import frozen
+from ...declarations.frozen_dataclass import frozen
 from ...shape_funcs.symbolic.dim import const
 from ...vm.bytecode.verify import MAX_OFFSET
 from .in_place_reuse import Block

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from ...ops.core.tensor_types import TensorType, TupleType
-from ...ops.defs import machine_ops
+from ...ops.defs.machine import machine_ops
 from ...shape_funcs.symbolic.dim import ANY_DIM, RESULT, UNKNOWNS, Dim, Shape, const, postorder
 from ...shape_funcs.symbolic.program import SIZE, assemble
-from ..device_placement.value_location import vector_type
 from ..ir.expr import Call, Var
 from .liveness import Liveness, Path
+from .machine_calls import vector_type
 
 
 class KnownSizes:

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from ...declarations.frozen_dataclass import frozen
 from ...ops.core.effect import Result, Role
 from ...ops.core.op import Op
 from ...ops.core.tensor_types import TensorType, tensor_bytes
-from ...shape_funcs.frozen_dataclass import frozen
 from ...shape_funcs.symbolic.dim import Dim
 from ..ir.anf import operands
 from ..ir.effects import effect_of

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections import ChainMap
 
-from ...ops.defs import machine_ops
-from ...ops.strategy.implementation import HOST
+from ...ops.core.implementation import HOST
+from ...ops.defs.machine import machine_ops
 from ...shape_funcs.symbolic.dim import Shape, const, is_static
-from ..device_placement.value_location import load_call, vector_constant, vector_type
 from ..ir.anf import Names
 from ..ir.effects import effect_of
 from ..ir.expr import Call, Expr, Function, If, TupleGetItem, Var, let_chain, make_lets, replace, tensor_type
 from .known_sizes import KnownSizes
 from .liveness import Liveness, Path
+from .machine_calls import load_call, vector_constant, vector_type
 from .view_plan import Concatenation, ViewPlan
 
 

@@ -25,10 +25,10 @@ from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from ...declarations.frozen_dataclass import frozen
 from ...ops.analysis.views import Part, joined, parts
 from ...ops.core.group import Group
 from ...ops.core.tensor_types import ITEMSIZE, tensor_bytes
-from ...shape_funcs.frozen_dataclass import frozen
 from ...shape_funcs.symbolic.dim import POLY, Dim, Shape, const, dim, is_nonneg, substitute, total
 from ..ir.expr import Expr, GlobalVar, Var, tensor_type
 from .known_sizes import KnownSizes

@@ -14,8 +14,8 @@ from functools import reduce
 
 import numpy as np
 
+from ...declarations.frozen_dataclass import frozen
 from ...ops.core.tensor_types import FuncType, TensorType, TupleType, Type, numpy_dtype
-from ...shape_funcs.frozen_dataclass import frozen
 from ...shape_funcs.symbolic.dim import ANY, POLY, Dim, dim, fresh
 from ...shape_funcs.symbolic.dim import const as known_size
 from ..builder.build import const

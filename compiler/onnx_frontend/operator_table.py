@@ -16,7 +16,7 @@ import inspect
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
-from ...shape_funcs.frozen_dataclass import frozen
+from ...declarations.frozen_dataclass import frozen
 
 #: The operators of the standard itself; its other name is ``ai.onnx``.
 STANDARD = ""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...ops.defs.machine_ops import ASSERT_SAME_SIZE, AssertSameSizeAttrs
+from ...ops.defs.machine.machine_ops import ASSERT_SAME_SIZE, AssertSameSizeAttrs
 from ..ir.expr import Call, Expr, type_of
 from .node import Node
 

@@ -12,15 +12,15 @@ import numpy as np
 
 from ...ops.core.op import Op
 from ...ops.core.tensor_types import TensorType, TupleType, numpy_dtype
-from ...ops.defs.transform import ShapeOfAttrs
+from ...ops.defs.movement.transform import ShapeOfAttrs
 from ...shape_funcs.symbolic.dim import const as known_size
 from ...vm.diagnostics.source import RelayError, Span
-from ..executors.operator_calls import call_operator
+from ..evaluation.operator_calls import call_operator
 from ..ir.anf import Names, is_atom
 from ..ir.expr import Call, Constant, Expr, Function, If, Tuple, TupleGetItem, TypeData, Var, make_lets, replace, type_of
 from ..ir.visitor import children
 from ..rules.elements import ElementTable
-from ..rules.rewriting import Scope as Definitions
+from ..rules.rewriting import Definitions
 from ..rules.static_forms import static_form
 from ..type_inference.call_rules import operator_type
 

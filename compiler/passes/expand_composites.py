@@ -25,11 +25,11 @@ from typing import Any
 
 import numpy as np
 
-from ...ops.core.composite import CallTerm, Expansion, InputTerm, Number, Projection, Term, expansion
+from ...ops.composition.composite import CallTerm, Expansion, InputTerm, Number, Projection, Term, expansion
 from ...ops.core.op import Op
 from ...ops.core.tensor_types import numpy_dtype
 from ...ops.core.type_relation import dtypes_of, typed_operands
-from ...ops.defs.elementwise import CAST
+from ...ops.defs.arithmetic.elementwise import CAST
 from ...vm.diagnostics.source import Span
 from ..ir.anf import rebuild, rebuild_lets
 from ..ir.expr import Call, Constant, Expr, IRModule, Tuple, TupleGetItem, Var, let_chain, replace

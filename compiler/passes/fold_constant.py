@@ -26,7 +26,7 @@ import numpy as np
 from ...ops.core.op import Op, OpPattern, TypeRelError
 from ...ops.core.tensor_types import TensorType, TupleType, Type, array_bytes, numpy_dtype, tensors
 from ...ops.core.type_relation import relate
-from ...ops.defs.transform import ShapeOfAttrs
+from ...ops.defs.movement.transform import ShapeOfAttrs
 from ...shape_funcs.symbolic.dim import const
 from ...shape_funcs.symbolic.registry import ShapeError
 from ...vm.diagnostics.source import RelayError
@@ -34,7 +34,7 @@ from ..ir.anf import is_atom, rebuild, rebuild_lets
 from ..ir.expr import Call, Constant, Expr, If, IRModule, Tuple, TupleGetItem, Var, let_chain, replace, type_of
 from ..ir.pass_declaration import declare_pass
 from ..rules.elements import ElementTable, Known
-from ..rules.rewriting import Scope
+from ..rules.rewriting import Definitions
 
 #: A result larger than this and than its inputs is cheaper to compute than to store.
 MAX_BYTES = 1 << 20
@@ -79,7 +79,7 @@ class _Folder:
         self.same: dict[Expr, Expr] = {}  # variables that are aliases of an atom
         self.tuples: dict[Expr, tuple[Expr, ...]] = {}
         self.elements = ElementTable()
-        self.scope = Scope()
+        self.scope = Definitions()
 
     def _atom(self, atom: Expr) -> Expr:
         return self.same.get(atom, atom)

@@ -23,7 +23,7 @@ from collections.abc import Callable, Collection
 
 from ...ops.core.op import get
 from ...ops.core.tensor_types import HALVES, TensorType
-from ...ops.defs.attention import AttentionAttrs
+from ...ops.defs.products.attention import AttentionAttrs
 from ...shape_funcs.symbolic.dim import Dim, product
 from ..ir.chain_rewriter import ChainRewriter, rewrite_chains
 from ..ir.expr import Call, Constant, Expr, IRModule, Var, replace

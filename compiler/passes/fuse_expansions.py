@@ -22,10 +22,10 @@ from collections.abc import Collection
 
 from ...ops.core.op import Op, get
 from ...ops.core.tensor_types import TensorType
-from ...ops.defs.conv import Conv2dAttrs
-from ...ops.defs.expanded_conv import DTYPES, NAME, ExpandedConv2dAttrs, has_bands
+from ...ops.defs.convolution.conv import Conv2dAttrs
+from ...ops.defs.convolution.expanded_conv import DTYPES, NAME, ExpandedConv2dAttrs, has_bands
 from ...ops.native.jit.convolution.window_taps import WINDOW
-from ...shape_funcs.defs.conv import per_axis, sides
+from ...shape_funcs.defs.convolution.conv import per_axis, sides
 from ...shape_funcs.symbolic.dim import const
 from ..ir.chain_rewriter import ChainRewriter, rewrite_chains
 from ..ir.expr import Call, Constant, Expr, IRModule, Var, replace

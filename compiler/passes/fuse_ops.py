@@ -35,11 +35,11 @@ others are arguments.
 
 from __future__ import annotations
 
+from ...ops.core.implementation import GPU, HOST
 from ...ops.core.op import Op, OpPattern
 from ...ops.core.tensor_types import TupleType
 from ...ops.core.type_relation import build_group
-from ...ops.defs.machine_ops import ON_DEVICE, STOP_FUSION
-from ...ops.strategy.implementation import GPU, HOST
+from ...ops.defs.machine.machine_ops import ON_DEVICE, STOP_FUSION
 from ..ir.anf import Names, inner_chains, operands, rebuild, uses
 from ..ir.expr import (
     Call,
@@ -54,7 +54,7 @@ from ..ir.expr import (
     make_lets,
     replace,
 )
-from ..ir.pass_context import PassContext
+from ..ir.lowering_context import LoweringContext
 from ..ir.pass_declaration import declare_pass
 from ..ir.primitive import function_of
 from .operator_clusters import Cluster, OperatorCall, group_of, read_spans
@@ -64,10 +64,10 @@ MAX_NODES, MAX_PARAMS = 64, 60
 
 
 @declare_pass("FuseOps", "infer_type")
-def fuse_ops(mod: IRModule, context: PassContext, enabled: bool = True) -> IRModule:
+def fuse_ops(mod: IRModule, context: LoweringContext, enabled: bool = True) -> IRModule:
     """The module with primitives; with ``enabled=False`` each operator is a primitive of its own.
 
-    Nothing fuses into a flagged input (see ``PassContext.data_dependence``).
+    Nothing fuses into a flagged input (see ``LoweringContext.data_dependence``).
     """
     primitives = _Primitives(Names(set(mod.functions)))
     functions = {}
@@ -82,7 +82,7 @@ def fuse_ops(mod: IRModule, context: PassContext, enabled: bool = True) -> IRMod
 class _Fuser:
     """The rewriter of the chains of one function."""
 
-    def __init__(self, primitives: _Primitives, enabled: bool, context: PassContext) -> None:
+    def __init__(self, primitives: _Primitives, enabled: bool, context: LoweringContext) -> None:
         self.primitives, self.enabled, self.dependence = primitives, enabled, context.data_dependence
         self.target = context.target
         self.devices: dict[Expr, str] = {}

@@ -23,12 +23,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ...ops.core.op import Op, OpPattern, get
-from ...shape_funcs.defs.reduce import reduced_axes
+from ...shape_funcs.defs.axes.reduce import reduced_axes
 from ...shape_funcs.symbolic.dim import Dim, const, product
 from ..ir.chain_rewriter import ChainRewriter, rewrite_chains
 from ..ir.expr import Call, Expr, IRModule, TupleGetItem, Var, replace, tensor_type
 from ..ir.pass_declaration import declare_pass
-from ..rules.rewriting import Scope
+from ..rules.rewriting import Definitions
 
 #: Operators whose result has at most as many elements as the first argument.
 _SELECTIONS = ("strided_slice", "dyn.strided_slice", "topk", "dyn.topk")
@@ -45,7 +45,7 @@ class _Mover(ChainRewriter):
 
     def __init__(self, body: Expr) -> None:
         super().__init__(body)
-        self.scope = Scope(self.values)
+        self.scope = Definitions(self.values)
 
     def replaced(self, var: Var, call: Call) -> list[tuple[Var, Expr]] | None:
         if not _gathers_rows(call):

@@ -25,7 +25,7 @@ from dataclasses import dataclass, field
 
 from ...ops.core.op import NoAttrs, Op
 from ...ops.core.tensor_types import FuncType, TensorType, TupleType, Type
-from ...ops.defs.machine_ops import ALLOC_CLOSURE
+from ...ops.defs.machine.machine_ops import ALLOC_CLOSURE
 from ...shape_funcs.symbolic.dim import ANY, Dim, const, name_of, sym
 from ..ir.anf import Names, inner_chains, operands, rebuild
 from ..ir.expr import Call, Expr, Function, GlobalVar, IRModule, Let, Var, let_chain, make_lets, replace

@@ -22,14 +22,14 @@ from collections.abc import Callable, Iterator
 
 from ...ops.core.op import Op
 from ...ops.core.tensor_types import TensorType, TupleType, Type
-from ...ops.defs.search import UniqueAttrs
-from ...ops.defs.sort import DynTopkAttrs, TopkAttrs
-from ...ops.defs.transform import STRIDED_SLICE, SliceAttrs, SplitAttrs
+from ...ops.defs.axes.search import UniqueAttrs
+from ...ops.defs.axes.sort import DynTopkAttrs, TopkAttrs
+from ...ops.defs.movement.transform import STRIDED_SLICE, SliceAttrs, SplitAttrs
 from ...shape_funcs.symbolic.dim import const
 from ..ir.anf import inner_chains, rebuild, rebuild_lets, uses
 from ..ir.expr import Call, Expr, If, IRModule, Let, Tuple, TupleGetItem, Var, let_chain, make_lets, replace
 from ..ir.pass_declaration import declare_pass
-from ..rules.rewriting import Scope
+from ..rules.rewriting import Definitions
 
 Fields = tuple[int, ...]
 #: The end of a slice to the end of the axis.
@@ -175,7 +175,7 @@ def _split(call: Call, fields: Fields) -> Call | None:
     bounds = (0, *how, _TO_THE_END)
     new = Call(STRIDED_SLICE, (data,), SliceAttrs((bounds[k],), (bounds[k + 1],), (1,), (attrs.axis,)), span=call.span)
     wanted = _selected_type(call.ty, fields)
-    return replace(new, ty=wanted) if Scope().typed(new) == (wanted, ()) and Scope().is_safe(call) else None
+    return replace(new, ty=wanted) if Definitions().typed(new) == (wanted, ()) and Definitions().is_safe(call) else None
 
 
 #: By the attributes of the operator: its call with these fields only.  A single field is no tuple; with several fields,

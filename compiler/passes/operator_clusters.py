@@ -10,10 +10,10 @@ from typing import Any
 from ...ops.analysis.evaluations import evaluations, evaluations_by_threads
 from ...ops.codegen import fits
 from ...ops.core.group import Group, Node
+from ...ops.core.implementation import GPU, HOST
 from ...ops.core.op import Op, OpPattern, TypeRelError
 from ...ops.core.tensor_types import Tensor, TensorType, TupleType
 from ...ops.core.type_relation import build_group, data_dependent
-from ...ops.strategy.implementation import GPU, HOST
 from ...shape_funcs.symbolic.dim import Dim, const, sym
 from ...vm.diagnostics.source import Span
 from ..ir.expr import Call, Constant, Expr, Var

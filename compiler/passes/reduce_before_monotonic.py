@@ -24,14 +24,14 @@ from __future__ import annotations
 from collections import Counter
 
 from ...ops.analysis.monotonic import Order, order_of
+from ...ops.core.implementation import GPU
 from ...ops.core.op import Op, OpPattern, get
 from ...ops.core.tensor_types import TensorType, Type
-from ...ops.strategy.implementation import GPU
 from ..ir.anf import values
 from ..ir.chain_rewriter import ChainRewriter, rewrite_chains
 from ..ir.expr import Call, Expr, IRModule, Var, replace, tensor_type, type_of
 from ..ir.pass_declaration import declare_pass
-from ..rules.rewriting import Scope
+from ..rules.rewriting import Definitions
 
 #: The reduction of the arguments in the place of that of the results, by the order of the results.
 _REDUCTIONS = {
@@ -58,7 +58,7 @@ class _Mover(ChainRewriter):
         found = [value for value in values(body) if isinstance(value, Call)]
         self.reductions = Counter(call.args[0] for call in found if _is_reduction(call))
         self.gathers = Counter(call.args[0] for call in found if call.op is get("take"))
-        self.scope = Scope(self.values)
+        self.scope = Definitions(self.values)
 
     def replaced(self, var: Var, call: Call) -> list[tuple[Var, Expr]] | None:
         if not _is_reduction(call):

@@ -25,7 +25,7 @@ from ..ir.pass_declaration import declare_pass
 from ..rules.arithmetic_rules import RULES as ARITHMETIC
 from ..rules.movement_rules import RULES as MOVEMENT
 from ..rules.movement_rules import VIEW_RULES
-from ..rules.rewriting import Rules, Scope
+from ..rules.rewriting import Definitions, Rules
 from .eliminate_dead_code import eliminate_dead_code
 
 
@@ -63,7 +63,7 @@ class _Simplifier:
     def __init__(self, rules: tuple[Rules, ...]) -> None:
         self.rules = rules
         self.same: dict[Expr, Expr] = {}  # variables that are aliases of an atom
-        self.scope = Scope()
+        self.scope = Definitions()
 
     def _atom(self, atom: Expr) -> Expr:
         return self.same.get(atom, atom)

@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
+from ...declarations.frozen_dataclass import frozen
 from ...ops.core.adt_types import TypeVar
 from ...ops.core.op import Op, OpPattern, TypeRelError
 from ...ops.core.tensor_types import TensorType, TupleType, Type, TypeTooLarge
 from ...ops.core.type_relation import relate
-from ...shape_funcs.frozen_dataclass import frozen
 from ...shape_funcs.symbolic.dim import ANY, fresh
 from ..ir.expr import (
     Call,

@@ -10,7 +10,7 @@ import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from ...shape_funcs.frozen_dataclass import frozen
+from ...declarations.frozen_dataclass import frozen
 from ..ir.expr import Constructor, TypeData, Var
 from ..ir.match_expr import Match, Pattern, PatternConstructor, PatternTuple, PatternVar, PatternWildcard
 

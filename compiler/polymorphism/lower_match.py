@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from ...ops.core.tensor_types import Type
-from ...ops.defs.adt_ops import ADT_FIELDS, NO_MATCH, AdtFieldsAttrs, NoMatchAttrs
+from ...ops.defs.machine.adt_ops import ADT_FIELDS, NO_MATCH, AdtFieldsAttrs, NoMatchAttrs
 from ...vm.diagnostics import codes
 from ...vm.diagnostics.source import Diagnostic
 from ..ir.anf import Names

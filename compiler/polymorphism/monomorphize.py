@@ -4,9 +4,9 @@
     def @main(%x: float32) { @id(%x) }   ->    def @id(%x: float32) -> float32 { %x }
 
 Requires: A-normal form.
-Ensures: no function has type parameters; constructors, matches and references are calls of the operators of ``ops.defs.adt_ops``
-and ifs; parameters of inner functions have their inferred types.  A polymorphic or internal function that is not used has no
-copy.
+Ensures: no function has type parameters; constructors, matches and references are calls of the operators of
+``ops.defs.machine.adt_ops`` and ifs; parameters of inner functions have their inferred types.  A polymorphic or internal function
+that is not used has no copy.
 Raises TypeCheckError for a match that does not cover every value, and for a pattern that fits no value.
 
 The copies of a function differ in types only.  A program in which a function needs infinitely many types is refused.
@@ -16,10 +16,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from ...declarations.frozen_dataclass import frozen
 from ...ops.core.adt_types import TypeVar, substitute_types
 from ...ops.core.tensor_types import FuncType, TupleType, Type, TypeTooLarge
-from ...ops.defs.adt_ops import MAKE_ADT, MAKE_REF, READ_REF, WRITE_REF, MakeAdtAttrs
-from ...shape_funcs.frozen_dataclass import frozen
+from ...ops.defs.machine.adt_ops import MAKE_ADT, MAKE_REF, READ_REF, WRITE_REF, MakeAdtAttrs
 from ...vm.diagnostics import codes
 from ...vm.diagnostics.source import Diagnostic, TypeCheckError
 from ..ir.anf import Names, rebuild, values

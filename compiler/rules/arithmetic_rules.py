@@ -11,7 +11,7 @@ import math
 
 from ...ops.core.op import Op
 from ...ops.core.tensor_types import TensorType, computed_in, int_range, is_float, is_integer
-from ...ops.defs.broadcast import (
+from ...ops.defs.arithmetic.broadcast import (
     ADD,
     BITWISE_AND,
     BITWISE_OR,
@@ -31,7 +31,7 @@ from ...ops.defs.broadcast import (
     TRUNC_DIVIDE,
     WHERE,
 )
-from ...ops.defs.elementwise import (
+from ...ops.defs.arithmetic.elementwise import (
     ABS,
     BITWISE_NOT,
     CAST,
@@ -49,7 +49,7 @@ from ...ops.defs.elementwise import (
     ClipAttrs,
 )
 from ..ir.expr import Call, Constant, Expr, tensor_type
-from .rewriting import Rules, Scope, operator_call
+from .rewriting import Definitions, Rules, operator_call
 
 RULES = Rules()
 
@@ -57,7 +57,7 @@ RULES = Rules()
 
 
 @RULES.on(ADD)
-def _add_zero(call: Call, scope: Scope) -> Expr | None:
+def _add_zero(call: Call, scope: Definitions) -> Expr | None:
     """``x + 0``, ``0 + x``; for floats -0.0."""
     x, y = call.args
     zero = -0.0 if is_float(tensor_type(call).dtype) else 0
@@ -65,21 +65,21 @@ def _add_zero(call: Call, scope: Scope) -> Expr | None:
 
 
 @RULES.on(SUBTRACT)
-def _subtract_zero(call: Call, scope: Scope) -> Expr | None:
+def _subtract_zero(call: Call, scope: Definitions) -> Expr | None:
     """``x - 0``; for floats 0.0."""
     x, y = call.args
     return x if scope.is_all(y, 0) else None
 
 
 @RULES.on(MULTIPLY)
-def _multiply_by_one(call: Call, scope: Scope) -> Expr | None:
+def _multiply_by_one(call: Call, scope: Definitions) -> Expr | None:
     """``x * 1``, ``1 * x``."""
     x, y = call.args
     return x if scope.is_all(y, 1) else y if scope.is_all(x, 1) else None
 
 
 @RULES.on(MULTIPLY, BITWISE_AND)
-def _multiply_by_zero(call: Call, scope: Scope) -> Expr | None:
+def _multiply_by_zero(call: Call, scope: Definitions) -> Expr | None:
     """``x * 0`` and ``x & 0`` of integers: zeros."""
     if not is_integer(tensor_type(call).dtype):
         return None
@@ -90,7 +90,7 @@ def _multiply_by_zero(call: Call, scope: Scope) -> Expr | None:
 
 
 @RULES.on(DIVIDE, POWER, TRUNC_DIVIDE, FLOOR_DIVIDE)
-def _divide_by_one(call: Call, scope: Scope) -> Expr | None:
+def _divide_by_one(call: Call, scope: Definitions) -> Expr | None:
     """``x / 1``, ``x ** 1``, and for integers the divisions that round."""
     x, y = call.args
     rounds = call.op in (TRUNC_DIVIDE, FLOOR_DIVIDE) and is_float(tensor_type(call).dtype)
@@ -98,7 +98,7 @@ def _divide_by_one(call: Call, scope: Scope) -> Expr | None:
 
 
 @RULES.on(POWER)
-def _power_of_one_exponent(call: Call, scope: Scope) -> Expr | None:
+def _power_of_one_exponent(call: Call, scope: Definitions) -> Expr | None:
     """``x ** [3, 3]`` is ``x ** 3``: a constant of no axes is part of the kernel's text, which then calls no function."""
     x, y = call.args
     data = scope.constant(y)
@@ -108,13 +108,13 @@ def _power_of_one_exponent(call: Call, scope: Scope) -> Expr | None:
 
 
 @RULES.on(LEFT_SHIFT, RIGHT_SHIFT)
-def _shift_by_zero(call: Call, scope: Scope) -> Expr | None:
+def _shift_by_zero(call: Call, scope: Definitions) -> Expr | None:
     x, y = call.args
     return x if scope.is_all(y, 0) else None
 
 
 @RULES.on(LOGICAL_AND, BITWISE_AND)
-def _and_all_ones(call: Call, scope: Scope) -> Expr | None:
+def _and_all_ones(call: Call, scope: Definitions) -> Expr | None:
     """``x and True``, ``x & ~0``."""
     dtype = tensor_type(call).dtype
     all_ones = True if dtype == "bool" else -1 if int_range(dtype)[0] else int_range(dtype)[1]
@@ -123,7 +123,7 @@ def _and_all_ones(call: Call, scope: Scope) -> Expr | None:
 
 
 @RULES.on(LOGICAL_OR, BITWISE_OR, LOGICAL_XOR, BITWISE_XOR)
-def _or_zero(call: Call, scope: Scope) -> Expr | None:
+def _or_zero(call: Call, scope: Definitions) -> Expr | None:
     """``x or False``, ``x | 0``, ``x ^ 0``."""
     x, y = call.args
     return x if scope.is_all(y, 0) else y if scope.is_all(x, 0) else None
@@ -133,21 +133,21 @@ def _or_zero(call: Call, scope: Scope) -> Expr | None:
 
 
 @RULES.on(MAXIMUM, MINIMUM, LOGICAL_AND, LOGICAL_OR, BITWISE_AND, BITWISE_OR)
-def _same_operands(call: Call, scope: Scope) -> Expr | None:
+def _same_operands(call: Call, scope: Definitions) -> Expr | None:
     """``max(x, x)``, ``x and x``."""
     x, y = call.args
     return x if x is y else None
 
 
 @RULES.on(SUBTRACT, BITWISE_XOR)
-def _subtract_itself(call: Call, scope: Scope) -> Expr | None:
+def _subtract_itself(call: Call, scope: Definitions) -> Expr | None:
     """``x - x`` and ``x ^ x`` of integers: zeros."""
     x, y = call.args
     return operator_call(ZEROS_LIKE, (x,)) if x is y and not is_float(tensor_type(call).dtype) else None
 
 
 @RULES.on(WHERE)
-def _constant_where(call: Call, scope: Scope) -> Expr | None:
+def _constant_where(call: Call, scope: Definitions) -> Expr | None:
     """A selection of equal operands, ``where(c, x, x)``, or by a constant condition."""
     condition, x, y = call.args
     if x is y or scope.is_all(condition, True):
@@ -156,7 +156,7 @@ def _constant_where(call: Call, scope: Scope) -> Expr | None:
 
 
 @RULES.on(NEGATIVE, LOGICAL_NOT, BITWISE_NOT)
-def _involution(call: Call, scope: Scope) -> Expr | None:
+def _involution(call: Call, scope: Definitions) -> Expr | None:
     """``-(-x)``, ``not not x``; unsigned and smallest integers wrap twice."""
     assert isinstance(call.op, Op)
     inner = scope.call(call.args[0], call.op)
@@ -164,7 +164,7 @@ def _involution(call: Call, scope: Scope) -> Expr | None:
 
 
 @RULES.on(ABS, SIGN, FLOOR, CEIL, TRUNC, ROUND, RELU)
-def _idempotent(call: Call, scope: Scope) -> Expr | None:
+def _idempotent(call: Call, scope: Definitions) -> Expr | None:
     """``f(f(x))`` is ``f(x)``."""
     (x,) = call.args
     value = scope.values.get(x)
@@ -172,7 +172,7 @@ def _idempotent(call: Call, scope: Scope) -> Expr | None:
 
 
 @RULES.on(FLOOR, CEIL, TRUNC, ROUND)
-def _round_integral(call: Call, scope: Scope) -> Expr | None:
+def _round_integral(call: Call, scope: Definitions) -> Expr | None:
     """Rounding of integers, or of rounded values."""
     (x,) = call.args
     value = scope.values.get(x)
@@ -181,7 +181,7 @@ def _round_integral(call: Call, scope: Scope) -> Expr | None:
 
 
 @RULES.on(ABS)
-def _abs_nonnegative(call: Call, scope: Scope) -> Expr | None:
+def _abs_nonnegative(call: Call, scope: Definitions) -> Expr | None:
     """``abs(-x)`` is ``abs(x)``; ``abs`` of unsigned integers is the identity."""
     (x,) = call.args
     unsigned = tensor_type(x).dtype.startswith("u")
@@ -190,7 +190,7 @@ def _abs_nonnegative(call: Call, scope: Scope) -> Expr | None:
 
 
 @RULES.on(COPY)
-def _copy(call: Call, scope: Scope) -> Expr | None:
+def _copy(call: Call, scope: Definitions) -> Expr | None:
     """A copy is its source, since values are immutable."""
     return call.args[0]
 
@@ -199,7 +199,7 @@ def _copy(call: Call, scope: Scope) -> Expr | None:
 
 
 @RULES.on(CLIP)
-def _merge_clips(call: Call, scope: Scope) -> Expr | None:
+def _merge_clips(call: Call, scope: Definitions) -> Expr | None:
     """``clip(clip(x, a, b), c, d)`` is one clip, if ``a <= b`` and ``c <= d``."""
     inner = scope.call(call.args[0], CLIP)
     if inner is None:
@@ -215,7 +215,7 @@ def _merge_clips(call: Call, scope: Scope) -> Expr | None:
 
 
 @RULES.on(CLIP)
-def _unbounded_clip(call: Call, scope: Scope) -> Expr | None:
+def _unbounded_clip(call: Call, scope: Definitions) -> Expr | None:
     """``clip(x, -inf, inf)``."""
     return call.args[0] if call.attrs.a_min == -math.inf and call.attrs.a_max == math.inf else None
 
@@ -227,14 +227,14 @@ _WHOLE_BITS = {"float16": 11, "bfloat16": 8, "float32": 24, "float64": 53}
 
 
 @RULES.on(CAST)
-def _identity_cast(call: Call, scope: Scope) -> Expr | None:
+def _identity_cast(call: Call, scope: Definitions) -> Expr | None:
     """``cast(x)`` to the dtype of x."""
     (x,) = call.args
     return x if tensor_type(x).dtype == call.attrs.dtype else None
 
 
 @RULES.on(CAST)
-def _merge_casts(call: Call, scope: Scope) -> Expr | None:
+def _merge_casts(call: Call, scope: Definitions) -> Expr | None:
     """``cast(cast(x, B), C)`` is ``cast(x, C)`` if B represents every value of x's dtype A."""
     inner = scope.call(call.args[0], CAST)
     if inner is None:

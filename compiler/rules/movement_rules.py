@@ -6,9 +6,9 @@ Two views of the same elements are the same tensor if their shapes are equal, so
 from __future__ import annotations
 
 from ...ops.core.op import REGISTRY, OpPattern
-from ...ops.defs.broadcast import BROADCAST_TO, BROADCAST_TO_LIKE
-from ...ops.defs.layout_transform import LAYOUT_TRANSFORM, LayoutTransformAttrs
-from ...ops.defs.transform import (
+from ...ops.defs.arithmetic.broadcast import BROADCAST_TO, BROADCAST_TO_LIKE
+from ...ops.defs.movement.layout_transform import LAYOUT_TRANSFORM, LayoutTransformAttrs
+from ...ops.defs.movement.transform import (
     CONCATENATE,
     REPEAT,
     RESHAPE,
@@ -20,7 +20,7 @@ from ...ops.defs.transform import (
 )
 from ...shape_funcs.symbolic.dim import Shape, const
 from ..ir.expr import Call, Expr, tensor_type
-from .rewriting import Rules, Scope, operator_call
+from .rewriting import Definitions, Rules, operator_call
 
 RULES = Rules()
 #: The operators whose result has the first input's elements, in order, under another shape.
@@ -31,20 +31,20 @@ VIEW_RULES = Rules()
 
 @VIEW_RULES.on(*VIEWS)
 @RULES.on(BROADCAST_TO, BROADCAST_TO_LIKE, TILE, REPEAT, *VIEWS)
-def _identity_movement(call: Call, scope: Scope) -> Expr | None:
+def _identity_movement(call: Call, scope: Definitions) -> Expr | None:
     """A repetition or view whose shape equals its input's shape is the identity."""
     return call.args[0] if call.ty == call.args[0].ty else None
 
 
 @RULES.on(STRIDED_SLICE)
-def _full_slice(call: Call, scope: Scope) -> Expr | None:
+def _full_slice(call: Call, scope: Definitions) -> Expr | None:
     """A slice with stride 1 that is as long as its data is the identity."""
     forwards = call.attrs.slice_mode == "size" or all(s == 1 for s in call.attrs.strides)
     return call.args[0] if forwards and call.ty == call.args[0].ty else None
 
 
 @RULES.on(CONCATENATE)
-def _single_concatenate(call: Call, scope: Scope) -> Expr | None:
+def _single_concatenate(call: Call, scope: Definitions) -> Expr | None:
     """A concatenation of one tensor, or of one and others that are empty along the axis, is that tensor."""
     fields = scope.fields(call.args[0])
     if not fields:
@@ -64,13 +64,13 @@ def _permutation(call: Call) -> tuple[int, ...]:
 
 
 @RULES.on(TRANSPOSE)
-def _identity_transpose(call: Call, scope: Scope) -> Expr | None:
+def _identity_transpose(call: Call, scope: Definitions) -> Expr | None:
     """``transpose(x, axes=[0, 1, 2])`` is x."""
     return call.args[0] if _permutation(call) == tuple(range(tensor_type(call).rank)) else None
 
 
 @RULES.on(TRANSPOSE)
-def _merge_transposes(call: Call, scope: Scope) -> Expr | None:
+def _merge_transposes(call: Call, scope: Definitions) -> Expr | None:
     """``transpose(transpose(x))`` is one transpose."""
     inner = scope.call(call.args[0], TRANSPOSE)
     if inner is None:
@@ -83,13 +83,13 @@ def _merge_transposes(call: Call, scope: Scope) -> Expr | None:
 
 
 @RULES.on(LAYOUT_TRANSFORM)
-def _identity_layout(call: Call, scope: Scope) -> Expr | None:
+def _identity_layout(call: Call, scope: Definitions) -> Expr | None:
     """``layout_transform(x, src_layout="NCHW", dst_layout="NCHW")`` is x."""
     return call.args[0] if call.attrs.src_layout == call.attrs.dst_layout else None
 
 
 @RULES.on(LAYOUT_TRANSFORM)
-def _merge_layouts(call: Call, scope: Scope) -> Expr | None:
+def _merge_layouts(call: Call, scope: Definitions) -> Expr | None:
     """A layout transform of a layout transform is one, or none for opposite ones."""
     inner = scope.call(call.args[0], LAYOUT_TRANSFORM)
     if inner is None or inner.attrs.dst_layout != call.attrs.src_layout:
@@ -104,7 +104,7 @@ def _merge_layouts(call: Call, scope: Scope) -> Expr | None:
 
 @VIEW_RULES.on(*VIEWS)
 @RULES.on(*VIEWS)
-def _merge_views(call: Call, scope: Scope) -> Expr | None:
+def _merge_views(call: Call, scope: Definitions) -> Expr | None:
     """``reshape(reshape(x))``, ``squeeze(expand_dims(x))``: x, or one view of it."""
     inner = scope.call(call.args[0], *VIEWS)
     if inner is None:

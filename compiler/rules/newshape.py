@@ -17,7 +17,7 @@ from typing import Literal
 from ...ops.core.op import TypeRelError
 from ...ops.core.tensor_types import TensorType
 from ...ops.core.type_relation import relate
-from ...ops.defs.transform import RESHAPE, ReshapeAttrs, SliceAttrs
+from ...ops.defs.movement.transform import RESHAPE, ReshapeAttrs, SliceAttrs
 from ...shape_funcs.symbolic.dim import INT, POLY, Dim, Shape, const, dim, is_nonneg, lt
 from ...shape_funcs.symbolic.program import INT64_MAX
 

@@ -16,7 +16,7 @@ from ...ops.core.tensor_types import Type
 from ...ops.core.type_relation import relate
 from ..ir.expr import Call, Constant, Expr, Tuple
 
-Rule = Callable[[Call, "Scope"], "Expr | None"]
+Rule = Callable[[Call, "Definitions"], "Expr | None"]
 
 
 class Rules:
@@ -45,7 +45,7 @@ class Rules:
         return register
 
 
-class Scope:
+class Definitions:
     """The definitions of the variables in scope at a point: ``values``, or none at first."""
 
     def __init__(self, values: dict[Expr, Expr] | None = None) -> None:

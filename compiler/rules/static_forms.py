@@ -14,8 +14,8 @@ import numpy as np
 from ...ops.core.op import Op, TypeRelError, get
 from ...ops.core.tensor_types import TensorType, numpy_dtype
 from ...ops.core.type_relation import relate
-from ...ops.defs.dynamic import DynReshapeAttrs
-from ...ops.defs.transform import DynSliceAttrs, ReshapeAttrs
+from ...ops.defs.movement.dynamic import DynReshapeAttrs
+from ...ops.defs.movement.transform import DynSliceAttrs, ReshapeAttrs
 from ...shape_funcs.symbolic.dim import Dim, const
 from ..ir.expr import Call, Expr, replace, tensor_type
 from .elements import ElementTable

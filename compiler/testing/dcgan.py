@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...shape_funcs.symbolic.dim import IntLike
-from ...vm.api.argument_errors import wrong
+from ...vm.diagnostics.argument_errors import wrong
 from ..builder.operator_functions import operators
 from ..ir.expr import Expr, Function
 from .layers import batch_norm, conv2d_transpose, data, dense, is_last, network, nn

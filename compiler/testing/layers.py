@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ...shape_funcs.defs.conv import data_layouts, kernel_layouts
-from ...shape_funcs.defs.conv_transpose import transposed_layouts
+from ...shape_funcs.defs.convolution.conv import data_layouts, kernel_layouts
+from ...shape_funcs.defs.convolution.conv_transpose import transposed_layouts
 from ...shape_funcs.symbolic.dim import IntLike
-from ...vm.api.argument_errors import wrong
+from ...vm.diagnostics.argument_errors import wrong
 from ..builder.build import var
 from ..builder.operator_functions import operators
 from ..ir.expr import Expr, Function, Var

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...shape_funcs.symbolic.dim import IntLike
-from ...vm.api.argument_errors import a_count, wrong
+from ...vm.diagnostics.argument_errors import a_count, wrong
 from ..builder.build import const, var
 from ..builder.operator_functions import operators
 from ..ir.expr import Call, Expr, Function, Tuple, TupleGetItem, Var

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...shape_funcs.symbolic.dim import IntLike
-from ...vm.api.argument_errors import wrong
+from ...vm.diagnostics.argument_errors import wrong
 from ..ir.expr import Expr, Function
 from .layers import batch_norm, classifier, conv2d, data, network, nn
 from .workload import Workload, create_workload

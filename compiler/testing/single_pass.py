@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ...vm.api.argument_errors import wrong
+from ...vm.diagnostics.argument_errors import wrong
 from ..builder.build import as_expr
 from ..builder.module_methods import closed_function
 from ..ir.expr import Expr, Function, IRModule
-from ..transform.declared_passes import declared_passes
+from ..transform.declared.declared_passes import declared_passes
 from ..transform.module_pass import Pass, Sequential
 
 

@@ -8,8 +8,8 @@ import numpy as np
 
 from ...ops.core.tensor_types import TensorType, numpy_dtype
 from ...shape_funcs.symbolic.dim import const
-from ...vm.api.argument_errors import wrong
 from ...vm.diagnostics import codes
+from ...vm.diagnostics.argument_errors import wrong
 from ...vm.diagnostics.source import TypeCheckError
 from ..ir.expr import Function, IRModule
 from ..passes.infer_type import infer_type

@@ -16,10 +16,10 @@ import typing
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from ...declarations.frozen_dataclass import frozen
 from ...ops.core.dtype_words import DTypeProblem, read_dtype
 from ...ops.core.op import Op
 from ...ops.core.similar_names import did_you_mean
-from ...shape_funcs.frozen_dataclass import frozen
 from ...shape_funcs.symbolic.program import INT64_MAX
 
 #: Attributes that are dtypes.

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ...shape_funcs.frozen_dataclass import frozen
-from ...vm.api.argument_errors import wrong
+from ...declarations.frozen_dataclass import frozen
+from ...vm.diagnostics.argument_errors import wrong
 from ..ir.expr import Expr
 
 #: The text of an expression's comment; empty for none.

@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
+from ...declarations.frozen_dataclass import frozen
 from ...ops.core import op as registry
 from ...ops.core.op import Op
 from ...ops.core.similar_names import did_you_mean, question
-from ...shape_funcs.frozen_dataclass import frozen
 from ...vm.diagnostics import codes
 from ...vm.diagnostics.source import Diagnostic, SourceText
 from ..ir.expr import Call, Constant, Expr, Function, GlobalVar, If, IRModule, Tuple, TupleGetItem, Var, make_lets

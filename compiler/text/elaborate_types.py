@@ -17,7 +17,7 @@ from ...ops.core.tensor_types import (
     TypeTooLarge,
     scalar,
 )
-from ...ops.defs.machine_ops import DEVICE_COPY, ON_DEVICE
+from ...ops.defs.machine.machine_ops import DEVICE_COPY, ON_DEVICE
 from ...shape_funcs.symbolic.dim import ANY, Dim, dim, sym
 from ...shape_funcs.symbolic.program import INT64_MAX
 from ...vm.diagnostics import codes

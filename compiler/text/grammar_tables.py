@@ -14,11 +14,11 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from ...declarations.frozen_dataclass import frozen
 from ...ops.native.cache import disk_cache
 from ...ops.native.cache.cache_entry import Entry
 from ...ops.native.cache.cache_key import CacheKey
 from ...ops.native.cache.installed_version import installed_version
-from ...shape_funcs.frozen_dataclass import frozen
 
 #: A value on the parser's stack: a token or a tree.
 Value = Any

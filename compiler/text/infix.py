@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from ...declarations.frozen_dataclass import frozen
 from ...ops.core import op
 from ...ops.core.op import Op
-from ...shape_funcs.frozen_dataclass import frozen
 
 
 @frozen

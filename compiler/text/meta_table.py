@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...ops.core.tensor_types import DTYPES
-from ...vm.api.argument_errors import a_sequence, wrong
+from ...vm.diagnostics.argument_errors import a_sequence, wrong
 from ..ir.expr import Constant
 from .metadata import CONSTANTS, Metadata
 

@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 
+from ...declarations.frozen_dataclass import frozen
 from ...ops.core.tensor_types import DTYPES, MAX_RANK, array_bytes, numpy_dtype
-from ...shape_funcs.frozen_dataclass import frozen
 from ...vm.diagnostics import codes
 from ...vm.diagnostics.source import Diagnostic, Span
 

@@ -13,8 +13,8 @@ from typing import TypeVar
 
 from ...ops.core.tensor_types import Type
 from ...ops.native.jit.gc_pause import collection_paused
-from ...vm.api.argument_errors import a_text, wrong
 from ...vm.diagnostics import codes
+from ...vm.diagnostics.argument_errors import a_text, wrong
 from ...vm.diagnostics.python_source import here
 from ...vm.diagnostics.source import Diagnostic, FileError, ParseError, SourceText, Span
 from ..ir.expr import Expr, IRModule, TypeData

@@ -14,7 +14,7 @@ import numpy as np
 from ...ops.core.adt_types import TypeVar
 from ...ops.core.op import Op
 from ...ops.core.tensor_types import Type
-from ...vm.api.argument_errors import wrong
+from ...vm.diagnostics.argument_errors import wrong
 from ..ir.expr import (
     Call,
     Constant,

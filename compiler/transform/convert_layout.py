@@ -13,13 +13,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from ...ops.core.op import REGISTRY, Op, OpPattern, get
-from ...shape_funcs.defs.conv import data_layouts, kernel_layouts
-from ...shape_funcs.defs.conv_transpose import transposed_layouts
-from ...vm.api.argument_errors import a_mapping, a_sequence, wrong
+from ...shape_funcs.defs.convolution.conv import data_layouts, kernel_layouts
+from ...shape_funcs.defs.convolution.conv_transpose import transposed_layouts
+from ...vm.diagnostics.argument_errors import a_mapping, a_sequence, wrong
 from ..ir.expr import Call, Expr, IRModule, replace
 from ..passes.beta_reduction import rewritten_function
 from .inlining import graph_of
-from .registered.layout_config import skipped_layers
+from .layout_config import skipped_layers
 
 Layouts = Mapping[str, tuple[str, ...]]
 

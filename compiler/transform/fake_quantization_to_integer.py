@@ -16,9 +16,9 @@ from typing import Any
 
 import numpy as np
 
+from ...declarations.frozen_dataclass import frozen
 from ...ops.core.op import Op, get
 from ...ops.core.tensor_types import TensorType, int_range
-from ...shape_funcs.frozen_dataclass import frozen
 from ...vm.diagnostics.python_source import here
 from ...vm.diagnostics.source import ArgumentError
 from ..analysis.fake_quantization import DEQUANTIZE, QUANTIZE, fake_quantized_region, is_call_of

@@ -14,7 +14,7 @@ import numpy as np
 
 from ...ops.core.op import Op
 from ...ops.core.tensor_types import TensorType
-from ...vm.api.argument_errors import a_mapping, a_sequence, a_text, wrong
+from ...vm.diagnostics.argument_errors import a_mapping, a_sequence, a_text, wrong
 from ...vm.diagnostics.python_source import here
 from ...vm.diagnostics.source import ArgumentError
 from ..ir.call_graph import mentioned

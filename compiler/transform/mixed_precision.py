@@ -12,7 +12,7 @@ from typing import Any
 
 from ...ops.core.op import Op, OpPattern, get
 from ...ops.core.tensor_types import TensorType, TupleType, Type, is_float
-from ...vm.api.argument_errors import a_sequence, wrong
+from ...vm.diagnostics.argument_errors import a_sequence, wrong
 from ..builder.build import a_dtype
 from ..ir.expr import Call, Expr, Function, IRModule, Tuple, replace
 from ..ir.visitor import children, free_vars, post_order, with_children

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ...vm.api.argument_errors import a_count, a_sequence, a_text, wrong
+from ...vm.diagnostics.argument_errors import a_count, a_sequence, a_text, wrong
 from ...vm.diagnostics.python_source import here
 from ...vm.diagnostics.source import ArgumentError
 from ..ir.expr import Function, IRModule, replace

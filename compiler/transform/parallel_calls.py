@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from ...declarations.frozen_dataclass import frozen
 from ...ops.core.op import Op, get
 from ...ops.core.tensor_types import TensorType
-from ...shape_funcs.frozen_dataclass import frozen
 from ...shape_funcs.symbolic.dim import const
 from ..ir.expr import Call, Constant, Expr, Function, IRModule, Tuple, Var, replace
 from ..ir.visitor import children, post_order, with_children

@@ -12,8 +12,8 @@ from contextvars import ContextVar
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from ...shape_funcs.frozen_dataclass import frozen
-from ...vm.api.argument_errors import a_count, a_mapping, a_sequence, a_text
+from ...declarations.frozen_dataclass import frozen
+from ...vm.diagnostics.argument_errors import a_count, a_mapping, a_sequence, a_text
 
 if TYPE_CHECKING:
     from ..ir.expr import IRModule

@@ -10,7 +10,7 @@ from ...ops.core.similar_names import did_you_mean
 from ...vm.diagnostics.python_source import here
 from ...vm.diagnostics.source import ArgumentError
 from ..ir.expr import IRModule
-from ..ir.pass_context import PassContext
+from ..ir.lowering_context import LoweringContext
 from ..ir.pass_declaration import DECLARED, PassDeclaration
 from ..ir.well_formed import check_bindings, check_nesting, has_form
 from ..passes.infer_type import infer_type
@@ -42,7 +42,7 @@ def apply(declaration: PassDeclaration, mod: IRModule, **options: Any) -> IRModu
     parameters = inspect.signature(declaration.run).parameters
     if "entries" in parameters:
         options = {"entries": tuple(mod.functions), **options}
-    context = (PassContext(entries=tuple(mod.functions)),) if "context" in parameters else ()
+    context = (LoweringContext(entries=tuple(mod.functions)),) if "context" in parameters else ()
     return declaration.run(mod, *context, **options)
 
 

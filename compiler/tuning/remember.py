@@ -12,14 +12,15 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from ...ops.native.cache import tuning_records
+from ...declarations.frozen_dataclass import frozen
+from ...ops.core.conditions import Versions
+from ...ops.core.implementation import HOST, OpCall
 from ...ops.native.cache.cache_key import CacheKey
 from ...ops.native.cache.disk_cache import CacheWarning
-from ...ops.native.cache.fingerprint import explain_miss, fingerprint
-from ...ops.native.cache.tuning_records import Record
+from ...ops.native.tuning import tuning_records
+from ...ops.native.tuning.fingerprint import explain_miss, fingerprint
+from ...ops.native.tuning.tuning_records import Record
 from ...ops.strategy.choice import Preferred
-from ...ops.strategy.conditions import Versions
-from ...ops.strategy.implementation import HOST, OpCall
 from ...ops.strategy.measured import (
     Bucket,
     Finding,
@@ -30,14 +31,13 @@ from ...ops.strategy.measured import (
     libraries_of,
     static_shapes,
 )
-from ...shape_funcs.frozen_dataclass import frozen
 from ...vm.bytecode.executable import DEVICES
-from ...vm.bytecode.executable_fingerprint import machine_fields
 from ...vm.diagnostics.source import InputError, RelayError
-from ...vm.runtime.state_layout import CUDA
-from ..config import Config
+from ...vm.loading.executable_fingerprint import machine_fields
+from ...vm.state.state_layout import CUDA
 from ..ir.expr import IRModule
 from ..ir.structural_equal import structural_hash
+from ..settings.config import Config
 from .settings import CACHED, OFF, Sizes, Tuning
 from .tunable import Tunable, tunable
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ...shape_funcs.frozen_dataclass import frozen
+from ...declarations.frozen_dataclass import frozen
 from ...vm.diagnostics.source import ConfigError
-from ..config import describe
+from ..settings.config import describe
 
 #: The values of the configuration key ``tune``.
 OFF, CACHED, BUDGETED, FULL = next(values for key, _, values, _ in describe() if key == "tune")

@@ -5,20 +5,20 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 
+from ...ops.core.implementation import OpCall
 from ...ops.core.op import Op
 from ...ops.core.tensor_types import Tensor, TensorType
-from ...ops.strategy.implementation import OpCall
 from ...ops.strategy.measured import Finding, Quartiles, implementations, static_shapes, untuned
 from ...vm.api.executable import Executable
 from ...vm.api.machine import VirtualMachine
 from ...vm.report.completion import finish
 from ...vm.report.interleaved import measure
 from ..builder.build import make_call
-from ..config import FORCE, Config
 from ..emit.emitter import emit
 from ..inputs.random_inputs import draw
 from ..ir.expr import Expr, Function, IRModule, Tuple, Var
-from ..pipeline import context_of, lower
+from ..lowering.pipeline import context_of, lower
+from ..settings.config import FORCE, Config
 
 #: The number of samples of each implementation, its minimum for slow calls, and the least duration of a sample in seconds.
 ROUNDS, FEWEST_ROUNDS, SAMPLE_SECONDS = 15, 7, 0.003

@@ -10,18 +10,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
+from ...declarations.frozen_dataclass import frozen
+from ...ops.core.implementation import GPU, HOST, OpCall
 from ...ops.core.op import OpPattern
 from ...ops.core.tensor_types import Tensor, TensorType, TupleType, Type
-from ...ops.strategy.implementation import GPU, HOST, OpCall
-from ...shape_funcs.frozen_dataclass import frozen
 from ...shape_funcs.symbolic.dim import SYM, Dim, const, dim, name_of, substitute, symbols
 from ...vm.bytecode.executable import DEVICES
 from ...vm.bytecode.size_expressions import known_value, parameter_sizes
-from ...vm.runtime.state_layout import CUDA
-from ..config import Config
+from ...vm.state.state_layout import CUDA
 from ..ir.expr import Call, Expr, Function, GlobalVar, If, IRModule, let_chain
 from ..ir.primitive import group_of
-from ..pipeline import lowering
+from ..lowering.pipeline import lowering
+from ..settings.config import Config
 
 
 @frozen

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from ...ops.core.adt_types import RefType, TypeCall, instantiate_fields
 from ...ops.core.op import Op
 from ...ops.core.tensor_types import FuncType, TensorType, TupleType, Type
-from ...ops.defs.adt_ops import ADT_FIELDS, MAKE_ADT, MAKE_REF, NO_MATCH, READ_REF, WRITE_REF
+from ...ops.defs.machine.adt_ops import ADT_FIELDS, MAKE_ADT, MAKE_REF, NO_MATCH, READ_REF, WRITE_REF
 from ...shape_funcs.symbolic.dim import ANY, fresh
 from ...vm.diagnostics import codes
 from ..ir.expr import Call, Constructor, Expr, TypeData, replace, type_of
@@ -19,7 +19,7 @@ from .type_match import Binder, TypeMismatch, map_dims
 
 
 class AdtTyper:
-    """The typer of the operators of ``ops.defs.adt_ops`` in a module with these type definitions."""
+    """The typer of the operators of ``ops.defs.machine.adt_ops`` in a module with these type definitions."""
 
     def __init__(self, definitions: Mapping[str, TypeData]) -> None:
         self.definitions = definitions

@@ -8,7 +8,7 @@ from typing import Any
 from ...ops.core.op import Op, TypeRelError
 from ...ops.core.tensor_types import FuncType, TensorType, TupleType, Type
 from ...ops.core.type_relation import relate
-from ...ops.defs.machine_ops import (
+from ...ops.defs.machine.machine_ops import (
     ALLOC_CLOSURE,
     ASSERT_SAME_SIZE,
     ASSERT_SHAPE,

@@ -17,10 +17,10 @@ from dataclasses import field
 from functools import partial
 from typing import Protocol
 
+from ...declarations.frozen_dataclass import frozen
 from ...ops.core.input_types import infer_inputs
 from ...ops.core.op import Op, TypeRelError
 from ...ops.core.tensor_types import FuncType, Type
-from ...shape_funcs.frozen_dataclass import frozen
 from ...shape_funcs.symbolic.dim import ANY, INT, Dim, fresh, name_of, substitute
 from ...vm.diagnostics.source import Diagnostic, Span
 from ..ir.anf import rebuild, rebuild_lets, values

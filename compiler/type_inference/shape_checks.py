@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from ...ops.core.tensor_types import TensorType, TupleType, Type
-from ...ops.defs.machine_ops import ASSERT_SAME_SIZE, ASSERT_SHAPE, AssertSameSizeAttrs, AssertShapeAttrs
+from ...ops.defs.machine.machine_ops import ASSERT_SAME_SIZE, ASSERT_SHAPE, AssertSameSizeAttrs, AssertShapeAttrs
 from ...shape_funcs.symbolic.dim import IntLike, const
 from ...vm.diagnostics.source import Span
 from ..ir.expr import Call, Expr, Tuple, TupleGetItem, Var

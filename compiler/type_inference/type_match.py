@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 
+from ...declarations.frozen_dataclass import frozen
 from ...ops.core.adt_types import RefType, TypeCall
 from ...ops.core.tensor_types import FuncType, TensorType, TupleType, Type, dim_text
-from ...shape_funcs.frozen_dataclass import frozen
 from ...shape_funcs.symbolic.dim import ANY, INT, SYM, Dim, const, fresh, name_of, substitute, symbols
 from ..ir.expr import Expr
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from ...ops.core.op import Op
 from ...ops.core.tensor_types import FuncType, TensorType, TupleType, Type, TypeTooLarge, scalar
-from ...ops.defs.adt_ops import RECORD_OPERATORS
+from ...ops.defs.machine.adt_ops import RECORD_OPERATORS
 from ...shape_funcs.symbolic.dim import ANY, Dim
 from ...vm.diagnostics import codes
 from ...vm.diagnostics.source import Diagnostic, Span

@@ -15,8 +15,8 @@ from ..codegen.cpu.loop_plan import plans
 from ..codegen.loop_nest.expression import AXIS, LOAD
 from ..codegen.loop_nest.inlining import Nest, TooComplex
 from ..core.group import Group
+from ..core.implementation import HOST, Kernel
 from ..core.tensor_types import ITEMSIZE, Tensor
-from ..strategy.implementation import HOST, Kernel
 from .uses import read_by, sizes_read
 
 #: A parameter (number) and a result (position among the results).

@@ -14,20 +14,20 @@ from collections import Counter
 from collections.abc import Iterable
 from fractions import Fraction
 
-from ...shape_funcs.defs.reduce import reduced_axes
-from ...shape_funcs.frozen_dataclass import frozen
+from ...declarations.frozen_dataclass import frozen
+from ...shape_funcs.defs.axes.reduce import reduced_axes
 from ...shape_funcs.symbolic.dim import INT, POLY, Dim, const, product
 from ...shape_funcs.symbolic.int_operations import FLOORDIV, MAX, SCALED, as_float
 from ..codegen.cpu import epilogue
-from ..codegen.group_memo import per_group
+from ..codegen.loop_nest.cost import MEMORY, cost_of
 from ..codegen.loop_nest.expression import APPLY, AXIS, CAST, LOAD, SELECT
 from ..codegen.loop_nest.inlining import OpenNest, TooComplex, open_nest
 from ..codegen.loop_nest.reduction import fold_dtype
 from ..codegen.loop_nest.row_passes import open_rows, uses_folds
 from ..core.group import Group, Ref
+from ..core.group_memo import per_group
+from ..core.implementation import GPU
 from ..core.op import OpPattern
-from ..strategy.implementation import GPU
-from .cost import MEMORY, cost_of
 
 #: The number of evaluations, or of iterations, where a size is unknown.
 MANY = 64
@@ -43,8 +43,8 @@ _CHEAP = 8
 class Evaluated:
     """An inner value: the mean number of evaluations of an element, and the costs of one.
 
-    ``arithmetic``: in units of ``ops.analysis.cost``, without the loads of parameters, whose number is ``loads``.  Cells that
-    loops further out compute are left out.
+    ``arithmetic``: in units of ``ops.codegen.loop_nest.cost``, without the loads of parameters, whose number is ``loads``.  Cells
+    that loops further out compute are left out.
     """
 
     value: Ref

@@ -16,9 +16,9 @@ import numpy as np
 
 from ..codegen.loop_nest.scalar_functions import SCALAR_FUNCTIONS
 from ..core.compute import Apply, Axis, Cast, Literal, Load, Scalar, Value
+from ..core.implementation import GPU
 from ..core.op import Op
 from ..core.tensor_types import TensorType, Type, computed_in, int_range, is_float, is_integer
-from ..strategy.implementation import GPU
 
 
 class Order(enum.IntEnum):

@@ -9,18 +9,18 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from ...shape_funcs.frozen_dataclass import frozen
+from ...declarations.frozen_dataclass import frozen
 from ...shape_funcs.symbolic.dim import RESULT, SYM, Dim, axis_size, const, dim, eq
 from ...shape_funcs.symbolic.program import SIZE, Load, ShapeProgram, assemble
 from ...shape_funcs.symbolic.registry import Check
 from ..codegen.cpu import epilogue
 from ..codegen.cuda import following
 from ..codegen.loop_nest import element_inputs
+from ..core.conditions import undecided
 from ..core.group import Group
+from ..core.implementation import GPU, HOST
 from ..core.op import TypeRelError
 from ..core.type_relation import checks_and_loads, counts_of
-from ..strategy.conditions import undecided
-from ..strategy.implementation import GPU, HOST
 from .aliasing import in_place_pairs
 from .uses import reads
 

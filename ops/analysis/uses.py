@@ -9,7 +9,7 @@ from ..codegen.loop_nest import element_inputs
 from ..codegen.loop_nest.expression import LOAD, SIZE
 from ..codegen.loop_nest.inlining import Nest, TooComplex
 from ..core.group import Group
-from ..strategy.implementation import Kernel
+from ..core.implementation import Kernel
 
 
 def reads(group: Group) -> tuple[bool, ...]:

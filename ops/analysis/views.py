@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from ...shape_funcs.frozen_dataclass import frozen
+from ...declarations.frozen_dataclass import frozen
 from ...shape_funcs.symbolic.dim import Dim, Shape, const, dim, max_, min_, product
 from ..codegen.cpu.loop_plan import plans
 from ..codegen.loop_nest.expression import APPLY, AXIS, LITERAL, LOAD, SELECT, SIZE, Cell, Cells

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ..core.group import Group
+from ..core.implementation import GPU, HOST
 from ..core.op import OpPattern
-from ..strategy.implementation import GPU, HOST
 from .cpu.kernel_source import KernelSource
 
 

@@ -7,7 +7,7 @@ allows the kernel behind it to start with ``griddepcontrol.launch_dependents``. 
 * A kernel that waits ends after all of its threads have waited, so after the kernel in front of it has ended.  By induction all
   work in front of it has ended, whether that kernel was started early or not.
 * A kernel may start early only behind a kernel of this form: the machine never launches it so behind other work
-  (``vm.devices.cuda.entries``), and work of another form waits for the end of all kernels.
+  (``vm.devices.cuda.graphs.entries``), and work of another form waits for the end of all kernels.
 * The blocks of a kernel start after all blocks of the kernel in front of it have started or ended.  So blocks that wait take no
   room from blocks that are to start, and a kernel whose blocks wait for one another goes on.
 

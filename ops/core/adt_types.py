@@ -6,7 +6,7 @@ import enum
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from ...shape_funcs.frozen_dataclass import frozen
+from ...declarations.frozen_dataclass import frozen
 from ...shape_funcs.symbolic.dim import ANY
 from .tensor_types import FuncType, TensorType, TupleType, Type, measure
 

@@ -6,7 +6,7 @@ import enum
 from collections.abc import Iterable
 from dataclasses import field
 
-from ...shape_funcs.frozen_dataclass import frozen
+from ...declarations.frozen_dataclass import frozen
 from .tensor_types import TensorType
 
 #: Separator of several operators in one reason.

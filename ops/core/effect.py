@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from enum import Enum, auto
 
-from ...shape_funcs.frozen_dataclass import frozen
+from ...declarations.frozen_dataclass import frozen
 
 
 class Role(Enum):

@@ -10,9 +10,9 @@ import dataclasses
 import json
 from typing import Any
 
-from ...shape_funcs.frozen_dataclass import frozen
+from ...declarations.frozen_dataclass import frozen
 from ...shape_funcs.symbolic.dim import Dim, const, dim, sym
-from ..strategy.implementation import HOST, Kernel, OpCall
+from .implementation import HOST, Kernel, OpCall
 from .op import Op, get
 from .tensor_types import Tensor
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ...shape_funcs.defs.argument_checks import axis_in, need_rank
+from ...shape_funcs.symbolic.argument_checks import axis_in, need_rank
 from ...shape_funcs.symbolic.registry import Operand, ShapeError
 from .attrs import check_attrs
 from .op import InputRule, Op, TypeRelError

@@ -6,11 +6,11 @@ import enum
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ...shape_funcs.frozen_dataclass import frozen
-from ...shape_funcs.late_registry import LateRegistry
+from ...declarations.frozen_dataclass import frozen
+from ...declarations.late_registry import LateRegistry
 from ...shape_funcs.symbolic.registry import SHAPE_FUNCS, ShapeFunc
-from ..strategy.implementation import Kernel
 from .effect import NO_EFFECT, Effect
+from .implementation import Kernel
 from .parameters import Parameters
 from .similar_names import question, similar
 from .tensor_types import Type
@@ -59,7 +59,7 @@ StaticRule = Callable[[Any, Sequence[Any]], "tuple[str, Any] | None"]
 #: ``ops.core.input_types``).  Raises TypeRelError for attributes that leave a type open.
 InputRule = Callable[[Any, "tuple[Type | None, ...]"], "tuple[Type | None, ...]"]
 
-#: ``(inputs, attrs) -> value`` or ``-> (value, ...)``: the expansion of a composite operator (see ops.core.composite).
+#: ``(inputs, attrs) -> value`` or ``-> (value, ...)``: the expansion of a composite operator (see ops.composition.composite).
 Expand = Callable[[tuple[Any, ...], Any], Any]
 
 REGISTRY: LateRegistry[Op] = LateRegistry()
@@ -70,7 +70,7 @@ class Legalization:
     """The calls of an operator that no kernel takes, and their expansion into calls that kernels take (Relay's word).
 
     ``applies(dtypes, attrs)``: whether a call is expanded; the operator's dtype rule accepts the call.  ``expand(op, operands,
-    attrs)``: the expansion (see ``ops.core.legalize``).
+    attrs)``: the expansion (see ``ops.composition.legalize``).
     """
 
     applies: Callable[[tuple[Any, ...], Any], bool]
@@ -84,8 +84,8 @@ class Op:
     ``inputs``: the names of the tensor inputs; a name ending in ``*`` is one input that is a tuple of tensors.
     The shape function is registered in ``shape_funcs`` under ``name``; elementwise, broadcast and reduce operators default to
     the shape function of their ``pattern``.
-    Exactly one of ``compute`` (fusable), ``kernels`` (OPAQUE; see ``ops.strategy.implementation``) and ``expand`` (COMPOSITE; see
-    ``ops.core.composite.composite``) is set; RESHAPE operators have none of the three.
+    Exactly one of ``compute`` (fusable), ``kernels`` (OPAQUE; see ``ops.core.implementation``) and ``expand`` (COMPOSITE; see
+    ``ops.composition.composite.composite``) is set; RESHAPE operators have none of the three.
     ``legalization``: the calls among those of ``dtype`` that are expanded before a kernel computes them.
     ``plain``: an operator with the same implementations, whose inputs and attributes this operator has, before other inputs.
     """

@@ -11,7 +11,7 @@ import enum
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ...shape_funcs.frozen_dataclass import frozen
+from ...declarations.frozen_dataclass import frozen
 
 
 class Default(enum.Enum):

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from ...shape_funcs.frozen_dataclass import frozen
+from ...declarations.frozen_dataclass import frozen
 from ...shape_funcs.symbolic.dim import INT, Dim, IntLike, Shape, const, dim, is_static, name_of, product
 from ...shape_funcs.symbolic.dim import MAX_RANK as MAX_RANK
 

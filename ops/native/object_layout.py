@@ -73,7 +73,8 @@ def _layout(**words: str | tuple[str, int]) -> np.dtype:
 
 #: A storage.  ``writer``: LOST if the launch that writes it was dropped, on a GPU the number of that launch.  ``users``: on a GPU
 #: the list of foreign streams that used it; 0: none.  ``elements``: the first word of the bytes of a small storage on the host.
-#: ``first_tensor``: the first tensor in it (see ``vm.runtime.poison``).  ``serial``: on ``sim`` the number of its allocation.
+#: ``first_tensor``: the first tensor in it (see ``vm.runtime.objects.poison``).  ``serial``: on ``sim`` the number of its
+#: allocation.
 STORAGE = _layout(
     refcount="refcount", tag="tag", data="data", writer="ndim", nbytes="dtype", device="device", users="storage",
     size_class="count", elements=("shape", 0), first_tensor=("payload", 0), serial=("payload", 1),

@@ -11,9 +11,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from ...shape_funcs.symbolic.dim import evaluate
+from ..core.conditions import Choice, Conditions, Versions, conditions_text, undecided
 from ..core.group import Group
-from .conditions import Choice, Conditions, Versions, conditions_text, undecided
-from .implementation import HOST, Kernel, OpCall
+from ..core.implementation import HOST, Kernel, OpCall
 
 #: Reasons of a choice (see ``Choice.because``), besides the condition that paid.
 FORCED, TUNED, ONLY = "forced", "tuned", "only one that fits"

@@ -13,16 +13,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, NamedTuple
 
-from ...shape_funcs.frozen_dataclass import frozen
+from ...declarations.frozen_dataclass import frozen
 from ...shape_funcs.symbolic.dim import Dim, const
+from ..core.conditions import Condition, Conditions, Versions, condition, undecided
 from ..core.group import attrs_json
+from ..core.implementation import Kernel, OpCall
 from ..native.cache import disk_cache
 from ..native.cache.cache_key import CacheKey
-from ..native.cache.fingerprint import TUNING, explain_miss, fingerprint
-from ..native.cache.tuning_records import Record
+from ..native.tuning.fingerprint import TUNING, explain_miss, fingerprint
+from ..native.tuning.tuning_records import Record
 from .choice import candidates, choose
-from .conditions import Condition, Conditions, Versions, condition, undecided
-from .implementation import Kernel, OpCall
 
 #: Minimum speedup over the default choice for which a record overrides it.
 WORTH = 1.05

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...shape_funcs.frozen_dataclass import frozen
+from ...declarations.frozen_dataclass import frozen
 
 
 @frozen

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from ..limits import Limits
-from ..refusals import RequestError
 from .datatypes import CONTENTS, DATATYPE, little_endian
+from .limits import Limits
 from .messages import message
+from .refusals import RequestError
 from .requests import InferRequest, Inputs, Wanted, from_bytes, from_numbers, timeout_of, wanted_outputs
 from .served_model import ServedModel, TensorSpec
 

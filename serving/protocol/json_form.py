@@ -11,9 +11,9 @@ import numpy as np
 
 from ...ops.core.tensor_types import numpy_dtype
 from ...vm.diagnostics import codes
-from ..limits import Limits
-from ..refusals import RequestError, UnreadError, refusal, status_of, text_of
 from .datatypes import DATATYPE, little_endian
+from .limits import Limits
+from .refusals import RequestError, UnreadError, refusal, status_of, text_of
 from .requests import InferRequest, Inputs, Wanted, from_bytes, from_numbers, timeout_of, wanted_outputs
 from .served_model import ServedModel, TensorSpec
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 from typing import Any
 
-from ..refusals import RequestError
+from .refusals import RequestError
 
 PACKAGE = "inference"
 SERVICE = f"{PACKAGE}.GRPCInferenceService"

@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 
+from ...declarations.frozen_dataclass import frozen
 from ...ops.core.tensor_types import ITEMSIZE, numpy_dtype
-from ...shape_funcs.frozen_dataclass import frozen
-from ...vm.bytecode.signature import ArgumentChecker
 from ...vm.diagnostics import codes
 from ...vm.diagnostics.printable import printable_name
-from ..limits import Limits
-from ..refusals import RequestError
+from ...vm.values.signature import ArgumentChecker
 from .datatypes import DATATYPE, little_endian
+from .limits import Limits
+from .refusals import RequestError
 from .served_model import ServedModel, TensorSpec
 
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from ...declarations.frozen_dataclass import frozen
 from ...ops.core.tensor_types import TensorType, Type, dim_text
-from ...shape_funcs.frozen_dataclass import frozen
 from ...shape_funcs.symbolic.dim import const
 from ...vm.api.executable import Executable
 from ...vm.bytecode.executable import VMFunction

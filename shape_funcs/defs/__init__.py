@@ -1,73 +1,10 @@
-"""Shape functions, one file per operator family; ``ops.defs`` has the operators under the same names.
+"""Shape functions: a folder for each subject, a file for each family, under the names of ``ops.defs``.
 
 Importing this package registers the shape function of every operator.
 """
 
+from ...declarations.late_registry import import_folder
 from ..symbolic.registry import SHAPE_FUNCS
-from . import (
-    anchors,
-    blocks,
-    broadcast,
-    collapse,
-    conv,
-    conv_transpose,
-    correlation,
-    creation,
-    deformable,
-    fft,
-    image,
-    indexing,
-    matrix,
-    nn,
-    pad,
-    pool_gradient,
-    rearrange,
-    recurrence,
-    reduce,
-    reshape,
-    roi,
-    scatter,
-    slicing,
-    sort,
-    sparse,
-    tensor_layout,
-    threefry,
-    transform,
-    upsampling,
-    vision,
-)
 
-__all__ = [
-    "anchors",
-    "blocks",
-    "broadcast",
-    "collapse",
-    "conv",
-    "conv_transpose",
-    "correlation",
-    "creation",
-    "deformable",
-    "fft",
-    "image",
-    "indexing",
-    "matrix",
-    "nn",
-    "pad",
-    "pool_gradient",
-    "rearrange",
-    "recurrence",
-    "reduce",
-    "reshape",
-    "roi",
-    "scatter",
-    "slicing",
-    "sort",
-    "sparse",
-    "tensor_layout",
-    "threefry",
-    "transform",
-    "upsampling",
-    "vision",
-]
-
+import_folder(__name__, __path__)
 SHAPE_FUNCS.imports = None  # all are registered

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ..frozen_dataclass import frozen
+from ...declarations.frozen_dataclass import frozen
 from .dim import POLY, Dim
 from .int_operations import FLOORDIV, MAX, MIN, MOD, MUL
 

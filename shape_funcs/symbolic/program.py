@@ -15,7 +15,7 @@ import struct
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from ..frozen_dataclass import frozen
+from ...declarations.frozen_dataclass import frozen
 from .dim import ANY_DIM, INT, MAX_RANK, POLY, RESULT, UNKNOWNS, Dim, Shape, dim, postorder
 from .int_operations import ADD, ARANGE, EQ, LT, MUL, SCALAR, WHERE
 from .registry import Check, ShapeError

@@ -19,8 +19,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..frozen_dataclass import frozen
-from ..late_registry import LateRegistry
+from ...declarations.frozen_dataclass import frozen
+from ...declarations.late_registry import LateRegistry
 from .dim import Dim, IntLike, Shape, const, dim
 
 

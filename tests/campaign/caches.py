@@ -16,9 +16,10 @@ import warnings
 from collections import Counter
 from pathlib import Path
 
-from relayvm.ops.native.cache import disk_cache, kernel_store
+from relayvm.ops.native.cache import disk_cache
 from relayvm.ops.native.cache.cache_entry import Entry, pack
 from relayvm.ops.native.cache.cache_key import CacheKey
+from relayvm.ops.native.compiled import kernel_store
 
 from .part import Part
 

@@ -24,7 +24,7 @@ from typing import NamedTuple
 import numpy as np
 
 from relayvm.compiler.commands.cli import main
-from relayvm.compiler.commands.exit_codes import ExitCode
+from relayvm.compiler.commands.terminal.exit_codes import ExitCode
 from relayvm.vm.api.executable import Executable
 
 from .part import Part

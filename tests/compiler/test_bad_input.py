@@ -24,9 +24,9 @@ from relayvm.compiler.compile import compile
 from relayvm.compiler.text.parser import parse
 from relayvm.vm.api.executable import Executable
 from relayvm.vm.api.machine import VirtualMachine
-from relayvm.vm.api.thread_count import set_num_threads
 from relayvm.vm.diagnostics.source import RelayError, VMError
 from relayvm.vm.report.completion import finish
+from relayvm.vm.thread_count import set_num_threads
 
 from ..devices import DEVICES
 from ..golden_texts import Golden

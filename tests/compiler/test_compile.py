@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 from relayvm.compiler.compile import compile
-from relayvm.compiler.config import Config
 from relayvm.compiler.ir.expr import Call, Constant, Function, IRModule, Let, Var, replace
-from relayvm.compiler.ir.pass_context import PassContext
+from relayvm.compiler.ir.lowering_context import LoweringContext
 from relayvm.compiler.ir.well_formed import check
 from relayvm.compiler.lowered import as_module, bind_params
-from relayvm.compiler.pipeline import passes, stages
+from relayvm.compiler.lowering.pipeline import passes, stages
+from relayvm.compiler.settings.config import Config
 from relayvm.compiler.text.parser import parse
 from relayvm.ops.core.op import get
 from relayvm.ops.core.tensor_types import TensorType
@@ -95,7 +95,7 @@ def test_a_module_without_functions_is_an_error() -> None:
 
 
 def test_what_runs_at_which_level() -> None:
-    names = [[name for name, _ in passes(Config(opt_level=level), PassContext("cpu"))] for level in range(4)]
+    names = [[name for name, _ in passes(Config(opt_level=level), LoweringContext("cpu"))] for level in range(4)]
     needed = ["to_a_normal_form", "monomorphize", "infer_type", "expand_composites", "lambda_lift", "place", "fuse_ops"]
     assert names[0] == [*needed, "select_implementations", "manifest_alloc", "manifest_lifetimes"]
     for fewer, more in itertools.pairwise(names):
@@ -150,11 +150,11 @@ def test_a_malformed_module_is_named(module: IRModule, message: str) -> None:
 
 
 def test_a_broken_pass_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    def breaks(mod: IRModule, context: PassContext, *, enabled: bool) -> IRModule:
+    def breaks(mod: IRModule, context: LoweringContext, *, enabled: bool) -> IRModule:
         return replace(mod, functions={"main": replace(mod["main"], body=Var("gone"))})
 
     monkeypatch.setenv(CHECK_VARIABLE, "1")
-    monkeypatch.setattr("relayvm.compiler.pipeline.fuse_ops", breaks)
+    monkeypatch.setattr("relayvm.compiler.lowering.pipeline.fuse_ops", breaks)
     with pytest.raises(AssertionError, match="after fuse_ops, @main is not well-formed: %gone is not bound"):
         compile(EXP)
 

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 import relayvm as relay
+from relayvm.ops.core.implementation import Kernel
 from relayvm.ops.core.op import REGISTRY, NoAttrs, Op, OpPattern
 from relayvm.ops.native import status
-from relayvm.ops.strategy.implementation import Kernel
 from relayvm.shape_funcs.symbolic.registry import SHAPE_FUNCS
 from relayvm.vm.diagnostics import codes
 

@@ -8,10 +8,10 @@ import gc
 import numpy as np
 import pytest
 
-from relayvm.vm.devices.cuda import provider
 from relayvm.vm.devices.cuda.cudnn import library
 from relayvm.vm.devices.cuda.cudnn.layout import PACK_ROWS, PLAN_ROWS
-from relayvm.vm.devices.cuda.driver import NoCuda
+from relayvm.vm.devices.cuda.driver_api import provider
+from relayvm.vm.devices.cuda.driver_api.driver import NoCuda
 from relayvm.vm.diagnostics.source import VMError
 
 from ..emulator import emulator

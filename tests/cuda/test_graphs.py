@@ -10,8 +10,10 @@ import pytest
 
 import relayvm as relay
 from relayvm.vm.api.machine import VirtualMachine
-from relayvm.vm.devices.cuda.driver import DRIVER
-from relayvm.vm.devices.cuda.gpu_layout import (
+from relayvm.vm.devices.cuda.driver_api.driver import DRIVER
+from relayvm.vm.devices.cuda.graphs.held_back import commit_entry
+from relayvm.vm.devices.cuda.graphs.regions import are_equal, is_awaited
+from relayvm.vm.state.gpu_layout import (
     AWAITED,
     CAPTURED,
     ENTRY_ARGS,
@@ -25,8 +27,6 @@ from relayvm.vm.devices.cuda.gpu_layout import (
     NEVER,
     OUT_WORDS,
 )
-from relayvm.vm.devices.cuda.graphs.held_back import commit_entry
-from relayvm.vm.devices.cuda.graphs.regions import are_equal, is_awaited
 
 from ..emulator import emulator
 from .machines import CHAIN, COUNTED, DIVIDE, chain, driver, gpu, machine, new_stream  # noqa: F401  the fixture is used by every test

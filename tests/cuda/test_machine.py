@@ -14,13 +14,13 @@ import numpy as np
 import pytest
 
 import relayvm as relay
+from relayvm.ops.core.implementation import Kernel
 from relayvm.ops.core.op import REGISTRY, Op, OpPattern
-from relayvm.ops.strategy.implementation import Kernel
 from relayvm.shape_funcs.symbolic.registry import SHAPE_FUNCS, register_shape_func
 from relayvm.vm.api.machine import VirtualMachine
-from relayvm.vm.devices.cuda import provider
-from relayvm.vm.devices.cuda.driver import NoCuda
-from relayvm.vm.devices.cuda.gpu_layout import (
+from relayvm.vm.devices.cuda.driver_api import provider
+from relayvm.vm.devices.cuda.driver_api.driver import NoCuda
+from relayvm.vm.state.gpu_layout import (
     RING_PART_BYTES,
     RING_PARTS,
 )

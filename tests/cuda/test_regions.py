@@ -13,9 +13,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from relayvm.ops.native.memory import free
-from relayvm.vm.devices.cuda import entries
-from relayvm.vm.devices.cuda.driver import DRIVER
-from relayvm.vm.devices.cuda.gpu_layout import (
+from relayvm.vm.devices.cuda.driver_api.driver import DRIVER
+from relayvm.vm.devices.cuda.graphs import captures, entries, held_back
+from relayvm.vm.devices.cuda.graphs import regions as table
+from relayvm.vm.devices.cuda.graphs.held_back import flush, issue_entry
+from relayvm.vm.devices.cuda.graphs.regions import forget_regions
+from relayvm.vm.state.gpu_layout import (
     CONVOLUTION_ENTRY,
     ENTRY_ARGS,
     ENTRY_FUNCTION,
@@ -34,11 +37,7 @@ from relayvm.vm.devices.cuda.gpu_layout import (
     PRODUCT_ENTRY,
     VARIANT,
 )
-from relayvm.vm.devices.cuda.graphs import captures, held_back
-from relayvm.vm.devices.cuda.graphs import regions as table
-from relayvm.vm.devices.cuda.graphs.held_back import flush, issue_entry
-from relayvm.vm.devices.cuda.graphs.regions import forget_regions
-from relayvm.vm.runtime.state_layout import STATE
+from relayvm.vm.state.state_layout import STATE
 
 #: A launch: function, size of the grid, arguments.
 Launched = tuple[int, int, tuple[int, ...]]

@@ -9,7 +9,7 @@ import pytest
 
 from relayvm.ops.codegen.cuda.device_code import matrix_instructions
 from relayvm.vm.api.machine import VirtualMachine
-from relayvm.vm.devices.cuda import device
+from relayvm.vm.devices.cuda.driver_api import device
 
 from ..emulator import emulator
 from .machines import gpu, machine  # noqa: F401  the fixture is used by every test

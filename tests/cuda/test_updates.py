@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import relayvm as relay
 from relayvm.vm.api.machine import VirtualMachine
-from relayvm.vm.devices.cuda.gpu_layout import MAX_VARIANTS
+from relayvm.vm.state.gpu_layout import MAX_VARIANTS
 
 from ..emulator import emulator
 from ..example_programs import example_modules  # noqa: F401  a fixture

@@ -16,16 +16,18 @@ from onnx import TensorProto, helper, numpy_helper
 import relayvm as relay
 from relayvm.compiler import executable_cache
 from relayvm.compiler.commands.cli import main
-from relayvm.compiler.config import Config
 from relayvm.compiler.onnx_frontend import operator_table
+from relayvm.compiler.settings.config import Config
 from relayvm.compiler.tuning.settings import Tuning
-from relayvm.ops.native.cache import disk_cache, kernel_store, tuning_records
+from relayvm.declarations.deferred import Deferred
+from relayvm.ops.native.cache import disk_cache
 from relayvm.ops.native.cache.cache_key import CacheKey
-from relayvm.ops.native.cache.fingerprint import fingerprint
-from relayvm.shape_funcs.deferred import Deferred
-from relayvm.vm.api import machine_code
+from relayvm.ops.native.compiled import kernel_store
+from relayvm.ops.native.tuning import tuning_records
+from relayvm.ops.native.tuning.fingerprint import fingerprint
 from relayvm.vm.bytecode.executable_file import to_bytes
 from relayvm.vm.bytecode.trusted import is_compiled_here
+from relayvm.vm.machine import machine_code
 from relayvm.vm.options import CHECK_VARIABLE
 from relayvm.vm.runtime.kernels.prepared import Prepared
 

@@ -17,10 +17,10 @@ from relayvm.compiler.comparison.result_check import ResultsDiffer, check_agreem
 from relayvm.compiler.text.literals import literal_text, read_literal
 from relayvm.compiler.text.parser import parse
 from relayvm.ops.core.tensor_types import HALVES, numpy_dtype
-from relayvm.vm.api import dlpack
 from relayvm.vm.api.executable import from_bytes
 from relayvm.vm.bytecode.disassembly import disassembly
 from relayvm.vm.bytecode.executable_file import to_bytes
+from relayvm.vm.values import dlpack
 
 from ..arrays import wide
 from ..devices import DEVICES

@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 
 import relayvm as relay
+from relayvm.ops.core.implementation import HOST as ON_HOST
 from relayvm.ops.core.op import REGISTRY
 from relayvm.ops.core.tensor_types import numpy_dtype
-from relayvm.ops.strategy.implementation import HOST as ON_HOST
 from relayvm.vm.api.machine import VirtualMachine
 from relayvm.vm.bytecode.sync_reason import SyncReason
-from relayvm.vm.runtime.trace_events import KERNEL
+from relayvm.vm.runtime.tracing.trace_events import KERNEL
 
 from ..devices import HOST
 from ..ops.images.test_conv import convolution

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from relayvm.compiler.commands.cli import main
-from relayvm.compiler.commands.exit_codes import ExitCode
+from relayvm.compiler.commands.terminal.exit_codes import ExitCode
 from relayvm.ops.native.cache import disk_cache, installed_entries
 from relayvm.ops.native.cache.cache_entry import pack
 from relayvm.ops.native.cache.disk_cache import CacheWarning
@@ -81,7 +81,9 @@ def test_a_folder_that_cannot_be_written_is_an_error(
     (tmp_path / "code").write_text("")
     monkeypatch.setenv(installed_entries.FOLDER_VARIABLE, str(tmp_path / "code"))
     fresh_cache(monkeypatch, tmp_path)
-    monkeypatch.setattr("relayvm.vm.api.machine_code.obtain_all", lambda: None)  # the machine itself is loaded in this process
+    monkeypatch.setattr(
+        "relayvm.vm.machine.machine_code.obtain_all", lambda: None
+    )  # the machine itself is loaded in this process
     assert main(["cache", "install"]) == ExitCode.FILE
     assert capsys.readouterr().err.splitlines()[-2:] == [
         f"error: cannot write {tmp_path / 'code'}: Not a directory",

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import relayvm as relay
-from relayvm.ops.native.cache import kernel_store
+from relayvm.ops.native.compiled import kernel_store
 
 from ..devices import DEVICES
 from ..programs import HEADER

@@ -9,18 +9,18 @@ import numpy as np
 import pytest
 
 import relayvm as relay
-from relayvm.compiler.config import Config
 from relayvm.compiler.ir.expr import IRModule
-from relayvm.compiler.ir.pass_context import PassContext
+from relayvm.compiler.ir.lowering_context import LoweringContext
 from relayvm.compiler.lowering import plan_memory as planning
-from relayvm.compiler.pipeline import passes, stages
+from relayvm.compiler.lowering.pipeline import passes, stages
+from relayvm.compiler.settings.config import Config
 from relayvm.compiler.text.parser import parse
 from relayvm.ops.analysis.aliasing import Pair
+from relayvm.ops.core.conditions import condition
 from relayvm.ops.core.dtype_rules import like_inputs
+from relayvm.ops.core.implementation import HOST, Kernel
 from relayvm.ops.core.op import REGISTRY, Op, OpPattern
 from relayvm.ops.native.memory import generic
-from relayvm.ops.strategy.conditions import condition
-from relayvm.ops.strategy.implementation import HOST, Kernel
 from relayvm.shape_funcs.symbolic.registry import SHAPE_FUNCS, register_shape_func
 from relayvm.vm.options import CHECK_VARIABLE
 
@@ -110,7 +110,7 @@ def test_what_may_not_all_be_in_place_is_not(target: str) -> None:
 
 def test_the_choice_comes_first() -> None:
     for level in (1, 2, 3):
-        names = [name for name, _ in passes(Config(opt_level=level), PassContext(HOST))]
+        names = [name for name, _ in passes(Config(opt_level=level), LoweringContext(HOST))]
         assert names.index("select_implementations") < names.index("manifest_alloc") < names.index("plan_memory")
 
 

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import relayvm as relay
-from relayvm.compiler.config import Config
-from relayvm.compiler.pipeline import stages
+from relayvm.compiler.lowering.pipeline import stages
+from relayvm.compiler.settings.config import Config
 from relayvm.compiler.text.parser import parse
 
 from ..programs import HEADER

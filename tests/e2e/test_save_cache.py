@@ -15,15 +15,17 @@ import numpy as np
 import pytest
 
 import relayvm as relay
-from relayvm.ops.native.cache import disk_cache, kernel_store, tuning_records
+from relayvm.ops.native.blas.library_calls import TABLE
+from relayvm.ops.native.cache import disk_cache
 from relayvm.ops.native.cache.cache_key import CacheKey
 from relayvm.ops.native.cache.disk_cache import CacheWarning
-from relayvm.ops.native.cache.fingerprint import TUNING, fingerprint
-from relayvm.ops.native.jit.library_calls import TABLE
+from relayvm.ops.native.compiled import kernel_store
+from relayvm.ops.native.tuning import tuning_records
+from relayvm.ops.native.tuning.fingerprint import TUNING, fingerprint
 from relayvm.vm.api import cache_file, saved_cache
 from relayvm.vm.api.cache_file import Bundle
 from relayvm.vm.api.saved_cache import KINDS
-from relayvm.vm.bytecode.executable_fingerprint import machine_fields
+from relayvm.vm.loading.executable_fingerprint import machine_fields
 
 from .. import two_ways as op
 from ..ops.native.fresh import fresh_cache, fresh_process

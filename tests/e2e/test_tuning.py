@@ -17,8 +17,9 @@ import pytest
 import relayvm as relay
 from relayvm.compiler.tuning import remember, trials
 from relayvm.ops.core.op import REGISTRY
-from relayvm.ops.native.cache import disk_cache, tuning_records
+from relayvm.ops.native.cache import disk_cache
 from relayvm.ops.native.cache.disk_cache import CacheWarning
+from relayvm.ops.native.tuning import tuning_records
 
 from .. import two_ways as op
 from ..devices import DEVICES

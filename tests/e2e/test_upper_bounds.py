@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 import relayvm as relay
 from relayvm.vm.bytecode import isa
-from relayvm.vm.runtime.heap import class_bytes, size_class
-from relayvm.vm.runtime.trace_events import ALLOC
+from relayvm.vm.runtime.objects.heap import class_bytes, size_class
+from relayvm.vm.runtime.tracing.trace_events import ALLOC
 from relayvm.vm.runtime.view_handlers import LEAST_BOUND, LEAST_TIMES
 
 from ..devices import DEVICES

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import relayvm as relay
+from relayvm.ops.core.implementation import Kernel
 from relayvm.ops.core.op import REGISTRY, NoAttrs, Op, OpPattern
-from relayvm.ops.strategy.implementation import Kernel
 from relayvm.shape_funcs.symbolic.registry import SHAPE_FUNCS, Operand, register_shape_func
 
 from ..devices import DEVICES

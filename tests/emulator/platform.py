@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from relayvm.ops.native.jit import nvrtc
-from relayvm.vm.devices.cuda import device, provider
+from relayvm.ops.codegen.cuda.device_code import nvrtc
+from relayvm.vm.devices.cuda.driver_api import device, provider
 
 from . import emulator, proof
 

@@ -16,8 +16,8 @@ from typing import Any
 
 import pytest
 
+from relayvm.ops.codegen.cuda.device_code import nvrtc
 from relayvm.ops.codegen.cuda.device_code.matrix_instructions import uses_teams
-from relayvm.ops.native.jit import nvrtc
 
 from .. import tiers
 from . import kept_texts, real

@@ -9,11 +9,11 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
+from relayvm.ops.codegen.cuda.device_code import nvrtc
 from relayvm.ops.codegen.cuda.device_code.prelude import PRELUDE
-from relayvm.ops.native.jit import nvrtc
-from relayvm.vm.devices.cuda import device
-from relayvm.vm.devices.cuda.driver import NoCuda
-from relayvm.vm.devices.cuda.provider import CupyProvider
+from relayvm.vm.devices.cuda.driver_api import device
+from relayvm.vm.devices.cuda.driver_api.driver import NoCuda
+from relayvm.vm.devices.cuda.driver_api.provider import CupyProvider
 
 #: See ``conftest``.
 VARIABLE = "RELAYVM_EMULATED"

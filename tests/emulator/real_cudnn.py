@@ -19,8 +19,8 @@ from relayvm.ops.codegen.cuda.cuda_program import Convolution, Word
 from relayvm.vm.devices.cuda.cudnn import plans
 from relayvm.vm.devices.cuda.cudnn.layout import PLAN_ROW
 from relayvm.vm.devices.cuda.cudnn.library import ConvolutionLibrary
-from relayvm.vm.devices.cuda.gpu_layout import GPU
-from relayvm.vm.devices.cuda.provider import CupyProvider
+from relayvm.vm.devices.cuda.driver_api.provider import CupyProvider
+from relayvm.vm.state.gpu_layout import GPU
 
 #: Functions of the driver that the library is linked with.
 _STUBS = (

@@ -12,7 +12,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import relayvm as relay
-from relayvm.compiler.onnx_frontend.support import UnsupportedOperatorError
+from relayvm.compiler.onnx_frontend.importing.support import UnsupportedOperatorError
 
 FLOAT = TensorProto.FLOAT
 

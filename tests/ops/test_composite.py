@@ -12,12 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import special
 
-from relayvm.ops.core.composite import CallTerm, InputTerm, Number, Term, composite, expansion, number
+from relayvm.ops.composition.composite import CallTerm, InputTerm, Number, Term, composite, expansion, number
 from relayvm.ops.core.dtype_rules import FLOATS, like_inputs
 from relayvm.ops.core.op import REGISTRY, Op, OpPattern, TypeRelError, get
 from relayvm.ops.core.tensor_types import TensorType, TupleType, numpy_dtype
 from relayvm.ops.core.type_relation import relate
-from relayvm.ops.defs.machine_ops import ASSERT_SAME_SIZE
+from relayvm.ops.defs.machine.machine_ops import ASSERT_SAME_SIZE
 from relayvm.shape_funcs.symbolic.dim import shape, sym
 from relayvm.shape_funcs.symbolic.registry import SHAPE_FUNCS, Operand
 

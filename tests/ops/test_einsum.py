@@ -13,7 +13,7 @@ import relayvm
 from relayvm.ops.core.op import TypeRelError, get
 from relayvm.ops.core.tensor_types import TensorType
 from relayvm.ops.core.type_relation import relate
-from relayvm.ops.defs.einsum import EinsumAttrs, parse_equation
+from relayvm.ops.defs.products.einsum import EinsumAttrs, parse_equation
 from relayvm.shape_funcs.symbolic.dim import sym
 
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from relayvm.ops.defs.matrix import MatrixSetDiagAttrs, TriluAttrs
+from relayvm.ops.defs.movement.matrix import MatrixSetDiagAttrs, TriluAttrs
 from relayvm.shape_funcs.symbolic.registry import ShapeError
 
 from ..arrays import counted, same

@@ -11,17 +11,17 @@ import relayvm
 from relayvm.ops.core.op import get
 from relayvm.ops.core.tensor_types import TensorType
 from relayvm.ops.core.type_relation import relate
-from relayvm.ops.defs.blocks import BatchToSpaceAttrs, DepthToSpaceAttrs, SpaceToBatchAttrs, SpaceToDepthAttrs
-from relayvm.ops.defs.layout_transform import LayoutTransformAttrs
-from relayvm.ops.defs.rearrange import (
+from relayvm.ops.defs.movement.blocks import BatchToSpaceAttrs, DepthToSpaceAttrs, SpaceToBatchAttrs, SpaceToDepthAttrs
+from relayvm.ops.defs.movement.layout_transform import LayoutTransformAttrs
+from relayvm.ops.defs.movement.rearrange import (
     MeshgridAttrs,
     ReverseSequenceAttrs,
     SequenceMaskAttrs,
     SliceLikeAttrs,
     SlidingWindowAttrs,
 )
-from relayvm.ops.defs.size import NdarraySizeAttrs
-from relayvm.ops.defs.transform import AxisAttrs
+from relayvm.ops.defs.movement.size import NdarraySizeAttrs
+from relayvm.ops.defs.movement.transform import AxisAttrs
 from relayvm.ops.native.status import BAD_VALUE
 from relayvm.shape_funcs.symbolic.dim import sym
 from relayvm.vm.inspection.transfers import RESULT, transfers

@@ -13,11 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from relayvm import ops  # noqa: F401  (registers)
+from relayvm.ops.analysis.untrusted_group import group_from_json
 from relayvm.ops.core.group import Group, Literal, Node
+from relayvm.ops.core.implementation import Kernel
 from relayvm.ops.core.op import REGISTRY, NoAttrs, Op, OpPattern, TypeRelError, get
 from relayvm.ops.core.tensor_types import Tensor, TensorType, TupleType
-from relayvm.ops.core.type_relation import Need, build_group, data_dependent, group_from_json, relate, shape_program
-from relayvm.ops.strategy.implementation import Kernel
+from relayvm.ops.core.type_relation import Need, build_group, data_dependent, relate, shape_program
 from relayvm.shape_funcs.symbolic.dim import RESULT, Dim, dim, is_nonneg, postorder, sym
 from relayvm.shape_funcs.symbolic.registry import SHAPE_FUNCS, register_shape_func
 

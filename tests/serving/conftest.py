@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import relayvm as relay
-from relayvm.serving.limits import Limits
+from relayvm.serving.protocol.limits import Limits
 
 #: Rows that depend on themselves alone; every kind of dtype.
 ROWS = """#[version = "0.0.5"]

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 import relayvm as relay
 from relayvm.ops.core.tensor_types import DTYPES, numpy_dtype
-from relayvm.serving.limits import Limits
 from relayvm.serving.protocol import grpc_form, json_form, messages
+from relayvm.serving.protocol.limits import Limits
 from relayvm.serving.protocol.requests import wanted_outputs
 from relayvm.serving.protocol.served_model import ServedModel
 from relayvm.vm.diagnostics.source import RelayError
@@ -86,7 +86,7 @@ def test_binary_tensors_take_a_machine_s_short_way_in(models: Path, monkeypatch:
     assert body.ctypes.data % 16 == 0
     request = json_form.decode(model, body.data, len(head), Limits())
     machine = relay.VirtualMachine(model.exe)
-    monkeypatch.setattr("relayvm.vm.api.machine_core.Entry._call_general", None)
+    monkeypatch.setattr("relayvm.vm.machine.machine_core.Entry._call_general", None)
     assert np.array_equal(machine.run(*request.arguments)[0].numpy(), 2 * X)
 
 

@@ -12,8 +12,8 @@ import pytest
 
 import relayvm as relay
 from relayvm.serving.batches import batch_plan, check_batches
-from relayvm.serving.limits import Limits
 from relayvm.serving.protocol import grpc_form
+from relayvm.serving.protocol.limits import Limits
 from relayvm.serving.protocol.messages import message
 from relayvm.serving.protocol.served_model import ServedModel
 

@@ -17,10 +17,10 @@ import pytest
 
 import relayvm as relay
 from relayvm.serving.batches import batch_plan, check_batches
-from relayvm.serving.limits import Limits
 from relayvm.serving.pool import Closed, Job, Pool, arrays
+from relayvm.serving.protocol.limits import Limits
+from relayvm.serving.protocol.refusals import RequestError
 from relayvm.serving.protocol.served_model import ServedModel
-from relayvm.serving.refusals import RequestError
 from relayvm.vm.api.machine import VirtualMachine
 from relayvm.vm.diagnostics.source import RelayError
 

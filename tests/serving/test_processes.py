@@ -17,9 +17,9 @@ from pathlib import Path
 import pytest
 
 import relayvm as relay
-from relayvm.compiler.commands.exit_codes import code_of
+from relayvm.compiler.commands.terminal.exit_codes import code_of
 from relayvm.serving import reports
-from relayvm.serving.limits import Limits
+from relayvm.serving.protocol.limits import Limits
 from relayvm.vm.diagnostics import codes
 from relayvm.vm.diagnostics.source import Diagnostic, FileError, InputError, RelayError, SequentialSpan, SourceText, Span
 

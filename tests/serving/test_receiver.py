@@ -22,7 +22,7 @@ import relayvm as relay
 
 pytest.importorskip("httptools", reason="the package httptools is not installed: pip install 'relayvm[serve]'")
 
-from relayvm.serving.limits import Limits
+from relayvm.serving.protocol.limits import Limits
 from relayvm.serving.receiver import ReceivingProtocol
 from relayvm.serving.rooms import Rooms
 

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import relayvm as relay
-from relayvm.serving.limits import limits_table
 from relayvm.serving.protocol.endpoints import ENDPOINTS, endpoints_table
+from relayvm.serving.protocol.limits import limits_table
 
 from .asgi import Answer, ask
 from .conftest import SMALL
@@ -103,8 +103,8 @@ def test_binary_tensors_at_any_offset(application: Any, pad: int) -> None:
 
 def test_binary_tensors_are_not_copied(application: Any) -> None:
     """The array that reaches the machine is over the body's buffer, and aligned."""
-    from relayvm.serving.limits import Limits
     from relayvm.serving.protocol import json_form
+    from relayvm.serving.protocol.limits import Limits
 
     model = application.routes[0].endpoint.__wrapped__.__self__._repository.pool("rows").model
     request, tail = binary_request(X, np.array([5, 6], "int32"))

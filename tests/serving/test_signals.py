@@ -16,7 +16,7 @@ import os, signal, sys
 import relayvm as relay
 from relayvm.serving import serve_repository
 from relayvm.serving.binding import Binding
-from relayvm.serving.limits import Limits
+from relayvm.serving.protocol.limits import Limits
 path, number, processes = sys.argv[1:]
 serve_repository(
     lambda limits: relay.serving.load([path], limits=limits), Limits(workers=1), int(processes), Binding(port=0, grpc_port=0),

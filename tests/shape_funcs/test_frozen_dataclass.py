@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from relayvm.shape_funcs.frozen_dataclass import frozen
+from relayvm.declarations.frozen_dataclass import frozen
 
 Decorate = Callable[..., Any]
 

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 import relayvm as relay
-from relayvm.shape_funcs.late_registry import LateRegistry
+from relayvm.declarations.late_registry import LateRegistry
 
 #: The module of the declarations; ``late_test`` has the registry and the list of imports.
 DECLARATIONS = """
@@ -104,10 +104,11 @@ print(get("add").name)
 
 @pytest.mark.parametrize(
     "module",
-    ["ops.core.composite", "ops.core.legalize", "ops.core.custom_op", "ops.defs.image", "ops.kernels", "compiler.text.parser",
-     "compiler.builder.constructors", "compiler.ir.expr", "compiler.passes.fuse_ops", "shape_funcs.defs.conv", "op"],
+    ["ops.composition.composite", "ops.composition.legalize", "ops.registration.custom_op", "ops.defs.sampling.image",
+     "ops.kernels", "compiler.text.parser", "compiler.builder.constructors", "compiler.ir.expr", "compiler.passes.fuse_ops",
+     "shape_funcs.defs.convolution.conv", "op"],
 )  # fmt: skip
-@pytest.mark.extensive(module=["ops.core.composite", "compiler.text.parser"])
+@pytest.mark.extensive(module=["ops.composition.composite", "compiler.text.parser"])
 def test_any_module_may_be_imported_first(module: str) -> None:
     command = [sys.executable, "-c", _FIRST, f"relayvm.{module}"]
     done = subprocess.run(command, capture_output=True, text=True, cwd=Path(relay.__file__).parents[1])

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from relayvm.shape_funcs.defs.conv import data_layouts
-from relayvm.shape_funcs.defs.conv_transpose import transposed_layouts
+from relayvm.shape_funcs.defs.convolution.conv import data_layouts
+from relayvm.shape_funcs.defs.convolution.conv_transpose import transposed_layouts
 
 from ..arrays import ints
 from .against_numpy import SIZES, case, f32, one, scalar

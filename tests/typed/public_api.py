@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 import relayvm as relay
+from relayvm.transform import Sequential
 
 
 def parsed(text: str) -> relay.IRModule:
@@ -120,7 +121,7 @@ def closed(executable: relay.Executable, x: npt.NDArray[np.float32]) -> npt.NDAr
 
 def transformed(module: relay.IRModule) -> relay.IRModule:
     with relay.transform.PassContext(opt_level=3, disabled_pass=["FuseOps"]):
-        return relay.transform.Sequential([relay.transform.InferType(), relay.transform.FuseOps()])(module)
+        return Sequential([relay.transform.InferType(), relay.transform.FuseOps()])(module)
 
 
 class Renamed(relay.ExprMutator):

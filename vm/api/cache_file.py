@@ -23,12 +23,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from ...declarations.frozen_dataclass import frozen
 from ...ops.native.cache import private_files
-from ...ops.native.cache import tuning_records as records
 from ...ops.native.cache.cache_entry import DamagedEntry, Entry, pack, unpack
 from ...ops.native.cache.cache_key import CacheKey
-from ...ops.native.cache.tuning_records import Record
-from ...shape_funcs.frozen_dataclass import frozen
+from ...ops.native.tuning import tuning_records as records
+from ...ops.native.tuning.tuning_records import Record
 from ..diagnostics.source import CacheMismatch
 
 MAGIC = b"\x89RVC\r\n\x1a\n"

@@ -12,9 +12,9 @@ from ..bytecode import executable_file, late_bound
 from ..bytecode.atomic_file import write_whole
 from ..bytecode.executable import ExecutableData
 from ..bytecode.named_arrays import arrays_of, save_param_dict
+from ..diagnostics.argument_errors import a_path, wrong
 from ..diagnostics.source import FileError
 from ..values.output_names import outputs_of
-from .argument_errors import a_path, wrong
 
 if TYPE_CHECKING:
     from ..inspection.explain import Explanation

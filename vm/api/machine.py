@@ -9,19 +9,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ...ops.core.implementation import HOST
 from ...ops.core.similar_names import nearest
 from ...ops.core.tensor_types import TensorType, TupleType, Type
-from ...ops.strategy.implementation import HOST
 from ..bytecode.executable import VMFunction
-from ..bytecode.signature import ArgumentChecker, as_array, positional
 from ..diagnostics import codes
+from ..diagnostics.argument_errors import a_mapping, a_sequence, a_text, described
 from ..diagnostics.python_source import here
 from ..diagnostics.source import ArgumentError, InputError, VMError
-from . import dlpack
-from .argument_errors import a_mapping, a_sequence, a_text, described
+from ..machine.machine_core import MachineCore, check_device
+from ..values import dlpack
+from ..values.signature import ArgumentChecker, as_array, positional
+from ..values.tensor import Tensor
 from .executable import Executable
-from .machine_core import MachineCore, check_device
-from .tensor import Tensor
 
 if TYPE_CHECKING:
     from ..report.benchmark import BenchmarkResult

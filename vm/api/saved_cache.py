@@ -6,26 +6,26 @@ import os
 import warnings
 from pathlib import Path
 
+from ...declarations.frozen_dataclass import frozen
+from ...ops.core.implementation import GPU, HOST
 from ...ops.core.similar_names import alternatives
-from ...ops.native.cache import kernel_store
-from ...ops.native.cache import tuning_records as records
+from ...ops.native.blas.library_calls import TABLE
 from ...ops.native.cache.cache_entry import Entry
 from ...ops.native.cache.cache_key import CacheKey
 from ...ops.native.cache.disk_cache import CacheWarning
-from ...ops.native.cache.fingerprint import TUNING, explain_miss, fingerprint
-from ...ops.native.cache.tuning_records import Record
-from ...ops.native.jit.library_calls import TABLE
-from ...ops.strategy.implementation import GPU, HOST
+from ...ops.native.compiled import kernel_store
+from ...ops.native.tuning import tuning_records as records
+from ...ops.native.tuning.fingerprint import TUNING, explain_miss, fingerprint
+from ...ops.native.tuning.tuning_records import Record
 from ...ops.strategy.measured import Preferences, libraries_of
-from ...shape_funcs.frozen_dataclass import frozen
 from ..bytecode.atomic_file import write_whole
 from ..bytecode.executable import ExecutableData
-from ..bytecode.executable_fingerprint import code_fields, machine_fields, program_hash
 from ..diagnostics.source import CacheMismatch, ConfigError, FileError, RelayError
+from ..loading.executable_fingerprint import code_fields, machine_fields, program_hash
+from ..machine.machine_core import MachineCore
 from ..runtime.kernels.kernel_addresses import SIGNATURE
-from ..runtime.state_layout import CUDA
+from ..state.state_layout import CUDA
 from .cache_file import Bundle, read
-from .machine_core import MachineCore
 
 #: Kinds of saved caches: compiled kernels, tuning records, both.
 KINDS = ("kernels", "tuning", "all")

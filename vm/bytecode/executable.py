@@ -8,16 +8,16 @@ from typing import Any, Self
 
 import numpy as np
 
+from ...declarations.frozen_dataclass import frozen
 from ...ops.core.adt_types import AdtDefinition, TypeCall
 from ...ops.core.copy_reason import CopyReason
 from ...ops.core.group import Group
+from ...ops.core.implementation import GPU, HOST
 from ...ops.core.tensor_types import Type
-from ...ops.strategy.implementation import GPU, HOST
-from ...shape_funcs.frozen_dataclass import frozen
 from ...shape_funcs.symbolic.dim import ANY, Dim
 from ...shape_funcs.symbolic.program import ShapeProgram
-from ..api.argument_errors import UnknownName, a_text
 from ..diagnostics import codes
+from ..diagnostics.argument_errors import UnknownName, a_text
 from ..diagnostics.python_source import here
 from ..diagnostics.source import ConfigError, SourceText
 from . import isa

@@ -35,9 +35,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
+from ...declarations.deferred import Deferred
 from ...ops.core.copy_reason import CopyKind, CopyReason
 from ...ops.core.tensor_types import DTYPES, ITEMSIZE, MAX_RANK, Type, numpy_dtype
-from ...shape_funcs.deferred import Deferred
 from ...shape_funcs.symbolic.dim import ANY, Dim
 from ...shape_funcs.symbolic.program import INT64_MAX, ShapeProgram
 from ..diagnostics.source import ExecutableFormatError, FileError, SourceText
@@ -436,7 +436,7 @@ def _reason(where: str, data: Any) -> CopyReason:
 
 
 def _group(where: str, data: Any) -> Group:
-    from ...ops.core.type_relation import group_from_json  # operators, which a prepared executable runs without
+    from ...ops.analysis.untrusted_group import group_from_json  # operators, which a prepared executable runs without
 
     return _converted(where, group_from_json, data)
 

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, TypeAlias, dataclass_transform
 
 import numpy as np
 
-from ...shape_funcs.frozen_dataclass import frozen
+from ...declarations.frozen_dataclass import frozen
 from .operand_kinds import Kind, Role
 
 #: The words of a function.

@@ -14,8 +14,8 @@ import numpy as np
 
 from ...ops.core.ndarray import NDArray
 from ...ops.core.tensor_types import TensorType
-from ..api.argument_errors import a_count, a_mapping
 from ..diagnostics import codes
+from ..diagnostics.argument_errors import a_count, a_mapping
 from ..diagnostics.source import InputError
 from .executable import ExecutableData, LateBound
 

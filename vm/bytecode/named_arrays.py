@@ -13,8 +13,8 @@ import numpy as np
 
 from ...ops.core.ndarray import NDArray
 from ...ops.core.tensor_types import DTYPES, numpy_dtype
-from ..api.argument_errors import a_mapping, wrong
 from ..diagnostics import codes
+from ..diagnostics.argument_errors import a_mapping, wrong
 from ..diagnostics.source import InputError
 
 if TYPE_CHECKING:  # imported by the functions: most programs never use it

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Annotated, Any
 
+from ...declarations.frozen_dataclass import frozen
 from ...ops.core.effect import Role as Role
 from ...ops.core.tensor_types import DTYPES
-from ...shape_funcs.frozen_dataclass import frozen
 
 
 @frozen

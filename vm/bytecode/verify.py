@@ -12,12 +12,12 @@ from collections.abc import Callable
 
 import numpy as np
 
+from ...declarations.frozen_dataclass import frozen
 from ...ops.core.adt_types import AdtDefinition, RefType, TypeCall, TypeVar
 from ...ops.core.tensor_types import DTYPES, ITEMSIZE, MAX_RANK, FuncType, TensorType, TupleType, Type
-from ...shape_funcs.frozen_dataclass import frozen
 from ...shape_funcs.symbolic.program import ShapeProgram
 from ..diagnostics.source import ExecutableFormatError
-from ..runtime.state_layout import MAX_ARGS
+from ..state.state_layout import MAX_ARGS
 from . import isa
 from .executable import DEVICES, ExecutableData, LateBound, PackedFunc, VMFunction
 from .operand_kinds import Role
@@ -73,7 +73,7 @@ def _need(ok: object, what: str) -> None:
 
 def _check_tables(exe: ExecutableData) -> None:
     _need(exe.target in DEVICES, f"its target is {exe.target!r}; devices: {', '.join(DEVICES)}")
-    from ..devices.cuda.gpu_layout import GRAPHS  # not for executables that were checked before
+    from ..state.gpu_layout import GRAPHS  # not for executables that were checked before
 
     graphs = exe.config.get("graphs", "auto")
     _need(graphs in GRAPHS, f"its configuration has graphs={graphs!r}; there are {', '.join(GRAPHS)}")

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ...ops.strategy.implementation import GPU, HOST
-from ..api.argument_errors import a_count, wrong
+from ...ops.core.implementation import GPU, HOST
+from ..diagnostics.argument_errors import a_count, wrong
 
 
 def cpu(dev_id: int = 0) -> str:

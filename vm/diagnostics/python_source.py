@@ -14,8 +14,8 @@ from .source import SourceText, Span
 #: Folders of the library, besides the files of its root; every other caller is user code: programs, examples, tests.
 #: The root as it was imported, and as the links on its way resolve.
 _ROOTS = {str(Path(__file__).parents[2]), str(Path(__file__).resolve().parents[2])}
-_LAYERS = ("serving", "compiler", "vm", "ops", "shape_funcs")
-_OURS = tuple(os.path.join(root, layer, "") for root in _ROOTS for layer in _LAYERS)
+_FOLDERS = ("relay_modules", "serving", "compiler", "vm", "ops", "shape_funcs", "declarations")
+_OURS = tuple(os.path.join(root, layer, "") for root in _ROOTS for layer in _FOLDERS)
 
 
 class PythonSource(SourceText):

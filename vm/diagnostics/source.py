@@ -8,7 +8,7 @@ from dataclasses import field, replace
 from functools import cached_property
 from typing import Any, ClassVar
 
-from ...shape_funcs.frozen_dataclass import frozen
+from ...declarations.frozen_dataclass import frozen
 from . import codes
 from .codes import Code
 from .printable import PLACE, shortened, underlined

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from ...declarations.frozen_dataclass import frozen
 from ...ops.core.tensor_types import TensorType
-from ...shape_funcs.frozen_dataclass import frozen
 from ...shape_funcs.symbolic.dim import const
 from ..bytecode import isa
 from ..bytecode.executable import ExecutableData, VMFunction

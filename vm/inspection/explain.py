@@ -6,25 +6,25 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ...declarations.frozen_dataclass import frozen
 from ...ops.codegen.cuda import cuda_source, has_kernel
 from ...ops.codegen.cuda.cuda_program import Launch, Turns
 from ...ops.core.copy_reason import CopyKind, CopyReason
+from ...ops.core.implementation import HOST
 from ...ops.core.tensor_types import TensorType, dim_text
-from ...ops.strategy.implementation import HOST
-from ...shape_funcs.frozen_dataclass import frozen
 from ...shape_funcs.symbolic.dim import ANY, SYM, Dim, const, dim
-from ..api.argument_errors import a_count, a_mapping, a_sequence, a_text
-from ..api.runtime_errors import span_of
 from ..bytecode import isa
 from ..bytecode.executable import DEVICES, ExecutableData, PackedFunc, VMFunction
 from ..bytecode.operand_kinds import Role
 from ..bytecode.size_expressions import known_value, parameter_sizes, portable, shape_text, size_text, tensor_params
 from ..diagnostics import codes
+from ..diagnostics.argument_errors import a_count, a_mapping, a_sequence, a_text
 from ..diagnostics.source import InputError, Span
-from ..report.tables import align
-from ..runtime.state_layout import CUDA
-from ..runtime.trace_events import DTOH, HTOD
+from ..machine.runtime_errors import span_of
+from ..runtime.tracing.trace_events import DTOH, HTOD
+from ..state.state_layout import CUDA
 from .constant_uses import ConstantUse, constants_of
+from .figures import align
 from .storage import FunctionMemory, InPlaceResult, StorageUse, memory_of
 from .transfers import ARGUMENT, CONSTANT, RESULT, Transfer, reachable, registration, transfers
 

@@ -7,21 +7,21 @@ from collections.abc import Iterator
 
 from ...ops.codegen import kernel_source
 from ...ops.codegen.cuda import cuda_source, has_kernel
+from ...ops.codegen.cuda.device_code import nvrtc
 from ...ops.codegen.cuda.machine_code import MachineCode, machine_code
 from ...ops.core.group import Group
-from ...ops.native.jit import disassembler, nvrtc
-from ..api.executable import Executable
-from ..bytecode.executable import DEVICES
+from ...ops.native.jit import disassembler
+from ..bytecode.executable import DEVICES, ExecutableData
 from ..diagnostics.source import ConfigError, InputError
 from ..runtime.kernels.kernel_addresses import in_python
-from ..runtime.state_layout import CUDA
+from ..state.state_layout import CUDA
 
 #: The architecture of machine code where there is no GPU.
 ARCHITECTURE = "sm_90"
 _HELP = "`--stage kernels` shows the source of the kernels"
 
 
-def sources(exe: Executable) -> str:
+def sources(exe: ExecutableData) -> str:
     """The text of each kernel: Python for the host, CUDA C for a GPU."""
     return "\n".join(f"# {group.name}\n{_source(group, device)}" for group, device in _groups(exe))
 
@@ -32,12 +32,12 @@ def _source(group: Group, device: int) -> str:
     return "# a kernel in Python\n" if in_python(group) else kernel_source(group).text
 
 
-def _groups(exe: Executable) -> Iterator[tuple[Group, int]]:
+def _groups(exe: ExecutableData) -> Iterator[tuple[Group, int]]:
     """The kernels of a program, each once, with their devices."""
     yield from {(p.group.key(), p.device): (p.group, p.device) for p in exe.packed}.values()
 
 
-def machine_codes(exe: Executable) -> str:
+def machine_codes(exe: ExecutableData) -> str:
     """Figures and instructions of each kernel for a GPU.
 
     Raises InputError for a program for another device, ConfigError without NVRTC or a disassembler.
@@ -75,8 +75,8 @@ def _by_bits(counts: Counter[int]) -> str:
 
 def _architecture(text: str) -> str:
     """The architecture of the GPU for CUDA C, or ``ARCHITECTURE`` where there is none."""
-    from ..devices.cuda.device import device
-    from ..devices.cuda.driver import NoCuda
+    from ..devices.cuda.driver_api.device import device
+    from ..devices.cuda.driver_api.driver import NoCuda
 
     try:
         return device(0).architecture_of(text)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from ...shape_funcs.frozen_dataclass import frozen
+from ...declarations.frozen_dataclass import frozen
 from ...shape_funcs.symbolic.dim import Dim, dim
-from ..api.runtime_errors import span_of
 from ..bytecode import isa
 from ..bytecode.executable import DEVICES, ExecutableData, MemoryNote, VMFunction
 from ..bytecode.operand_kinds import Role
 from ..bytecode.register_flow import jump_targets
 from ..diagnostics.source import Span
+from ..machine.runtime_errors import span_of
 
 
 @dataclass

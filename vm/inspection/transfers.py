@@ -6,20 +6,20 @@ import inspect
 from collections.abc import Iterator
 from pathlib import Path
 
+from ...declarations.frozen_dataclass import frozen
 from ...ops.core.copy_reason import CopyKind, CopyReason
+from ...ops.core.implementation import HOST
 from ...ops.core.op import REGISTRY
 from ...ops.core.tensor_types import TensorType
-from ...ops.strategy.implementation import HOST
-from ...shape_funcs.frozen_dataclass import frozen
 from ...shape_funcs.symbolic.dim import Dim
-from ..api.runtime_errors import span_of
 from ..bytecode import isa
 from ..bytecode.executable import DEVICES, ExecutableData, VMFunction
 from ..bytecode.operand_kinds import Role
 from ..bytecode.size_expressions import nbytes, parameter_sizes, portable, tensor_params
 from ..diagnostics.source import Span
-from ..runtime.state_layout import CPU
-from ..runtime.trace_events import DTOH, HTOD
+from ..machine.runtime_errors import span_of
+from ..runtime.tracing.trace_events import DTOH, HTOD
+from ..state.state_layout import CPU
 from ..values.output_names import leaf_outputs
 
 #: Kinds of transfers: a copy instruction, a constant, an argument of the entry, a result of the entry.

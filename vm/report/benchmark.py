@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...shape_funcs.frozen_dataclass import frozen
-from ..api.argument_errors import a_count, wrong
+from ...declarations.frozen_dataclass import frozen
+from ..diagnostics.argument_errors import a_count, wrong
+from ..inspection.figures import time_text
 from .completion import finish
-from .tables import time_text
 
 if TYPE_CHECKING:
-    from ..api.machine_core import MachineCore
+    from ..machine.machine_core import MachineCore
 
 
 @frozen

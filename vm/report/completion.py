@@ -6,7 +6,7 @@ import functools
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from ..api.machine_core import MachineCore
+    from ..machine.machine_core import MachineCore
 
 
 def finish(machine: MachineCore) -> None:

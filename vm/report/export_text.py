@@ -6,9 +6,10 @@ import csv
 import dataclasses
 import io
 
+from ..inspection.figures import time_text
 from .profile_data import ProfileData, Site
 from .profile_views import Table, allocations, copies, operators, place, waits
-from .tables import heading, time_text
+from .tables import heading
 
 
 def csv_text(profile: ProfileData) -> str:

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from ...ops.strategy.implementation import HOST
+from ...ops.core.implementation import HOST
 from ..bytecode.executable import DEVICES
-from ..runtime.trace_events import ALLOC, DTOH, HOST_CALL, HTOD, KERNEL, SHAPE_FUNC, SYNC
+from ..runtime.tracing.trace_events import ALLOC, DTOH, HOST_CALL, HTOD, KERNEL, SHAPE_FUNC, SYNC
 from .profile_data import Moment, ProfileData, Site
 from .profile_views import place
 

@@ -7,7 +7,7 @@ import time
 import timeit
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
-from ...shape_funcs.frozen_dataclass import frozen
+from ...declarations.frozen_dataclass import frozen
 
 Contestants = Mapping[str, Callable[[], object]]
 

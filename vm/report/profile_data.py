@@ -10,11 +10,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import field
 from typing import Any, NamedTuple
 
-from ...ops.native.cache.kernel_store import Use
-from ...shape_funcs.frozen_dataclass import frozen
-from ..api.argument_errors import a_text
+from ...declarations.frozen_dataclass import frozen
+from ...ops.native.compiled.kernel_store import Use
+from ..diagnostics.argument_errors import a_text
 from ..diagnostics.source import SourceText
-from ..runtime.trace_events import ALLOC, DTOH, HTOD, SYNC, Event
+from ..runtime.tracing.trace_events import ALLOC, DTOH, HTOD, SYNC, Event
 from .series import Series
 
 #: Version of the JSON form; a reader refuses other versions.

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from ..bytecode.executable import ExecutableData
 from ..inspection.storage import FunctionMemory, StorageUse, memory_of
-from ..runtime.trace_events import ALLOC, HOST_CALL, KERNEL, Event, types_text
+from ..runtime.tracing.trace_events import ALLOC, HOST_CALL, KERNEL, Event, types_text
 from .profile_rows import Places
 
 #: Dtype and shape of each argument of a kernel.

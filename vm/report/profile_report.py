@@ -6,16 +6,16 @@ import dataclasses
 import json
 from typing import Any
 
-from ...ops.native.cache.kernel_store import Use
-from ..api.argument_errors import a_text
+from ...ops.native.compiled.kernel_store import Use
+from ..diagnostics.argument_errors import a_text
 from ..diagnostics.source import InputError, SourceText
+from ..inspection.figures import time_text
 from .export_html import html_page, notebook_html
 from .export_text import csv_text, markdown
 from .export_trace import chrome_trace
 from .profile_data import SCHEMA, CopyRow, Moment, ProfileData, Row, Site
 from .profile_views import view
 from .series import Series
-from .tables import time_text
 
 
 class Profile(ProfileData):

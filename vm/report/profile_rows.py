@@ -6,14 +6,14 @@ import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from ...ops.strategy.implementation import HOST
-from ...shape_funcs.frozen_dataclass import frozen
-from ..api.runtime_errors import locate, operators, span_of
+from ...declarations.frozen_dataclass import frozen
+from ...ops.core.implementation import HOST
 from ..bytecode import isa
 from ..bytecode.executable import DEVICES, ExecutableData
 from ..bytecode.sync_reason import SYNC_REASONS
 from ..inspection.transfers import ARGUMENT, CONSTANT, RESULT, TEXTS
-from ..runtime.trace_events import ALLOC, DTOH, HOST_CALL, KERNEL, SHAPE_FUNC, SYNC, Event, types_text
+from ..machine.runtime_errors import locate, operators, span_of
+from ..runtime.tracing.trace_events import ALLOC, DTOH, HOST_CALL, KERNEL, SHAPE_FUNC, SYNC, Event, types_text
 from .profile_data import COPY_NAMES, HOST_NAMES, CopyRow, Moment, Row, Site
 from .series import Key, Sample
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
+from ...declarations.frozen_dataclass import frozen
 from ...ops.core.similar_names import nearest
-from ...shape_funcs.frozen_dataclass import frozen
-from ..api.argument_errors import a_text
+from ..diagnostics.argument_errors import a_text
 from ..diagnostics.source import InputError
-from ..runtime.trace_events import ALLOC, DTOH, HOST_CALL, HTOD, KERNEL, SHAPE_FUNC, SYNC
+from ..inspection.figures import align, bytes_short, time_text
+from ..runtime.tracing.trace_events import ALLOC, DTOH, HOST_CALL, HTOD, KERNEL, SHAPE_FUNC, SYNC
 from .profile_data import Moment, ProfileData, Site
-from .tables import align, bytes_short, heading, profile_text, time_text
+from .tables import heading, profile_text
 
 #: Names of the directions of copies in tables.
 DIRECTIONS = {DTOH: "DtoH", HTOD: "HtoD"}

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from ...ops.native.cache.installed_version import installed_version
-from ..api.argument_errors import a_count, a_sequence, wrong
+from ..diagnostics.argument_errors import a_count, a_sequence, wrong
 from ..diagnostics.source import InputError
-from ..runtime.state_layout import COUNTERS, GRAPH_COUNTERS
+from ..state.state_layout import COUNTERS, GRAPH_COUNTERS
 from .completion import finish
 from .profile_memory import storage_contents
 from .profile_report import Profile
@@ -22,7 +22,7 @@ from .profile_rows import Places, Trace, reasons, rows, samples_of, sites, timel
 from .series import series_of
 
 if TYPE_CHECKING:
-    from ..api.machine_core import MachineCore
+    from ..machine.machine_core import MachineCore
 
 #: Name of the counter with a high-water mark; all other counters are cumulative.
 _PEAK = "peak_bytes"

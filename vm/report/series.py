@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from ...shape_funcs.frozen_dataclass import frozen
+from ...declarations.frozen_dataclass import frozen
 
 
 class Key(NamedTuple):

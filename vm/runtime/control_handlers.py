@@ -9,7 +9,7 @@ from ...ops.native.status import INTERNAL, NO_MATCH, NOT_ON_HOST, OK
 from ..bytecode import isa
 from ..bytecode.dispatch import handles
 from .frames import call, call_tail, leave_frame, set_register
-from .heap import itemsize, n_elements, retain
+from .objects.heap import itemsize, n_elements, retain
 
 
 @handles(isa.KillRegister)

@@ -9,15 +9,15 @@ from typing import Any
 import numpy as np
 
 from ...ops.core.group import Group, Node
+from ...ops.core.implementation import HOST
 from ...ops.core.op import Op, OpPattern, TypeRelError
 from ...ops.core.tensor_types import DTYPES, Tensor, numpy_dtype
 from ...ops.core.type_relation import build_group, shape_program
-from ...ops.native.jit import library_calls
+from ...ops.native.blas import library_calls
 from ...ops.native.object_layout import TENSOR
 from ...ops.native.status import SIZE_OVERFLOW, STATUS
 from ...ops.native.threads import team
 from ...ops.strategy.choice import resolve_implementation
-from ...ops.strategy.implementation import HOST
 from ...shape_funcs.symbolic.dim import Dim, Shape, dim, shape, sym
 from ...shape_funcs.symbolic.registry import ShapeError
 from ..diagnostics import codes

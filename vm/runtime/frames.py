@@ -9,9 +9,9 @@ from __future__ import annotations
 from ...ops.native.memory import load_i64, native, store_i64
 from ...ops.native.objects import closure_at
 from ...ops.native.status import INTERNAL, OK, STACK_OVERFLOW
-from .growable import grow
-from .heap import release, retain
-from .state_layout import FRAME_WORDS, FUNCTION_WORDS, state_at
+from ..state.growable import grow
+from ..state.state_layout import FRAME_WORDS, FUNCTION_WORDS, state_at
+from .objects.heap import release, retain
 
 
 @native

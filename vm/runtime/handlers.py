@@ -12,9 +12,12 @@ from ...ops.native.status import INTERNAL, NOT_ON_HOST, OK, OUT_OF_MEMORY
 from ..bytecode import isa
 from ..bytecode.dispatch import handles
 from ..bytecode.sync_reason import SyncReason, number_of
-from .event_trace import record_event, record_shape_func
+from ..state.state_layout import EVENT_ALLOC, HOST_CALL, N_DEVICES, PACKED_WORDS, SHAPE_PROGRAM_WORDS, TRACE_OFF, state_at
 from .frames import set_register
-from .heap import (
+from .launch_check import gather_operands
+from .objects.chunks import new_object, size_of_tensor
+from .objects.cycles import collect_cycles
+from .objects.heap import (
     checked_bytes,
     n_bytes,
     new_record,
@@ -24,12 +27,8 @@ from .heap import (
     status_of_bytes,
     vector,
 )
-from .launch_check import gather_operands
-from .objects.chunks import new_object, size_of_tensor
-from .objects.cycles import collect_cycles
-from .poison import link_tensor
+from .objects.poison import link_tensor
 from .shape_eval import evaluate
-from .state_layout import EVENT_ALLOC, HOST_CALL, N_DEVICES, PACKED_WORDS, SHAPE_PROGRAM_WORDS, TRACE_OFF, state_at
 from .stream import (
     arguments_match,
     begin_copy_or_wait,
@@ -39,6 +38,7 @@ from .stream import (
     launch,
     wait_for_all,
 )
+from .tracing.event_trace import record_event, record_shape_func
 
 _INT64 = DTYPES.index("int64")
 _MEMORY = number_of(SyncReason.MEMORY)

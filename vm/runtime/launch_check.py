@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...ops.native.cache import kernel_store
+from ...ops.native.compiled import kernel_store
 from ...ops.native.memory import load_i64, native, store_i64, tensor
 from ...ops.native.object_layout import TAG_TENSOR
 from ...ops.native.status import MISFIT, NOT_ON_HOST, OK, OUT_OF_MEMORY
 from ...shape_funcs.symbolic.program import DATA
-from .heap import n_bytes, n_elements, release
+from ..state.state_layout import CUDA, TRACE_OFF, state_at
+from .objects.heap import n_bytes, n_elements, release
 from .shape_eval import checks_hold, element, load_slots, run_rows
-from .state_layout import CUDA, TRACE_OFF, state_at
 from .stream import fetch, wait_for_all
 
 if TYPE_CHECKING:

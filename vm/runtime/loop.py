@@ -15,8 +15,8 @@ from ...ops.native.generated_source import define
 from ...ops.native.memory import clock_ns, load_i64, native
 from ...ops.native.status import INTERNAL
 from ..bytecode.dispatch import branches, handlers_in
+from ..state.state_layout import DONE, FAILED, HOST_CALL, OUT_OF_FUEL, state_at
 from . import control_handlers, handlers, view_handlers
-from .state_layout import DONE, FAILED, HOST_CALL, OUT_OF_FUEL, state_at
 
 #: The handler of each instruction, those of frequent ones first.
 HANDLERS = handlers_in((handlers, control_handlers, view_handlers))

@@ -5,14 +5,8 @@ from __future__ import annotations
 from ...ops.native.jit.c_functions import call_6
 from ...ops.native.memory import free, load_i64, native, store_i64
 from ...ops.native.status import INTERNAL
-from ..api.argument_rows import build
 from ..devices.sim.simulated_device import ALL, drain
-from .frames import open_frame, reserve_stack, unwind
-from .heap import owned, release, retain, trim
-from .loop import run_loop
-from .objects.chunks import trim_chunks
-from .objects.cycles import collect_cycles
-from .state_layout import (
+from ..state.state_layout import (
     CLOSED,
     GPU_CLOSE,
     GPU_ENTER,
@@ -25,6 +19,12 @@ from .state_layout import (
     TRACE_OFF,
     state_at,
 )
+from .argument_objects import build
+from .frames import open_frame, reserve_stack, unwind
+from .loop import run_loop
+from .objects.chunks import trim_chunks
+from .objects.cycles import collect_cycles
+from .objects.heap import owned, release, retain, trim
 from .stream import fetch, host_to_device, wait_for_all
 
 #: Requests.

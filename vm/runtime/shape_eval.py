@@ -25,8 +25,8 @@ from ...ops.native.object_layout import TENSOR
 from ...ops.native.status import INTERNAL, NOT_ON_HOST, OK, OUT_OF_MEMORY, SHAPE_CHECK, SIZE_OVERFLOW
 from ...shape_funcs.symbolic.int_operations import NARROW, WIDE
 from ...shape_funcs.symbolic.program import OPCODES
-from .heap import n_elements, release, vector
-from .state_layout import state_at
+from ..state.state_layout import state_at
+from .objects.heap import n_elements, release, vector
 
 array_float16, array_bfloat16 = ARRAYS["array_float16"], ARRAYS["array_bfloat16"]
 

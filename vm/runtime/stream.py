@@ -14,12 +14,9 @@ from ...ops.native.objects import pending_at
 from ...ops.native.status import DEVICE_ERROR, OUT_OF_MEMORY, RESULT_LOST
 from ...ops.native.threads.team import run_kernel
 from ..bytecode.sync_reason import SyncReason, number_of
-from ..devices.sim.device_queue import queue_copy
 from ..devices.sim.simulated_device import ALL, drain, end_of_queue, is_full, is_lost, queue_kernel
-from .event_trace import record_event, record_kernel
-from .heap import like, n_bytes, release, retain
-from .objects.chunks import SMALL, free_object, new_object
-from .state_layout import (
+from ..state.device_queue import queue_copy
+from ..state.state_layout import (
     CPU,
     CUDA,
     EVENT_DTOH,
@@ -37,6 +34,9 @@ from .state_layout import (
     TRACE_OFF,
     state_at,
 )
+from .objects.chunks import SMALL, free_object, new_object
+from .objects.heap import like, n_bytes, release, retain
+from .tracing.event_trace import record_event, record_kernel
 
 _QUEUE_FULL, _MEMORY = number_of(SyncReason.QUEUE_FULL), number_of(SyncReason.MEMORY)
 

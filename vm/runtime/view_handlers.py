@@ -7,13 +7,13 @@ from ...ops.native.object_layout import TAG_TENSOR
 from ...ops.native.status import INTERNAL, OK, OUT_OF_MEMORY, SHAPE_CHECK
 from ..bytecode import isa
 from ..bytecode.dispatch import handles
-from .event_trace import record_event
+from ..state.state_layout import EVENT_ALLOC, TRACE_OFF, state_at
 from .frames import set_register
 from .handlers import shape_vector
-from .heap import checked_bytes, is_inline, itemsize, like, n_bytes, release, status_of_bytes, view
-from .poison import NBYTES
-from .state_layout import EVENT_ALLOC, TRACE_OFF, state_at
+from .objects.heap import checked_bytes, is_inline, itemsize, like, n_bytes, release, status_of_bytes, view
+from .objects.poison import NBYTES
 from .stream import copy_on_device
+from .tracing.event_trace import record_event
 
 #: Rows are moved out of a buffer sized by an upper bound only if the bound has at least so many bytes (a page), and so many times
 #: the bytes of the rows: the memory saved is never less than the memory copied.  A copy takes 40 ns; of many rows, a twentieth of

@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 
 from ...ops.core.similar_names import nearest
 from ...ops.core.tensor_types import TupleType, Type
-from ..api.argument_errors import a_sequence, a_text
 from ..bytecode.executable import VMFunction
 from ..diagnostics import codes
+from ..diagnostics.argument_errors import a_sequence, a_text
 from ..diagnostics.printable import printable_name
 from ..diagnostics.source import InputError
 

@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 
 import relayvm as relay
-from relayvm.ops.native.cache import disk_cache, kernel_store
+from relayvm.ops.native.cache import disk_cache
+from relayvm.ops.native.compiled import kernel_store
 
 from .. import emulated
 from ..figures import Goal, Recorder, Spread

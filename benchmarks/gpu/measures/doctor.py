@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import functools
 
-from relayvm.ops.native.jit import nvrtc
+from relayvm.ops.codegen.cuda.device_code import nvrtc
 from relayvm.vm.devices.cuda.cudnn.library import version
-from relayvm.vm.devices.cuda.device import library_function
-from relayvm.vm.devices.cuda.driver import NoCuda
+from relayvm.vm.devices.cuda.driver_api.device import library_function
+from relayvm.vm.devices.cuda.driver_api.driver import NoCuda
 
 from ..contest import contest
 from ..figures import Recorder, Spread

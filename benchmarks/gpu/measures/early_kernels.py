@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from relayvm.ops.codegen.dependent_launch import FIRST_ARCHITECTURE
-from relayvm.vm.devices.cuda.device import device
+from relayvm.vm.devices.cuda.driver_api.device import device
 
 from ..contest import Contestant, contest, ratio
 from ..figures import NotRun, Recorder

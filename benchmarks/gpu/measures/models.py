@@ -13,7 +13,7 @@ import relayvm as relay
 from relayvm.compiler.comparison.run_comparison import compare_sides
 from relayvm.compiler.inputs.given_inputs import Wanted
 from relayvm.vm.report.profile_report import Profile
-from relayvm.vm.runtime.trace_events import DTOH
+from relayvm.vm.runtime.tracing.trace_events import DTOH
 
 from ..figures import Recorder, Spread
 from ..machines import ROOT

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 import relayvm as relay
-from relayvm.vm.devices.cuda.gpu_layout import MAX_VARIANTS
 from relayvm.vm.report.completion import finish
+from relayvm.vm.state.gpu_layout import MAX_VARIANTS
 
 from ..contest import Contestant, contest
 from ..figures import Goal, Recorder, Spread

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from relayvm.ops.native.cache import kernel_store
+from relayvm.ops.native.compiled import kernel_store
 
 from ..figures import Recorder
 from ..scale import Scale

@@ -1,10 +1,5 @@
-"""Converters of ONNX operators, one file per family.
+"""Converters of ONNX operators, one file per family.  Importing this package declares every converter."""
 
-Importing this package declares every converter: each file of the folder and of its folders is imported.
-"""
+from ....declarations.late_registry import import_folder
 
-from importlib import import_module
-from pkgutil import walk_packages
-
-for _module in walk_packages(__path__, f"{__name__}."):
-    import_module(_module.name)
+import_folder(__name__, __path__)

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import numpy as np
 
+from ....declarations.frozen_dataclass import frozen
 from ....ops.core.tensor_types import computed_in, int_range, is_float, is_integer
-from ....shape_funcs.frozen_dataclass import frozen
 from ...builder.build import const
 from ...builder.operator_functions import operators as relay
 from ...ir.expr import Expr

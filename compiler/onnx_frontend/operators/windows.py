@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ....shape_funcs.frozen_dataclass import frozen
+from ....declarations.frozen_dataclass import frozen
 from ...builder.build import const
 from ...builder.operator_functions import operators as relay
 from ...ir.expr import Expr

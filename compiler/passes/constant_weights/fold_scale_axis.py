@@ -24,9 +24,9 @@ from collections import Counter
 
 import numpy as np
 
-from ....ops.defs.broadcast import ADD, BIAS_ADD, DIVIDE, MULTIPLY, SUBTRACT
-from ....ops.defs.elementwise import NEGATIVE
-from ....shape_funcs.frozen_dataclass import frozen
+from ....declarations.frozen_dataclass import frozen
+from ....ops.defs.arithmetic.broadcast import ADD, BIAS_ADD, DIVIDE, MULTIPLY, SUBTRACT
+from ....ops.defs.arithmetic.elementwise import NEGATIVE
 from ...ir.anf import inner_chains, rebuild, rebuild_lets, uses
 from ...ir.expr import Call, Constant, Expr, IRModule, Var, let_chain, replace, tensor_type
 from ...ir.pass_declaration import declare_pass

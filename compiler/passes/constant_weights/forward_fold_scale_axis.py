@@ -22,12 +22,12 @@ from collections.abc import Callable
 
 import numpy as np
 
+from ....declarations.frozen_dataclass import frozen
 from ....ops.core.op import Op
-from ....ops.defs.broadcast import DIVIDE, MULTIPLY
-from ....ops.defs.conv import Conv1dAttrs, Conv2dAttrs, Conv3dAttrs
-from ....ops.defs.elementwise import NEGATIVE
-from ....ops.defs.nn import BatchMatmulAttrs, DenseAttrs, MatmulAttrs
-from ....shape_funcs.frozen_dataclass import frozen
+from ....ops.defs.arithmetic.broadcast import DIVIDE, MULTIPLY
+from ....ops.defs.arithmetic.elementwise import NEGATIVE
+from ....ops.defs.convolution.conv import Conv1dAttrs, Conv2dAttrs, Conv3dAttrs
+from ....ops.defs.products.nn import BatchMatmulAttrs, DenseAttrs, MatmulAttrs
 from ....shape_funcs.symbolic.dim import const
 from ...ir.anf import rebuild, rebuild_lets, uses
 from ...ir.expr import Call, Expr, IRModule, Var, let_chain, replace, tensor_type

@@ -24,10 +24,11 @@ from collections.abc import Callable, Collection
 
 import numpy as np
 
+from ....ops.core.implementation import OpCall
 from ....ops.core.op import Op, get
 from ....ops.core.tensor_types import Tensor, TensorType
-from ....ops.defs.conv import Conv1dAttrs, Conv2dAttrs, Conv3dAttrs, geometry
-from ....ops.defs.nn import DenseAttrs, MatmulAttrs
+from ....ops.defs.convolution.conv import Conv1dAttrs, Conv2dAttrs, Conv3dAttrs, geometry
+from ....ops.defs.products.nn import DenseAttrs, MatmulAttrs
 from ....ops.defs.weight_forms.dense_panels import DensePanelsAttrs
 from ....ops.defs.weight_forms.winograd_filters import NAME as WITH_FILTERS
 from ....ops.defs.weight_forms.winograd_filters import ConvolutionWithFiltersAttrs
@@ -37,8 +38,7 @@ from ....ops.native.jit.products.register_tile import PANEL_BYTES, panel_width
 from ....ops.strategy.choice import choose
 from ....ops.strategy.convolution.sizes import Geometry
 from ....ops.strategy.convolution.taps import Taps
-from ....ops.strategy.implementation import OpCall
-from ....shape_funcs.defs.conv import SPATIAL, WINOGRAD_FILTERS, kernel_layouts, per_axis
+from ....shape_funcs.defs.convolution.conv import SPATIAL, WINOGRAD_FILTERS, kernel_layouts, per_axis
 from ...ir.anf import inner_chains, rebuild, rebuild_lets
 from ...ir.expr import Call, Constant, Expr, IRModule, Var, let_chain, replace
 from ...ir.pass_declaration import declare_pass

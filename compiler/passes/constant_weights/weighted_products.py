@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 import numpy as np
 
+from ....declarations.frozen_dataclass import frozen
 from ....ops.core.tensor_types import TensorType
-from ....ops.defs.conv import Conv1dAttrs, Conv2dAttrs, Conv3dAttrs
-from ....ops.defs.nn import BatchMatmulAttrs, DenseAttrs, MatmulAttrs
-from ....shape_funcs.frozen_dataclass import frozen
+from ....ops.defs.convolution.conv import Conv1dAttrs, Conv2dAttrs, Conv3dAttrs
+from ....ops.defs.products.nn import BatchMatmulAttrs, DenseAttrs, MatmulAttrs
 from ....shape_funcs.symbolic.dim import const
 from ...ir.expr import Call, Constant, Expr
 

@@ -20,7 +20,7 @@ from ....shape_funcs.symbolic.dim import Dim, const
 from ...ir.anf import inner_chains, rebuild, rebuild_lets
 from ...ir.expr import Call, Constant, Expr, Function, IRModule, Var, let_chain, replace, tensor_type
 from ...ir.pass_declaration import declare_pass
-from ...rules.rewriting import Scope
+from ...rules.rewriting import Definitions
 
 
 @declare_pass("EarlySizes", "infer_type")
@@ -48,7 +48,7 @@ class _Reader:
     """The rewriter of one function."""
 
     def __init__(self) -> None:
-        self.scope = Scope()
+        self.scope = Definitions()
 
     def chain(self, chain: Expr, before: dict[Dim, tuple[Var, int]]) -> Expr:
         """The chain; ``before``: the first value with each size, and its axis, in front of the chain."""

@@ -24,10 +24,10 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
+from ....declarations.frozen_dataclass import frozen
 from ....ops.core.op import get
 from ....ops.core.tensor_types import TensorType, TupleType, Type, int_range, is_float, numpy_dtype
-from ....ops.defs.transform import CONCATENATE, AxisAttrs, ShapeOfAttrs
-from ....shape_funcs.frozen_dataclass import frozen
+from ....ops.defs.movement.transform import CONCATENATE, AxisAttrs, ShapeOfAttrs
 from ....shape_funcs.symbolic.dim import ANY, Dim, const, dim, name_of, substitute, sym, symbols
 from ....shape_funcs.symbolic.program import INT64_MAX
 from ....vm.diagnostics.python_source import here

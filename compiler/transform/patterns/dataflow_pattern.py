@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from ....declarations.frozen_dataclass import frozen
 from ....ops.core.op import REGISTRY, Op
 from ....ops.core.similar_names import did_you_mean
 from ....ops.core.tensor_types import Type
-from ....shape_funcs.frozen_dataclass import frozen
-from ....vm.api.argument_errors import UnknownName, a_count, a_mapping, a_sequence, a_text, wrong
+from ....vm.diagnostics.argument_errors import UnknownName, a_count, a_mapping, a_sequence, a_text, wrong
 from ....vm.diagnostics.python_source import here
 from ...builder.build import a_dtype, a_shape
 from ...ir.expr import Expr

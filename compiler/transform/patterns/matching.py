@@ -7,7 +7,7 @@ from typing import Any
 
 from ....ops.core.op import Op
 from ....ops.core.tensor_types import TensorType, Type
-from ....vm.api.argument_errors import wrong
+from ....vm.diagnostics.argument_errors import wrong
 from ....vm.diagnostics.python_source import here
 from ....vm.diagnostics.source import ArgumentError
 from ...ir.expr import Call, Constant, Expr, Function, If, IRModule, Tuple, TupleGetItem, Var

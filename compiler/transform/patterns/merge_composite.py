@@ -17,9 +17,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ....declarations.frozen_dataclass import frozen
 from ....ops.core.op import Op
-from ....shape_funcs.frozen_dataclass import frozen
-from ....vm.api.argument_errors import a_sequence, a_text, wrong
+from ....vm.diagnostics.argument_errors import a_sequence, a_text, wrong
 from ...ir.expr import Call, Constant, Expr, Function, IRModule, Tuple, TupleGetItem, Var, replace
 from ...ir.visitor import children, uses, with_children
 from ..inlining import graph_of

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from ....ops.core.op import Op
-from ....vm.api.argument_errors import wrong
+from ....vm.diagnostics.argument_errors import wrong
 from ...ir.expr import Call, Expr, IRModule, replace
 from ..inlining import graph_of
 from ..operator_rewrites import rewritten_calls

@@ -9,7 +9,7 @@ from typing import Any
 
 from ....ops.core.op import REGISTRY
 from ....ops.core.similar_names import did_you_mean
-from ....vm.api.argument_errors import UnknownName, a_count, a_text, wrong
+from ....vm.diagnostics.argument_errors import UnknownName, a_count, a_text, wrong
 from ....vm.diagnostics.python_source import here
 
 #: Relay's names of the attributes that passes read.

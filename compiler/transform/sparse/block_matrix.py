@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from ....shape_funcs.frozen_dataclass import frozen
-from ....vm.api.argument_errors import a_count, a_sequence, wrong
+from ....declarations.frozen_dataclass import frozen
+from ....vm.diagnostics.argument_errors import a_count, a_sequence, wrong
 
 
 @frozen(eq=False)

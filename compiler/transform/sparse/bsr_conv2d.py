@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ....vm.api.argument_errors import a_count
+from ....vm.diagnostics.argument_errors import a_count
 from ...ir.expr import Call, Function, IRModule
 from .sparse_parameters import with_sparse_parameters
 from .sparse_weights import Sizes, checked_layout, conv2d_to_sparse, is_plain_kernel, weight_matrix

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ....vm.api.argument_errors import a_count
+from ....vm.diagnostics.argument_errors import a_count
 from ..module_pass import ModulePass, Pass
 from ..pass_context import PassInfo
 from .block_matrix import checked_blocksize, checked_threshold

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ....ops.core.op import Op
-from ....vm.api.argument_errors import a_mapping, wrong
+from ....vm.diagnostics.argument_errors import a_mapping, wrong
 from ...ir.expr import Call, Function, IRModule, Var
 from ...ir.visitor import post_order
 from ..inlining import graph_of

@@ -17,10 +17,10 @@ import numpy as np
 
 from ....ops.core.op import Op, get
 from ....ops.core.tensor_types import TensorType
-from ....shape_funcs.defs.conv import per_axis, sides
+from ....shape_funcs.defs.convolution.conv import per_axis, sides
 from ....shape_funcs.symbolic.dim import const, dim
 from ....shape_funcs.symbolic.registry import ShapeError
-from ....vm.api.argument_errors import a_count, a_sequence, a_text, wrong
+from ....vm.diagnostics.argument_errors import a_count, a_sequence, a_text, wrong
 from ...ir.call_graph import mentioned
 from ...ir.expr import Call, Constant, Expr, Function, IRModule, Var, replace
 from ...ir.visitor import post_order

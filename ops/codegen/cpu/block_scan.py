@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ....shape_funcs.frozen_dataclass import frozen
+from ....declarations.frozen_dataclass import frozen
 from ..loop_nest.expression_text import indented, loops_around, zero_if_empty
 from ..loop_nest.reduction import BlockScan
 from ..loop_nest.scalar_functions import SCALAR_FUNCTIONS, literal_text

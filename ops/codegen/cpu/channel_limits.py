@@ -11,9 +11,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from ....shape_funcs.frozen_dataclass import frozen
+from ....declarations.frozen_dataclass import frozen
 from ...core.group import Group
-from ..group_memo import per_group
+from ...core.group_memo import per_group
 from ..loop_nest.expression import APPLY, AXIS, LITERAL, LOAD, Cell
 from ..loop_nest.linear_index import Lowered, Table
 from .epilogue import lowered

@@ -20,9 +20,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ...analysis.cost import cost_of
 from ...core.tensor_types import ITEMSIZE, computed_in
 from ...native.status import OUT_OF_MEMORY
+from ..loop_nest.cost import cost_of
 from ..loop_nest.expression import APPLY, AXIS, GUARD
 from ..loop_nest.expression_text import element_of, indented
 from ..loop_nest.linear_index import Lowered, Table

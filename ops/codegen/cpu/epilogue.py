@@ -32,14 +32,14 @@ from typing import TYPE_CHECKING, Any
 
 from ....shape_funcs.symbolic.dim import Dim, const, sym
 from ...core.group import Group
+from ...core.group_memo import per_group
+from ...core.implementation import HOST
 from ...core.op import OpPattern
 from ...core.tensor_types import ITEMSIZE, Tensor
 from ...native.jit.prefetch import fetch_early, fetch_to_write
 from ...native.jit.products.register_tile import PANEL_BYTES
 from ...native.memory import Array, generic, native
 from ...strategy.choice import candidates, choose
-from ...strategy.implementation import HOST
-from ..group_memo import per_group
 from ..loop_nest.expression import LOAD, Cell
 from ..loop_nest.expression_text import element_of, indented
 from ..loop_nest.inlining import Nest, TooComplex, nest_of
@@ -49,7 +49,7 @@ from .kernel_source import same_address
 from .reduce_inner import calls_interleaved
 
 if TYPE_CHECKING:
-    from .fused_kernel import Kernel
+    from .fused_kernel import CpuKernel
 
 #: Elements of the vectors that are computed together of a function that takes many operations.
 WIDE = 16
@@ -250,11 +250,11 @@ class _Finish:
         self.group, self.lowered, self.apart, self.when = group, lowered, apart, when
         self.result = len(group.params) - 1
 
-    def _kernel(self, places: Mapping[int, int]) -> Kernel:
-        from .fused_kernel import Kernel
+    def _kernel(self, places: Mapping[int, int]) -> CpuKernel:
+        from .fused_kernel import CpuKernel
 
         # the result of the elementwise group, which follows its parameters, is its last parameter
-        kernel = Kernel(self.group, {**places, len(self.group.params): self.result})
+        kernel = CpuKernel(self.group, {**places, len(self.group.params): self.result})
         kernel.prefer(self.result)
         return kernel
 

@@ -13,10 +13,11 @@ from typing import Any
 
 from ....shape_funcs.symbolic.dim import Dim, const, product
 from ...core.group import Group
+from ...core.group_memo import per_group
 from ...core.tensor_types import ITEMSIZE, is_float
-from ...native.jit import block_transpose, non_temporal, prefetch, vector_hints
+from ...native.front_end import vector_hints
+from ...native.jit import block_transpose, non_temporal, prefetch
 from ...native.threads import work_partition
-from ..group_memo import per_group
 from ..loop_nest import vector_math, vector_power
 from ..loop_nest.expression_text import Python, element_of, indented, unless_empty
 from ..loop_nest.linear_index import Lowered, flat, general, without_broadcast
@@ -62,7 +63,7 @@ def bodies_of(text: str) -> tuple[Callable[..., Any], ...]:
 
 def _text(group: Group, places: Mapping[int, int]) -> str:
     """The kernel text; each key of ``places`` is a parameter that has the address of the tensor at the value (positions)."""
-    kernel = Kernel(group, places)
+    kernel = CpuKernel(group, places)
     request = partition_prologue(kernel, plans(group))
     kernel.context.partitioned = bool(request)
     kernel.prologue += request
@@ -70,7 +71,7 @@ def _text(group: Group, places: Mapping[int, int]) -> str:
     return "\n".join(["def kernel(argv, n):", *indented([*kernel.prologue, *body, "return 0"])]) + "\n"
 
 
-class Kernel(Sizes):
+class CpuKernel(Sizes):
     """The text of one kernel, and its prologue: addresses, sizes and arrays, each defined once."""
 
     def __init__(self, group: Group, places: Mapping[int, int]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ...core.group import Group
-from ..group_memo import per_group
+from ...core.group_memo import per_group
 from ..loop_nest.inlining import Nest, nest_of
 from ..loop_nest.reduction import fold_dtype
 from ..loop_nest.row_passes import folds, rows

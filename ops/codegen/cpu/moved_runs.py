@@ -6,7 +6,7 @@ written.
 
 from __future__ import annotations
 
-from ....shape_funcs.frozen_dataclass import frozen
+from ....declarations.frozen_dataclass import frozen
 from ...core.group import Group
 from ..loop_nest.expression import APPLY, AXIS, LOAD
 from ..loop_nest.linear_index import Lowered, Table

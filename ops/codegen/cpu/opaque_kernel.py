@@ -21,8 +21,9 @@ from dataclasses import replace
 from typing import Any
 
 from ....shape_funcs.symbolic.dim import Dim, const, dim, product, substitute, sym, total
-from ...analysis.cost import PER_NS
 from ...core.group import Group
+from ...core.group_memo import per_group
+from ...core.implementation import ALIGNMENT, HOST, Buffer, Kernel
 from ...core.op import Op
 from ...core.tensor_types import ITEMSIZE, computed_in, is_float
 from ...core.tensor_types import Tensor as GroupTensor
@@ -30,8 +31,7 @@ from ...native.jit.prefetch import fetch_early, fetch_to_write
 from ...native.object_layout import TENSOR
 from ...native.status import OUT_OF_MEMORY
 from ...native.threads import work_partition as of_work
-from ...strategy.implementation import ALIGNMENT, HOST, Buffer, Kernel
-from ..group_memo import per_group
+from ..loop_nest.cost import PER_NS
 from ..loop_nest.expression_text import Python, indented
 from ..loop_nest.size_prologue import Sizes
 from . import channel_limits, epilogue
@@ -372,7 +372,7 @@ class _Wrapper:
 
     def _library(self, dtypes: tuple[str, ...]) -> str | None:
         """The library function of these dtypes; the text passes its address, or 0."""
-        from ...native.jit.library_calls import TABLE
+        from ...native.blas.library_calls import TABLE
 
         if not self.kernel.libraries:
             return None

@@ -17,9 +17,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 
 from ....shape_funcs.symbolic.dim import Dim, const, product
-from ...analysis.cost import cost_of_element
 from ...native.threads import work_partition as of_work
 from ...native.threads.work_partition import WORTH_A_THREAD
+from ..loop_nest.cost import cost_of_element
 from ..loop_nest.expression_text import indented, loops_around
 from ..loop_nest.inlining import Nest
 from ..loop_nest.size_prologue import Sizes

@@ -13,12 +13,12 @@ import re
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
-from ....shape_funcs.frozen_dataclass import frozen
+from ....declarations.frozen_dataclass import frozen
 from ....shape_funcs.symbolic.dim import Dim
-from ...analysis.cost import cost_of
 from ...core.tensor_types import HALVES, ITEMSIZE, computed_in
 from ...native.status import EMPTY_REDUCTION, OUT_OF_MEMORY
 from ..loop_nest import vector_math, vector_power
+from ..loop_nest.cost import cost_of
 from ..loop_nest.expression import APPLY, AXIS, CAST, GUARD, LITERAL, LOCAL, SELECT, Cell
 from ..loop_nest.expression_text import Python, element_of, indented, loops_around, unless_empty, zero_if_empty
 from ..loop_nest.linear_index import Lowered, Table

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-from ....shape_funcs.frozen_dataclass import frozen
+from ....declarations.frozen_dataclass import frozen
 from ....shape_funcs.symbolic.dim import Dim, dim, max_, min_
 from ..loop_nest.expression import APPLY, AXIS, CAST, LITERAL, SELECT, SIZE, Cells, substituted
 from ..loop_nest.inlining import Nest

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ...core.implementation import GPU
 from ...core.op import OpPattern
-from ...strategy.implementation import GPU
 
 if TYPE_CHECKING:
     from ...core.group import Group

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ....shape_funcs.frozen_dataclass import frozen
+from ....declarations.frozen_dataclass import frozen
 from ....shape_funcs.symbolic.dim import Dim, Shape, all_, const, dim, division, min_, not_, product, where
 from ...core.tensor_types import HALVES, is_float
 from .cuda_program import (

@@ -8,7 +8,7 @@ states.
 
 from __future__ import annotations
 
-from ....shape_funcs.defs.reduce import reduced_axes
+from ....shape_funcs.defs.axes.reduce import reduced_axes
 from ....shape_funcs.symbolic.dim import Dim, const, dim, eq, lt, max_, min_, where
 from ...core.group import Group
 from ...core.tensor_types import computed_in
@@ -19,7 +19,7 @@ from ..loop_nest.inlining import Nest
 from ..loop_nest.linear_index import Lowered, Table, flat, general
 from ..loop_nest.statements import Writer
 from .assembly import Assembly, Parameter, size
-from .cuda_nest import Kernel, elements, function, launch, pack_type
+from .cuda_nest import CudaKernel, elements, function, launch, pack_type
 from .cuda_program import Scratch, Size
 from .cuda_text import stored
 from .parallel_fold import fold
@@ -187,7 +187,7 @@ class _Reduction:
         self.assembly.text(REDUCE)
         struct = f"Fold_{self.name}"
         self.assembly.text(self.fold.text(struct, self.element))
-        kernel = Kernel(self.group)
+        kernel = CudaKernel(self.group)
         rows, long = kernel.launch_count(self.position), kernel.known_at_launch(self.nest.dims[self.kept :])
         grid_x, parts = self._grid(rows, long)
         if long is not None and const(parts) != 1:
@@ -212,7 +212,7 @@ class _Reduction:
             at_once = min_(at_once, max_(rows * long // 512, 1))
         return min_(at_once, MAX_BLOCKS), parts
 
-    def _first(self, kernel: Kernel, struct: str, grid_x: Dim, parts: Dim, partial: Scratch | None) -> None:
+    def _first(self, kernel: CudaKernel, struct: str, grid_x: Dim, parts: Dim, partial: Scratch | None) -> None:
         rows, length = kernel.count(self.nest.dims[: self.kept]), kernel.count(self.nest.dims[self.kept :])
         lines = [f"const int64 rows = {rows}, length = {length};"]
         if self.fold.needs_one:
@@ -234,7 +234,7 @@ class _Reduction:
         self.assembly.kernel(self.name, THREADS, kernel.parameters(body), body, RESIDENT[self.fold.nbytes > 16])
         launch(self.assembly, self.name, grid_x, parts)
 
-    def _rows(self, kernel: Kernel, struct: str, is_split: bool) -> list[str]:
+    def _rows(self, kernel: CudaKernel, struct: str, is_split: bool) -> list[str]:
         """Statements that fold all rows of a block, an element at a time or packs along a row."""
         return [
             f"const Tile tile(rows, length, {str(self.side_by_side).lower()});",
@@ -252,7 +252,7 @@ class _Reduction:
             "}",
         ]
 
-    def _packs_of_rows(self, kernel: Kernel, struct: str, packs: Packed, is_split: bool) -> list[str]:
+    def _packs_of_rows(self, kernel: CudaKernel, struct: str, packs: Packed, is_split: bool) -> list[str]:
         """Statements that fold all rows of a block, a pack of rows by each thread."""
         lowered, width = general(self.group, self.nest), packs.width
         made = elements(kernel, lowered, self.kept, packs, is_straight=True)
@@ -290,7 +290,7 @@ class _Reduction:
             "}",
         ]
 
-    def _row_indices(self, kernel: Kernel, lowered: Lowered) -> list[str]:
+    def _row_indices(self, kernel: CudaKernel, lowered: Lowered) -> list[str]:
         """Statements that define the indices of row ``row``."""
         if not self.is_flat:
             return kernel.unravel_index("row", lowered.extents[: self.kept])
@@ -298,7 +298,7 @@ class _Reduction:
 
     def _second(self, struct: str, rows: Dim, parts: Dim, partial: Scratch) -> None:
         """The kernel that combines the partial states of each row."""
-        kernel = Kernel(self.group)
+        kernel = CudaKernel(self.group)
         result = kernel.array(self.position)
         kernel.pass_(Parameter(f"const {struct}::State*", "partial", partial))
         kernel.pass_(Parameter("int64", "parts", Size(parts)))
@@ -326,11 +326,11 @@ class _Reduction:
         """The number of rows, or of packs of rows, of which each thread folds its share."""
         if self.packs is None:
             return rows
-        kernel, width = Kernel(self.group), self.packs.width
+        kernel, width = CudaKernel(self.group), self.packs.width
         run = rows if self.is_flat else kernel.launch_size(self.position, self.nest.store.index(self.kept - 1))
         return where(eq(run % width, 0), rows // width, rows)
 
-    def _variants(self, kernel: Kernel, struct: str) -> list[str]:
+    def _variants(self, kernel: CudaKernel, struct: str) -> list[str]:
         """Statements that fold the elements ``begin`` to ``end`` of row ``row`` into the state ``s``."""
         short = flat(self.group, self.nest)
         if short is None:
@@ -341,7 +341,7 @@ class _Reduction:
         long = self._folding(kernel, struct, general(self.group, self.nest))
         return [f"if ({same}) {{", *indented(self._folding(kernel, struct, short)), "} else {", *indented(long), "}"]
 
-    def _folding(self, kernel: Kernel, struct: str, lowered: Lowered) -> list[str]:
+    def _folding(self, kernel: CudaKernel, struct: str, lowered: Lowered) -> list[str]:
         kept = len(lowered.extents) - lowered.folded
         # packs are contiguous along the innermost axis, which must be a folded axis
         packs = packed(lowered) if lowered.folded and self.side_by_side else None
@@ -370,7 +370,7 @@ class _Reduction:
             ]
         return [*lines, f"if ({last} % {made.width} == 0) {{", f"    {folding}", "} else {", f"    {each}", "}"]
 
-    def _keep_part(self, kernel: Kernel, is_split: bool) -> list[str]:
+    def _keep_part(self, kernel: CudaKernel, is_split: bool) -> list[str]:
         """Statements that store the state ``s`` of the block's part of row ``row``, or its result."""
         keep = self._keep(kernel, kernel.array(self.position), "row")
         if not is_split:
@@ -378,7 +378,7 @@ class _Reduction:
         part = "partial[row * gridDim.y + blockIdx.y] = s;"
         return ["if (gridDim.y > 1) {", f"    {part}", "} else {", *indented(keep), "}"]
 
-    def _keep(self, kernel: Kernel, result: str, row: str) -> list[str]:
+    def _keep(self, kernel: CudaKernel, result: str, row: str) -> list[str]:
         """Statements that store the result of the state ``s``."""
         table = Table()
         total = table.put(Cell(LOCAL, self.fold.dtype, (), self.fold.value))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 
-from ....shape_funcs.frozen_dataclass import frozen
+from ....declarations.frozen_dataclass import frozen
 from ....shape_funcs.symbolic.dim import Dim, dim, min_, product
 from ...core.group import Group
 from ...core.tensor_types import ITEMSIZE
@@ -13,7 +13,7 @@ from ..loop_nest.expression import APPLY, AXIS, LOAD, SELECT
 from ..loop_nest.expression_text import indented
 from ..loop_nest.inlining import Nest
 from .assembly import Assembly, Parameter, divisor, in_memory, size
-from .cuda_nest import Kernel, launch
+from .cuda_nest import CudaKernel, launch
 from .cuda_program import Data
 from .vector_access import ACCESS
 
@@ -65,7 +65,7 @@ def join(assembly: Assembly, group: Group, nest: Nest, name: str) -> bool:
 
 def _kernel(assembly: Assembly, group: Group, nest: Nest, name: str, parts: list[Part], start: Dim) -> Dim:
     """Add a kernel that copies ``parts``, the first of which begins at ``start``; return the start of the next part."""
-    kernel, position = Kernel(group), len(group.params) + group.results.index(nest.result)
+    kernel, position = CudaKernel(group), len(group.params) + group.results.index(nest.result)
     result, dtype, axis = kernel.array(position), group.values()[nest.result].dtype, parts[0].joined
     sizes = [kernel.launch_size(position, k) for k in range(len(nest.dims))]
     outer = product(sizes[:axis])

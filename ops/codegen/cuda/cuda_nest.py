@@ -22,7 +22,7 @@ from .vector_access import Packed
 _FAULT: Parameters = (Parameter("void*", "fault", Fault()), Parameter("int64", "site", Site()))
 
 
-class Kernel(Sizes):
+class CudaKernel(Sizes):
     """The beginning of one kernel: parameters, sizes and divisors."""
 
     def __init__(self, group: Group) -> None:
@@ -135,7 +135,7 @@ class Elements:
 
 
 def elements(
-    kernel: Kernel,
+    kernel: CudaKernel,
     lowered: Lowered,
     kept: int,
     packs: Packed | None,
@@ -164,7 +164,7 @@ def elements(
     return made
 
 
-def _fits(kernel: Kernel, made: Elements, packs: Packed, depth: int) -> None:
+def _fits(kernel: CudaKernel, made: Elements, packs: Packed, depth: int) -> None:
     writer, terms = Writer(packs.table, depth + 1, kernel.context), list[str]()
     for cell in packs.loads if packs.is_plain else ():
         offset, distance = (writer.value(a, floor=depth) for a in cell.args)
@@ -174,7 +174,7 @@ def _fits(kernel: Kernel, made: Elements, packs: Packed, depth: int) -> None:
 
 
 def _pack(
-    kernel: Kernel,
+    kernel: CudaKernel,
     made: Elements,
     packs: Packed,
     depth: int,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ....shape_funcs.frozen_dataclass import frozen
+from ....declarations.frozen_dataclass import frozen
 from ....shape_funcs.symbolic.dim import Dim, Shape
 
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ...core.group import Group
+from ...core.group_memo import per_group
+from ...core.implementation import GPU
 from ...core.op import OpPattern
 from ...strategy.choice import candidates
-from ...strategy.implementation import GPU
 from ..cpu.epilogue import elementwise
-from ..group_memo import per_group
 from ..loop_nest.expression import LOAD
 from ..loop_nest.inlining import TooComplex, nest_of
 from ..loop_nest.linear_index import is_elementwise

@@ -16,7 +16,7 @@ from ..loop_nest.row_passes import rows, uses_folds
 from .assembly import DIVISOR, Assembly
 from .block_reduce import add_reduction
 from .concatenate import join
-from .cuda_nest import Kernel, elements, function, launch, pack_type
+from .cuda_nest import CudaKernel, elements, function, launch, pack_type
 from .cuda_program import CudaSource
 from .cuda_text import FUNCTIONS, stored
 from .parallel_fold import fold_dtype
@@ -72,7 +72,7 @@ def source(group: Group) -> CudaSource:
 def _store(assembly: Assembly, group: Group, nests: Sequence[Nest]) -> None:
     """Add a kernel that computes each element of some results independently, named after the first."""
     assembly.text(_STORE)
-    kernel, name = Kernel(group), f"kernel{group.results.index(nests[0].result)}"
+    kernel, name = CudaKernel(group), f"kernel{group.results.index(nests[0].result)}"
     bodies, grid = list[list[str]](), dim(0)
     for nest in nests:
         lines, blocks = _result(kernel, group, nest)
@@ -89,7 +89,7 @@ def _store(assembly: Assembly, group: Group, nests: Sequence[Nest]) -> None:
     launch(assembly, name, grid, len(nests))
 
 
-def _result(kernel: Kernel, group: Group, nest: Nest) -> tuple[list[str], Dim]:
+def _result(kernel: CudaKernel, group: Group, nest: Nest) -> tuple[list[str], Dim]:
     """Statements that store a result, and the number of blocks for it."""
     position = len(group.params) + group.results.index(nest.result)
     result, total = kernel.array(position), kernel.count(nest.dims)
@@ -109,7 +109,7 @@ def _result(kernel: Kernel, group: Group, nest: Nest) -> tuple[list[str], Dim]:
     return lines, min_((count + (THREADS * width - 1)) // (THREADS * width), MAX_BLOCKS)
 
 
-def _variant(kernel: Kernel, lowered: Lowered, nest: Nest, dtype: str, result: str, total: str) -> tuple[list[str], int]:
+def _variant(kernel: CudaKernel, lowered: Lowered, nest: Nest, dtype: str, result: str, total: str) -> tuple[list[str], int]:
     """Statements that store all elements, and the number of elements per thread and iteration."""
     packs = packed(lowered, dtype)
     made = elements(kernel, lowered, 0, packs, stored("{0}", dtype))

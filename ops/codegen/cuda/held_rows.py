@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from ....shape_funcs.frozen_dataclass import frozen
+from ....declarations.frozen_dataclass import frozen
 from ...core.tensor_types import ITEMSIZE, computed_in
 from ..loop_nest.expression import APPLY, AXIS, CAST, LOCAL, SIZE, Cell
 from ..loop_nest.expression_text import indented
@@ -18,7 +18,7 @@ from ..loop_nest.linear_index import Lowered, Table
 from ..loop_nest.row_passes import RowFold, Rows
 from ..loop_nest.statements import Writer
 from .assembly import in_memory
-from .cuda_nest import Kernel, elements, function, pack_type
+from .cuda_nest import CudaKernel, elements, function, pack_type
 from .cuda_text import stored
 from .parallel_fold import Fold
 from .vector_access import Packed, packed
@@ -92,7 +92,7 @@ def held_rows(lowered: Lowered, plan: Rows, dtype: str, holding: Holding) -> Hel
 class HeldText:
     """The statements of a kernel that holds its rows; ``kept`` axes are outside a row."""
 
-    def __init__(self, kernel: Kernel, rows: HeldRows, kept: int, dtype: str) -> None:
+    def __init__(self, kernel: CudaKernel, rows: HeldRows, kept: int, dtype: str) -> None:
         self.kernel, self.rows, self.kept, self.dtype = kernel, rows, kept, dtype
         self.last = kernel.size(rows.lowered.extents[-1])
         self.fits: list[str] = []

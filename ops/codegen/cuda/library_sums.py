@@ -7,9 +7,9 @@ product is stored first, and a generated kernel adds the rest in place.
 from __future__ import annotations
 
 from ...core.group import Group, Node
+from ...core.group_memo import per_group
+from ...core.implementation import GPU
 from ...strategy.choice import candidates
-from ...strategy.implementation import GPU
-from ..group_memo import per_group
 from .cuda_program import Sums
 
 

@@ -9,7 +9,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 
-from ....shape_funcs.frozen_dataclass import frozen
+from ....declarations.frozen_dataclass import frozen
 
 _SECTION = re.compile(r"^\s*\.section\s+\.text\.(\w+),")
 _LABEL = re.compile(r"^(\.L_x_\d+):")

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from ....shape_funcs.symbolic.dim import INT, RESULT, UNKNOWNS, Dim, axis_size, dim, postorder, substitute, where
 from ...core.group import Group
-from ...strategy.implementation import GPU
+from ...core.implementation import GPU
 from ..cpu.opaque_kernel import operands, sole_operator, without_epilogue
 from ..loop_nest import element_inputs
 from ..loop_nest.expression import AXIS, Cell
@@ -14,7 +14,7 @@ from ..loop_nest.expression_text import indented
 from ..loop_nest.inlining import Nest, nest_of
 from ..loop_nest.linear_index import Lowered, flat, general
 from . import following, fused_cuda
-from .cuda_nest import Kernel, elements
+from .cuda_nest import CudaKernel, elements
 from .cuda_program import (
     Argument,
     CudaSource,
@@ -84,7 +84,7 @@ def _with_elements(group: Group) -> CudaSource:
 
 def _elements(group: Group, nest: Nest) -> Elements:
     """The elements of a value of ``group`` as functions of their place."""
-    kernel, whole, short = Kernel(group), general(group, nest), flat(group, nest)
+    kernel, whole, short = CudaKernel(group), general(group, nest), flat(group, nest)
     plain = short or (whole if len(nest.dims) == 1 else None)  # one loop over all elements
     packs = packed(plain, None) if plain is not None and not plain.equal else None
     if packs is not None and not all(_is_contiguous(packs, cell) for cell in packs.loads):
@@ -103,7 +103,7 @@ def _elements(group: Group, nest: Nest) -> Elements:
     return Elements(parameters, bodies[0], packs.width if packs else 0, bodies[1], usable)
 
 
-def _value(kernel: Kernel, lowered: Lowered) -> list[str]:
+def _value(kernel: CudaKernel, lowered: Lowered) -> list[str]:
     """Statements that return the element at the place ``at``."""
     made = elements(kernel, lowered, 0, None)
     return [*made.outer, *kernel.unravel_index("at", lowered.extents), *made.element]

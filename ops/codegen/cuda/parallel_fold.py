@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ....shape_funcs.frozen_dataclass import frozen
+from ....declarations.frozen_dataclass import frozen
 from ...core.tensor_types import HALVES, ITEMSIZE, computed_in, int_range, is_float
 from ..loop_nest.scalar_functions import SCALAR_FUNCTIONS
 from .assembly import literal

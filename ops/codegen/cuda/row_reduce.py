@@ -18,7 +18,7 @@ from ..loop_nest.linear_index import Lowered, general, without_broadcast
 from ..loop_nest.row_passes import RowFold, Rows
 from .assembly import Assembly
 from .block_reduce import MAX_BLOCKS, REDUCE, THREADS
-from .cuda_nest import Elements, Kernel, elements, function, launch
+from .cuda_nest import CudaKernel, Elements, elements, function, launch
 from .cuda_text import stored
 from .held_rows import LONG, HeldText, Holding, held_rows, short_rows
 from .parallel_fold import Fold, fold
@@ -128,7 +128,7 @@ class _RowKernel:
         self.assembly.text(REDUCE, _ROWS)
         for f, made in self.folds:
             self.assembly.text(made.text(self._struct(f), self.plan.cells[f.element].dtype))
-        long, short = Kernel(self.group).known_at_launch(self.plan.dims[self.kept :]), short_rows(self.dtype)
+        long, short = CudaKernel(self.group).known_at_launch(self.plan.dims[self.kept :]), short_rows(self.dtype)
         if long is None or not self._holds(short):
             self._add(self.name, LONG, dim(1))
         else:
@@ -142,7 +142,7 @@ class _RowKernel:
 
     def _add(self, name: str, holding: Holding, wanted: Dim) -> None:
         """Add a kernel and its launch, if ``wanted``."""
-        kernel = Kernel(self.group)
+        kernel = CudaKernel(self.group)
         result = kernel.array(self.position)
         rows, length = kernel.count(self.plan.dims[: self.kept]), kernel.count(self.plan.dims[self.kept :])
         lines = [f"const int64 rows = {rows}, length = {length};"]
@@ -157,7 +157,7 @@ class _RowKernel:
     def _struct(self, f: RowFold) -> str:
         return f"Fold_{self.name}_{f.name}"
 
-    def _blocks(self, kernel: Kernel) -> Dim:
+    def _blocks(self, kernel: CudaKernel) -> Dim:
         # the leading axes of the result are the kept axes
         rows = product(kernel.launch_size(self.position, axis) for axis in range(self.kept))
         long = kernel.known_at_launch(self.plan.dims[self.kept :])
@@ -165,7 +165,7 @@ class _RowKernel:
             rows = min_(rows, max_(rows * long // 4096, 1))
         return min_(rows, MAX_BLOCKS)
 
-    def _variants(self, kernel: Kernel, result: str, holding: Holding) -> list[str]:
+    def _variants(self, kernel: CudaKernel, result: str, holding: Holding) -> list[str]:
         quick = without_broadcast(self.group, self.plan)
         long = self._passes(kernel, general(self.group, self.plan), result, holding if quick is None else None)
         if quick is None:
@@ -173,7 +173,7 @@ class _RowKernel:
         same = " && ".join(f"{kernel.size(a)} == {kernel.size(b)}" for a, b in quick.equal)
         return [f"if ({same}) {{", *indented(self._passes(kernel, quick, result, holding)), "} else {", *indented(long), "}"]
 
-    def _passes(self, kernel: Kernel, lowered: Lowered, result: str, holding: Holding | None) -> list[str]:
+    def _passes(self, kernel: CudaKernel, lowered: Lowered, result: str, holding: Holding | None) -> list[str]:
         lines: list[str] = []
         for f, made in self.folds:
             lines += self._fold(kernel, lowered, f, made)
@@ -193,7 +193,7 @@ class _RowKernel:
         folds = [(f, made, self._struct(f)) for f, made in self.folds]
         return HeldText(kernel, held, self.kept, self.dtype).text(folds, result, lines)
 
-    def _fold(self, kernel: Kernel, lowered: Lowered, f: RowFold, made: Fold) -> list[str]:
+    def _fold(self, kernel: CudaKernel, lowered: Lowered, f: RowFold, made: Fold) -> list[str]:
         """Statements that define the local of a fold."""
         struct, kind = self._struct(f), computed_in(f.dtype)
         each = elements(kernel, replace(lowered, element=lowered.cells[f.element]), self.kept, None)
@@ -210,13 +210,13 @@ class _RowKernel:
             "}",
         ]
 
-    def _element(self, kernel: Kernel, lowered: Lowered, each: Elements, dtype: str) -> list[str]:
+    def _element(self, kernel: CudaKernel, lowered: Lowered, each: Elements, dtype: str) -> list[str]:
         """Statements that define ``element`` for the row ``row``."""
         apart = kernel.unravel_index("at", lowered.extents[self.kept :], self.kept)
         lines = [*kernel.unravel_index("row", lowered.extents[: self.kept]), *each.outer, *each.rows]
         return [*lines, *function("element", dtype, [*apart, *each.element])]
 
-    def _store(self, kernel: Kernel, lowered: Lowered, result: str) -> list[str]:
+    def _store(self, kernel: CudaKernel, lowered: Lowered, result: str) -> list[str]:
         each = elements(kernel, lowered, self.kept, None, stored("{0}", self.dtype))
         lines = self._element(kernel, lowered, each, self.dtype)
         if self.plan.per_row:

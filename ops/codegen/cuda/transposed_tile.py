@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ....shape_funcs.frozen_dataclass import frozen
+from ....declarations.frozen_dataclass import frozen
 from ....shape_funcs.symbolic.dim import Dim, all_, const, dim, eq, le, min_, product, where
 from ...core.group import Group
 from ...core.tensor_types import ITEMSIZE
@@ -18,7 +18,7 @@ from ..loop_nest.expression_text import indented
 from ..loop_nest.inlining import Nest
 from ..loop_nest.linear_index import general
 from .assembly import Assembly, in_memory
-from .cuda_nest import Kernel, elements, launch, pack_type
+from .cuda_nest import CudaKernel, elements, launch, pack_type
 from .cuda_text import stored
 from .vector_access import ACCESS, Packed, are_one_axis, packed, whole_rows
 
@@ -150,7 +150,7 @@ def add_tiles(assembly: Assembly, group: Group, nest: Nest, name: str) -> bool:
 class _TileKernel:
     def __init__(self, group: Group, nest: Nest, turned: Turned) -> None:
         self.group, self.nest, self.turned = group, nest, turned
-        self.kernel, self.position = Kernel(group), len(group.params) + group.results.index(nest.result)
+        self.kernel, self.position = CudaKernel(group), len(group.params) + group.results.index(nest.result)
         self.dtype, self.lowered = group.values()[nest.result].dtype, general(group, nest)
         self.parts = (turned.outer, turned.read, turned.written)
         self.is_flat = are_one_axis(group, nest, turned.read)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from ....shape_funcs.frozen_dataclass import frozen
+from ....declarations.frozen_dataclass import frozen
 from ...core.group import Group
 from ...core.tensor_types import ITEMSIZE
 from ..loop_nest.expression import APPLY, AXIS, GUARD, LITERAL, LOAD, Cell

@@ -9,8 +9,8 @@ from dataclasses import replace
 
 from ....shape_funcs.symbolic.dim import UNKNOWNS, postorder
 from ...core.group import Group
+from ...core.implementation import GPU
 from ...core.op import OpPattern
-from ...strategy.implementation import GPU
 from .inlining import Nest, TooComplex, nest_of
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ....shape_funcs.defs.reduce import reduced_axes
-from ....shape_funcs.frozen_dataclass import frozen
+from ....declarations.frozen_dataclass import frozen
+from ....shape_funcs.defs.axes.reduce import reduced_axes
 from ....shape_funcs.symbolic.dim import Dim
 from ...core.compute import Load, Scalar, Value
 from ...core.group import Group, Node

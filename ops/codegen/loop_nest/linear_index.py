@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 
-from ....shape_funcs.frozen_dataclass import frozen
+from ....declarations.frozen_dataclass import frozen
 from ....shape_funcs.symbolic.dim import Dim, Shape, const, product
 from ...core.group import Group
 from .expression import APPLY, AXIS, CAST, GUARD, LITERAL, LOAD, LOCAL, SELECT, SIZE, Cell, Cells

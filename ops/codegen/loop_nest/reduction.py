@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ....shape_funcs.frozen_dataclass import frozen
+from ....declarations.frozen_dataclass import frozen
 from ...core.tensor_types import computed_in, int_range, is_float
 from .scalar_functions import SCALAR_FUNCTIONS, cast_text, literal_text
 

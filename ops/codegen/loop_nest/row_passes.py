@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import field
 from typing import Any
 
-from ....shape_funcs.defs.reduce import reduced_axes
-from ....shape_funcs.frozen_dataclass import frozen
+from ....declarations.frozen_dataclass import frozen
+from ....shape_funcs.defs.axes.reduce import reduced_axes
 from ....shape_funcs.symbolic.dim import Shape, const, dim
 from ...core.group import Group, Node
 from ...core.op import OpPattern

@@ -10,7 +10,7 @@ functions of float32.
 
 from __future__ import annotations
 
-from ....shape_funcs.frozen_dataclass import frozen
+from ....declarations.frozen_dataclass import frozen
 from ...core.dtype_rules import FLOATS, INTEGERS
 from ...core.tensor_types import HALVES, ITEMSIZE, computed_in, is_float, is_integer
 from . import vector_math
@@ -255,7 +255,7 @@ SCALAR_FUNCTIONS: dict[str, ScalarFunction] = {
 def cast_text(value: str, source: str, result: str) -> str:
     """``value`` of dtype ``source`` as ``result``: C's conversion, but a value outside an integer's range wraps.
 
-    A cast to float16 or bfloat16 rounds and yields a float32 (``native.jit.halves``).
+    A cast to float16 or bfloat16 rounds and yields a float32 (``native.halves``).
     """
     if result == "bool":
         return f"({value} != 0)"

@@ -13,10 +13,10 @@ from .linear_index import Table
 
 
 @dataclass
-class Scope:
+class Branch:
     """A branch of a select (without ``parent``: the statements outside all branches), with the names of its cells."""
 
-    parent: Scope | None = None
+    parent: Branch | None = None
     lines: list[str] = field(default_factory=list)
     names: dict[int, str] = field(default_factory=dict)
     depth: int = 0  # of a branch: the deepest region whose names it uses
@@ -63,12 +63,12 @@ class Writer:
     def __init__(self, table: Table, depth: int, context: KernelContext) -> None:
         self.table, self.context, self.language = table, context, context.language
         self.regions: list[list[str]] = [[] for _ in range(depth + 1)]
-        self.top = Scope()
+        self.top = Branch()
         self.region: dict[int, int] = {}  # the region of each named cell of the top scope
         self.hoisted = False
         self._always_of: dict[int, set[int]] = {}
 
-    def value(self, root: int, scope: Scope | None = None, floor: int = 0) -> str:
+    def value(self, root: int, scope: Branch | None = None, floor: int = 0) -> str:
         """The text of a cell, after all cells it needs are written.  ``floor``: the region of a guard that must come first."""
         scope = scope or self.top
         for number in sorted(self._needed(root, scope)):
@@ -77,19 +77,19 @@ class Writer:
 
     # ---- needed cells ----------------------------------------------------------------------------------------------------
 
-    def _needed(self, root: int, scope: Scope) -> set[int]:
+    def _needed(self, root: int, scope: Branch) -> set[int]:
         """The cells without a name yet that are evaluated whenever ``root`` is."""
         return _reached(self.table, root, lambda number: self._find(number, scope) is not None, self._always_of)
 
-    def _find(self, number: int, scope: Scope) -> str | None:
-        inner: Scope | None = scope
+    def _find(self, number: int, scope: Branch) -> str | None:
+        inner: Branch | None = scope
         while inner is not None:
             if number in inner.names:
                 return inner.names[number]
             inner = inner.parent
         return None
 
-    def _name(self, number: int, scope: Scope) -> str:
+    def _name(self, number: int, scope: Branch) -> str:
         found = self._find(number, scope)
         assert found is not None
         inner = scope
@@ -100,7 +100,7 @@ class Writer:
 
     # ---- writing ---------------------------------------------------------------------------------------------------------
 
-    def _write(self, number: int, scope: Scope, floor: int) -> None:
+    def _write(self, number: int, scope: Branch, floor: int) -> None:
         cell = self.table[number]
         if self._find(number, scope) is not None:
             return
@@ -129,7 +129,7 @@ class Writer:
             return f"i{cell.what}"
         return str(cell.what) if cell.kind == LOCAL else self.context.size(cell.what)
 
-    def _guard(self, number: int, scope: Scope, floor: int) -> None:
+    def _guard(self, number: int, scope: Branch, floor: int) -> None:
         condition, value = self.table[number].args
         text = self._name(condition, scope)
         floor = max(floor, self._region(condition, 0), self.region.get(condition, 0))
@@ -137,12 +137,12 @@ class Writer:
         scope.names[number] = self.value(value, scope, floor)
         self.region[number] = max(floor, self.region.get(value, 0))
 
-    def _choice(self, number: int, scope: Scope, floor: int) -> None:
+    def _choice(self, number: int, scope: Branch, floor: int) -> None:
         cell = self.table[number]
         condition, name = self._name(cell.args[0], scope), self.context.fresh()
         sides, region = [], self._region(number, floor)
         for side in cell.args[1:]:
-            branch = Scope(scope)
+            branch = Branch(scope)
             value = self.value(side, branch, floor)
             sides.append((branch.lines, value))
             region = max(region, branch.depth)
@@ -154,7 +154,7 @@ class Writer:
         """The outermost loop region in which a cell can be computed, at ``floor`` or deeper."""
         return max(floor, self.table.level[number], *(self.region.get(a, 0) for a in self.table[number].args), 0)
 
-    def _place(self, lines: list[str], scope: Scope, region: int, movable: bool = False) -> None:
+    def _place(self, lines: list[str], scope: Branch, region: int, movable: bool = False) -> None:
         """Append lines to the region, or to the branch."""
         if scope.parent is not None:
             scope.lines += lines

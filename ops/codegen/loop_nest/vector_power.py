@@ -10,7 +10,7 @@ import math
 
 import numpy as np
 
-from ...native.jit.vector_hints import interleaved, multiply_add
+from ...native.front_end.vector_hints import interleaved, multiply_add
 from ...native.memory import Element, bits_float, float_bits, generic
 
 

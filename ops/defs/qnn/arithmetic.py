@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from ....shape_funcs.frozen_dataclass import frozen
+from ....declarations.frozen_dataclass import frozen
 from ....shape_funcs.symbolic.registry import ShapeError
-from ...core.composite import Term, call, cast, composite, number
+from ...composition.composite import Term, call, cast, composite, number
 from ...core.dtype_rules import require, require_same
 from ...core.op import DTypeRule, TypeRelError, get
-from ..broadcast import WHERE
-from ..conv import Numbers
-from ..pool import AvgPool2dAttrs
-from ..transform import AxisAttrs
+from ..arithmetic.broadcast import WHERE
+from ..convolution.conv import Numbers
+from ..convolution.pool import AvgPool2dAttrs
+from ..movement.transform import AxisAttrs
 from .quantisation import QUANTISED, check_parameters, limited, parameters, spread
 from .requantisation import RequantizeAttrs, ratio_of, requantized, rescaled
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ...core.composite import Term, call, composite, number
+from ...composition.composite import Term, call, composite, number
 from ...core.dtype_rules import require
 from ...core.op import DTypeRule, NoAttrs, get
-from ..elementwise import CLIP, ClipAttrs
+from ..arithmetic.elementwise import CLIP, ClipAttrs
+from ..products.nn import SoftmaxAttrs
 from .quantisation import QUANTISED, as_quantised, as_real, check_parameters, parameters
 
 _INPUTS = ("x", "scale", "zero_point", "output_scale", "output_zero_point")
@@ -55,4 +56,4 @@ def _declare(name: str, text: str, function: Callable[[Term, Any], Term], attrs:
 for _name in ("abs", "erf", "exp", "log", "rsqrt", "sigmoid", "sqrt", "tanh"):
     _declare(f"qnn.{_name}", f"`{_name}`", _of(_name), NoAttrs)
 _declare("qnn.hardswish", "`x * clip(x + 3, 0, 6) / 6`", _of("hardswish"), NoAttrs)
-_declare("qnn.softmax", "`nn.softmax` in float32", _of("nn.softmax"), get("nn.softmax").attrs, "axis")
+_declare("qnn.softmax", "`nn.softmax` in float32", _of("nn.softmax"), SoftmaxAttrs, "axis")

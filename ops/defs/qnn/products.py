@@ -6,17 +6,17 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
-from ....shape_funcs.defs.argument_checks import dimensions
-from ....shape_funcs.frozen_dataclass import frozen
+from ....declarations.frozen_dataclass import frozen
+from ....shape_funcs.symbolic.argument_checks import dimensions
 from ....shape_funcs.symbolic.dim import const
 from ....shape_funcs.symbolic.registry import ShapeError
-from ...core.composite import Term, call, cast, composite
+from ...composition.composite import Term, call, cast, composite
 from ...core.dtype_rules import one_of, require
 from ...core.op import DTypeRule, InputRule, get
 from ...core.tensor_types import ITEMSIZE, TensorType, Type
-from ..conv import Conv2dAttrs
-from ..conv_transpose import Conv2dTransposeAttrs
-from ..nn import BatchMatmulAttrs, DenseAttrs
+from ..convolution.conv import Conv2dAttrs
+from ..convolution.conv_transpose import Conv2dTransposeAttrs
+from ..products.nn import BatchMatmulAttrs, DenseAttrs
 from ..weight_forms.dense_pack import DensePackAttrs, packed_weight, unpacked
 from .quantisation import check_parameters, parameters, spread
 

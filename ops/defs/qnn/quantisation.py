@@ -8,16 +8,16 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from ....shape_funcs.defs.argument_checks import axis_in
-from ....shape_funcs.frozen_dataclass import frozen
+from ....declarations.frozen_dataclass import frozen
+from ....shape_funcs.symbolic.argument_checks import axis_in
 from ....shape_funcs.symbolic.dim import const
-from ...core.composite import Term, along, call, cast, composite, widened
+from ...composition.composite import Term, along, call, cast, composite, widened
 from ...core.dtype_rules import FLOATS, INTEGERS, one_of, require
 from ...core.op import DTypeRule, get
 from ...core.parameters import Parameter, Parameters
 from ...core.tensor_types import ITEMSIZE, int_range
-from ..elementwise import CLIP, RINT, ROUND, ClipAttrs
-from ..transform import SqueezeAttrs
+from ..arithmetic.elementwise import CLIP, RINT, ROUND, ClipAttrs
+from ..movement.transform import SqueezeAttrs
 
 #: The dtypes of quantised tensors.
 QUANTISED = ("int8", "uint8", "int16", "uint16", "int32")

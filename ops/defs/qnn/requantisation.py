@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from ....shape_funcs.frozen_dataclass import frozen
-from ...core.composite import Term, call, cast, composite, number
+from ....declarations.frozen_dataclass import frozen
+from ...composition.composite import Term, call, cast, composite, number
 from ...core.dtype_rules import INTEGERS, one_of, require
 from ...core.op import get
-from ..broadcast import BITWISE_AND, BITWISE_OR, LEFT_SHIFT, MAXIMUM, MINIMUM, RIGHT_SHIFT, WHERE
-from ..elementwise import FLOOR, ROUND, CastAttrs
+from ..arithmetic.broadcast import BITWISE_AND, BITWISE_OR, LEFT_SHIFT, MAXIMUM, MINIMUM, RIGHT_SHIFT, WHERE
+from ..arithmetic.elementwise import FLOOR, ROUND, CastAttrs
 from .quantisation import QUANTISED, check_parameters, limited, parameters, spread
 
 Rounding = Literal["None", "UPWARD", "TONEAREST"]

@@ -2,7 +2,3 @@
 
 Each is a composition of operators on plain weights, or makes the form.
 """
-
-from . import bits, dense_pack, dense_panels, gemm, winograd, winograd_filters
-
-__all__ = ["bits", "dense_pack", "dense_panels", "gemm", "winograd", "winograd_filters"]

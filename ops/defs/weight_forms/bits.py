@@ -8,20 +8,20 @@ from __future__ import annotations
 
 from typing import Any
 
-from ....shape_funcs.defs.argument_checks import axis_in, need_rank
-from ....shape_funcs.defs.conv import data_layouts, kernel_layouts, layout_in
-from ....shape_funcs.frozen_dataclass import frozen
+from ....declarations.frozen_dataclass import frozen
+from ....shape_funcs.defs.convolution.conv import data_layouts, kernel_layouts, layout_in
+from ....shape_funcs.symbolic.argument_checks import axis_in, need_rank
 from ....shape_funcs.symbolic.dim import const
 from ....shape_funcs.symbolic.registry import ShapeError
-from ...core.composite import Term, call, cast, composite, number, table
+from ...composition.composite import Term, call, cast, composite, number, table
 from ...core.dtype_rules import INTEGERS, one_of, require
 from ...core.op import DTypeRule, get
 from ...core.tensor_types import ITEMSIZE
-from ..broadcast import BITWISE_AND, LEFT_SHIFT, RIGHT_SHIFT
-from ..conv import Conv2dAttrs, Numbers
-from ..nn import DenseAttrs
-from ..reduce import SUM, ReduceAttrs
-from ..transform import ExpandDimsAttrs, ReshapeAttrs, TransposeAttrs
+from ..arithmetic.broadcast import BITWISE_AND, LEFT_SHIFT, RIGHT_SHIFT
+from ..axes.reduce import SUM, ReduceAttrs
+from ..convolution.conv import Conv2dAttrs, Numbers
+from ..movement.transform import ExpandDimsAttrs, ReshapeAttrs, TransposeAttrs
+from ..products.nn import DenseAttrs
 
 #: The dtypes of words.
 _WORDS = ("uint8", "uint16", "uint32", "uint64")

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from ....shape_funcs.defs.tensor_layout import parse_layouts
-from ....shape_funcs.frozen_dataclass import frozen
+from ....declarations.frozen_dataclass import frozen
+from ....shape_funcs.defs.movement.tensor_layout import parse_layouts
 from ....shape_funcs.symbolic.registry import ShapeError
-from ...core.composite import Term, call, composite
+from ...composition.composite import Term, call, composite
 from ...core.input_types import from_data, stated
 from ...core.op import get
 from ...core.tensor_types import TensorType
-from ..blocked_layouts import relaid
-from ..nn import DenseAttrs, product_rule
-from ..transform import ReshapeAttrs, TransposeAttrs
+from ..movement.blocked_layouts import relaid
+from ..movement.transform import ReshapeAttrs, TransposeAttrs
+from ..products.nn import DenseAttrs, product_rule
 
 #: The layout of a plain weight: rows, inner axis.
 _PLAIN = "NC"

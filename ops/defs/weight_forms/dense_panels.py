@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from ....shape_funcs.frozen_dataclass import frozen
+from ....declarations.frozen_dataclass import frozen
 from ....shape_funcs.symbolic.dim import Dim, product
+from ...core.conditions import Conditions, condition
 from ...core.dtype_rules import FLOATS, require, require_same
+from ...core.implementation import Blocks, Kernel, OpCall
 from ...core.op import Op, OpPattern
 from ...core.tensor_types import ITEMSIZE
 from ...kernels.matmul import cuda, panels
 from ...native.jit.products.register_tile import GROUP_PANELS, panel_width
-from ...strategy.conditions import Conditions, condition
-from ...strategy.implementation import Blocks, Kernel, OpCall
-from ...strategy.matmul_strategy import is_one_float
+from ...strategy.products.matmul_strategy import is_one_float
 
 
 @frozen

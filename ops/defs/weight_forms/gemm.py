@@ -8,19 +8,19 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from ....shape_funcs.defs.argument_checks import need_rank
-from ....shape_funcs.defs.conv import per_axis
-from ....shape_funcs.frozen_dataclass import frozen
+from ....declarations.frozen_dataclass import frozen
+from ....shape_funcs.defs.convolution.conv import per_axis
+from ....shape_funcs.symbolic.argument_checks import need_rank
 from ....shape_funcs.symbolic.dim import const
 from ....shape_funcs.symbolic.registry import ShapeError
-from ...core.composite import Term, call, composite
+from ...composition.composite import Term, call, composite
 from ...core.compute import Scalar, Select, Value, apply, index
 from ...core.dtype_rules import like_first
 from ...core.op import Op, OpPattern, get
-from ..blocked_layouts import plain, relaid
-from ..conv import Conv2dAttrs, product_rule
-from ..elementwise import zero
-from ..transform import ReshapeAttrs, SliceAttrs, TransposeAttrs
+from ..arithmetic.elementwise import zero
+from ..convolution.conv import Conv2dAttrs, product_rule
+from ..movement.blocked_layouts import plain, relaid
+from ..movement.transform import ReshapeAttrs, SliceAttrs, TransposeAttrs
 
 _DATA, _KERNEL = "NHWC", "OHWI"
 

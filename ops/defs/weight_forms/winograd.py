@@ -8,22 +8,22 @@ from __future__ import annotations
 
 from typing import Any
 
-from ....shape_funcs.defs.argument_checks import need_rank
-from ....shape_funcs.defs.conv import SPATIAL, data_layouts, in_layout, kernel_layouts, layout_in, per_axis, sides
-from ....shape_funcs.frozen_dataclass import frozen
+from ....declarations.frozen_dataclass import frozen
+from ....shape_funcs.defs.convolution.conv import SPATIAL, data_layouts, in_layout, kernel_layouts, layout_in, per_axis, sides
+from ....shape_funcs.symbolic.argument_checks import need_rank
 from ....shape_funcs.symbolic.dim import const, le
 from ....shape_funcs.symbolic.registry import ShapeError, check
-from ...core.composite import Term, call, cast, composite, equal_sizes, number, table, widened
+from ...composition.composite import Term, call, cast, composite, equal_sizes, number, table, widened
 from ...core.dtype_rules import FLOATS, like_inputs
 from ...core.input_types import from_data, stated
 from ...core.op import get
 from ...core.tensor_types import TensorType
-from ..blocked_layouts import relaid
-from ..conv import Conv2dAttrs, Conv3dAttrs, Numbers, product_rule
-from ..nn import BatchMatmulAttrs, MatmulAttrs
-from ..pad import PadAttrs
-from ..rearrange import SliceLikeAttrs
-from ..transform import ReshapeAttrs, ReshapeLikeAttrs, SliceAttrs, TransposeAttrs
+from ..convolution.conv import Conv2dAttrs, Conv3dAttrs, Numbers, product_rule
+from ..movement.blocked_layouts import relaid
+from ..movement.pad import PadAttrs
+from ..movement.rearrange import SliceLikeAttrs
+from ..movement.transform import ReshapeAttrs, ReshapeLikeAttrs, SliceAttrs, TransposeAttrs
+from ..products.nn import BatchMatmulAttrs, MatmulAttrs
 from .winograd_matrices import KERNELS, TILES, Matrix, winograd
 
 #: Letters of the spatial axes in equations: of a tile or kernel, of the products, of the tiles, of a tile's results.

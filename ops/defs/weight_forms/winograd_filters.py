@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from ....shape_funcs.defs.conv import SPATIAL
-from ....shape_funcs.frozen_dataclass import frozen
+from ....declarations.frozen_dataclass import frozen
+from ....shape_funcs.defs.convolution.conv import SPATIAL
 from ...core.dtype_rules import require_same
 from ...core.op import Op, OpPattern, get
-from ...strategy.conv_strategy import kernels_with_filters
-from ..conv import Conv2dAttrs, geometry, product_rule
+from ...strategy.convolution.conv_strategy import kernels_with_filters
+from ..convolution.conv import Conv2dAttrs, geometry, product_rule
 
 NAME = "nn.winograd_conv2d"
 

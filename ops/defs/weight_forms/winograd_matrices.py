@@ -11,7 +11,7 @@ import functools
 import math
 from fractions import Fraction
 
-from ....shape_funcs.frozen_dataclass import frozen
+from ....declarations.frozen_dataclass import frozen
 
 Matrix = tuple[tuple[Fraction, ...], ...]
 

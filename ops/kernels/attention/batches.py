@@ -14,10 +14,10 @@ import numpy as np
 
 from ...codegen.loop_nest.reduction import RUN
 from ...codegen.loop_nest.vector_math import exp_float32_below
+from ...native.front_end.vector_hints import add_in_any_order, larger, multiply_add
 from ...native.jit.products.register_tile import GROUP_PANELS, PANEL_BYTES
 from ...native.jit.row_powers import largest, powers_of_two
 from ...native.jit.templates import instantiate
-from ...native.jit.vector_hints import add_in_any_order, larger, multiply_add
 from ...native.memory import Array, Axes, Element, generic
 from ...native.status import OK
 from ..matmul.tiles import multiply_band, pack_columns

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from ...codegen.loop_nest.vector_math import exp_float32_below
+from ...native.front_end.vector_hints import add_in_any_order, larger, multiply_add
 from ...native.jit.templates import instantiate
-from ...native.jit.vector_hints import add_in_any_order, larger, multiply_add
 from ...native.memory import Array, Element, generic
 from ...native.status import OK
 from ..softmax.cpu import exp_float64

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from string import Template
 
-from ....shape_funcs.frozen_dataclass import frozen
+from ....declarations.frozen_dataclass import frozen
 from ....shape_funcs.symbolic.dim import Dim, const
 from ...core.tensor_types import ITEMSIZE
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from string import Template
 
-from ....shape_funcs.frozen_dataclass import frozen
+from ....declarations.frozen_dataclass import frozen
 from ....shape_funcs.symbolic.dim import Dim, const
 from ...codegen.cuda.device_code import matrix_instructions
 from ...codegen.cuda.device_code.matrix_instructions import ALIGNMENT, PANEL, PLACES, ROW_BYTES, WARPS

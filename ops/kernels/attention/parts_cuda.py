@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 
-from ....shape_funcs.frozen_dataclass import frozen
+from ....declarations.frozen_dataclass import frozen
 from ....shape_funcs.symbolic.dim import Dim, lt, max_, min_, where
 from ...codegen.cuda.assembly import Assembly, Parameter, blocks, divisor, literal, size
 from ...codegen.cuda.cuda_program import Operand

@@ -10,7 +10,7 @@ from collections.abc import Callable
 import numpy as np
 
 from ...core.tensor_types import HALVES
-from ...native.jit.halves import bfloat16_bits, bfloat16_value, float16_bits, float16_value
+from ...native.halves import bfloat16_bits, bfloat16_value, float16_bits, float16_value
 from ...native.memory import Array, generic
 from ...native.status import OK
 

@@ -6,10 +6,10 @@ One pass over memory: a block selects from a part of a row, and looks back for t
 
 from __future__ import annotations
 
-from ....shape_funcs.frozen_dataclass import frozen
+from ....declarations.frozen_dataclass import frozen
 from ....shape_funcs.symbolic.dim import Dim, lt, max_, min_
 from ...codegen.cuda.assembly import DIVISOR, Assembly, Parameter, blocks, divisor, size
-from ...codegen.cuda.device_code.look_back import add_look_back
+from ...codegen.cuda.look_back import add_look_back
 
 _THREADS = 256
 #: Packs per thread, at most; elements per thread, at most.

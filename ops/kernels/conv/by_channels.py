@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ...native.jit.vector_hints import multiply_add
+from ...native.front_end.vector_hints import multiply_add
 from ...native.memory import Array, Axes, generic
 from ..spatial.cpu import CHANNEL, COLUMN, DEPTH, ROW, end_inside, first_inside
 from .by_positions import turn

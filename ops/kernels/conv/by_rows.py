@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ...native.jit.vector_hints import add_product_in_any_order as with_product
+from ...native.front_end.vector_hints import add_product_in_any_order as with_product
 from ...native.memory import Array, Element, generic
 from .by_positions import turn
 

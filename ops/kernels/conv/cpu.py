@@ -1,7 +1,7 @@
 """Convolution: by tiles (``tiles``, ``by_shifts``), by matrix products over gathered columns (im2col), by planes, or directly.
 
 Tiles and planes accumulate in the dtype of the data, in order; im2col as the BLAS does; the direct algorithm in float64.
-``ops.strategy.conv_strategy`` chooses.
+``ops.strategy.convolution.conv_strategy`` chooses.
 
 Indices in inner loops are unsigned: the compiler then omits the check for negative indices, and LLVM vectorises the loops.
 

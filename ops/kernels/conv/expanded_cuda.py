@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from string import Template
 
-from ....shape_funcs.defs.conv import per_axis, sides
+from ....shape_funcs.defs.convolution.conv import per_axis, sides
 from ....shape_funcs.symbolic.dim import product
 from ...codegen.cuda.assembly import Assembly, Parameter, blocks, literal, reads, size, writes
 from ...codegen.cuda.cuda_program import CudaSource, OpaqueCall

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...native.jit.vector_hints import add_in_any_order, multiply_add
+from ...native.front_end.vector_hints import add_in_any_order, multiply_add
 from ...native.memory import Array, Element, generic
 
 #: Elements of a result row computed together: they stay in the L1 cache, with four rows of the matrix.

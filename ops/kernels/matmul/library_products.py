@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 
-from ....shape_funcs.frozen_dataclass import frozen
+from ....declarations.frozen_dataclass import frozen
 from ....shape_funcs.symbolic.dim import Dim, all_, lt
 from ...codegen.cuda.cuda_program import Address, Argument, Handle, LibraryCall, Size, Word
 from ...core.tensor_types import computed_in

@@ -10,8 +10,8 @@ from collections.abc import Callable
 
 import numpy as np
 
+from ...native.front_end.vector_hints import add_in_any_order
 from ...native.jit.largest_of_taps import MOST_STEP, take_largest
-from ...native.jit.vector_hints import add_in_any_order
 from ...native.memory import Array, Axes, Element, generic
 from ...native.status import EMPTY_REDUCTION, OK
 from ..spatial.cpu import BATCH, CHANNEL, COLUMN, DEPTH, ROW, end_inside, first_inside, sizes_of, strides_of

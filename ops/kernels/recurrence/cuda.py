@@ -9,7 +9,7 @@ from __future__ import annotations
 from string import Template
 from typing import Any
 
-from ....shape_funcs.defs.recurrence import directions_of
+from ....shape_funcs.defs.products.recurrence import directions_of
 from ....shape_funcs.symbolic.dim import Dim
 from ...codegen.cuda.assembly import Assembly, Parameter, blocks, element, literal, reads, size, writes
 from ...codegen.cuda.cuda_program import CudaSource, Fault, OpaqueCall, Operand, Site

@@ -8,7 +8,7 @@ from __future__ import annotations
 from ....shape_funcs.symbolic.dim import all_, eq, lt, not_, where
 from ...codegen.cuda.assembly import blocks, divisor, size
 from ...codegen.cuda.device_code.column_tile import COLUMN_TILE, power_of_two, rows_of_tile, tile_bits
-from ...codegen.cuda.device_code.look_back import SUM, SUM_UP_TO, add_look_back
+from ...codegen.cuda.look_back import SUM, SUM_UP_TO, add_look_back
 from .scan_cuda import THREADS, Scan
 
 #: Rows of a thread; their loads are in flight together.  Packs of 8 elements leave registers to fewer rows.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ....shape_funcs.symbolic.dim import all_, eq, le, not_, where
 from ...codegen.cuda.assembly import blocks, divisor, size
-from ...codegen.cuda.device_code.look_back import add_look_back
+from ...codegen.cuda.look_back import add_look_back
 from .scan_cuda import THREADS, Scan
 
 #: Packs of neighbouring elements per thread: of rows that a block scans alone, and of rows in parts.

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ....shape_funcs.frozen_dataclass import frozen
+from ....declarations.frozen_dataclass import frozen
 from ....shape_funcs.symbolic.dim import Dim, all_, const, dim, le, not_, product, where
 from ...codegen.cuda.assembly import Assembly, Parameter, Parameters, blocks, element, reads, size, writes
 from ...codegen.cuda.cuda_program import CudaSource, Fault, OpaqueCall, Operand, Site

@@ -15,7 +15,7 @@ from typing import Any
 from ....shape_funcs.symbolic.dim import Dim, all_, eq, le, min_, not_, where
 from ...codegen.cuda.assembly import Assembly, Parameter, blocks, divisor, size
 from ...codegen.cuda.device_code.column_tile import COLUMN_TILE, power_of_two, rows_of_tile, tile_bits
-from ...codegen.cuda.device_code.look_back import add_look_back
+from ...codegen.cuda.look_back import add_look_back
 from ...codegen.cuda.vector_access import ACCESS
 from ...core.tensor_types import ITEMSIZE, computed_in
 

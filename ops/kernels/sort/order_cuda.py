@@ -6,7 +6,7 @@ entries of a row are equal, so every sorting algorithm gives the order of a stab
 
 from __future__ import annotations
 
-from ....shape_funcs.frozen_dataclass import frozen
+from ....declarations.frozen_dataclass import frozen
 from ....shape_funcs.symbolic.dim import Dim
 from ...codegen.cuda.assembly import Parameter, in_memory
 from ...core.tensor_types import HALVES, ITEMSIZE, is_float

@@ -14,7 +14,7 @@ from __future__ import annotations
 from ....shape_funcs.symbolic.dim import Dim, const, dim, where
 from ...codegen.cuda.assembly import Assembly, Parameter, blocks, divisor, in_memory, size
 from ...codegen.cuda.cuda_program import Argument, Word
-from ...codegen.cuda.device_code.look_back import SUM, SUM_UP_TO, add_look_back
+from ...codegen.cuda.look_back import SUM, SUM_UP_TO, add_look_back
 from ...core.tensor_types import ITEMSIZE
 from .order_cuda import Order, in_braces
 

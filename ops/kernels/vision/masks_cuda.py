@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from string import Template
 
-from ....shape_funcs.frozen_dataclass import frozen
+from ....declarations.frozen_dataclass import frozen
 from ....shape_funcs.symbolic.dim import Dim, all_, const, dim, le, lt, max_, where
 from ...codegen.cuda.assembly import Assembly, Parameter, Parameters, blocks, size
 from ...codegen.cuda.cuda_program import Turns

@@ -18,7 +18,7 @@ from importlib.util import module_from_spec
 from pathlib import Path
 from typing import Any
 
-from ....shape_funcs.frozen_dataclass import frozen
+from ....declarations.frozen_dataclass import frozen
 
 #: The module of numpy that multiplies matrices; its library in numpy's wheels is OpenBLAS with 64-bit integers.
 NUMPY_MODULE = "numpy._core._multiarray_umath"

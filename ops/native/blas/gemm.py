@@ -184,7 +184,7 @@ _records: dict[tuple[int, int], np.ndarray] = {}
 
 def gemm_of(blas: int, scope: int) -> int:
     """The address of the GEMM record of a library function at ``blas``; see ``blas_threads.scope_of``."""
-    from ..cache import kernel_store
+    from ..compiled import kernel_store
     from ..threads import team
 
     part = kernel_store.address_of(multiply_part, _PART_SIGNATURE, "a part of matrix products")

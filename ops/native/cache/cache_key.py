@@ -10,7 +10,7 @@ import hashlib
 import re
 from collections.abc import Mapping
 
-from ....shape_funcs.frozen_dataclass import frozen
+from ....declarations.frozen_dataclass import frozen
 
 
 @frozen

@@ -8,7 +8,7 @@ import numpy as np
 from llvmlite import ir
 
 from ...core.tensor_types import HALVES, ITEMSIZE
-from ..jit.halves import CONVERSIONS
+from ..halves import CONVERSIONS
 from .machine_types import (
     BOOL,
     INT64,

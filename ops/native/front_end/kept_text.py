@@ -15,7 +15,7 @@ from typing import Any
 
 from llvmlite import ir
 
-from ....shape_funcs.frozen_dataclass import frozen
+from ....declarations.frozen_dataclass import frozen
 from ..generated_source import is_generated
 from .machine_types import Static, Tuple, Type
 

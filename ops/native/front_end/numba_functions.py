@@ -10,7 +10,7 @@ from typing import Any
 
 from llvmlite import ir
 
-from ....shape_funcs.frozen_dataclass import frozen
+from ....declarations.frozen_dataclass import frozen
 from ...core.tensor_types import HALVES, ITEMSIZE
 from ..generated_source import define
 from .machine_types import (

@@ -8,8 +8,7 @@ from typing import Any
 
 from llvmlite import ir
 
-from ..jit import vector_hints
-from . import arrays, nests, scalars
+from . import arrays, nests, scalars, vector_hints
 from .expressions import Expressions
 from .machine_types import (
     BOOL,

@@ -15,7 +15,7 @@ from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import Any
 
-from ....shape_funcs.frozen_dataclass import frozen
+from ....declarations.frozen_dataclass import frozen
 from ..cache.host_processor import host_processor
 from ..cache.installed_version import installed_version
 from ..code_parts import Part
@@ -187,8 +187,7 @@ _NUMBA_VARIABLES = (
 
 #: Files of the compiler, relative to the folder ``ops/native``, by pattern.
 _TOOLCHAIN = (
-    "front_end/*.py", "jit/native_compiler.py", "jit/given_literals.py", "jit/halves.py", "jit/marked_accesses.py",
-    "jit/vector_hints.py", "memory.py",
+    "front_end/*.py", "halves.py", "jit/native_compiler.py", "jit/given_literals.py", "jit/marked_accesses.py", "memory.py",
 )  # fmt: skip
 
 

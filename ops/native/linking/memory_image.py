@@ -13,7 +13,7 @@ import struct
 import sys
 from collections.abc import Callable, Sequence
 
-from ....shape_funcs.frozen_dataclass import frozen
+from ....declarations.frozen_dataclass import frozen
 from .object_file import ALLOC, EXECINSTR, NOBITS, PROGBITS, TLS, UNDEFINED, WRITE, LinkError, ObjectFile, Relocation
 
 #: ELF's number of x86-64.

@@ -372,7 +372,7 @@ def workers() -> int:
 @functools.cache
 def load_workers() -> None:
     """Get the machine code of workers from the store: without it all kernels run in one thread."""
-    from ..cache import kernel_store
+    from ..compiled import kernel_store
 
     _team["worker"] = kernel_store.address_of(worker, WORKER_SIGNATURE)
     _team["divide"] = kernel_store.address_of(divide, DIVIDE_SIGNATURE)

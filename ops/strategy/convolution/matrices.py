@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from ....shape_funcs.frozen_dataclass import frozen
+from ....declarations.frozen_dataclass import frozen
 from ....shape_funcs.symbolic.dim import Dim, max_, min_, product
+from ...core.conditions import Conditions, condition
+from ...core.implementation import Kernel, OpCall, Scratch
 from ...kernels.conv import cpu as bodies
 from ...kernels.conv.weight_layout import SPACE_OUT_IN
 from ...kernels.matmul.cpu import BLAS_LIMIT
-from ..conditions import Conditions, condition
-from ..implementation import Kernel, OpCall, Scratch
-from ..matmul_strategy import GEMM, is_one_float
+from ..products.matmul_strategy import GEMM, is_one_float
 from .sizes import Convolution
 
 

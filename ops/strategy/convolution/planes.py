@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from ....shape_funcs.frozen_dataclass import frozen
+from ....declarations.frozen_dataclass import frozen
 from ....shape_funcs.symbolic.dim import Dim, const, dim, max_, min_, product
+from ...core.conditions import Conditions, condition
+from ...core.implementation import Blocks, Kernel, OpCall, Scratch
 from ...kernels.conv import by_channels, by_plane
 from ...kernels.conv import cpu as bodies
 from ...native.jit.convolution import data_taps, plane_taps
-from ..conditions import Conditions, condition
-from ..implementation import Blocks, Kernel, OpCall, Scratch
-from ..matmul_strategy import is_one_float
+from ..products.matmul_strategy import is_one_float
 from .sizes import LEAST_CHANNELS, Convolution
 
 #: Number of output channels per group below which ``planes`` pays; with a single tap, little is gathered: LEAST_CHANNELS.
 FEW_CHANNELS = 8
-#: The work of ``planes`` for an element of the data or of the result, in units of ``ops.analysis.cost``.
+#: The work of ``planes`` for an element of the data or of the result, in units of ``ops.codegen.loop_nest.cost``.
 PLANE_COST = 16
 
 

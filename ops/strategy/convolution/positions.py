@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from ....shape_funcs.frozen_dataclass import frozen
+from ....declarations.frozen_dataclass import frozen
 from ....shape_funcs.symbolic.dim import Dim, dim, max_, min_, product
+from ...core.conditions import Conditions, condition
+from ...core.implementation import Blocks, Kernel, OpCall, Scratch
 from ...kernels.conv import by_positions
 from ...kernels.conv import cpu as bodies
 from ...native.jit.products.register_tile import GROUP_PANELS
-from ..conditions import Conditions, condition
-from ..implementation import Blocks, Kernel, OpCall, Scratch
 from .sizes import Convolution
 
 #: The most positions of a picture with which ``positions`` pays, and the fewest.

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from ....shape_funcs.frozen_dataclass import frozen
+from ....declarations.frozen_dataclass import frozen
 from ....shape_funcs.symbolic.dim import Dim, max_, min_
+from ...core.conditions import Conditions, condition
+from ...core.implementation import Blocks, Kernel, OpCall, Scratch
 from ...kernels.conv import by_rows
 from ...kernels.conv import cpu as bodies
-from ..conditions import Conditions, condition
-from ..implementation import Blocks, Kernel, OpCall, Scratch
 from .positions import Positions
 
 #: The most positions of a picture with which ``rows`` pays: with more, vectors of positions are fuller.

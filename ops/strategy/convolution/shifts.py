@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from ....shape_funcs.frozen_dataclass import frozen
+from ....declarations.frozen_dataclass import frozen
 from ....shape_funcs.symbolic.dim import Dim, dim, max_, min_, product
+from ...core.conditions import Conditions, condition
+from ...core.implementation import Blocks, Kernel, OpCall, Scratch
 from ...kernels.conv import by_shifts, tiles
 from ...kernels.conv import cpu as bodies
-from ..conditions import Conditions, condition
-from ..implementation import Blocks, Kernel, OpCall, Scratch
 from .sizes import Convolution
 
 #: Columns of the result from which ``shifts`` pays: measured, ``tiles`` is faster at 28, ``shifts`` at 56.

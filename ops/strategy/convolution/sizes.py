@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ....shape_funcs.frozen_dataclass import frozen
+from ....declarations.frozen_dataclass import frozen
 from ....shape_funcs.symbolic.dim import Dim, Shape, max_, min_, product
+from ...core.conditions import Conditions, condition
+from ...core.implementation import OpCall
 from ...core.tensor_types import ITEMSIZE
 from ...kernels.conv.weight_layout import OUT_IN_SPACE, OUT_SPACE_IN, SPACE_IN_OUT, SPACE_OUT_IN
 from ...native.jit.products.register_tile import panel_width
-from ..conditions import Conditions, condition
-from ..implementation import OpCall
-from ..matmul_strategy import is_one_float
+from ..products.matmul_strategy import is_one_float
 
 #: Minimum number of output channels per group for which a matrix product pays.
 LEAST_CHANNELS = 4

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from ....shape_funcs.frozen_dataclass import frozen
+from ....declarations.frozen_dataclass import frozen
 from ....shape_funcs.symbolic.dim import Dim, const, dim, max_, min_, product
+from ...core.conditions import Conditions, condition, undecided
+from ...core.implementation import Blocks, Kernel, OpCall, Scratch
 from ...kernels.conv import by_taps
 from ...kernels.conv import cpu as bodies
 from ...kernels.conv.weight_layout import SPACE_IN_OUT
 from ...native.jit.products.register_tile import GROUP_PANELS
-from ..conditions import Conditions, condition, undecided
-from ..implementation import Blocks, Kernel, OpCall, Scratch
-from ..matmul_strategy import is_one_float
+from ..products.matmul_strategy import is_one_float
 from .sizes import Convolution
 
 #: Input and output channels from which ``taps`` pays.

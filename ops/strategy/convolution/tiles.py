@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from ....shape_funcs.frozen_dataclass import frozen
+from ....declarations.frozen_dataclass import frozen
 from ....shape_funcs.symbolic.dim import Dim, max_, min_, product
+from ...core.implementation import Blocks, Kernel, OpCall, Scratch
 from ...kernels.conv import cpu as bodies
 from ...kernels.conv import tiles
 from ...native.jit.products.register_tile import GROUP_PANELS, PANEL_BYTES, TILE_ROWS
-from ..implementation import Blocks, Kernel, OpCall, Scratch
 from .sizes import Convolution
 
 

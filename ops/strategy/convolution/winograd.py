@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ....shape_funcs.frozen_dataclass import frozen
+from ....declarations.frozen_dataclass import frozen
 from ....shape_funcs.symbolic.dim import Dim, dim, max_, min_, product
+from ...core.conditions import Conditions, condition
+from ...core.implementation import Blocks, Kernel, OpCall, Scratch
 from ...core.tensor_types import ITEMSIZE
 from ...kernels.conv import by_winograd, tiles
 from ...kernels.conv import cpu as bodies
 from ...native.jit.convolution import winograd_axis, winograd_tiles
 from ...native.jit.convolution.winograd_axis import AXES
 from ...native.jit.products.register_tile import GROUP_PANELS
-from ..conditions import Conditions, condition
-from ..implementation import Blocks, Kernel, OpCall, Scratch
 from .sizes import Convolution
 
 #: Input and output channels, and positions of all results of a batch, from which ``winograd`` pays: measured, it takes 0.8 of the

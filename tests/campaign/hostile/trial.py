@@ -20,7 +20,7 @@ from relayvm.shape_funcs.symbolic.dim import Dim, const
 from relayvm.vm.api.executable import Executable, from_bytes
 from relayvm.vm.api.machine import VirtualMachine
 from relayvm.vm.bytecode.verify import verify
-from relayvm.vm.runtime.state_layout import CPU, N_CLASSES, POISON
+from relayvm.vm.state.state_layout import CPU, N_CLASSES, POISON
 
 from .guarded import guarded
 

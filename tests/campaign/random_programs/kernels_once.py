@@ -19,7 +19,7 @@ import numpy as np
 
 from relayvm.ops.core.group import Group
 from relayvm.ops.core.op import OpPattern
-from relayvm.ops.native.cache import kernel_store
+from relayvm.ops.native.compiled import kernel_store
 from relayvm.vm.runtime import evaluate
 from relayvm.vm.runtime.kernels import fallback, kernel_addresses
 

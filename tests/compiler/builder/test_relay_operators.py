@@ -9,8 +9,8 @@ import pytest
 import relayvm as relay
 from relayvm.compiler.builder.absent_names import NOT_PLANNED, reason
 from relayvm.compiler.docs.coming_from_relay import coming_from_relay_markdown, comparisons
-from relayvm.compiler.docs.operator_pages import operator, operators, ops_markdown
 from relayvm.compiler.docs.relay_names import relay_names, relay_operators, without_shape_function
+from relayvm.compiler.operator_docs.operator_pages import operator, operators, ops_markdown
 from relayvm.ops.core.op import REGISTRY
 from relayvm.vm.diagnostics.source import InputError
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import relayvm as relay
-from relayvm.ops.core.custom_op import has_own_declarations
+from relayvm.ops.registration.custom_op import has_own_declarations
 
 from ...programs import HEADER
 

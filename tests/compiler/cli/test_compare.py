@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from relayvm.compiler.commands.cli import main
-from relayvm.compiler.commands.exit_codes import ExitCode
+from relayvm.compiler.commands.terminal.exit_codes import ExitCode
 
 from .answers import answer, data
 

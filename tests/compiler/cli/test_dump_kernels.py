@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from relayvm.compiler.commands.cli import main
-from relayvm.compiler.commands.exit_codes import ExitCode
-from relayvm.ops.native.jit import disassembler, nvrtc
+from relayvm.compiler.commands.terminal.exit_codes import ExitCode
+from relayvm.ops.codegen.cuda.device_code import nvrtc
+from relayvm.ops.native.jit import disassembler
 
 from ...emulator import proof
 from .answers import answer

@@ -16,9 +16,9 @@ import pytest
 
 from relayvm.compiler.commands import dump_command
 from relayvm.compiler.commands.cli import main
-from relayvm.compiler.commands.exit_codes import ExitCode
-from relayvm.compiler.commands.progress import compile_progress
-from relayvm.ops.native.cache import kernel_store
+from relayvm.compiler.commands.terminal.exit_codes import ExitCode
+from relayvm.compiler.commands.terminal.progress import compile_progress
+from relayvm.ops.native.compiled import kernel_store
 from relayvm.ops.native.jit.native_compiler import has_near_constants
 from relayvm.vm.options import CHECK_VARIABLE
 
@@ -136,7 +136,14 @@ def test_a_second_process_imports_no_compiler_backend(folder: Path) -> None:
     backends = {"lark", "numba", "scipy", "rich"} | ({"llvmlite"} if has_near_constants() else set())
     assert "numpy" in loaded and not loaded & backends
     unused = ["ops.defs", "ops.codegen.cpu", "ops.core.type_relation", "shape_funcs.defs", "vm.inspection", "vm.report.profiling"]
-    unused += ["compiler.ir", "compiler.text", "compiler.pipeline", "compiler.emit", "compiler.comparison.compare", "serving"]
+    unused += [
+        "compiler.ir",
+        "compiler.text",
+        "compiler.lowering.pipeline",
+        "compiler.emit",
+        "compiler.comparison.compare",
+        "serving",
+    ]
     assert {"relayvm.vm.runtime.loop", "relayvm.compiler.executable_cache"} <= modules
     assert not modules & {f"relayvm.{name}" for name in unused}
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from relayvm.compiler.commands.cli import main
-from relayvm.compiler.commands.exit_codes import ExitCode
+from relayvm.compiler.commands.terminal.exit_codes import ExitCode
 
 from .answers import answer
 

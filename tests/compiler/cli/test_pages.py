@@ -9,10 +9,10 @@ import pytest
 
 import relayvm as relay
 from relayvm.compiler.builder.operator_functions import COMPOSED
-from relayvm.compiler.docs.operator_pages import operators
 from relayvm.compiler.docs.pages import FOLDER as PAGES_FOLDER
 from relayvm.compiler.docs.pages import PAGES
 from relayvm.compiler.docs.python_page import GROUPS, MODULES, WITH_MEMBERS, first_sentence, public_names
+from relayvm.compiler.operator_docs.operator_pages import operators
 from relayvm.vm.bytecode.executable import DEVICES as ALL_DEVICES
 from relayvm.vm.bytecode.isa import INSTRUCTIONS
 

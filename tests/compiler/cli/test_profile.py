@@ -10,8 +10,8 @@ import pytest
 from rich.console import Console
 
 from relayvm.compiler.commands.cli import main
-from relayvm.compiler.commands.exit_codes import ExitCode
 from relayvm.compiler.commands.profile_command import draw
+from relayvm.compiler.commands.terminal.exit_codes import ExitCode
 from relayvm.vm.report.profile_report import Profile
 
 from .answers import answer, data

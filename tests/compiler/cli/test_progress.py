@@ -11,8 +11,8 @@ from collections.abc import Callable
 import pytest
 
 import relayvm as relay
-from relayvm.compiler.commands import progress
-from relayvm.ops.native.cache import compile_reports, kernel_store
+from relayvm.compiler.commands.terminal import progress
+from relayvm.ops.native.compiled import compile_reports, kernel_store
 
 
 class Terminal(io.StringIO):

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from relayvm.compiler.commands.cli import main
-from relayvm.compiler.commands.exit_codes import ExitCode
+from relayvm.compiler.commands.terminal.exit_codes import ExitCode
 
 from ...devices import DEVICES, HOST
 from .answers import answer, data

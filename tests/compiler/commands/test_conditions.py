@@ -13,7 +13,7 @@ from relayvm.compiler.comparison.compare import Case, Comparison, Method
 from relayvm.compiler.comparison.compare_conditions import FIGURES, Condition, ConditionError, failures, parse_condition
 from relayvm.vm.diagnostics.source import InputError
 from relayvm.vm.report.profile_report import Profile
-from relayvm.vm.runtime.state_layout import COUNTERS
+from relayvm.vm.state.state_layout import COUNTERS
 
 SIDES = ("a", "b", "input_place")
 VALUES = {(side, figure): float(10 * s + f) for s, side in enumerate(SIDES) for f, figure in enumerate(FIGURES)}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from relayvm.compiler.config import FORCE, Config, describe
+from relayvm.compiler.settings.config import FORCE, Config, describe
 from relayvm.vm.diagnostics.source import ConfigError
 
 

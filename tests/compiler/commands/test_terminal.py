@@ -12,7 +12,7 @@ from relayvm.compiler.commands.compare_terminal import draw, show
 from relayvm.compiler.comparison.compare import Case, Comparison, Method
 from relayvm.vm.report.profile_report import Profile
 from relayvm.vm.report.series import Key, Series
-from relayvm.vm.runtime.trace_events import DTOH, KERNEL
+from relayvm.vm.runtime.tracing.trace_events import DTOH, KERNEL
 
 
 def profile(exp_ns: int, copies: int) -> Profile:

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from relayvm.compiler.commands.cli import main
-from relayvm.compiler.commands.exit_codes import ExitCode
+from relayvm.compiler.commands.terminal.exit_codes import ExitCode
 from relayvm.compiler.tuning import remember, trials
-from relayvm.ops.native.cache import tuning_records
+from relayvm.ops.native.tuning import tuning_records
 from relayvm.ops.strategy.measured import Finding, Quartiles
 
 from ... import two_ways as op

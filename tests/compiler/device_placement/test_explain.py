@@ -15,14 +15,14 @@ from hypothesis import strategies as st
 
 import relayvm as relay
 from relayvm.compiler.compile import compile
-from relayvm.compiler.config import Config
 from relayvm.compiler.emit.emitter import emit
 from relayvm.compiler.inputs.given_inputs import make_inputs
-from relayvm.compiler.ir.pass_context import PassContext
+from relayvm.compiler.ir.lowering_context import LoweringContext
 from relayvm.compiler.load_program import function_of
-from relayvm.compiler.pipeline import lower
+from relayvm.compiler.lowering.pipeline import lower
+from relayvm.compiler.settings.config import Config
 from relayvm.compiler.text.parser import parse
-from relayvm.ops.strategy.conditions import condition
+from relayvm.ops.core.conditions import condition
 from relayvm.shape_funcs.symbolic.registry import SHAPE_FUNCS
 from relayvm.vm.api.executable import Executable, from_bytes
 from relayvm.vm.api.machine import VirtualMachine
@@ -31,7 +31,7 @@ from relayvm.vm.bytecode.executable_file import to_bytes
 from relayvm.vm.diagnostics.source import InputError, VMError
 from relayvm.vm.inspection.explain import Explanation
 from relayvm.vm.inspection.transfers import ARGUMENT, CONSTANT, COPY, RESULT, Transfer
-from relayvm.vm.runtime.trace_events import ALLOC, DTOH, HTOD
+from relayvm.vm.runtime.tracing.trace_events import ALLOC, DTOH, HTOD
 
 from ...devices import DEVICES
 from ...example_programs import PROGRAMS, inputs_of
@@ -169,7 +169,7 @@ def test_fields_of_a_transfer() -> None:
         "kind": "flagged",
         "op": "dyn.strided_slice",
         "input": "begin",
-        "registered": f"relayvm/shape_funcs/defs/slicing.py:{line}",
+        "registered": f"relayvm/shape_funcs/defs/movement/slicing.py:{line}",
         "data_dependent": ["begin", "end", "strides"],
         "doc": row["doc"],
         "source": {
@@ -253,7 +253,7 @@ def test_each_version_says_its_own_condition() -> None:
 
     module = parse(HEADER + "def @main(%x: Tensor[(?n, 6), float32], %w: Tensor[(5, 6), float32]) { nn.dense(%x, %w) }")
     settings_ = Config.of()
-    exe = emit(lower(module, settings_, "cpu", preferred), PassContext("cpu"), settings_.texts())
+    exe = emit(lower(module, settings_, "cpu", preferred), LoweringContext("cpu"), settings_.texts())
     assert [(c.implementation, c.because) for c in exe.explain().calls] == [
         ("rows", "d0 >= 64 and d0 <= 96"),
         ("rows", "d0 <= 8"),

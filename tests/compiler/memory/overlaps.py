@@ -24,11 +24,11 @@ from relayvm.compiler.ir.expr import (
     TupleGetItem,
     Var,
 )
-from relayvm.compiler.ir.pass_context import PassContext
+from relayvm.compiler.ir.lowering_context import LoweringContext
 from relayvm.compiler.ir.primitive_shape import primitive
 from relayvm.ops.core.op import Op
 from relayvm.ops.core.tensor_types import ITEMSIZE, TensorType
-from relayvm.ops.defs import machine_ops
+from relayvm.ops.defs.machine import machine_ops
 from relayvm.shape_funcs.symbolic.dim import const
 
 #: The write of bytes that nobody has written yet.
@@ -149,8 +149,8 @@ def _launch(mod: IRModule, state: State, call: Call) -> Iterator[str]:
     assert isinstance(callee, GlobalVar)
     n = len(args) - call.attrs.n_outputs
     ins, outs = args[:n], args[n:]
-    group = primitive(mod[callee.name], PassContext()).group
-    for number, (value, read) in enumerate(zip(ins, primitive(mod[callee.name], PassContext()).reads, strict=True)):
+    group = primitive(mod[callee.name], LoweringContext()).group
+    for number, (value, read) in enumerate(zip(ins, primitive(mod[callee.name], LoweringContext()).reads, strict=True)):
         if read:
             yield from _wrong(state, value, f"@{callee.name}")
         for position, out in enumerate(outs):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from relayvm.compiler.config import Config
 from relayvm.compiler.ir.expr import IRModule
-from relayvm.compiler.pipeline import stages
+from relayvm.compiler.lowering.pipeline import stages
+from relayvm.compiler.settings.config import Config
 from relayvm.compiler.text.parser import parse
 
 from ...programs import with_header

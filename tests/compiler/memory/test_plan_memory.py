@@ -15,7 +15,7 @@ import relayvm as relay
 from relayvm.compiler.ir.expr import Call, If, IRModule, Let
 from relayvm.compiler.memory import arena, in_place_reuse, liveness, slots
 from relayvm.compiler.text.parser import parse
-from relayvm.ops.defs import machine_ops
+from relayvm.ops.defs.machine import machine_ops
 from relayvm.vm.options import CHECK_VARIABLE, POISON_VARIABLE
 
 from ...programs import HEADER

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 
 import pytest
 
-from relayvm.compiler.config import Config
 from relayvm.compiler.ir.anf import operands
 from relayvm.compiler.ir.expr import Call, Expr, Function, If, Let, Var
+from relayvm.compiler.lowering.pipeline import lowering
 from relayvm.compiler.memory.liveness import EXTERNAL, Liveness, Storage
 from relayvm.compiler.memory.shrink_bounds import shrinkable_trims
-from relayvm.compiler.pipeline import lowering
+from relayvm.compiler.settings.config import Config
 from relayvm.compiler.text.parser import parse
-from relayvm.ops.defs import machine_ops
+from relayvm.ops.defs.machine import machine_ops
 
 from ...programs import HEADER
 

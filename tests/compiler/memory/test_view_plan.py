@@ -13,7 +13,7 @@ from relayvm.compiler.ir.anf import values
 from relayvm.compiler.ir.expr import Call
 from relayvm.compiler.memory import liveness, materialise_views
 from relayvm.ops.core.op import Op
-from relayvm.ops.defs import machine_ops
+from relayvm.ops.defs.machine import machine_ops
 from relayvm.vm.options import POISON_VARIABLE
 
 from ...programs import HEADER

@@ -12,20 +12,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import relayvm as relay
-from relayvm.compiler.config import Config
 from relayvm.compiler.ir.expr import Call, If, IRModule, Let
-from relayvm.compiler.ir.pass_context import PassContext
+from relayvm.compiler.ir.lowering_context import LoweringContext
 from relayvm.compiler.ir.primitive_shape import SMALL_WORKSPACE, primitive
-from relayvm.compiler.pipeline import stages
+from relayvm.compiler.lowering.pipeline import stages
+from relayvm.compiler.settings.config import Config
 from relayvm.compiler.text.parser import parse
+from relayvm.ops.core.conditions import condition
 from relayvm.ops.core.dtype_rules import like_inputs
+from relayvm.ops.core.implementation import Kernel, OpCall, Scratch
 from relayvm.ops.core.op import REGISTRY, Op, OpPattern
 from relayvm.ops.core.tensor_types import tensor_bytes
-from relayvm.ops.defs import machine_ops
+from relayvm.ops.defs.machine import machine_ops
 from relayvm.ops.native.memory import generic
 from relayvm.ops.native.threads import team as team
-from relayvm.ops.strategy.conditions import condition
-from relayvm.ops.strategy.implementation import Kernel, OpCall, Scratch
 from relayvm.shape_funcs.symbolic.dim import Dim, const, evaluate
 from relayvm.shape_funcs.symbolic.registry import SHAPE_FUNCS, register_shape_func
 from relayvm.vm.api.executable import from_bytes
@@ -115,9 +115,9 @@ def test_a_size_that_is_known_is_not_worked_out_again() -> None:
 @pytest.mark.parametrize("n", [0, 1, 100, 191, 192, 5000])
 def test_versions_get_what_the_one_that_runs_needs(n: int) -> None:
     mod = stages(parse(SORTS), Config.of(), "cpu")["alloc"]
-    prim = primitive(mod["sort"], PassContext())
+    prim = primitive(mod["sort"], LoweringContext())
     assert prim.choice is not None and prim.choice.names == ("radix", "merge")
-    needs = {name: evaluate(primitive(mod[f"sort_{name}"], PassContext()).workspace, {"d0": n}) for name in prim.choice.names}
+    needs = {name: evaluate(primitive(mod[f"sort_{name}"], LoweringContext()).workspace, {"d0": n}) for name in prim.choice.names}
     given_ = evaluate(prim.workspace, {"d0": n})
     assert given_ == max(needs["merge"], needs["radix"] if n >= 192 else 0)
 

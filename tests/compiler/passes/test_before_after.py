@@ -8,7 +8,7 @@ import pytest
 
 import relayvm.ops  # noqa: F401  declares the operators
 from relayvm.compiler.ir.expr import IRModule
-from relayvm.compiler.ir.pass_context import PassContext
+from relayvm.compiler.ir.lowering_context import LoweringContext
 from relayvm.compiler.ir.structural_equal import structural_equal
 from relayvm.compiler.ir.well_formed import check
 from relayvm.compiler.lowering.start_copies import start_copies
@@ -63,7 +63,7 @@ def test_before_after(run, file: Path, golden: Golden) -> None:
     mod: IRModule = parse(HEADER + read_case(file).program, str(file))
     for earlier in PREPARE[run]:
         mod = earlier(mod)
-    context = (PassContext(),) if run is fuse_ops else ()
+    context = (LoweringContext(),) if run is fuse_ops else ()
     found = run(mod, *context)
     check(found, run.__name__, typed=infer_type in (*PREPARE[run], run))
     text = astext(found).removeprefix(HEADER)

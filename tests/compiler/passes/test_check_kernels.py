@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import relayvm as relay
+from relayvm.ops.core.implementation import Kernel
 from relayvm.ops.core.op import REGISTRY, Op, OpPattern
-from relayvm.ops.strategy.implementation import Kernel
 from relayvm.shape_funcs.symbolic.registry import SHAPE_FUNCS, register_shape_func
 
 NAME = "test.processor_only"

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 import relayvm.ops  # noqa: F401  declares the operators
 from relayvm.compiler.ir.expr import Call, GlobalVar, IRModule, let_chain
-from relayvm.compiler.ir.pass_context import PassContext
+from relayvm.compiler.ir.lowering_context import LoweringContext
 from relayvm.compiler.ir.primitive import function_of, group_of
 from relayvm.compiler.ir.structural_equal import structural_equal
 from relayvm.compiler.ir.well_formed import check
@@ -19,7 +19,7 @@ from relayvm.compiler.text.parser import parse
 from relayvm.compiler.text.printer import astext
 from relayvm.ops.codegen import kernel_source
 from relayvm.ops.core.op import OpPattern
-from relayvm.shape_funcs.defs.reduce import reduced_axes
+from relayvm.shape_funcs.defs.axes.reduce import reduced_axes
 
 from ...programs import HEADER
 
@@ -29,7 +29,7 @@ BINARY = ["add(%{}, %{})", "concatenate((%{}, %{}), axis=1)", "sum(%{}, axis=[1]
 
 def _fused(text: str, enabled: bool = True) -> IRModule:
     mod = infer_type(to_a_normal_form(parse(HEADER + text)))
-    out = fuse_ops(mod, PassContext(), enabled)
+    out = fuse_ops(mod, LoweringContext(), enabled)
     check(out, "fuse_ops", typed=True)
     return out
 
@@ -130,7 +130,7 @@ def test_constants_of_rank_0_are_literals_and_others_arguments() -> None:
     row = Constant(np.ones(2, np.float32))
     add = get("add")
     body = Call(add, (Call(add, (Call(add, (x, small), NoAttrs()), zero), NoAttrs()), row), NoAttrs())
-    mod = fuse_ops(infer_type(to_a_normal_form(IRModule({"main": Function((x,), body)}))), PassContext())
+    mod = fuse_ops(infer_type(to_a_normal_form(IRModule({"main": Function((x,), body)}))), LoweringContext())
     (name,) = _calls(mod)
     group = group_of(mod[name])
     assert [repr(c.value) for c in group.literals] == ["0.0", "-0.0"]

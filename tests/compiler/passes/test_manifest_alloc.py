@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from relayvm.compiler.ir.expr import IRModule
-from relayvm.compiler.ir.pass_context import PassContext
+from relayvm.compiler.ir.lowering_context import LoweringContext
 from relayvm.compiler.ir.structural_equal import structural_equal
 from relayvm.compiler.ir.well_formed import check
 from relayvm.compiler.lowering.manifest_alloc import manifest_alloc
@@ -61,8 +61,8 @@ def allocated(path: Path) -> IRModule:
     """The program of a case with explicit allocation."""
     case = read_case(path)
     options, mod = case.options, infer_type(to_a_normal_form(parse(HEADER + case.program)))
-    mod = fuse_ops(mod, PassContext(), enabled=options.get("fuse", "on") == "on")
-    return manifest_alloc(mod, PassContext(options["target"], options.get("data_dependence", "input")))
+    mod = fuse_ops(mod, LoweringContext(), enabled=options.get("fuse", "on") == "on")
+    return manifest_alloc(mod, LoweringContext(options["target"], options.get("data_dependence", "input")))
 
 
 @pytest.mark.parametrize("path", CASES, ids=lambda p: p.stem)

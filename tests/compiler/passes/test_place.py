@@ -10,14 +10,14 @@ from pathlib import Path
 import pytest
 
 import relayvm.ops  # noqa: F401  declares the operators
+from relayvm.compiler.device_placement.place import place
 from relayvm.compiler.ir.expr import IRModule
-from relayvm.compiler.ir.pass_context import PassContext
+from relayvm.compiler.ir.lowering_context import LoweringContext
 from relayvm.compiler.ir.structural_equal import structural_equal
 from relayvm.compiler.ir.well_formed import check
 from relayvm.compiler.passes.fuse_ops import fuse_ops
 from relayvm.compiler.passes.infer_type import infer_type
 from relayvm.compiler.passes.lambda_lift import lambda_lift
-from relayvm.compiler.passes.place import place
 from relayvm.compiler.passes.to_a_normal_form import to_a_normal_form
 from relayvm.compiler.text.parser import parse
 from relayvm.compiler.text.printer import astext
@@ -38,7 +38,7 @@ def run(path: Path, mod: IRModule) -> IRModule:
     """The pass with the options of a case."""
     case = read_case(path)
     entries = tuple(parse(HEADER + case.program).functions)
-    return place(mod, PassContext(case.options["target"], entries=entries), enabled=case.options.get("place", "on") == "on")
+    return place(mod, LoweringContext(case.options["target"], entries=entries), enabled=case.options.get("place", "on") == "on")
 
 
 @pytest.mark.parametrize("path", CASES, ids=lambda p: p.stem)
@@ -52,7 +52,7 @@ def test_before_and_after(path: Path, golden: Golden) -> None:
 
 @pytest.mark.parametrize("path", CASES, ids=lambda p: p.stem)
 def test_fusion_keeps_host_and_target_apart(path: Path) -> None:
-    fused = fuse_ops(placed(path), PassContext())
+    fused = fuse_ops(placed(path), LoweringContext())
     check(fused, "fuse_ops", typed=True)
     assert structural_equal(parse(astext(fused)), fused)
     target = read_case(path).options["target"]

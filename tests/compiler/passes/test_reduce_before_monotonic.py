@@ -13,7 +13,7 @@ from relayvm.compiler.ir.expr import Call
 from relayvm.compiler.passes.infer_type import infer_type
 from relayvm.compiler.passes.reduce_before_monotonic import reduce_before_monotonic
 from relayvm.compiler.passes.to_a_normal_form import to_a_normal_form
-from relayvm.ops.strategy.implementation import GPU, HOST
+from relayvm.ops.core.implementation import GPU, HOST
 
 from ...devices import DEVICES
 from ...programs import HEADER

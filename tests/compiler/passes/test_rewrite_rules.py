@@ -12,11 +12,11 @@ from relayvm.compiler.ir.expr import Call, Constant, Expr, Var
 from relayvm.compiler.rules.arithmetic_rules import RULES as ARITHMETIC
 from relayvm.compiler.rules.arithmetic_rules import holds
 from relayvm.compiler.rules.movement_rules import RULES as MOVEMENT
-from relayvm.compiler.rules.rewriting import Rules, Scope
+from relayvm.compiler.rules.rewriting import Definitions, Rules
 from relayvm.ops.core.op import Op, OpPattern, TypeRelError
 from relayvm.ops.core.tensor_types import DTYPES, TensorType, int_range, is_float, numpy_dtype
 from relayvm.ops.core.type_relation import relate
-from relayvm.ops.defs.elementwise import ABS, CAST, CEIL, CLIP, FLOOR, NEGATIVE, ROUND, TRUNC
+from relayvm.ops.defs.arithmetic.elementwise import ABS, CAST, CEIL, CLIP, FLOOR, NEGATIVE, ROUND, TRUNC
 from relayvm.shape_funcs.symbolic.dim import const
 
 from ...ops.fused.run_group import evaluate, one_call
@@ -67,7 +67,7 @@ def _number(value: np.generic) -> int | float:
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_a_constant_of_one_number(dtype: str) -> None:
-    scope = Scope()
+    scope = Definitions()
     ones = np.ones((2, 3), numpy_dtype(dtype))
     assert scope.is_all(Constant(ones), 1) and not scope.is_all(Constant(ones), 0)
     mixed = ones.copy()
@@ -122,7 +122,7 @@ class _Program:
     """Values bound one by one, as a rule sees them and as the kernels compute them."""
 
     def __init__(self) -> None:
-        self.scope = Scope()
+        self.scope = Definitions()
         self.arrays: dict[Expr, np.ndarray] = {}
 
     def given(self, array: np.ndarray, *, constant: bool = False) -> Expr:

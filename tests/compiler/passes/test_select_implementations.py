@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 import relayvm as relay
-from relayvm.compiler.config import Config
 from relayvm.compiler.ir.expr import IRModule
 from relayvm.compiler.ir.primitive import BECAUSE, IMPLEMENTATION
+from relayvm.compiler.lowering.pipeline import lower, stages
 from relayvm.compiler.lowering.select_implementations import select_implementations
-from relayvm.compiler.pipeline import lower, stages
+from relayvm.compiler.settings.config import Config
 from relayvm.compiler.text.parser import parse
 from relayvm.vm.api.machine import VirtualMachine
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import relayvm as relay
-from relayvm.compiler.config import Config
-from relayvm.compiler.pipeline import lower
+from relayvm.compiler.lowering.pipeline import lower
+from relayvm.compiler.settings.config import Config
 
 X = np.linspace(-1, 1, 8, dtype="float32").reshape(2, 4)
 

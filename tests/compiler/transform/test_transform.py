@@ -223,6 +223,6 @@ def test_missing_names_say_what_to_use() -> None:
 
 
 def test_no_absent_name_exists() -> None:
-    from relayvm.compiler.transform.declared_passes import ABSENT
+    from relayvm.compiler.transform.declared.declared_passes import ABSENT
 
     assert not set(ABSENT) & set(dir(transform))

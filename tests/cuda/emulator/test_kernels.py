@@ -8,7 +8,7 @@ import re
 import numpy as np
 import pytest
 
-from relayvm.vm.devices.cuda.driver import addresses, load_library
+from relayvm.vm.devices.cuda.driver_api.driver import addresses, load_library
 
 from ...emulator import emulator
 from ...emulator.session import CudaError, Session, call, refused, word

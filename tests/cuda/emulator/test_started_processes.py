@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from relayvm.vm.devices.cuda import provider
+from relayvm.vm.devices.cuda.driver_api import provider
 
 from ...emulator import platform
 

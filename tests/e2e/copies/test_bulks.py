@@ -20,7 +20,7 @@ from relayvm.vm.bytecode import isa
 from relayvm.vm.bytecode.sync_reason import SyncReason
 from relayvm.vm.devices.sim import simulated_device
 from relayvm.vm.runtime import stream
-from relayvm.vm.runtime.trace_events import DTOH
+from relayvm.vm.runtime.tracing.trace_events import DTOH
 
 from ...compiler.device_placement.transfer_programs import drawn_programs, flat, modes, sizes
 from ...devices import HOST, TARGETS

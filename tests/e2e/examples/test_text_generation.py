@@ -11,7 +11,7 @@ import pytest
 import relayvm as relay
 from relayvm.ops.core.copy_reason import CopyKind
 from relayvm.ops.core.tensor_types import TensorType
-from relayvm.vm.runtime.trace_events import DTOH
+from relayvm.vm.runtime.tracing.trace_events import DTOH
 
 from ...example_programs import example_modules  # noqa: F401  a fixture
 

@@ -24,7 +24,7 @@ class _OnFirstGpu:
         if name == _TRIGGER:
             sys.meta_path.remove(self)  # type: ignore[arg-type]
             sys.path.append(str(Path(__file__).resolve().parents[3]))
-            from relayvm.vm.devices.cuda import provider
+            from relayvm.vm.devices.cuda.driver_api import provider
             from tests.emulator.platform import EmulatedProvider, plugged_in
 
             if not isinstance(provider.provider, EmulatedProvider):

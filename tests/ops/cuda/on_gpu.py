@@ -39,11 +39,11 @@ from relayvm.shape_funcs.symbolic.program import SIZE, Load, assemble
 from relayvm.vm.devices.cuda import launch_table
 from relayvm.vm.devices.cuda.cublas_lt import ProductLibrary
 from relayvm.vm.devices.cuda.cudnn.library import ConvolutionLibrary
-from relayvm.vm.devices.cuda.cudnn.table import close_convolutions, has_plan
-from relayvm.vm.devices.cuda.driver import addresses
-from relayvm.vm.devices.cuda.gpu_layout import GPU, OUT_WORDS
+from relayvm.vm.devices.cuda.cudnn_table import close_convolutions, has_plan
+from relayvm.vm.devices.cuda.driver_api.driver import addresses
 from relayvm.vm.devices.cuda.graphs.held_back import issue_entry
 from relayvm.vm.devices.cuda.matrix_products import clear_products, has_algorithm
+from relayvm.vm.state.gpu_layout import GPU, OUT_WORDS
 
 from ...emulator import emulator, proof
 from ...emulator.session import Session, call, word

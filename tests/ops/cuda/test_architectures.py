@@ -9,7 +9,7 @@ from itertools import islice
 
 import pytest
 
-from relayvm.ops.native.jit import nvrtc
+from relayvm.ops.codegen.cuda.device_code import nvrtc
 
 from ... import tiers
 from ...emulator import kept_texts, proof

@@ -9,14 +9,14 @@ from hypothesis import given, settings
 from relayvm.ops.codegen.cuda import cuda_source
 from relayvm.ops.codegen.cuda.opaque_cuda import NoCudaKernel
 from relayvm.ops.core.group import Node
+from relayvm.ops.core.implementation import Kernel
 from relayvm.ops.core.op import REGISTRY, NoAttrs, Op, OpPattern
 from relayvm.ops.core.tensor_types import HALVES, numpy_dtype
-from relayvm.ops.defs.dynamic import DynInitAttrs
-from relayvm.ops.defs.elementwise import CastAttrs
-from relayvm.ops.defs.reduce import ArgReduceAttrs, ReduceAttrs
-from relayvm.ops.defs.transform import AxisAttrs, SliceAttrs, TransposeAttrs
+from relayvm.ops.defs.arithmetic.elementwise import CastAttrs
+from relayvm.ops.defs.axes.reduce import ArgReduceAttrs, ReduceAttrs
+from relayvm.ops.defs.movement.dynamic import DynInitAttrs
+from relayvm.ops.defs.movement.transform import AxisAttrs, SliceAttrs, TransposeAttrs
 from relayvm.ops.native.status import EMPTY_REDUCTION, INDEX_OUT_OF_RANGE
-from relayvm.ops.strategy.implementation import Kernel
 from relayvm.shape_funcs.symbolic import registry
 
 from ...emulator import emulator

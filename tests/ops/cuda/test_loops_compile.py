@@ -9,11 +9,11 @@ from relayvm.ops.codegen.cuda import cuda_source
 from relayvm.ops.core.group import Node
 from relayvm.ops.core.op import REGISTRY, NoAttrs, OpPattern
 from relayvm.ops.core.tensor_types import numpy_dtype
-from relayvm.ops.defs.broadcast import BiasAddAttrs, BroadcastToAttrs, PreluAttrs
-from relayvm.ops.defs.elementwise import CastAttrs, ClipAttrs, LeakyReluAttrs
-from relayvm.ops.defs.indexing import OneHotAttrs, TakeAttrs
-from relayvm.ops.defs.reduce import ReduceAttrs
-from relayvm.ops.defs.transform import AxisAttrs, RepeatAttrs, SliceAttrs, SplitAttrs, TileAttrs, TransposeAttrs
+from relayvm.ops.defs.arithmetic.broadcast import BiasAddAttrs, BroadcastToAttrs, PreluAttrs
+from relayvm.ops.defs.arithmetic.elementwise import CastAttrs, ClipAttrs, LeakyReluAttrs
+from relayvm.ops.defs.axes.reduce import ReduceAttrs
+from relayvm.ops.defs.movement.indexing import OneHotAttrs, TakeAttrs
+from relayvm.ops.defs.movement.transform import AxisAttrs, RepeatAttrs, SliceAttrs, SplitAttrs, TileAttrs, TransposeAttrs
 
 from ...emulator import proof
 from ..fused.run_group import group_of, one_call

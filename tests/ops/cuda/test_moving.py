@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from relayvm.ops.defs.blocks import SpaceToBatchAttrs
-from relayvm.ops.defs.layout_transform import LayoutTransformAttrs
-from relayvm.ops.defs.matrix import MatrixSetDiagAttrs
-from relayvm.ops.defs.pad import DynPadAttrs, PadAttrs
-from relayvm.ops.defs.rearrange import ReverseSequenceAttrs
+from relayvm.ops.defs.movement.blocks import SpaceToBatchAttrs
+from relayvm.ops.defs.movement.layout_transform import LayoutTransformAttrs
+from relayvm.ops.defs.movement.matrix import MatrixSetDiagAttrs
+from relayvm.ops.defs.movement.pad import DynPadAttrs, PadAttrs
+from relayvm.ops.defs.movement.rearrange import ReverseSequenceAttrs
 from relayvm.ops.native.status import BAD_VALUE, INDEX_OUT_OF_RANGE, SHAPE_CHECK
 
 from ..fused import run_group

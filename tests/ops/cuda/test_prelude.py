@@ -8,9 +8,9 @@ from scipy import special
 
 from relayvm.ops.codegen.cuda.assembly import DIVISOR
 from relayvm.ops.codegen.cuda.cuda_text import FUNCTIONS
+from relayvm.ops.codegen.cuda.device_code import nvrtc
 from relayvm.ops.codegen.cuda.device_code.prelude import PRELUDE
 from relayvm.ops.core.tensor_types import HALVES, numpy_dtype
-from relayvm.ops.native.jit import nvrtc
 from relayvm.shape_funcs.symbolic.dim import const, division
 
 from ...emulator import emulator, real

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from relayvm.shape_funcs.defs.conv import data_layouts
+from relayvm.shape_funcs.defs.convolution.conv import data_layouts
 
 from ..images.test_conv import in_layout
 from ..images.test_vision import overlap

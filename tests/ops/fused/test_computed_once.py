@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import relayvm.ops  # noqa: F401  declares the operators
 from relayvm.compiler.ir.expr import Call, Constant, GlobalVar, IRModule, let_chain
-from relayvm.compiler.ir.pass_context import PassContext
+from relayvm.compiler.ir.lowering_context import LoweringContext
 from relayvm.compiler.ir.primitive import group_of
 from relayvm.compiler.passes.fuse_ops import fuse_ops
 from relayvm.compiler.passes.infer_type import infer_type
@@ -28,7 +28,7 @@ MOST = 2
 
 def fused(text: str, target: str = "cpu", enabled: bool = True) -> IRModule:
     """The program with its kernels."""
-    return fuse_ops(infer_type(to_a_normal_form(parse(HEADER + text))), PassContext(target=target), enabled)
+    return fuse_ops(infer_type(to_a_normal_form(parse(HEADER + text))), LoweringContext(target=target), enabled)
 
 
 def kernels(mod: IRModule) -> list[str]:

@@ -12,8 +12,8 @@ from relayvm.compiler.passes.constant_weights.pack_weights import filters_of
 from relayvm.ops.codegen import kernel_source
 from relayvm.ops.core.op import REGISTRY
 from relayvm.ops.core.tensor_types import Tensor
-from relayvm.ops.defs.indexing import TakeAttrs
-from relayvm.ops.defs.reduce import ReduceAttrs
+from relayvm.ops.defs.axes.reduce import ReduceAttrs
+from relayvm.ops.defs.movement.indexing import TakeAttrs
 from relayvm.ops.native.object_layout import NO_LIMIT, SHARE
 from relayvm.ops.native.status import DIVISION_BY_ZERO
 from relayvm.ops.native.threads import team, work_partition

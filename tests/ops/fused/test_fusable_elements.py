@@ -10,8 +10,8 @@ from relayvm.ops.core import tensor_types
 from relayvm.ops.core.dtype_rules import INTEGERS
 from relayvm.ops.core.op import REGISTRY, OpPattern
 from relayvm.ops.core.tensor_types import HALVES, int_range, is_float
-from relayvm.ops.defs.broadcast import BiasAddAttrs, BroadcastToAttrs, PreluAttrs
-from relayvm.ops.defs.elementwise import CastAttrs, ClipAttrs, LeakyReluAttrs
+from relayvm.ops.defs.arithmetic.broadcast import BiasAddAttrs, BroadcastToAttrs, PreluAttrs
+from relayvm.ops.defs.arithmetic.elementwise import CastAttrs, ClipAttrs, LeakyReluAttrs
 from relayvm.ops.native.status import DIVISION_BY_ZERO
 
 from .run_group import call, compiled, evaluate, one_call

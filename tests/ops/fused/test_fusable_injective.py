@@ -8,10 +8,18 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from relayvm.ops.core.op import get
-from relayvm.ops.defs.creation import ArangeAttrs, FullAttrs, InitAttrs
-from relayvm.ops.defs.dynamic import DynFullAttrs, DynInitAttrs, DynOneHotAttrs
-from relayvm.ops.defs.indexing import GatherNdAttrs, OneHotAttrs, TakeAttrs
-from relayvm.ops.defs.transform import AxisAttrs, DynSliceAttrs, RepeatAttrs, SliceAttrs, SplitAttrs, TileAttrs, TransposeAttrs
+from relayvm.ops.defs.arithmetic.creation import ArangeAttrs, FullAttrs, InitAttrs
+from relayvm.ops.defs.movement.dynamic import DynFullAttrs, DynInitAttrs, DynOneHotAttrs
+from relayvm.ops.defs.movement.indexing import GatherNdAttrs, OneHotAttrs, TakeAttrs
+from relayvm.ops.defs.movement.transform import (
+    AxisAttrs,
+    DynSliceAttrs,
+    RepeatAttrs,
+    SliceAttrs,
+    SplitAttrs,
+    TileAttrs,
+    TransposeAttrs,
+)
 from relayvm.ops.native.status import INDEX_OUT_OF_RANGE
 
 from ...arrays import same

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import relayvm as relay
-from relayvm.ops.native.cache import kernel_store
+from relayvm.ops.native.compiled import kernel_store
 from relayvm.ops.native.jit import given_literals
 from relayvm.ops.native.jit.given_literals import filled, without_literals
 

@@ -8,8 +8,8 @@ import pytest
 
 from relayvm.ops.codegen import kernel_source
 from relayvm.ops.codegen.cpu.loop_plan import plans
-from relayvm.ops.codegen.group_memo import per_group
 from relayvm.ops.core.group import Group, Literal, Node
+from relayvm.ops.core.group_memo import per_group
 from relayvm.ops.core.op import get
 from relayvm.ops.core.tensor_types import Tensor
 from relayvm.shape_funcs.symbolic.dim import Dim, sym

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from relayvm.ops.core.tensor_types import HALVES, numpy_dtype
 from relayvm.ops.native import memory
-from relayvm.ops.native.cache import kernel_store
+from relayvm.ops.native.compiled import kernel_store
 from relayvm.ops.native.generated_source import define
-from relayvm.ops.native.jit.halves import CONVERSIONS
+from relayvm.ops.native.halves import CONVERSIONS
 from relayvm.ops.native.memory import array_float32, native  # type: ignore[attr-defined]
 
 PATTERNS = np.arange(2**16, dtype=np.uint16)

@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 
 from relayvm.ops.codegen.loop_nest.vector_math import LEAST
 from relayvm.ops.core.tensor_types import DTYPES, HALVES, is_float, numpy_dtype
-from relayvm.ops.defs.broadcast import BiasAddAttrs
-from relayvm.ops.defs.creation import ArangeAttrs, FullAttrs, InitAttrs
-from relayvm.ops.defs.elementwise import CastAttrs, ClipAttrs, LeakyReluAttrs
-from relayvm.ops.defs.indexing import OneHotAttrs, TakeAttrs
-from relayvm.ops.defs.reduce import ArgReduceAttrs, ReduceAttrs
-from relayvm.ops.defs.transform import AxisAttrs, SliceAttrs, TransposeAttrs
+from relayvm.ops.defs.arithmetic.broadcast import BiasAddAttrs
+from relayvm.ops.defs.arithmetic.creation import ArangeAttrs, FullAttrs, InitAttrs
+from relayvm.ops.defs.arithmetic.elementwise import CastAttrs, ClipAttrs, LeakyReluAttrs
+from relayvm.ops.defs.axes.reduce import ArgReduceAttrs, ReduceAttrs
+from relayvm.ops.defs.movement.indexing import OneHotAttrs, TakeAttrs
+from relayvm.ops.defs.movement.transform import AxisAttrs, SliceAttrs, TransposeAttrs
 
 from ...arrays import wide
 from ..opaque.opaque_kernels import run

@@ -12,11 +12,11 @@ from relayvm.ops.codegen.loop_nest.inlining import TooComplex
 from relayvm.ops.core.group import Group, Literal, Node
 from relayvm.ops.core.op import NoAttrs, get
 from relayvm.ops.core.tensor_types import Tensor
-from relayvm.ops.defs.creation import ArangeAttrs
-from relayvm.ops.defs.elementwise import CastAttrs
-from relayvm.ops.defs.indexing import TakeAttrs
-from relayvm.ops.defs.reduce import ReduceAttrs
-from relayvm.ops.defs.transform import AxisAttrs, DynSliceAttrs, SliceAttrs, SplitAttrs, TransposeAttrs
+from relayvm.ops.defs.arithmetic.creation import ArangeAttrs
+from relayvm.ops.defs.arithmetic.elementwise import CastAttrs
+from relayvm.ops.defs.axes.reduce import ReduceAttrs
+from relayvm.ops.defs.movement.indexing import TakeAttrs
+from relayvm.ops.defs.movement.transform import AxisAttrs, DynSliceAttrs, SliceAttrs, SplitAttrs, TransposeAttrs
 from relayvm.ops.native import memory
 from relayvm.ops.native.status import DIVISION_BY_ZERO
 from relayvm.shape_funcs.symbolic.dim import dim, sym

@@ -12,7 +12,7 @@ from relayvm.ops.codegen import kernel_source
 from relayvm.ops.core.group import Node
 from relayvm.ops.core.op import NoAttrs
 from relayvm.ops.core.tensor_types import Tensor
-from relayvm.ops.defs.transform import AxisAttrs
+from relayvm.ops.defs.movement.transform import AxisAttrs
 from relayvm.ops.native.jit import non_temporal
 from relayvm.ops.native.jit.non_temporal import LINE_BYTES, NON_TEMPORAL_BYTES, move_run
 from relayvm.shape_funcs.symbolic.dim import dim, sym

@@ -13,8 +13,8 @@ from relayvm.ops.codegen.cpu.split_loops import MAX_GUARDED, MAX_SEGMENTS
 from relayvm.ops.core.group import Node
 from relayvm.ops.core.op import NoAttrs
 from relayvm.ops.core.tensor_types import Tensor
-from relayvm.ops.defs.reduce import ReduceAttrs
-from relayvm.ops.defs.transform import AxisAttrs
+from relayvm.ops.defs.axes.reduce import ReduceAttrs
+from relayvm.ops.defs.movement.transform import AxisAttrs
 from relayvm.shape_funcs.symbolic.dim import dim, sym
 
 from .run_group import call, compiled, evaluate, group_of, of_small_results, one_call, plain

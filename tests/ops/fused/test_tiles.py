@@ -14,7 +14,7 @@ from relayvm.ops.codegen import kernel_source
 from relayvm.ops.core.group import Node
 from relayvm.ops.core.op import NoAttrs
 from relayvm.ops.core.tensor_types import DTYPES, Tensor, numpy_dtype
-from relayvm.ops.defs.transform import AxisAttrs, TransposeAttrs
+from relayvm.ops.defs.movement.transform import AxisAttrs, TransposeAttrs
 from relayvm.ops.native.jit import block_transpose
 from relayvm.ops.native.jit.non_temporal import LINE_BYTES
 from relayvm.shape_funcs.symbolic.dim import dim, sym

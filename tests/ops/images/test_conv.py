@@ -10,14 +10,14 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from relayvm.compiler.passes.constant_weights.pack_weights import filters_of
+from relayvm.ops.core.implementation import OpCall
 from relayvm.ops.core.op import TypeRelError, get
 from relayvm.ops.core.tensor_types import Tensor, TensorType
 from relayvm.ops.core.type_relation import relate
 from relayvm.ops.native import memory
 from relayvm.ops.native.status import OUT_OF_MEMORY
 from relayvm.ops.strategy.choice import choose
-from relayvm.ops.strategy.implementation import OpCall
-from relayvm.shape_funcs.defs.conv import data_layouts, kernel_layouts, per_axis, sides
+from relayvm.shape_funcs.defs.convolution.conv import data_layouts, kernel_layouts, per_axis, sides
 from relayvm.shape_funcs.symbolic.dim import Dim, dim, sym
 
 from ..opaque.opaque_kernels import run

@@ -14,8 +14,8 @@ from relayvm.ops.core.tensor_types import TensorType, numpy_dtype
 from relayvm.ops.core.type_relation import relate
 from relayvm.ops.native import memory
 from relayvm.ops.native.status import OUT_OF_MEMORY
-from relayvm.shape_funcs.defs.conv import data_layouts, per_axis, sides
-from relayvm.shape_funcs.defs.conv_transpose import transposed_layouts
+from relayvm.shape_funcs.defs.convolution.conv import data_layouts, per_axis, sides
+from relayvm.shape_funcs.defs.convolution.conv_transpose import transposed_layouts
 from relayvm.shape_funcs.symbolic.dim import sym
 
 from ..opaque.opaque_kernels import run

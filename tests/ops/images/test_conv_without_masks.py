@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from relayvm.ops.kernels.conv import tiles
-from relayvm.ops.native.cache import kernel_store
 from relayvm.ops.native.code_parts import Part
+from relayvm.ops.native.compiled import kernel_store
 from relayvm.ops.native.jit import native_compiler
 from relayvm.ops.native.jit.convolution.data_taps import has_masks
 from relayvm.ops.native.jit.products import register_tile

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from relayvm.ops.core.op import TypeRelError, get
 from relayvm.ops.core.tensor_types import TensorType, numpy_dtype
 from relayvm.ops.core.type_relation import relate
-from relayvm.shape_funcs.defs.conv import data_layouts, per_axis, sides
-from relayvm.shape_funcs.defs.image import dilation_layouts
+from relayvm.shape_funcs.defs.convolution.conv import data_layouts, per_axis, sides
+from relayvm.shape_funcs.defs.sampling.image import dilation_layouts
 
 from ..opaque.opaque_kernels import run
 from .test_conv import in_layout

@@ -15,7 +15,7 @@ from relayvm.ops.analysis.uses import reads
 from relayvm.ops.core.op import TypeRelError, get
 from relayvm.ops.core.tensor_types import TensorType, numpy_dtype
 from relayvm.ops.core.type_relation import relate
-from relayvm.shape_funcs.defs.conv import data_layouts
+from relayvm.shape_funcs.defs.convolution.conv import data_layouts
 from relayvm.shape_funcs.symbolic.dim import sym
 from relayvm.shape_funcs.symbolic.registry import ShapeError
 

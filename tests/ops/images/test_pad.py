@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from relayvm.ops.core.op import get
 from relayvm.ops.core.tensor_types import TensorType
 from relayvm.ops.core.type_relation import relate
-from relayvm.ops.defs.pad import DilateAttrs, DynPadAttrs, MirrorPadAttrs, PadAttrs
+from relayvm.ops.defs.movement.pad import DilateAttrs, DynPadAttrs, MirrorPadAttrs, PadAttrs
 from relayvm.shape_funcs.symbolic.dim import sym
 from relayvm.shape_funcs.symbolic.registry import ShapeError
 

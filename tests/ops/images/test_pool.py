@@ -15,7 +15,7 @@ from relayvm.ops.core.op import TypeRelError, get
 from relayvm.ops.core.tensor_types import TensorType
 from relayvm.ops.core.type_relation import relate
 from relayvm.ops.native.status import EMPTY_REDUCTION
-from relayvm.shape_funcs.defs.conv import data_layouts, sides
+from relayvm.shape_funcs.defs.convolution.conv import data_layouts, sides
 
 from ..opaque.opaque_kernels import run
 

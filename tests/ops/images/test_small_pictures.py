@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from relayvm.ops.core.implementation import OpCall
 from relayvm.ops.core.op import get
 from relayvm.ops.core.tensor_types import Tensor
 from relayvm.ops.kernels.conv import by_channels, by_rows
 from relayvm.ops.native.object_layout import NO_LIMIT, SHARE
 from relayvm.ops.strategy.choice import choose
 from relayvm.ops.strategy.convolution.rows import MOST_POSITIONS
-from relayvm.ops.strategy.implementation import OpCall
 from relayvm.shape_funcs.symbolic.dim import dim
 
 from ..opaque.opaque_kernels import run

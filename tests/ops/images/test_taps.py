@@ -9,15 +9,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from relayvm.ops.core.implementation import OpCall
 from relayvm.ops.core.op import get
 from relayvm.ops.core.tensor_types import Tensor
-from relayvm.ops.defs.conv import geometry
+from relayvm.ops.defs.convolution.conv import geometry
 from relayvm.ops.kernels.conv import by_taps
 from relayvm.ops.native.object_layout import NO_LIMIT, SHARE
 from relayvm.ops.strategy.choice import choose
 from relayvm.ops.strategy.convolution.taps import Taps
-from relayvm.ops.strategy.implementation import OpCall
-from relayvm.shape_funcs.defs.conv import per_axis, sides
+from relayvm.shape_funcs.defs.convolution.conv import per_axis, sides
 from relayvm.shape_funcs.symbolic.dim import Dim, const, dim, sym
 
 from ..opaque.opaque_kernels import run

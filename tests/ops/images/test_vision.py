@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from relayvm.ops.core.op import TypeRelError, get
 from relayvm.ops.core.tensor_types import TensorType
 from relayvm.ops.core.type_relation import relate
-from relayvm.ops.defs.vision import GetValidCountsAttrs
+from relayvm.ops.defs.detection.vision import GetValidCountsAttrs
 from relayvm.shape_funcs.symbolic.registry import ShapeError
 
 from ..opaque.opaque_kernels import Ran, run

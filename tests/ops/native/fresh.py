@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from relayvm.ops.native.cache import disk_cache, kernel_store, tuning_records
+from relayvm.ops.native.cache import disk_cache
 from relayvm.ops.native.cache.cache_entry import Entry
 from relayvm.ops.native.cache.cache_key import CacheKey
+from relayvm.ops.native.compiled import kernel_store
+from relayvm.ops.native.tuning import tuning_records
 
 
 def fresh_process(monkeypatch: pytest.MonkeyPatch) -> None:

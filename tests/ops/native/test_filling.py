@@ -6,7 +6,7 @@ import ctypes
 
 import pytest
 
-from relayvm.ops.native.cache import kernel_store
+from relayvm.ops.native.compiled import kernel_store
 from relayvm.ops.native.jit.native_compiler import fingerprint
 from relayvm.ops.native.jit.templates import instantiate
 from relayvm.ops.native.memory import native

@@ -13,8 +13,8 @@ import pytest
 
 from relayvm.ops.native.blas import blas_threads, gemm
 from relayvm.ops.native.blas.gemm import ALONE_WORK, MOST, SHORTEST, call_gemms
-from relayvm.ops.native.cache import kernel_store
-from relayvm.ops.native.jit.library_calls import blas
+from relayvm.ops.native.blas.library_calls import blas
+from relayvm.ops.native.compiled import kernel_store
 from relayvm.ops.native.threads import team as threads
 
 COUNTS = (1, 7, 3, 2)

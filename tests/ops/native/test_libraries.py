@@ -13,12 +13,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from relayvm.ops.native.blas import blas_sources
+from relayvm.ops.native.blas import blas_sources, library_calls
 from relayvm.ops.native.blas.blas_sources import SOURCES, Source
-from relayvm.ops.native.cache import kernel_store
-from relayvm.ops.native.cache.fingerprint import NONE, library_fields
-from relayvm.ops.native.jit import library_calls
-from relayvm.ops.native.jit.library_calls import TABLE, addresses, blas
+from relayvm.ops.native.blas.library_calls import TABLE, addresses, blas
+from relayvm.ops.native.compiled import kernel_store
+from relayvm.ops.native.tuning.fingerprint import NONE, library_fields
 
 from ..opaque.opaque_kernels import run
 

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from relayvm.ops.codegen.cuda.device_code import prelude
-from relayvm.ops.native.cache import disk_cache, kernel_store
+from relayvm.ops.codegen.cuda.device_code import nvrtc, prelude
+from relayvm.ops.codegen.cuda.device_code.nvrtc import CudaCompileError, NoNvrtc, Nvrtc
+from relayvm.ops.native.cache import disk_cache
 from relayvm.ops.native.cache.cache_key import CacheKey, differences
-from relayvm.ops.native.jit import nvrtc
-from relayvm.ops.native.jit.nvrtc import CudaCompileError, NoNvrtc, Nvrtc
+from relayvm.ops.native.compiled import kernel_store
 
 from ...emulator import proof
 from .fresh import fresh_cache, fresh_process

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from relayvm.ops.codegen.cuda.device_code.nvrtc import NoNvrtc, Nvrtc
 from relayvm.ops.native.cache import disk_cache, nvrtc_version
-from relayvm.ops.native.jit.nvrtc import NoNvrtc, Nvrtc
 
 from .fresh import fresh_cache
 

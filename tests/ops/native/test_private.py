@@ -13,10 +13,12 @@ from pwd import struct_passwd
 
 import pytest
 
-from relayvm.ops.native.cache import disk_cache, kernel_store, private_files, tuning_records
+from relayvm.ops.native.cache import disk_cache, private_files
 from relayvm.ops.native.cache.disk_cache import CacheWarning
-from relayvm.ops.native.cache.fingerprint import TUNING, fingerprint
 from relayvm.ops.native.cache.private_files import NotPrivate
+from relayvm.ops.native.compiled import kernel_store
+from relayvm.ops.native.tuning import tuning_records
+from relayvm.ops.native.tuning.fingerprint import TUNING, fingerprint
 
 from .fresh import entry, fresh_cache, fresh_process, key
 

@@ -17,9 +17,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from relayvm.ops.native import memory
-from relayvm.ops.native.cache import kernel_store
 from relayvm.ops.native.cache.cache_key import CacheKey, canonical, differences, text_hash
-from relayvm.ops.native.cache.kernel_store import SingleFlight, Use
+from relayvm.ops.native.compiled import kernel_store
+from relayvm.ops.native.compiled.kernel_store import SingleFlight, Use
 from relayvm.ops.native.generated_source import define
 from relayvm.ops.native.jit import native_compiler
 from relayvm.ops.native.jit.convolution import shifted_tile

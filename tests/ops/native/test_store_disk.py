@@ -17,9 +17,10 @@ from typing import Any
 import platformdirs
 import pytest
 
-from relayvm.ops.native.cache import disk_cache, kernel_store
+from relayvm.ops.native.cache import disk_cache
 from relayvm.ops.native.cache.cache_entry import DamagedEntry, Entry, pack, unpack
 from relayvm.ops.native.cache.disk_cache import CacheWarning
+from relayvm.ops.native.compiled import kernel_store
 from relayvm.ops.native.linking import linker as loader
 from relayvm.ops.native.memory import native
 

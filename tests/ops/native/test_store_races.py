@@ -14,8 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from relayvm.ops.native.cache import disk_cache, kernel_store
+from relayvm.ops.native.cache import disk_cache
 from relayvm.ops.native.cache.cache_entry import Entry
+from relayvm.ops.native.compiled import kernel_store
 
 from ... import tiers
 from .fresh import entry, fresh_cache, fresh_process, key

@@ -17,10 +17,10 @@ import numpy as np
 from relayvm.ops.codegen import kernel_source
 from relayvm.ops.codegen.cpu import opaque_kernel
 from relayvm.ops.core.group import Group
+from relayvm.ops.core.implementation import ALIGNMENT
 from relayvm.ops.core.tensor_types import numpy_dtype
 from relayvm.ops.core.type_relation import shape_program
 from relayvm.ops.native import memory
-from relayvm.ops.strategy.implementation import ALIGNMENT
 
 from . import opaque_kernels
 

@@ -17,10 +17,10 @@ from relayvm.ops.core.op import get
 from relayvm.ops.core.tensor_types import DTYPES, Tensor, numpy_dtype
 from relayvm.ops.core.type_relation import build_group, shape_program
 from relayvm.ops.native import memory
-from relayvm.ops.native.cache import kernel_store
+from relayvm.ops.native.blas import library_calls
+from relayvm.ops.native.compiled import kernel_store
 from relayvm.ops.native.generated_source import define
-from relayvm.ops.native.jit import library_calls
-from relayvm.ops.native.jit.halves import scalar_types
+from relayvm.ops.native.halves import scalar_types
 from relayvm.ops.native.jit.native_compiler import kernel_levels
 from relayvm.ops.native.object_layout import TENSOR
 from relayvm.ops.native.threads import team

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from relayvm.ops.core.implementation import HOST
 from relayvm.ops.core.tensor_types import numpy_dtype
-from relayvm.ops.strategy.implementation import HOST
 
 from ..every_op.recipe import operators
 from .opaque_kernels import run

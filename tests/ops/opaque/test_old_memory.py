@@ -17,11 +17,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from relayvm.ops.core.conditions import undecided
 from relayvm.ops.core.group import Group
+from relayvm.ops.core.implementation import HOST
 from relayvm.ops.core.op import Op, get
 from relayvm.ops.core.tensor_types import is_float
-from relayvm.ops.strategy.conditions import undecided
-from relayvm.ops.strategy.implementation import HOST
 from relayvm.shape_funcs.symbolic.dim import dim, sym
 
 from ... import tiers

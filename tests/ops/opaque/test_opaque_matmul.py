@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from relayvm.ops.kernels.matmul import cpu
-from relayvm.ops.native.jit.library_calls import addresses
+from relayvm.ops.native.blas.library_calls import addresses
 
 from .opaque_kernels import run
 

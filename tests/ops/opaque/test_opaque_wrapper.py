@@ -15,7 +15,8 @@ from relayvm.ops.core.op import REGISTRY, OpPattern, TypeRelError, get
 from relayvm.ops.core.tensor_types import Tensor, TensorType
 from relayvm.ops.core.type_relation import build_group, relate
 from relayvm.ops.native import memory
-from relayvm.ops.native.jit import library_calls, native_compiler
+from relayvm.ops.native.blas import library_calls
+from relayvm.ops.native.jit import native_compiler
 from relayvm.ops.native.status import OUT_OF_MEMORY
 from relayvm.shape_funcs.symbolic.dim import sym
 

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from relayvm.ops.core.op import TypeRelError, get
 from relayvm.ops.core.tensor_types import TensorType
 from relayvm.ops.core.type_relation import relate
-from relayvm.ops.defs.indexing import GatherNdAttrs
-from relayvm.ops.defs.scatter import SparseToDenseAttrs
+from relayvm.ops.defs.movement.indexing import GatherNdAttrs
+from relayvm.ops.defs.movement.scatter import SparseToDenseAttrs
 from relayvm.ops.native.status import BAD_VALUE, INDEX_OUT_OF_RANGE, OK, SHAPE_CHECK
 from relayvm.shape_funcs.symbolic.dim import sym
 from relayvm.shape_funcs.symbolic.registry import ShapeError

@@ -13,16 +13,17 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from relayvm.ops.analysis.untrusted_group import group_from_json
 from relayvm.ops.codegen.cpu import opaque_kernel
+from relayvm.ops.core.conditions import undecided
 from relayvm.ops.core.group import Group
+from relayvm.ops.core.implementation import ALIGNMENT, HOST, Scratch
 from relayvm.ops.core.op import Op, get
 from relayvm.ops.core.tensor_types import HALVES, numpy_dtype
-from relayvm.ops.core.type_relation import group_from_json, shape_program
+from relayvm.ops.core.type_relation import shape_program
 from relayvm.ops.native import memory
 from relayvm.ops.native.status import OUT_OF_MEMORY
 from relayvm.ops.native.threads.work_partition import is_first
-from relayvm.ops.strategy.conditions import undecided
-from relayvm.ops.strategy.implementation import ALIGNMENT, HOST, Scratch
 from relayvm.shape_funcs.symbolic.dim import const, dim, sym, total
 
 from ... import tiers

@@ -12,13 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from relayvm.ops.analysis.aliasing import kernel_pairs
+from relayvm.ops.core.conditions import Choice, Condition, condition, holds, undecided
 from relayvm.ops.core.group import Group, Literal, Node
+from relayvm.ops.core.implementation import GPU, HOST, Kernel, OpCall, Scratch
 from relayvm.ops.core.op import REGISTRY, Op, OpPattern, get
 from relayvm.ops.core.tensor_types import Tensor
 from relayvm.ops.core.type_relation import build_group
 from relayvm.ops.strategy.choice import FORCED, ONLY, TUNED, Rejection, choose, fallbacks, force, resolve_implementation
-from relayvm.ops.strategy.conditions import Choice, Condition, condition, holds, undecided
-from relayvm.ops.strategy.implementation import GPU, HOST, Kernel, OpCall, Scratch
 from relayvm.shape_funcs.symbolic.dim import Dim, const, dim, evaluate, max_, min_, sym
 
 from ..every_op.recipe import operators

@@ -7,8 +7,8 @@ import importlib.metadata
 import pytest
 
 from relayvm.ops.native.cache.cache_key import CacheKey
-from relayvm.ops.native.cache.fingerprint import TUNING, explain_miss, fingerprint, host_fields, library_fields, nearest
-from relayvm.ops.native.cache.tuning_records import FORMAT_FIELD
+from relayvm.ops.native.tuning.fingerprint import TUNING, explain_miss, fingerprint, host_fields, library_fields, nearest
+from relayvm.ops.native.tuning.tuning_records import FORMAT_FIELD
 
 #: Every ingredient of a record, with the value of another machine, version or operator.
 OTHERS = {

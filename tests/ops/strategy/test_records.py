@@ -10,11 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from relayvm.ops.native.cache import checked_lines, disk_cache, tuning_records
+from relayvm.ops.native.cache import checked_lines, disk_cache
 from relayvm.ops.native.cache.cache_key import CacheKey
 from relayvm.ops.native.cache.checked_lines import CheckedLine, RejectedLine
 from relayvm.ops.native.cache.disk_cache import CacheWarning
-from relayvm.ops.native.cache.tuning_records import Record
+from relayvm.ops.native.tuning import tuning_records
+from relayvm.ops.native.tuning.tuning_records import Record
 
 from ..native.fresh import fresh_cache, fresh_process
 from ..native.test_store_races import child, ended

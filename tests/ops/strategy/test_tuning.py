@@ -10,14 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from relayvm.ops.core.implementation import OpCall
 from relayvm.ops.core.op import get
 from relayvm.ops.core.tensor_types import Tensor
 from relayvm.ops.native.cache.disk_cache import CacheWarning
-from relayvm.ops.native.cache.fingerprint import TUNING, fingerprint
-from relayvm.ops.native.cache.tuning_records import Record
+from relayvm.ops.native.tuning.fingerprint import TUNING, fingerprint
+from relayvm.ops.native.tuning.tuning_records import Record
 from relayvm.ops.strategy import measured
 from relayvm.ops.strategy.choice import TUNED, choose
-from relayvm.ops.strategy.implementation import OpCall
 from relayvm.ops.strategy.measured import Finding, Preferences, Quartiles, bucket_of, key_of, rounded, static_shapes
 from relayvm.shape_funcs.symbolic.dim import dim, sym
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import relayvm as relay
 from relayvm.ops.core.tensor_types import DTYPES, numpy_dtype
-from relayvm.vm.bytecode.signature import as_array
+from relayvm.vm.values.signature import as_array
 
 from ...devices import DEVICES
 from ...programs import HEADER

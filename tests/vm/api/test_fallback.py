@@ -11,11 +11,11 @@ import pytest
 
 import relayvm as relay
 from relayvm.ops.core.dtype_rules import like_inputs
+from relayvm.ops.core.implementation import Kernel
 from relayvm.ops.core.op import REGISTRY, Op, OpPattern
+from relayvm.ops.native.blas import library_calls
 from relayvm.ops.native.blas.blas_sources import Source
-from relayvm.ops.native.jit import library_calls
 from relayvm.ops.native.memory import generic
-from relayvm.ops.strategy.implementation import Kernel
 from relayvm.shape_funcs.symbolic.registry import SHAPE_FUNCS, register_shape_func
 from relayvm.vm.api.machine import VirtualMachine
 from relayvm.vm.runtime.kernels import fallback

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import relayvm as relay
-from relayvm.vm.bytecode.executable_fingerprint import NONE, code_fields, machine_fields, program_hash
-from relayvm.vm.devices.cuda import device
-from relayvm.vm.devices.cuda.driver import NoCuda
+from relayvm.vm.devices.cuda.driver_api import device
+from relayvm.vm.devices.cuda.driver_api.driver import NoCuda
+from relayvm.vm.loading.executable_fingerprint import NONE, code_fields, machine_fields, program_hash
 
 TEXT = '#[version = "0.0.5"]\ndef @main(%x: Tensor[(?n, 4), float32], %w: Tensor[(3, 4), float32]) { nn.dense(%x, %w) }'
 

@@ -12,7 +12,8 @@ import pytest
 
 import relayvm as relay
 from relayvm.ops.core.tensor_types import numpy_dtype
-from relayvm.vm.api import arguments, dlpack
+from relayvm.vm.machine import arguments
+from relayvm.vm.values import dlpack
 
 from ...devices import DEVICES
 from ...programs import HEADER
@@ -44,7 +45,7 @@ def general(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
         seen.append(args[-2])
         return prepare(*args)
 
-    monkeypatch.setattr("relayvm.vm.api.machine_core.prepare", recorded)
+    monkeypatch.setattr("relayvm.vm.machine.machine_core.prepare", recorded)
     return seen
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from relayvm.ops.native.cache import checked_lines
 from relayvm.ops.native.cache.cache_key import CacheKey
-from relayvm.ops.native.cache.tuning_records import FORMAT_FIELD, FORMAT_VERSION, Record
+from relayvm.ops.native.tuning.tuning_records import FORMAT_FIELD, FORMAT_VERSION, Record
 from relayvm.vm.api import cache_file
 from relayvm.vm.api.cache_file import MAGIC, Bundle
 from relayvm.vm.diagnostics.source import CacheMismatch

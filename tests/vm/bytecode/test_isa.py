@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from relayvm.ops.core.effect import NO_EFFECT
 from relayvm.ops.core.op import Op
-from relayvm.ops.defs import machine_ops
+from relayvm.ops.defs.machine import machine_ops
 from relayvm.vm.bytecode import dispatch, isa
 from relayvm.vm.bytecode.disassembly import instruction_markdown, isa_markdown
 from relayvm.vm.bytecode.verify import verify
@@ -182,7 +182,8 @@ def files_that_name_instructions() -> dict[str, set[str]]:
     constant."""
     names = names_of_instructions()
     files: dict[str, set[str]] = {name: set() for name in names}
-    for path in sorted(f for layer in ("shape_funcs", "ops", "vm", "compiler") for f in (ROOT / layer).rglob("*.py")):
+    layers = ("declarations", "shape_funcs", "ops", "vm", "compiler")
+    for path in sorted(f for layer in layers for f in (ROOT / layer).rglob("*.py")):
         where = path.relative_to(ROOT).as_posix()
         named: set[str] = set()
         for node in ast.walk(ast.parse(path.read_text())):
@@ -192,7 +193,7 @@ def files_that_name_instructions() -> dict[str, set[str]]:
                 named |= {alias.name for alias in node.names}
             elif isinstance(node, ast.ClassDef) and where == "vm/bytecode/isa.py":
                 named.add(node.name)
-            elif isinstance(node, ast.Name) and where == "ops/defs/machine_ops.py":
+            elif isinstance(node, ast.Name) and where == "ops/defs/machine/machine_ops.py":
                 named.add(node.id)
             elif isinstance(node, ast.Name) and where.startswith("vm/runtime/"):
                 named |= {node.id} - set(OPERATORS.keys() & INSTRUCTION_OF)  # the runtime has constants of these names
@@ -204,7 +205,7 @@ def files_that_name_instructions() -> dict[str, set[str]]:
 
 def test_few_files_name_an_instruction() -> None:
     files = files_that_name_instructions()
-    assert files["AllocStorage"] > {"vm/bytecode/isa.py", "ops/defs/machine_ops.py"}
+    assert files["AllocStorage"] > {"vm/bytecode/isa.py", "ops/defs/machine/machine_ops.py"}
     assert {name: sorted(where) for name, where in files.items() if len(where) > MORE_FILES.get(name, MOST_FILES)} == {}
     assert {name: len(files[name]) for name in MORE_FILES} == MORE_FILES  # no more than it needs
 

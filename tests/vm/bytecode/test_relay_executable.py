@@ -15,7 +15,7 @@ import relayvm as relay
 from relayvm.vm.api.executable import KernelLibrary
 from relayvm.vm.bytecode.executable import LateBound
 from relayvm.vm.bytecode.executable_file import to_bytes
-from relayvm.vm.bytecode.executable_fingerprint import program_hash
+from relayvm.vm.loading.executable_fingerprint import program_hash
 
 from ...devices import DEVICES
 

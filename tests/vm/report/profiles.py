@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from relayvm.ops.native.cache.kernel_store import Use
+from relayvm.ops.native.compiled.kernel_store import Use
 from relayvm.vm.diagnostics.source import SourceText
 from relayvm.vm.report.profile_data import CopyRow, Moment, Row, Site
 from relayvm.vm.report.profile_report import Profile
 from relayvm.vm.report.series import Key, Series
-from relayvm.vm.runtime.trace_events import ALLOC, DTOH, HTOD, KERNEL, SHAPE_FUNC
+from relayvm.vm.runtime.tracing.trace_events import ALLOC, DTOH, HTOD, KERNEL, SHAPE_FUNC
 
 WHY = "dyn.reshape: input 'newshape' is data-dependent"
 

@@ -16,7 +16,7 @@ from relayvm.vm.diagnostics.source import InputError
 from relayvm.vm.report.profile_data import COPY_NAMES, CopyRow, Row
 from relayvm.vm.report.profile_report import Profile
 from relayvm.vm.report.series import Key, Sample, Series, series_of
-from relayvm.vm.runtime.trace_events import DTOH, HTOD, KERNEL
+from relayvm.vm.runtime.tracing.trace_events import DTOH, HTOD, KERNEL
 
 FIGURES = [
     "wall time", "kernels time",

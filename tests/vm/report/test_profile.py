@@ -16,12 +16,13 @@ from hypothesis import strategies as st
 from relayvm.compiler.compile import compile
 from relayvm.vm.api.machine import VirtualMachine
 from relayvm.vm.diagnostics.source import InputError, VMError
+from relayvm.vm.inspection.figures import align, bytes_text, rate_text, time_text
 from relayvm.vm.report.profile_data import COPY_NAMES, CopyRow, Row
 from relayvm.vm.report.profile_report import Profile
 from relayvm.vm.report.profile_rows import reasons, rows
 from relayvm.vm.report.profiling import Sampler, profile
-from relayvm.vm.report.tables import HEADER, align, bytes_text, rate_text, time_text
-from relayvm.vm.runtime.trace_events import ALLOC, DTOH, HOST_CALL, HTOD, KERNEL, SHAPE_FUNC, SYNC, Event
+from relayvm.vm.report.tables import HEADER
+from relayvm.vm.runtime.tracing.trace_events import ALLOC, DTOH, HOST_CALL, HTOD, KERNEL, SHAPE_FUNC, SYNC, Event
 
 from ...devices import DEVICES, HOST
 from .profiles import example

@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 from relayvm.compiler.compile import compile
-from relayvm.ops.native.cache import kernel_store
+from relayvm.ops.native.compiled import kernel_store
 from relayvm.vm.api.machine import VirtualMachine
 from relayvm.vm.diagnostics.source import ArgumentError, InputError
 from relayvm.vm.report.profile_report import Profile
 from relayvm.vm.report.profile_rows import Trace, timeline
 from relayvm.vm.report.profile_views import bulks
-from relayvm.vm.runtime.trace_events import ALLOC, DTOH, HTOD, KERNEL, SHAPE_FUNC, SYNC, Event, types_text
+from relayvm.vm.runtime.tracing.trace_events import ALLOC, DTOH, HTOD, KERNEL, SHAPE_FUNC, SYNC, Event, types_text
 
 from ...devices import DEVICES
 

@@ -9,12 +9,12 @@ import pytest
 
 import relayvm as relay
 from relayvm.ops.native import memory
-from relayvm.vm.api import c_api
-from relayvm.vm.api import machine_core as vm_machine
-from relayvm.vm.api.argument_rows import rows_of
 from relayvm.vm.api.machine import VirtualMachine
+from relayvm.vm.fast_path import c_api
+from relayvm.vm.machine import machine_core as vm_machine
+from relayvm.vm.machine.argument_rows import rows_of
 from relayvm.vm.runtime import requests
-from relayvm.vm.runtime.state_layout import FAILED
+from relayvm.vm.state.state_layout import FAILED
 
 _WORD = ctypes.c_int64
 #: Objects whose addresses were passed to native code, kept alive until the process ends.

@@ -10,8 +10,7 @@ import pytest
 import relayvm as relay
 from relayvm.ops.native.object_layout import TAG_ADT, TAG_CLOSURE
 from relayvm.ops.native.objects import adt_at
-from relayvm.vm.runtime import heap
-from relayvm.vm.runtime.objects import cycles
+from relayvm.vm.runtime.objects import cycles, heap
 
 from ...programs import HEADER
 from .plain import plain_machine

@@ -12,10 +12,10 @@ import pytest
 
 import relayvm as relay
 from relayvm.ops.native.memory import array_int64, free
-from relayvm.vm.api import guard
 from relayvm.vm.bytecode import isa
-from relayvm.vm.runtime import growable
-from relayvm.vm.runtime.state_layout import RUNNING, STATE
+from relayvm.vm.fast_path import guard
+from relayvm.vm.state import growable
+from relayvm.vm.state.state_layout import RUNNING, STATE
 
 from ...arrays import leaves
 from ...devices import DEVICES

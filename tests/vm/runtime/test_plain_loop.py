@@ -14,7 +14,8 @@ from relayvm.ops.native.threads import team
 from relayvm.vm.api.machine import VirtualMachine
 from relayvm.vm.bytecode import isa
 from relayvm.vm.options import POISON_VARIABLE
-from relayvm.vm.runtime import heap, requests, stream
+from relayvm.vm.runtime import requests, stream
+from relayvm.vm.runtime.objects import heap
 
 from ...arrays import leaves
 from ...programs import HEADER

@@ -9,9 +9,8 @@ import relayvm as relay
 from relayvm.ops.native.memory import ARRAYS, tensor
 from relayvm.ops.native.object_layout import TAG_TENSOR
 from relayvm.vm.options import POISON_VARIABLE
-from relayvm.vm.runtime import heap, poison
-from relayvm.vm.runtime.objects import chunks
-from relayvm.vm.runtime.state_layout import CPU, POISON
+from relayvm.vm.runtime.objects import chunks, heap, poison
+from relayvm.vm.state.state_layout import CPU, POISON
 
 from ...programs import HEADER
 from .plain import plain_machine

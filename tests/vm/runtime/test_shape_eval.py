@@ -17,7 +17,7 @@ from relayvm.shape_funcs.symbolic.int_operations import SCALAR
 from relayvm.shape_funcs.symbolic.program import ARITY, OPERATIONS, ShapeProgram, as_word
 from relayvm.shape_funcs.symbolic.registry import ShapeError
 from relayvm.vm.runtime.shape_eval import element, evaluate
-from relayvm.vm.runtime.state_layout import STATE
+from relayvm.vm.state.state_layout import STATE
 
 INTERESTING = [0, 1, -1, 2, 3, 7, 64, -5, 2**31, -(2**31), 2**62, -(2**62), 2**63 - 1, -(2**63)]
 VALUES = st.sampled_from(INTERESTING) | st.integers(-100, 100)

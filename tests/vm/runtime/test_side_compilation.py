@@ -13,7 +13,8 @@ import pytest
 
 import relayvm as relay
 from relayvm.ops.core.group import Group
-from relayvm.ops.native.cache import disk_cache, kernel_store
+from relayvm.ops.native.cache import disk_cache
+from relayvm.ops.native.compiled import kernel_store
 from relayvm.vm.runtime.kernels import side_compilation
 from relayvm.vm.runtime.kernels.companion import Companion, Job
 from relayvm.vm.runtime.kernels.kernel_addresses import kernel_address

@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from relayvm.ops.core.tensor_types import DTYPES, ITEMSIZE
-from relayvm.vm.runtime.heap import checked_bytes, itemsize
+from relayvm.vm.runtime.objects.heap import checked_bytes, itemsize
 
 #: The most bytes of a tensor, and of a tensor without elements as if it had some.
 MOST, MOST_EMPTY = 1 << 46, 1 << 36

@@ -17,8 +17,8 @@ from relayvm.compiler.commands.environment import environment, environment_text
 from relayvm.ops.native.status import DIVISION_BY_ZERO
 from relayvm.ops.native.threads import team as team
 from relayvm.ops.native.threads.work_partition import WAKING, WORTH_A_THREAD
-from relayvm.vm.api.thread_count import MOST
 from relayvm.vm.options import THREADS_VARIABLE as VARIABLE
+from relayvm.vm.thread_count import MOST
 
 COUNTS = (1, 2, 3, 7)
 #: Work above which kernels are partitioned in these tests.

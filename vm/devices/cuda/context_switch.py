@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from ....ops.native.memory import load_i64, native, store_i64
 from ....ops.native.status import OK
-from .driver_calls import CTX_GET_CURRENT, CTX_SET_CURRENT, EXCHANGE_CAPTURE_MODE, checked, drive_1
-from .gpu_layout import gpu_at
+from ...state.gpu_layout import gpu_at
+from .driver_api.driver_calls import CTX_GET_CURRENT, CTX_SET_CURRENT, EXCHANGE_CAPTURE_MODE, checked, drive_1
 
 #: CU_STREAM_CAPTURE_MODE_RELAXED: calls that could conflict with a capture are allowed.
 _RELAXED = 2

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from ....ops.native.memory import copy_bytes, load_i64, native
 from ....ops.native.status import DEVICE_ERROR, OUT_OF_MEMORY
-from ...runtime.state_layout import state_at
-from .driver_calls import (
+from ...state.gpu_layout import PORTABLE, RING_ALIGNMENT, RING_PART_BYTES, RING_PARTS, gpu_at
+from ...state.state_layout import state_at
+from .driver_api.driver_calls import (
     COPY_ON_DEVICE,
     COPY_TO_DEVICE,
     COPY_TO_HOST,
@@ -28,7 +29,6 @@ from .driver_calls import (
     drive_4,
 )
 from .events import acquire_event, begin_timing, drop_timing, end_timing, release_event
-from .gpu_layout import PORTABLE, RING_ALIGNMENT, RING_PART_BYTES, RING_PARTS, gpu_at
 from .graphs.held_back import flush
 
 

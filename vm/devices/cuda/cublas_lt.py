@@ -12,8 +12,8 @@ from collections.abc import Callable
 import numpy as np
 
 from ....ops.codegen.cuda.cuda_program import MatrixProduct
-from .driver import NoCuda
-from .gpu_layout import PRODUCT, PRODUCT_ROW, PRODUCT_ROWS, PRODUCTS
+from ...state.gpu_layout import PRODUCT, PRODUCT_ROW, PRODUCT_ROWS, PRODUCTS
+from .driver_api.driver import NoCuda
 
 #: Attributes of descriptions: operations on the library's A and B, epilogue.
 _TRANSPOSED_A, _TRANSPOSED_B, _EPILOGUE = 3, 4, 7

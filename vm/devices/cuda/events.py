@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from ....ops.native.memory import array_float32, free, load_i64, native, store_i64
 from ....ops.native.status import OK, OUT_OF_MEMORY
-from ...runtime.growable import grow
-from ...runtime.state_layout import state_at
-from .driver_calls import (
+from ...state.gpu_layout import gpu_at
+from ...state.growable import grow
+from ...state.state_layout import state_at
+from .driver_api.driver_calls import (
     EVENT_CREATE,
     EVENT_DESTROY,
     EVENT_RECORD,
@@ -17,7 +18,6 @@ from .driver_calls import (
     drive_2,
     drive_3,
 )
-from .gpu_layout import gpu_at
 
 _DISABLE_TIMING = 2
 #: Words in a row of the trace (see ``state_layout.EVENT_WORDS``): start and end of the execution.

@@ -11,9 +11,10 @@ from ....ops.native.memory import clock_ns, free, load_i64, native, store_i64
 from ....ops.native.object_layout import TAG_STORAGE
 from ....ops.native.objects import storage_at
 from ....ops.native.status import DEVICE_ERROR, INTERNAL, OK, OUT_OF_MEMORY
-from ...runtime.heap import LOST
 from ...runtime.objects.chunks import chunk_at, object_in
-from ...runtime.state_layout import (
+from ...runtime.objects.heap import LOST
+from ...state.gpu_layout import PORTABLE, gpu_at
+from ...state.state_layout import (
     CUDA,
     GPU_ALLOC,
     GPU_AWAIT,
@@ -34,8 +35,8 @@ from ...runtime.state_layout import (
 )
 from .context_switch import enter, leave
 from .copies import begin_copy, close_ring, on_device, to_device
-from .cudnn.table import close_convolutions
-from .driver_calls import (
+from .cudnn_table import close_convolutions
+from .driver_api.driver_calls import (
     EVENT_RECORD,
     EVENT_WAIT,
     HOST_ALLOC,
@@ -53,7 +54,6 @@ from .driver_calls import (
     drive_4,
 )
 from .events import acquire_timed_event, destroy_events, read_times, release_event
-from .gpu_layout import PORTABLE, gpu_at
 from .graphs.held_back import flush
 from .graphs.regions import forget_regions
 from .launches import launch
@@ -213,7 +213,7 @@ def trim(state: int, gpu: int) -> int:
 
 @native
 def gpu(state: int, request: int, a: int, b: int, c: int, d: int) -> int:
-    """Serve a request to the GPU: see ``vm.runtime.state_layout``."""
+    """Serve a request to the GPU: see ``vm.state.state_layout``."""
     own = state_at(state).gpu_record
     if request == GPU_LAUNCH:
         return launch(state, own, a, b, c >> 32, c & 0xFFFFFFFF, d)

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 from ....ops.native.memory import alloc, store_i64
 from ....ops.native.memory import tensor as record_at
 from ....ops.native.objects import storage_at
-from .device import CudaError, Device
-from .provider import DEFAULT_STREAM
+from .driver_api.device import CudaError, Device
+from .driver_api.provider import DEFAULT_STREAM
 
 if TYPE_CHECKING:
-    from ...api.tensor import Tensor
+    from ...values.tensor import Tensor
 
 #: The per-thread default stream.  It and the legacy default stream wait for each other, so the latter represents it.
 _PER_THREAD_STREAM = 2

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from ....declarations.frozen_dataclass import frozen
 from ....ops.codegen.cuda.cuda_program import (
     Address,
     Argument,
@@ -29,20 +30,9 @@ from ....ops.codegen.cuda.cuda_program import (
     Word,
 )
 from ....ops.core.group import Group
-from ....shape_funcs.frozen_dataclass import frozen
 from ....shape_funcs.symbolic.dim import Dim, axis_size, const, dim
 from ....shape_funcs.symbolic.program import SIZE, Load, assemble
-from .cudnn.layout import (
-    CONVOLUTION_ALL,
-    CONVOLUTION_DATA,
-    CONVOLUTION_OUT,
-    CONVOLUTION_RECORD,
-    CONVOLUTION_SIZES,
-    CONVOLUTION_UNLESS,
-    CONVOLUTION_WEIGHT,
-    CONVOLUTION_WORDS,
-)
-from .gpu_layout import (
+from ...state.gpu_layout import (
     CONVOLUTION_ENTRY,
     ENTRY_ARGS,
     ENTRY_GRID,
@@ -66,6 +56,16 @@ from .gpu_layout import (
     STEP_PATCHES,
     TURNS_ENTRY,
     TURNS_ITEMS,
+)
+from .cudnn.layout import (
+    CONVOLUTION_ALL,
+    CONVOLUTION_DATA,
+    CONVOLUTION_OUT,
+    CONVOLUTION_RECORD,
+    CONVOLUTION_SIZES,
+    CONVOLUTION_UNLESS,
+    CONVOLUTION_WEIGHT,
+    CONVOLUTION_WORDS,
 )
 
 _NOTHING = Word(0)

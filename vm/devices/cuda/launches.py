@@ -6,14 +6,10 @@ from ....ops.native.jit.inlining import keep_out_of_line
 from ....ops.native.memory import clock_ns, load_i64, native, store_i64, tensor
 from ....ops.native.objects import storage_at
 from ....ops.native.status import DEVICE_ERROR, OK, OUT_OF_MEMORY
-from ...runtime.event_trace import begin_kernel
-from ...runtime.heap import free_storage, new_storage
+from ...runtime.objects.heap import free_storage, new_storage
 from ...runtime.shape_eval import load_slots, run_rows, sizes_differ
-from ...runtime.state_layout import CUDA, PACKED_WORDS, TRACE_OFF, state_at
-from .cudnn.layout import CONVOLUTION_ROW_AT
-from .cudnn.table import has_plan
-from .events import begin_timing, drop_timing, end_timing
-from .gpu_layout import (
+from ...runtime.tracing.event_trace import begin_kernel
+from ...state.gpu_layout import (
     CONVOLUTION_ENTRY,
     ENTRY_KIND,
     PLAN_BODY,
@@ -42,6 +38,10 @@ from .gpu_layout import (
     TURNS_PER,
     gpu_at,
 )
+from ...state.state_layout import CUDA, PACKED_WORDS, TRACE_OFF, state_at
+from .cudnn.layout import CONVOLUTION_ROW_AT
+from .cudnn_table import has_plan
+from .events import begin_timing, drop_timing, end_timing
 from .graphs.held_back import issue_entry
 from .matrix_products import has_algorithm
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from ....ops.native.jit.c_functions import call_1, call_4, call_5, call_10
 from ....ops.native.memory import load_i64, native, store_i64
-from .gpu_layout import (
+from ...state.gpu_layout import (
     ENTRY_FUNCTION,
     ENTRY_GRID,
     PRODUCT_A,
@@ -39,9 +39,9 @@ from .gpu_layout import (
     product_row_at,
     products_at,
 )
+from .driver_api.library_calls import BIAS_POINTER
+from .driver_api.size_table import row_of, store_key
 from .graphs.held_back import flush
-from .library_calls import BIAS_POINTER
-from .size_table import row_of, store_key
 
 _ROW = PRODUCT_ROW.itemsize
 assert PRODUCT_ROW.fields is not None

@@ -15,24 +15,24 @@ import numpy as np
 
 from ....ops.codegen.cuda import cuda_source
 from ....ops.codegen.cuda.cuda_program import Convolution, CudaSource, Launch, MatrixProduct
+from ....ops.codegen.cuda.device_code import nvrtc
 from ....ops.codegen.dependent_launch import FIRST_ARCHITECTURE, waiting
 from ....ops.core.group import Group
-from ....ops.native.cache import kernel_store
-from ....ops.native.jit import nvrtc
+from ....ops.core.implementation import GPU as ON_GPU
+from ....ops.native.compiled import kernel_store
 from ....ops.strategy.choice import FORCED
-from ....ops.strategy.implementation import GPU as ON_GPU
 from ...bytecode.executable import PackedFunc
 from ...diagnostics.source import VMError
-from . import provider as providers
+from ...state.gpu_layout import GPU, GRAPH, GRAPHS, LAUNCH_CONFIG, MAX_VARIANTS, OUT_WORDS, PROGRAMMATIC_SERIALIZATION, VARIANT
 from .cublas_lt import ProductLibrary
 from .cudnn.library import ConvolutionLibrary, report_missing
-from .device import FORKED, FORKED_HELP, FORKED_TEXT, CudaError, Device, device, library_function
-from .driver import NoCuda
+from .driver_api import provider as providers
+from .driver_api.device import FORKED, FORKED_HELP, FORKED_TEXT, CudaError, Device, device, library_function
+from .driver_api.driver import NoCuda
+from .driver_api.provider import Borrowed
 from .gpu import gpu
-from .gpu_layout import GPU, GRAPH, GRAPHS, LAUNCH_CONFIG, MAX_VARIANTS, OUT_WORDS, PROGRAMMATIC_SERIALIZATION, VARIANT
 from .interop import StreamInterop
 from .launch_table import Plan, Symbols, plan
-from .provider import Borrowed
 
 #: Most regions of launches that are remembered.  A region with library calls has a graph for each of its sizes.
 _GRAPH_LIMIT = 512

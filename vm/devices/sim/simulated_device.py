@@ -10,11 +10,11 @@ from ....ops.native.object_layout import OBJECT_BYTES
 from ....ops.native.objects import storage_at
 from ....ops.native.status import OK, OUT_OF_MEMORY
 from ....ops.native.threads.team import run_kernel
-from ...runtime.event_trace import record_kernel
-from ...runtime.heap import LOST
 from ...runtime.objects.chunks import bytes_of_tensor
-from ...runtime.state_layout import POISON, TRACE_OFF, state_at
-from .device_queue import QUEUE_COPY, QUEUE_KERNEL, QUEUE_POISON, reserve
+from ...runtime.objects.heap import LOST
+from ...runtime.tracing.event_trace import record_kernel
+from ...state.device_queue import QUEUE_COPY, QUEUE_KERNEL, QUEUE_POISON, reserve
+from ...state.state_layout import POISON, TRACE_OFF, state_at
 
 #: Words of a queued kernel before its descriptors: kind, length, function, arguments, pc, packed, start and end of its enqueueing
 #: by the host if traced (else 0), number of outputs, number of storages allocated so far.

@@ -8,16 +8,16 @@ from contextlib import contextmanager, nullcontext
 from ....ops.analysis.preconditions import Demands, demands
 from ....ops.analysis.uses import reads
 from ....ops.codegen.cuda import has_kernel
+from ....ops.core.implementation import GPU, HOST
 from ....ops.core.op import TypeRelError
 from ....ops.core.tensor_types import DTYPES
 from ....ops.native.cache.cache_key import CacheKey
-from ....ops.native.cache.compile_reports import logged
+from ....ops.native.compiled.compile_reports import logged
 from ....ops.native.jit.gc_pause import collection_paused
-from ....ops.strategy.implementation import GPU, HOST
 from ...bytecode.executable import ExecutableData, PackedFunc
 from ...bytecode.trusted import is_compiled_here
 from ...diagnostics.source import ExecutableFormatError, RelayError
-from ..state_layout import CUDA
+from ...state.state_layout import CUDA
 from .fallback import first_line, usable
 from .kernel_addresses import group_key, libraries_of
 from .prepared import KernelRow

@@ -11,9 +11,9 @@ from dataclasses import replace
 
 from ....ops.analysis.aliasing import in_place_pairs, kernel_pairs
 from ....ops.codegen import kernel_source
-from ....ops.native.jit import library_calls
+from ....ops.core.implementation import HOST
+from ....ops.native.blas import library_calls
 from ....ops.strategy.choice import FORCED, fallbacks
-from ....ops.strategy.implementation import HOST
 from ...bytecode.executable import PackedFunc
 from ...diagnostics.source import Diagnostic, VMError
 from .kernel_addresses import in_python, kernel_address

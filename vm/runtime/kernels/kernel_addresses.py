@@ -11,16 +11,16 @@ from typing import Any
 from ....ops.codegen import kernel_source
 from ....ops.codegen.cpu.kernel_source import KernelSource
 from ....ops.core.group import Group
+from ....ops.core.implementation import HOST
 from ....ops.native import memory
-from ....ops.native.cache import kernel_store
 from ....ops.native.cache.cache_key import CacheKey
+from ....ops.native.compiled import kernel_store
 from ....ops.native.generated_source import KERNEL, define
+from ....ops.native.halves import scalar_types
 from ....ops.native.jit.given_literals import given_float, given_integer, without_literals
-from ....ops.native.jit.halves import scalar_types
 from ....ops.native.jit.native_compiler import OPTIMIZED, Levels, fingerprint, kernel_levels
 from ....ops.native.memory import native
 from ....ops.native.user_function import UserFunctionError
-from ....ops.strategy.implementation import HOST
 from ...diagnostics import codes
 from ...diagnostics.python_source import line_of
 from ...diagnostics.source import ArgumentError

@@ -11,7 +11,7 @@ import weakref
 from collections.abc import Mapping
 from typing import Any
 
-from ....shape_funcs.frozen_dataclass import frozen
+from ....declarations.frozen_dataclass import frozen
 from ...bytecode.executable import ExecutableData
 
 

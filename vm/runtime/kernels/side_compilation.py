@@ -15,7 +15,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from ....ops.native.cache import kernel_store
+from ....ops.native.compiled import kernel_store
 from ....ops.native.jit.native_compiler import OPTIMIZED, kernel_levels
 from .companion import Companion, Job, can_help
 

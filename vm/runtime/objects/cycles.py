@@ -17,9 +17,9 @@ from ....ops.native.jit.inlining import keep_out_of_line
 from ....ops.native.memory import alloc, free, load_i64, native, store_i64, tensor
 from ....ops.native.object_layout import TAG_ADT, TAG_CLOSURE
 from ....ops.native.objects import adt_at
-from ..heap import release, retain
-from ..state_layout import state_at
+from ...state.state_layout import state_at
 from .chunks import chunk_at, object_in
+from .heap import release, retain
 
 #: The least number of new objects between two searches.
 LEAST_NEW = 4096

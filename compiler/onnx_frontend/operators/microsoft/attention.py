@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from .....shape_funcs.frozen_dataclass import frozen
+from .....declarations.frozen_dataclass import frozen
 from ....builder.build import const
 from ....builder.operator_functions import operators as relay
 from ....ir.expr import Expr

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from .....declarations.frozen_dataclass import frozen
 from .....ops.core.tensor_types import HALVES
 from .....ops.kernels.recurrence.activations import ACTIVATIONS
-from .....shape_funcs.frozen_dataclass import frozen
 from ....builder.operator_functions import operators as relay
 from ....ir.expr import Expr, TupleGetItem
 from ...node import Node

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from .....declarations.frozen_dataclass import frozen
 from .....ops.core.tensor_types import computed_in, is_float
-from .....shape_funcs.frozen_dataclass import frozen
 from ....builder.build import const
 from ....builder.compositions import stop_fusion
 from ....builder.operator_functions import operators as relay

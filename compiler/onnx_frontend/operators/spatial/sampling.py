@@ -6,8 +6,8 @@ from functools import reduce
 
 import numpy as np
 
-from .....ops.defs.roi import MOST_SAMPLES
-from .....shape_funcs.frozen_dataclass import frozen
+from .....declarations.frozen_dataclass import frozen
+from .....ops.defs.sampling.roi import MOST_SAMPLES
 from ....builder.build import const
 from ....builder.operator_functions import operators as relay
 from ....ir.expr import Expr

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from .....shape_funcs.frozen_dataclass import frozen
+from .....declarations.frozen_dataclass import frozen
 
 #: Results of a tile along an axis, elements of a window, and transformed elements of a window.
 RESULTS, WINDOW, FILTERS = 2, 3, 4

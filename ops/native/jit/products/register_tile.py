@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterator
 
-from .....shape_funcs.frozen_dataclass import frozen
+from .....declarations.frozen_dataclass import frozen
 
 #: The most rows of a tile.
 TILE_ROWS = 6

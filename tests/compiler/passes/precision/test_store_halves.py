@@ -14,16 +14,16 @@ from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 import relayvm as relay
-from relayvm.compiler.config import Config
 from relayvm.compiler.ir.anf import uses, values
 from relayvm.compiler.ir.expr import Call, GlobalVar, IRModule, Let
 from relayvm.compiler.ir.visitor import post_order
 from relayvm.compiler.ir.well_formed import check
 from relayvm.compiler.lowered import bind_params
+from relayvm.compiler.lowering.pipeline import lowering
 from relayvm.compiler.passes.infer_type import infer_type
 from relayvm.compiler.passes.precision.operator_precision import Role, role_of
 from relayvm.compiler.passes.precision.store_halves import largest, store_halves
-from relayvm.compiler.pipeline import lowering
+from relayvm.compiler.settings.config import Config
 from relayvm.compiler.transform.inlining import inline
 from relayvm.ops.core.op import Op
 

@@ -12,13 +12,13 @@ import numpy as np
 import pytest
 
 from relayvm.ops.core.dtype_rules import FLOATS, NUMBERS
+from relayvm.ops.core.implementation import GPU
 from relayvm.ops.core.op import REGISTRY
 from relayvm.ops.core.tensor_types import DTYPES, ITEMSIZE, numpy_dtype
-from relayvm.ops.strategy.implementation import GPU
-from relayvm.shape_funcs.defs.conv import data_layouts, kernel_layouts
-from relayvm.shape_funcs.defs.conv_transpose import transposed_layouts
-from relayvm.shape_funcs.defs.image import dilation_layouts
-from relayvm.shape_funcs.defs.recurrence import INPUTS
+from relayvm.shape_funcs.defs.convolution.conv import data_layouts, kernel_layouts
+from relayvm.shape_funcs.defs.convolution.conv_transpose import transposed_layouts
+from relayvm.shape_funcs.defs.products.recurrence import INPUTS
+from relayvm.shape_funcs.defs.sampling.image import dilation_layouts
 
 from ....emulator import proof
 from ..on_gpu import source_of

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
+from relayvm.ops.core.implementation import GPU
 from relayvm.ops.core.op import get
 from relayvm.ops.core.tensor_types import numpy_dtype
 from relayvm.ops.strategy.choice import candidates
-from relayvm.ops.strategy.implementation import GPU
-from relayvm.shape_funcs.defs.conv import data_layouts, kernel_layouts
+from relayvm.shape_funcs.defs.convolution.conv import data_layouts, kernel_layouts
 
 from ....emulator import emulator
 from ...images import test_conv as convolutions

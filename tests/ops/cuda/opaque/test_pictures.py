@@ -10,9 +10,9 @@ import pytest
 
 from relayvm.ops.core.tensor_types import numpy_dtype
 from relayvm.ops.native.status import BAD_VALUE, INDEX_OUT_OF_RANGE
-from relayvm.shape_funcs.defs.conv import data_layouts
-from relayvm.shape_funcs.defs.conv_transpose import transposed_layouts
-from relayvm.shape_funcs.defs.image import dilation_layouts
+from relayvm.shape_funcs.defs.convolution.conv import data_layouts
+from relayvm.shape_funcs.defs.convolution.conv_transpose import transposed_layouts
+from relayvm.shape_funcs.defs.sampling.image import dilation_layouts
 
 from ....emulator import emulator
 from ...images import test_class_suppression as classes

@@ -14,7 +14,7 @@ import pytest
 from relayvm.ops.core.tensor_types import numpy_dtype
 from relayvm.ops.kernels.conv import cuda
 from relayvm.ops.native.status import BAD_VALUE, EMPTY_REDUCTION, INDEX_OUT_OF_RANGE
-from relayvm.shape_funcs.defs.conv import data_layouts, kernel_layouts
+from relayvm.shape_funcs.defs.convolution.conv import data_layouts, kernel_layouts
 
 from ....emulator import emulator
 from ...images import test_conv as convolutions

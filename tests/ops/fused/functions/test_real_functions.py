@@ -10,7 +10,7 @@ import pytest
 from scipy import special
 
 from relayvm.ops.codegen.loop_nest import vector_math
-from relayvm.ops.native.cache import kernel_store
+from relayvm.ops.native.compiled import kernel_store
 from relayvm.ops.native.generated_source import define
 from relayvm.ops.native.memory import array_float32, native
 

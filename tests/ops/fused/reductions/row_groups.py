@@ -9,7 +9,7 @@ import numpy as np
 from scipy.special import erf, expit, logsumexp, softmax
 
 from relayvm.compiler.ir.expr import Call, GlobalVar, IRModule, let_chain
-from relayvm.compiler.ir.pass_context import PassContext
+from relayvm.compiler.ir.lowering_context import LoweringContext
 from relayvm.compiler.ir.primitive import group_of
 from relayvm.compiler.passes.expand_composites import expand_composites
 from relayvm.compiler.passes.fuse_ops import fuse_ops
@@ -22,7 +22,7 @@ from relayvm.ops.core.op import OpPattern
 
 def fused(text: str) -> IRModule:
     """The module after fusion."""
-    return fuse_ops(expand_composites(infer_type(to_a_normal_form(parse('#[version = "0.0.5"]\n' + text)))), PassContext())
+    return fuse_ops(expand_composites(infer_type(to_a_normal_form(parse('#[version = "0.0.5"]\n' + text)))), LoweringContext())
 
 
 def kernels(text: str) -> list[tuple[Group, list[str]]]:

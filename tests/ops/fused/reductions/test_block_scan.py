@@ -10,8 +10,8 @@ from relayvm.ops.codegen.cpu.block_scan import BELOW
 from relayvm.ops.core.group import Node
 from relayvm.ops.core.op import NoAttrs
 from relayvm.ops.core.tensor_types import Tensor
-from relayvm.ops.defs.elementwise import CastAttrs
-from relayvm.ops.defs.reduce import ArgReduceAttrs
+from relayvm.ops.defs.arithmetic.elementwise import CastAttrs
+from relayvm.ops.defs.axes.reduce import ArgReduceAttrs
 from relayvm.shape_funcs.symbolic.dim import dim, sym
 
 from ..run_group import call, compiled, evaluate, group_of, plain

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from relayvm.ops.core.op import REGISTRY, OpPattern
-from relayvm.ops.defs.reduce import ArgReduceAttrs, ReduceAttrs
+from relayvm.ops.defs.axes.reduce import ArgReduceAttrs, ReduceAttrs
 from relayvm.ops.native.status import EMPTY_REDUCTION
 
 from ..run_group import call, compiled, evaluate, one_call, plain

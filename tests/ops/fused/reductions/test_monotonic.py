@@ -7,10 +7,10 @@ import pytest
 
 from relayvm.ops.analysis.monotonic import Order, order_of
 from relayvm.ops.core.dtype_rules import FLOATS, INTEGERS, NUMBERS
+from relayvm.ops.core.implementation import GPU, HOST
 from relayvm.ops.core.op import get
 from relayvm.ops.core.tensor_types import HALVES, TensorType, int_range, is_float, numpy_dtype
-from relayvm.ops.defs.elementwise import CastAttrs, ClipAttrs, LeakyReluAttrs
-from relayvm.ops.strategy.implementation import GPU, HOST
+from relayvm.ops.defs.arithmetic.elementwise import CastAttrs, ClipAttrs, LeakyReluAttrs
 from relayvm.shape_funcs.symbolic.dim import sym
 
 from ..run_group import call

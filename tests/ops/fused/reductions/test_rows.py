@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 import relayvm.ops  # noqa: F401  declares the operators
 from relayvm.ops.codegen import kernel_source
 from relayvm.ops.core.tensor_types import numpy_dtype
-from relayvm.ops.defs.reduce import ReduceAttrs
+from relayvm.ops.defs.axes.reduce import ReduceAttrs
 from relayvm.ops.native.status import EMPTY_REDUCTION
 
 from ..run_group import compiled, evaluate, group_of, of_small_results, plain

@@ -8,7 +8,7 @@ from typing import Any
 
 from relayvm.ops.native import memory
 from relayvm.ops.native.generated_source import define
-from relayvm.ops.native.jit.halves import scalar_types
+from relayvm.ops.native.halves import scalar_types
 from relayvm.ops.native.jit.native_compiler import compile_object, kernel_levels
 from relayvm.ops.native.linking import linker
 

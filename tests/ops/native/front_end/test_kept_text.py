@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import relayvm as relay
-from relayvm.ops.native.cache import kernel_store
+from relayvm.ops.native.compiled import kernel_store
 from relayvm.ops.native.front_end import kept_text
 from relayvm.ops.native.front_end.compilation import Compilation
 from relayvm.ops.native.jit.native_compiler import has_near_constants

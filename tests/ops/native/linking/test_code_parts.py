@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 from llvmlite import ir
 
-from relayvm.ops.native.cache import disk_cache, kernel_store
+from relayvm.ops.native.cache import disk_cache
 from relayvm.ops.native.code_parts import share_parts
+from relayvm.ops.native.compiled import kernel_store
 from relayvm.ops.native.jit import native_compiler
 from relayvm.ops.native.jit.native_compiler import (
     EMITTED_LOOPS,

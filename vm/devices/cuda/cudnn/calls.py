@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from .....ops.native.jit.c_functions import call_3
 from .....ops.native.memory import load_i64, native
-from ..gpu_layout import ENTRY_ARGS, gpu_at
-from ..library_calls import checked_library
+from ....state.gpu_layout import ENTRY_ARGS, gpu_at
+from ..driver_api.library_calls import checked_library
 from .layout import (
     CONVOLUTION_DATA,
     CONVOLUTION_OUT,

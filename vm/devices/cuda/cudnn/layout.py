@@ -8,7 +8,7 @@ import numpy as np
 
 from .....ops.native.memory import record
 from .....ops.native.object_layout import Record
-from ..gpu_layout import ENTRY_ARGS
+from ....state.gpu_layout import ENTRY_ARGS
 
 _WORD = np.int64
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 import numpy as np
 
 from .....ops.codegen.cuda.cuda_program import Convolution
-from ..driver import NoCuda
+from ..driver_api.driver import NoCuda
 from .layout import CONVOLUTION, CONVOLUTIONS, PACK, PACK_ROWS, PLAN_ROW, PLAN_ROWS
 from .plans import BLOCK_WORDS
 

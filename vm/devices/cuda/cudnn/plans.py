@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from .....ops.native.jit.c_functions import call_1, call_2, call_5, call_6
 from .....ops.native.memory import load_i32, load_i64, native, store_i64
-from ..gpu_layout import gpu_at
+from ....state.gpu_layout import gpu_at
 from .layout import (
     BATCH,
     CHANNELS,

@@ -9,21 +9,7 @@ from __future__ import annotations
 
 from .....ops.native.memory import alloc, copy_bytes, free, load_i64, native, store_i64
 from .....ops.native.status import OK
-from ....runtime.state_layout import state_at
-from ..driver_calls import (
-    CAPTURE_BEGIN,
-    CAPTURE_END,
-    CAPTURE_INFO,
-    GRAPH_DESTROY,
-    GRAPH_MAKE,
-    SET_KERNEL_NODE,
-    drive_1,
-    drive_2,
-    drive_3,
-    drive_6,
-)
-from ..entries import grid_and_block, launch_entry, store_extra
-from ..gpu_layout import (
+from ....state.gpu_layout import (
     CAPTURED,
     CHANGE_NS,
     ENTRY_FUNCTION,
@@ -38,6 +24,20 @@ from ..gpu_layout import (
     node_params_at,
     variant_at,
 )
+from ....state.state_layout import state_at
+from ..driver_api.driver_calls import (
+    CAPTURE_BEGIN,
+    CAPTURE_END,
+    CAPTURE_INFO,
+    GRAPH_DESTROY,
+    GRAPH_MAKE,
+    SET_KERNEL_NODE,
+    drive_1,
+    drive_2,
+    drive_3,
+    drive_6,
+)
+from .entries import grid_and_block, launch_entry, store_extra
 from .regions import are_equal, variant_of
 
 #: CU_STREAM_CAPTURE_MODE_THREAD_LOCAL: calls of other threads do not interfere with a capture.

@@ -19,11 +19,7 @@ from __future__ import annotations
 from .....ops.native.jit.inlining import keep_out_of_line
 from .....ops.native.memory import copy_bytes, load_i64, native
 from .....ops.native.status import OK, OUT_OF_MEMORY
-from ....runtime.growable import grow
-from ....runtime.state_layout import state_at
-from ..driver_calls import GRAPH_LAUNCH, checked, drive_2
-from ..entries import launch_entries, launch_entry
-from ..gpu_layout import (
+from ....state.gpu_layout import (
     AWAITED,
     CHANGE_NS,
     ENTRY_WORDS,
@@ -42,7 +38,11 @@ from ..gpu_layout import (
     graph_at,
     variant_at,
 )
+from ....state.growable import grow
+from ....state.state_layout import state_at
+from ..driver_api.driver_calls import GRAPH_LAUNCH, checked, drive_2
 from .captures import capture, nearest, update
+from .entries import launch_entries, launch_entry
 from .regions import (
     KERNEL_KEY_WORDS,
     are_equal,

@@ -8,9 +8,7 @@ from __future__ import annotations
 
 from .....ops.native.jit.c_functions import by_name
 from .....ops.native.memory import alloc, copy_bytes, free, load_i64, native, store_i64
-from ....runtime.state_layout import state_at
-from ..driver_calls import GRAPH_DESTROY, GRAPH_EXEC_DESTROY, drive_1
-from ..gpu_layout import (
+from ....state.gpu_layout import (
     AWAITED,
     CAPTURED,
     ENTRY_BLOCK,
@@ -28,6 +26,8 @@ from ..gpu_layout import (
     graph_at,
     variant_at,
 )
+from ....state.state_layout import state_at
+from ..driver_api.driver_calls import GRAPH_DESTROY, GRAPH_EXEC_DESTROY, drive_1
 
 _ROW, _VARIANT = GRAPH.itemsize, VARIANT.itemsize
 _ODD = 0x9E3779B97F4A7C15 - (1 << 64)

@@ -1,0 +1,1 @@
+"""Options, progress, errors and exit codes that commands share."""

@@ -1,0 +1,1 @@
+"""Evaluation of modules as they are written, before any pass: the meaning of the language."""

@@ -1,0 +1,188 @@
+"""The compiler's pipeline: the list of passes, and their configuration."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from ...ops.core.implementation import GPU, HOST
+from ...ops.core.tensor_types import HALVES
+from ...ops.kernels.attention import cuda as attention_cuda
+from ...ops.strategy.choice import Preferred
+from ...vm.bytecode.executable import DEVICES
+from ...vm.options import Environment
+from ...vm.state.state_layout import CUDA
+from ..device_placement.place import place
+from ..ir.expr import IRModule
+from ..ir.lowering_context import LoweringContext
+from ..ir.well_formed import check, check_bindings
+from ..passes.constant_weights.fold_scale_axis import fold_scale_axis
+from ..passes.constant_weights.pack_weights import pack_weights
+from ..passes.eliminate_common_subexpr import eliminate_common_subexpr
+from ..passes.eliminate_dead_code import eliminate_dead_code
+from ..passes.expand_composites import expand_composites
+from ..passes.fold_constant import fold_constant
+from ..passes.fuse_attention import fuse_attention
+from ..passes.fuse_expansions import fuse_expansions
+from ..passes.fuse_ops import fuse_ops
+from ..passes.gather_before_reduce import gather_before_reduce
+from ..passes.infer_type import infer_type
+from ..passes.inline_functions import inline_functions
+from ..passes.lambda_lift import lambda_lift
+from ..passes.narrow_tuples import narrow_tuples
+from ..passes.precision.channels_last import channels_last
+from ..passes.precision.operator_precision import CONVOLUTIONS
+from ..passes.precision.store_halves import store_halves
+from ..passes.reduce_before_monotonic import reduce_before_monotonic
+from ..passes.simplify import simplify
+from ..passes.sizes.dynamic_to_static import dynamic_to_static
+from ..passes.sizes.early_sizes import early_sizes
+from ..passes.to_a_normal_form import to_a_normal_form
+from ..polymorphism.monomorphize import monomorphize
+from ..settings.config import Config
+from .check_kernels import check_kernels
+from .manifest_alloc import manifest_alloc
+from .manifest_lifetimes import manifest_lifetimes
+from .plan_memory import plan_memory
+from .select_implementations import select_implementations
+from .start_copies import start_copies
+from .strict_copies import strict_copies
+
+Pass = Callable[[IRModule], IRModule]
+
+#: The stages of ``relayvm dump --stage``, each with the last pass before it.
+STAGES = {
+    "typed": "infer_type",
+    "fused": "select_implementations",
+    "planned": "plan_memory",
+    "alloc": "manifest_lifetimes",
+}
+
+
+def context_of(mod: IRModule, config: Config, target: str) -> LoweringContext:
+    """The context in which ``mod``, a whole program, is lowered for ``target``."""
+    return LoweringContext(target, config.data_dependence, tuple(mod.functions))
+
+
+def passes(config: Config, context: LoweringContext, preferred: Preferred | None = None) -> list[tuple[str, Pass]]:
+    """The passes that run under ``config``, in order, by name.
+
+    ``preferred``: the implementations preferred by measurements (see ``ops.strategy.choice``).
+    """
+    target = context.target
+    basic = config.opt_level >= 1
+    optimise = config.opt_level >= 2
+
+    def fuse(mod: IRModule) -> IRModule:
+        return fuse_ops(mod, context, enabled=config.fuse and optimise)
+
+    def remove_dead(mod: IRModule) -> IRModule:
+        return eliminate_dead_code(mod, entries=context.entries)
+
+    def decide_places(mod: IRModule) -> IRModule:
+        return place(mod, context, config.place)
+
+    def select(mod: IRModule) -> IRModule:
+        return select_implementations(mod, target, dict(config.forced), preferred)
+
+    def allocate(mod: IRModule) -> IRModule:
+        return manifest_alloc(mod, context)
+
+    def pack(mod: IRModule) -> IRModule:
+        return pack_weights(mod, dict(config.forced))
+
+    def narrow(mod: IRModule) -> IRModule:
+        # CPUs have kernels of convolutions of float32 alone, beside one for any dtypes that is much slower
+        return store_halves(mod, config.precision, context.entries, () if target == DEVICES[CUDA] else CONVOLUTIONS)
+
+    limit = config.most_copied_bytes
+
+    def refuse_copies(mod: IRModule) -> IRModule:
+        return mod if limit is None else strict_copies(mod, limit)
+
+    def reduce_monotonic(mod: IRModule) -> IRModule:
+        return reduce_before_monotonic(mod, GPU if target == DEVICES[CUDA] else HOST)
+
+    def fuse_heads(mod: IRModule) -> IRModule:
+        return fuse_attention(mod, dict(config.forced), attention_cuda.pays if target == DEVICES[CUDA] else None)
+
+    def fuse_pairs(mod: IRModule) -> IRModule:
+        return fuse_expansions(mod, dict(config.forced))
+
+    def plan(mod: IRModule) -> IRModule:
+        return plan_memory(mod, context, blind=config.plan == "blind")
+
+    listed: list[tuple[bool, str, Pass]] = [
+        (True, "to_a_normal_form", to_a_normal_form),
+        (True, "monomorphize", monomorphize),
+        (True, "infer_type", infer_type),
+        # after types are inferred: a mistake is reported once, at the call
+        (optimise, "inline_functions", inline_functions),
+        (True, "expand_composites", expand_composites),
+        (basic, "fold_constant", fold_constant),
+        (optimise, "dynamic_to_static", dynamic_to_static),
+        # a static form may be a composite operator
+        (optimise, "expand_composites", expand_composites),
+        # a static call may be constant
+        (optimise, "fold_constant", fold_constant),
+        (optimise, "simplify", simplify),
+        (config.opt_level >= 3, "fold_scale_axis", fold_scale_axis),
+        (optimise, "early_sizes", early_sizes),
+        (optimise, "eliminate_common_subexpr", eliminate_common_subexpr),
+        (basic, "eliminate_dead_code", remove_dead),
+        (optimise, "gather_before_reduce", gather_before_reduce),
+        # after a gather is in front of its reduction: a gather of a function's results is no other use
+        (optimise, "eliminate_dead_code", remove_dead),
+        (optimise, "reduce_before_monotonic", reduce_monotonic),
+        (optimise, "eliminate_dead_code", remove_dead),
+        # before the passes that make one call of several: which they make depends on the dtypes
+        (config.precision in HALVES, "store_halves", narrow),
+        (optimise and config.precision in HALVES and target == DEVICES[CUDA], "channels_last", channels_last),
+        (optimise, "fuse_attention", fuse_heads),
+        # on GPUs libraries compute both convolutions
+        (optimise and config.expansions and target != DEVICES[CUDA], "fuse_expansions", fuse_pairs),
+        # on GPUs cuBLAS reads weights as they are
+        (optimise and target != DEVICES[CUDA], "pack_weights", pack),
+        # after dead code elimination: uses by dead code would keep fields alive
+        (optimise, "narrow_tuples", narrow_tuples),
+        (optimise, "eliminate_dead_code", remove_dead),
+        (True, "lambda_lift", lambda_lift),
+        (True, "place", decide_places),
+        (True, "fuse_ops", fuse),
+        # before plan_memory: in-place reuse depends on the implementations
+        (True, "select_implementations", select),
+        (True, "manifest_alloc", allocate),
+        (target == DEVICES[CUDA], "check_kernels", lambda mod: check_kernels(mod, target)),
+        (limit is not None, "strict_copies", refuse_copies),
+        (config.bulk and target != HOST, "start_copies", start_copies),
+        (basic and config.plan != "off", "plan_memory", plan),
+        (True, "manifest_lifetimes", manifest_lifetimes),
+    ]
+    return [(name, run) for wanted, name, run in listed if wanted]
+
+
+def lowering(mod: IRModule, config: Config, target: str, preferred: Preferred | None = None) -> Iterator[tuple[str, IRModule]]:
+    """The module after each pass, with the pass's name.  Raises TypeCheckError."""
+    check_bindings(mod)
+    checked, typed = Environment.read().checks, False
+    for name, run in passes(config, context_of(mod, config, target), preferred):
+        mod = run(mod)
+        typed = typed or name == "infer_type"
+        if checked:
+            check(mod, name, typed=typed, named=typed)
+        yield name, mod
+
+
+def lower(mod: IRModule, config: Config, target: str, preferred: Preferred | None = None) -> IRModule:
+    """``mod`` lowered for ``emit``.  Raises TypeCheckError."""
+    *_, (_, lowered) = lowering(mod, config, target, preferred)
+    return lowered
+
+
+def stages(mod: IRModule, config: Config, target: str, preferred: Preferred | None = None) -> dict[str, IRModule]:
+    """The module as parsed and at each of ``STAGES``, by the stage's name.  Raises TypeCheckError."""
+    out = {"parsed": mod}
+    shown = {after: stage for stage, after in STAGES.items()}
+    for name, step in lowering(mod, config, target, preferred):
+        if name in shown:
+            out[shown[name]] = step
+    return out

@@ -1,0 +1,1 @@
+"""Pages about operators, for the documentation and for the command ``relayvm ops``."""

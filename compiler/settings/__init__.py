@@ -1,0 +1,1 @@
+"""Settings of a compilation: configuration keys, targets."""

@@ -1,0 +1,1 @@
+"""Operators that are compositions of other operators."""

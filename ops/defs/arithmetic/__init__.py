@@ -1,0 +1,1 @@
+"""Elementwise operators, with broadcasting, and the creation of tensors."""

@@ -1,0 +1,1 @@
+"""Operators along axes: reductions, sorts, searches, Fourier transforms."""

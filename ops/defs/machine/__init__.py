@@ -1,0 +1,1 @@
+"""Operators that the compiler inserts: the machine's instructions."""

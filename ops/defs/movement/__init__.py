@@ -1,0 +1,1 @@
+"""Operators that move elements or change shapes: views, gathers, scatters, padding, layouts."""

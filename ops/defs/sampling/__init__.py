@@ -1,0 +1,1 @@
+"""Operators that take elements between positions: resizing, grids, regions."""

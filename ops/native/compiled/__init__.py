@@ -1,0 +1,1 @@
+"""Compiled functions: object code from the cache or the compiler, linked into the process."""

@@ -1,0 +1,1 @@
+"""Tuning records and the fingerprints by which they are found."""

@@ -1,0 +1,1 @@
+"""Operators and shape functions of users."""

@@ -1,0 +1,1 @@
+"""Implementations of matrix products: when each pays."""

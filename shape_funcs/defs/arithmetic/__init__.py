@@ -1,0 +1,1 @@
+"""Shape functions: elementwise operators, with broadcasting, and the creation of tensors."""

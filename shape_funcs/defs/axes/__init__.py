@@ -1,0 +1,1 @@
+"""Shape functions: operators along axes: reductions, sorts, searches, Fourier transforms."""

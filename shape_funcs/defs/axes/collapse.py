@@ -1,0 +1,57 @@
+"""Shapes of sums to the shape that a broadcast began with."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ...symbolic.argument_checks import dimensions, same_size, vector
+from ...symbolic.dim import Dim, IntLike, Shape, any_, const, dim, eq
+from ...symbolic.registry import Operand, ShapeError, check, register_shape_func
+
+#: The fate of an axis: it stays, it is summed, or it is split in two, of which the first is summed.
+KEEP, SUM, SPLIT = "keep", "sum", "split"
+
+
+def fates(data: Shape, target: Sequence[IntLike]) -> list[str]:
+    """The fate of each axis of the data in a sum to the shape ``target``, aligned at the last axis.
+
+    An axis is split where only the run knows whether the sum keeps the axis: in ``size // kept`` and ``kept``.  Raises
+    ShapeError for sizes that no broadcast has.
+    """
+    if len(target) > len(data):
+        raise ShapeError(f"the data has {dimensions(len(data))}, fewer than the {len(target)} of the shape to sum to", input=0)
+    leading = len(data) - len(target)
+    out = [SUM] * leading
+    for axis, (size, kept) in enumerate(zip(data[leading:], map(dim, target), strict=True), leading):
+        message = f"axis {axis} of the data has size {{}}, which no broadcast makes of {{}}"
+        if const(kept) == 1:
+            out.append(SUM if const(size) != 1 else KEEP)
+        elif kept is size or const(kept) is not None or const(size) == 1:
+            same_size(size, kept, message, 0, axis)
+            out.append(KEEP)
+        else:
+            check(any_(eq(kept, 1), eq(kept, size)), message, size, kept, input=0, axis=axis)
+            out.append(SPLIT)
+    return out
+
+
+def _split(data: Shape, target: Sequence[IntLike]) -> Shape:
+    out: list[Dim] = []
+    leading = len(data) - len(target)
+    for axis, (size, fate) in enumerate(zip(data, fates(data, target), strict=True)):
+        kept = dim(target[axis - leading]) if axis >= leading else dim(1)
+        out += [size // kept, kept] if fate is SPLIT else [kept if fate is KEEP and const(kept) is not None else size]
+    return tuple(out)
+
+
+@register_shape_func("collapse_axes_like")
+def collapse_axes_like(inputs: tuple[Operand, Operand], attrs: Any) -> Shape:
+    """The shape of the data with split axes; the shape to sum to is that of input 1."""
+    return _split(inputs[0].shape, inputs[1].shape)
+
+
+@register_shape_func("collapse_axes_to", data_dependent=[False, True])
+def collapse_axes_to(inputs: tuple[Operand, Operand], attrs: Any) -> Shape:
+    """The shape of the data with split axes; the shape to sum to is the values of input 1."""
+    return _split(inputs[0].shape, vector(inputs[1], "shape", 1))

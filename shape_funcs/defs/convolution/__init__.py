@@ -1,0 +1,1 @@
+"""Shape functions: convolutions, pooling and other operators on windows."""

@@ -1,0 +1,1 @@
+"""Shape functions: boxes: anchors, proposals, non-maximum suppression."""

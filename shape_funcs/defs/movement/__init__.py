@@ -1,0 +1,1 @@
+"""Shape functions: operators that move elements or change shapes: views, gathers, scatters, padding, layouts."""

@@ -1,0 +1,1 @@
+"""Shape functions: matrix products, attention, recurrent layers."""

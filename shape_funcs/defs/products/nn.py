@@ -1,0 +1,101 @@
+"""Shapes of neural-network operators: matrix products."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...symbolic.argument_checks import need_rank, same_size
+from ...symbolic.dim import Dim, Shape, all_, dim, le, lt
+from ...symbolic.registry import Operand, check, register_shape_func
+from ..arithmetic.broadcast import broadcast_shapes
+
+_INNER = "the inner sizes of the product differ: {} and {}"
+
+
+@register_shape_func("nn.dense")
+def dense(inputs: tuple[Operand, Operand], attrs: Any) -> Shape:
+    """``data[..., k]`` times ``weight[n, k]`` transposed: ``[..., n]``."""
+    data, weight = inputs
+    need_rank(data, 1, "the data", 0, at_least=True)
+    need_rank(weight, 2, "the weight", 1)
+    same_size(data.shape[-1], weight.shape[1], _INNER, 1, 1)
+    return (*data.shape[:-1], _units(weight.shape[0], attrs))
+
+
+@register_shape_func("nn.dense_panels")
+def dense_panels(inputs: tuple[Operand, Operand], attrs: Any) -> Shape:
+    """``data[..., k]`` times ``units`` columns in panels ``[panels, k, width]``: ``[..., units]``."""
+    data, weight = inputs
+    need_rank(data, 1, "the data", 0, at_least=True)
+    need_rank(weight, 3, "the weight", 1)
+    same_size(data.shape[-1], weight.shape[1], _INNER, 1, 1)
+    panels, _, width = weight.shape
+    units = dim(attrs.units)
+    text = f"{{}} panels of {{}} columns do not hold {attrs.units} units"
+    check(all_(le(units, panels * width), lt((panels - 1) * width, units)), text, panels, width, input=1)
+    return (*data.shape[:-1], units)
+
+
+@register_shape_func("nn.matmul")
+def matmul(inputs: tuple[Operand, Operand], attrs: Any) -> Shape:
+    """``a[..., m, k]`` times ``b[k, n]``: ``[..., m, n]``; ``transpose_a`` and ``transpose_b`` swap the last two axes."""
+    a, b = inputs
+    need_rank(a, 2, "the first matrix", 0, at_least=True)
+    need_rank(b, 2, "the second matrix", 1)
+    (m, k), (k2, n) = _matrix(a, attrs.transpose_a), _matrix(b, attrs.transpose_b)
+    same_size(k, k2, _INNER, 1)
+    return (*a.shape[:-2], m, _units(n, attrs))
+
+
+@register_shape_func("nn.batch_matmul")
+def batch_matmul(inputs: tuple[Operand, Operand], attrs: Any) -> Shape:
+    """``a[b, m, k]`` times ``b[b, k, n]``: ``[b, m, n]``.  A batch of 1 is broadcast."""
+    a, b = inputs
+    need_rank(a, 3, "the first batch", 0)
+    need_rank(b, 3, "the second batch", 1)
+    (m, k), (k2, n) = _matrix(a, attrs.transpose_a), _matrix(b, attrs.transpose_b)
+    same_size(k, k2, _INNER, 1)
+    return (*broadcast_shapes(a.shape[:1], b.shape[:1], 1), m, n)
+
+
+def _units(size: Dim, attrs: Any) -> Dim:
+    """The number of units of the result, checked against the attribute if that is stated."""
+    if attrs.units is None:
+        return size
+    return same_size(dim(attrs.units), size, "units says {}, the weight has {}", 1)
+
+
+def _matrix(x: Operand, transposed: bool) -> Shape:
+    rows, columns = x.shape[-2:]
+    return (columns, rows) if transposed else (rows, columns)
+
+
+@register_shape_func("nn.batch_attention")
+def batch_attention(inputs: tuple[Operand, Operand, Operand], attrs: Any) -> Shape:
+    """``query[b, m, h, d]``, ``key[b, n, h, d]``, ``value[b, n, h, e]``: ``[b, m, h, e]``."""
+    for number, (operand, name) in enumerate(zip(inputs, ("query", "key", "value"), strict=True)):
+        need_rank(operand, 4, f"the {name}", number)
+    query, key, value = (operand.shape for operand in inputs)
+    for number, other in ((1, key), (2, value)):
+        same_size(query[0], other[0], "the batches differ: {} and {}", number, 0)
+        same_size(query[2], other[2], "the numbers of heads differ: {} and {}", number, 2)
+    same_size(query[3], key[3], "the queries have {} elements, the keys {}", 1, 3)
+    same_size(key[1], value[1], "there are {} keys and {} values", 2, 1)
+    return (*query[:3], value[3])
+
+
+@register_shape_func("nn.attention")
+def attention(inputs: tuple[Operand, Operand, Operand, Operand], attrs: Any) -> Shape:
+    """``query[m, b, h, d]``, ``key[n, b, h, d]``, ``value[n, b, h, e]``, ``bias[b, h, m, n]``: ``[m, b, h, e]``."""
+    for number, (operand, name) in enumerate(zip(inputs, ("query", "key", "value", "bias"), strict=True)):
+        need_rank(operand, 4, f"the {name}", number)
+    query, key, value, bias = (operand.shape for operand in inputs)
+    m, batch, heads, _ = query
+    for number, other in ((1, key), (2, value)):
+        same_size(batch, other[1], "the batches differ: {} and {}", number, 1)
+        same_size(heads, other[2], "the numbers of heads differ: {} and {}", number, 2)
+    same_size(query[3], key[3], "the queries have {} elements, the keys {}", 1, 3)
+    same_size(key[0], value[0], "there are {} keys and {} values", 2, 0)
+    for axis, size in enumerate((batch, heads, m, key[0])):
+        same_size(size, bias[axis], f"axis {axis} of the bias must be {{}}, and is {{}}", 3, axis)
+    return (m, batch, heads, value[3])

@@ -1,0 +1,1 @@
+"""Shape functions: random numbers from keys."""

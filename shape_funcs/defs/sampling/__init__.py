@@ -1,0 +1,1 @@
+"""Shape functions: operators that take elements between positions: resizing, grids, regions."""

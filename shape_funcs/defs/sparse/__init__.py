@@ -1,0 +1,1 @@
+"""Shape functions: sparse matrices and tensors."""

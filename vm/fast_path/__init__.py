@@ -1,0 +1,1 @@
+"""Calls of the machine in machine code: arguments, results, the guard of the native state."""

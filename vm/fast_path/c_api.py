@@ -1,0 +1,306 @@
+"""The C-API fast path between Python and the machine: built-in functions with native bodies.
+
+A call takes about 0.1 µs; a ctypes call takes about 1 µs.  ``fast_path`` makes the machine's objects from arguments, and Python's
+objects from results; ``guard`` runs the functions.
+This module declares the functions of Python, reads numpy's arrays, and makes arrays and DLPack capsules over results.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ...ops.core.tensor_types import DTYPES, ITEMSIZE, numpy_dtype
+from ...ops.native.cache.cache_key import CacheKey
+from ...ops.native.compiled import kernel_store
+from ...ops.native.jit.c_functions import call_2, call_8
+from ...ops.native.jit.native_compiler import SHORT_LOOPS
+from ...ops.native.memory import (
+    alloc,
+    free,
+    load_i64,
+    native,
+    set_machine_form,
+    store_i32,
+    store_i64,
+    store_u8,
+    tensor,
+    twin,
+)
+from ..runtime import requests
+
+# ---- functions of the Python C API, by symbol --------------------------------------------------------------------------
+
+
+def c_function(name: str, has_result: bool, n: int) -> Callable[..., int]:
+    """A function of the Python C API with int64 arguments.  Called from Python, it goes through ctypes."""
+    plain = getattr(ctypes.PyDLL(None), name)
+    plain.restype, plain.argtypes = ctypes.c_int64 if has_result else None, [ctypes.c_int64] * n
+
+    def machine() -> Any:
+        from ...ops.native.front_end.machine_forms import external
+        from ...ops.native.front_end.machine_types import INT64
+
+        return external(name, INT64 if has_result else None)
+
+    @twin
+    def call(*args: int) -> int:
+        result: int = plain(*args)
+        return result
+
+    set_machine_form(call, machine)
+    return call
+
+
+py_long_from = c_function("PyLong_FromLongLong", True, 1)
+py_long_as = c_function("PyLong_AsLongLong", True, 1)
+py_long_as_and_overflow = c_function("PyLong_AsLongLongAndOverflow", True, 2)
+py_incref = c_function("Py_IncRef", False, 1)
+py_decref = c_function("Py_DecRef", False, 1)
+capsule_new = c_function("PyCapsule_New", True, 3)
+capsule_pointer = c_function("PyCapsule_GetPointer", True, 2)
+capsule_context = c_function("PyCapsule_GetContext", True, 1)
+capsule_name = c_function("PyCapsule_GetName", True, 1)
+gil_ensure = c_function("PyGILState_Ensure", True, 0)
+gil_release = c_function("PyGILState_Release", False, 1)
+
+
+_word = ctypes.c_int64
+_MACHINE_WITH_LOCK = ctypes.PYFUNCTYPE(_word, _word, _word, _word, _word)
+
+# ---- numpy arrays -------------------------------------------------------------------------------------------------------
+
+# Byte offsets in PyArrayObject (public since numpy 1.0; checked at start by ``arrays_are_readable``).
+_TYPE, _DATA, _NDIM, _DIMS, _DESCR, _FLAGS = 8, 16, 24, 32, 56, 64
+_CONTIGUOUS_ALIGNED = 0x0001 | 0x0100
+#: Byte offsets in Python's tuples: the number of items, the items.
+TUPLE_SIZE, TUPLE_ITEMS = 16, 24
+
+
+def _shape_offset() -> int:
+    from ...ops.native.object_layout import TENSOR
+
+    assert TENSOR.fields is not None
+    return TENSOR.fields["shape"][1]
+
+
+SHAPE_OFFSET = _shape_offset()
+
+
+# ---- numpy arrays over results ---------------------------------------------------------------------------------------------
+
+#: Words of the handle of ``as_array``: two functions of the numpy C API, the array type, None, then the descr of each dtype.
+(_NEW_FROM_DESCR, _SET_BASE, _NEW_TYPE, _NONE, _FIRST_DESCR) = range(5)
+#: Indices of the two functions in the table of the numpy C API; they are part of numpy's ABI.
+_NEW_FROM_DESCR_INDEX, _SET_BASE_INDEX = 94, 282
+_WRITEABLE_CARRAY = _CONTIGUOUS_ALIGNED | 0x0400
+
+
+@native
+def as_array(self: int, args: int, n: int) -> int:
+    """The built-in ``as_array(tensor, address)``: a writeable numpy array over a host tensor; its base is ``tensor``.
+
+    None for a tensor on a device.
+    """
+    handle = load_i64(self + _DATA)
+    owner = load_i64(args)
+    at = py_long_as(load_i64(args + 8))
+    t = tensor(at)
+    if t.device != 0:
+        none = load_i64(handle + 8 * _NONE)
+        py_incref(none)
+        return none
+    descr = load_i64(handle + 8 * (_FIRST_DESCR + t.dtype))
+    py_incref(descr)  # the call below steals this reference
+    kind = load_i64(handle + 8 * _NEW_TYPE)
+    new = load_i64(handle + 8 * _NEW_FROM_DESCR)
+    array = call_8(new, kind, descr, t.ndim, at + SHAPE_OFFSET, 0, t.data, _WRITEABLE_CARRAY, 0)
+    if array != 0:
+        py_incref(owner)
+        call_2(load_i64(handle + 8 * _SET_BASE), array, owner)
+    return array
+
+
+@functools.cache
+def array_maker() -> Callable[[Any, int], np.ndarray | None]:
+    """The built-in ``as_array``."""
+    from numpy._core import _multiarray_umath  # type: ignore[attr-defined]
+
+    pointer = ctypes.pythonapi.PyCapsule_GetPointer
+    pointer.restype, pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+    table = pointer(_multiarray_umath._ARRAY_API, None)
+    handle = np.zeros(_FIRST_DESCR + len(DTYPES), np.int64)
+    handle[_NEW_FROM_DESCR] = ctypes.c_int64.from_address(table + 8 * _NEW_FROM_DESCR_INDEX).value
+    handle[_SET_BASE] = ctypes.c_int64.from_address(table + 8 * _SET_BASE_INDEX).value
+    handle[_NEW_TYPE], handle[_NONE] = id(np.ndarray), id(None)
+    handle[_FIRST_DESCR:] = [id(numpy_dtype(d)) for d in DTYPES]
+    return builtin(as_array, handle)
+
+
+# ---- DLPack -----------------------------------------------------------------------------------------------------------------
+
+_ITEMSIZES = tuple(ITEMSIZE[d] for d in DTYPES)
+#: Words of the handle of ``export``: deleter, destructor, name and used name of a versioned capsule.
+(_DELETER, _DESTRUCTOR, _NAME) = range(3)
+EXPORT_WORDS = 3
+_VERSIONED_NAME = b"dltensor_versioned"
+_MANAGED_BYTES, _DL_TENSOR = 96, 32
+#: DLPack's type codes, by the dtype's name without its bits.
+_KINDS = {"int": 0, "uint": 1, "float": 2, "bfloat": 4, "bool": 6}
+_KIND_CODES = tuple(_KINDS[d.rstrip("0123456789")] for d in DTYPES)
+
+
+@native
+def export(self: int, args: int, n: int) -> int:
+    """The built-in ``export(tensor, address, device)``: a versioned DLPack capsule that keeps the tensor alive.
+
+    ``device``: DLPack's device type, or-ed with the device id << 32.
+    """
+    handle = load_i64(self + _DATA)
+    owner = load_i64(args)
+    at = py_long_as(load_i64(args + 8))
+    t = tensor(at)
+    managed = alloc(_MANAGED_BYTES)
+    store_i32(managed, 1)
+    store_i32(managed + 4, 0)
+    store_i64(managed + 8, owner)
+    store_i64(managed + 16, load_i64(handle + 8 * _DELETER))
+    store_i64(managed + 24, 0)
+    dl = managed + _DL_TENSOR
+    store_i64(dl, t.data)
+    store_i64(dl + 8, py_long_as(load_i64(args + 16)))
+    store_i32(dl + 16, t.ndim)
+    store_u8(dl + 20, _KIND_CODES[t.dtype])
+    store_u8(dl + 21, 8 * _ITEMSIZES[t.dtype])
+    store_u8(dl + 22, 1)
+    store_u8(dl + 23, 0)
+    store_i64(dl + 24, at + SHAPE_OFFSET)
+    store_i64(dl + 32, 0)
+    store_i64(dl + 40, 0)
+    py_incref(owner)
+    return capsule_new(managed, load_i64(handle + 8 * _NAME), load_i64(handle + 8 * _DESTRUCTOR))
+
+
+@native
+def delete_managed(managed: int) -> None:
+    """The deleter of an exported tensor.  It may be called from any thread."""
+    lock = gil_ensure()
+    py_decref(load_i64(managed + 8))
+    gil_release(lock)
+    free(managed)
+
+
+@native
+def destroy_capsule(capsule: int) -> None:
+    """The destructor of a capsule: delete the tensor if no consumer took it (a consumer renames the capsule)."""
+    name = capsule_name(capsule)
+    # the first byte distinguishes "dltensor_versioned" from "used_dltensor_versioned"
+    if load_i64(name) & 0xFF == _VERSIONED_NAME[0]:
+        delete_managed(capsule_pointer(capsule, name))
+
+
+# ---- making built-in functions -------------------------------------------------------------------------------------------------
+
+
+class _MethodDef(ctypes.Structure):
+    _fields_ = (("name", ctypes.c_char_p), ("meth", ctypes.c_void_p), ("flags", ctypes.c_int), ("doc", ctypes.c_char_p))
+
+
+_METH_FASTCALL = 0x0080
+#: The signature of the body of a built-in function, and of a function that frees what an object of Python held.
+BUILTIN_SIGNATURE, FREE_SIGNATURE = "int64(int64, int64, int64)", "void(int64)"
+_MACHINE_SIGNATURE = "int64(int64, int64, int64, int64)"
+_alive: list[Any] = []
+
+
+def builtin(body: Callable[..., Any], handle: np.ndarray) -> Callable[..., Any]:
+    """Make a built-in function with a native body; its ``self`` is ``handle``, an int64 array."""
+    definition = _method_definition(body.__name__, builtin_address(body))
+    make = ctypes.pythonapi.PyCFunction_NewEx
+    make.restype, make.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p]
+    made: Callable[..., Any] = make(ctypes.addressof(definition), handle, None)
+    return made
+
+
+def method(body: Callable[..., Any], owner: type) -> Any:
+    """Make a method of a class with a native body; its ``self`` is the object."""
+    definition = _method_definition(body.__name__, builtin_address(body))
+    make = ctypes.pythonapi.PyDescr_NewMethod
+    make.restype, make.argtypes = ctypes.py_object, [ctypes.py_object, ctypes.c_void_p]
+    return make(owner, ctypes.addressof(definition))
+
+
+@functools.cache
+def builtin_address(body: Callable[..., Any]) -> int:
+    """The address of a body, which is looked up once: a key takes a millisecond."""
+    return kernel_store.address_of(body, BUILTIN_SIGNATURE)
+
+
+@functools.cache
+def _method_definition(name: str, address: int) -> _MethodDef:
+    return _MethodDef(name.encode(), address, _METH_FASTCALL, None)
+
+
+@functools.cache
+def machine_key() -> CacheKey:
+    """The key of the machine's code in the kernel store."""
+    return kernel_store.object_key(requests.machine, _MACHINE_SIGNATURE, SHORT_LOOPS)
+
+
+def machine_name() -> str:
+    """The name of the machine's function in the kernel store."""
+    return kernel_store.function_name(requests.machine, _MACHINE_SIGNATURE)
+
+
+@functools.cache
+def machine_address() -> int:
+    """The address of ``requests.machine``, the only entry point of the machine."""
+    return kernel_store.address_of(requests.machine, _MACHINE_SIGNATURE, "the virtual machine", SHORT_LOOPS)
+
+
+@functools.cache
+def machine() -> Callable[[int, int, int, int], int]:
+    """The machine as a Python callable ``(state, request, a, b)`` that holds the interpreter lock during the call."""
+    return _MACHINE_WITH_LOCK(machine_address())
+
+
+@functools.cache
+def exporter() -> Callable[[Any, int, int], Any]:
+    """The built-in ``export``."""
+    name = ctypes.create_string_buffer(_VERSIONED_NAME)
+    handle = np.zeros(EXPORT_WORDS, np.int64)
+    handle[_DELETER] = kernel_store.address_of(delete_managed, FREE_SIGNATURE)
+    handle[_DESTRUCTOR] = kernel_store.address_of(destroy_capsule, FREE_SIGNATURE)
+    handle[_NAME] = ctypes.addressof(name)
+    _alive.append(name)
+    return builtin(export, handle)
+
+
+#: The functions of this file that machines load, with their signatures.
+FUNCTIONS: tuple[tuple[Callable[..., Any], str], ...] = (
+    (as_array, BUILTIN_SIGNATURE), (export, BUILTIN_SIGNATURE),
+    (delete_managed, FREE_SIGNATURE), (destroy_capsule, FREE_SIGNATURE),
+)  # fmt: skip
+
+
+def word_of(value: object, offset: int) -> int:
+    """The int64 at a byte offset in a Python object's memory."""
+    return ctypes.c_int64.from_address(id(value) + offset).value
+
+
+@functools.cache
+def arrays_are_readable() -> bool:
+    """Whether arrays and tuples have the expected layouts; otherwise every call takes the general path."""
+    probe = np.arange(6, dtype=np.float32).reshape(2, 3)
+    at = id(probe)
+    words = [word_of(probe, o) for o in (_TYPE, _DATA, _DIMS, _DESCR)]
+    if words[0] != id(np.ndarray) or words[1] != probe.ctypes.data or words[3] != id(np.dtype(np.float32)):
+        return False
+    pair = (probe, words)
+    if [word_of(pair, o) for o in (TUPLE_SIZE, TUPLE_ITEMS, TUPLE_ITEMS + 8)] != [2, id(probe), id(words)]:
+        return False
+    return ctypes.c_int32.from_address(at + _NDIM).value == 2 and ctypes.c_int64.from_address(words[2] + 8).value == 3

@@ -1,0 +1,344 @@
+"""The lock of a machine: one call or request at a time, released on every exit.
+
+A machine is locked and unlocked in native code, inside one built-in function.  Between lock and unlock, Python runs only as a
+callback of that function (kernels in Python, signals, errors, values of ADTs), and exceptions propagate through the function.
+So no exception, not even Ctrl-C between two Python bytecodes, leaves a machine locked or an object without an owner.  The result
+of a built-in function is a Tensor that owns its object and whose finalizer is native code, too.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ...ops.core.tensor_types import DTYPES, TensorType, TupleType
+from ...ops.native.compiled import kernel_store
+from ...ops.native.jit.c_functions import call_4
+from ...ops.native.memory import load_i64, native, store_i64, tensor
+from ...ops.native.object_layout import TAG_TENSOR
+from ...ops.native.objects import storage_at
+from ..runtime.objects.heap import DONATED
+from ..runtime.requests import BUILD, CLOSE, LEAVE, OPEN, OWN, RELEASE, RETAIN, RUN, TRIM
+from ..state.growable import grow
+from ..state.state_layout import ARGUMENTS, BUSY, DONE, FREE, NO_RESULT, RUNNING, state_at
+from ..values.signature import named_dims
+from ..values.tensor import Tensor
+from . import c_api, handles
+from .c_api import (
+    _DATA,
+    _DIMS,
+    c_function,
+    capsule_context,
+    capsule_new,
+    capsule_pointer,
+    py_decref,
+    py_incref,
+    py_long_as,
+    py_long_from,
+)
+from .call_arguments import wrap_arguments
+from .results import is_as_declared, new_tensor, new_tuple, result_table
+
+if TYPE_CHECKING:
+    from ..bytecode.executable import VMFunction
+
+save_thread = c_function("PyEval_SaveThread", True, 0)
+restore_thread = c_function("PyEval_RestoreThread", False, 1)
+thread_ident = c_function("PyThread_get_thread_ident", True, 0)
+call_no_args = c_function("PyObject_CallNoArgs", True, 1)
+call_one_arg = c_function("PyObject_CallOneArg", True, 2)
+capsule_set_context = c_function("PyCapsule_SetContext", True, 2)
+
+
+# ---- results ------------------------------------------------------------------------------------------------------------
+
+
+@native
+def give_up(state: int, machine: int, at: int) -> None:
+    """Release an object whose owner was finalized: now, or when the machine is unlocked.
+
+    The function may run in any thread that holds the interpreter lock.
+    """
+    s = state_at(state)
+    if s.busy != RUNNING:
+        call_4(machine, state, RELEASE, at, 0)
+        if s.closed != FREE:
+            call_4(machine, state, TRIM, 0, 0)
+        return
+    if s.n_deferred == s.deferred_words:
+        capacity = 2 * s.deferred_words + 64
+        block = grow(s.deferred, s.n_deferred, capacity)
+        if block == 0:
+            return  # the object is freed with the machine
+        s.deferred = block
+        s.deferred_words = capacity
+    store_i64(s.deferred + 8 * s.n_deferred, at)
+    s.n_deferred += 1
+
+
+@native
+def finalize(self: int, args: int, n: int) -> int:
+    """``Tensor.__del__``; a partly initialised Tensor and a second call are allowed."""
+    handle, number = load_i64(self + handles.HANDLE_SLOT), load_i64(self + handles.ADDRESS_SLOT)
+    if handle != 0 and number != 0:
+        store_i64(self + handles.ADDRESS_SLOT, 0)
+        at = py_long_as(number)
+        py_decref(number)
+        handle = load_i64(handle + _DATA)
+        give_up(load_i64(handle + 8 * handles.STATE), load_i64(handle + 8 * handles.MACHINE), at)
+    return py_long_from(0)
+
+
+# ---- locking a machine --------------------------------------------------------------------------------------------------
+
+
+@native
+def take(state: int) -> None:
+    """Lock an unlocked machine for this thread."""
+    s = state_at(state)
+    s.busy = RUNNING
+    s.owner = thread_ident()
+
+
+@native
+def leave(state: int, machine: int) -> None:
+    """Unlock a machine, after a cleanup of the frames, the result and the deferred releases of the call."""
+    s = state_at(state)
+    if s.base != 0 or s.result != 0 or s.n_deferred != 0:
+        call_4(machine, state, LEAVE, 0, 0)
+    s.busy = s.closed
+
+
+@native
+def serve(handle: int, why: int) -> int:
+    """Call the machine's ``_serve`` in Python; its result, or 0 with an exception set."""
+    number = py_long_from(why)
+    if number == 0:
+        return 0
+    answer = call_one_arg(load_i64(handle + 8 * handles.SERVE), number)
+    py_decref(number)
+    return answer
+
+
+@native
+def run_to_end(handle: int) -> int:
+    """Run the opened function to its end; 0 with an exception set on failure."""
+    state, machine = load_i64(handle + 8 * handles.STATE), load_i64(handle + 8 * handles.MACHINE)
+    while True:
+        thread = save_thread()
+        reason = call_4(machine, state, RUN, 0, 0)
+        restore_thread(thread)
+        if reason == DONE:
+            return 1
+        answer = serve(handle, reason)  # sets an exception if the run failed
+        if answer == 0:
+            return 0
+        py_decref(answer)
+        state_at(state).deadline_ns = 0
+
+
+@native
+def result_of(entry: int, handle: int) -> int:
+    """The result of a finished run as a Python object; 0 with an exception set on failure."""
+    state, machine = load_i64(handle + 8 * handles.STATE), load_i64(handle + 8 * handles.MACHINE)
+    s = state_at(state)
+    if s.result == 0:
+        return serve(handle, NO_RESULT)
+    t = tensor(s.result)
+    if t.tag != TAG_TENSOR or t.ndim != load_i64(entry + 8 * handles.RANK) or t.dtype != load_i64(entry + 8 * handles.DTYPE):
+        rows, n = load_i64(entry + 8 * handles.RESULT), load_i64(entry + 8 * handles.N_RESULT_ROWS)
+        if rows == 0 or not is_as_declared(rows, n, s.result):
+            return serve(handle, -1 - load_i64(entry + 8 * handles.FUNCTION))
+        made = new_tuple(handle, rows, n)
+        return made if made >= 0 else serve(handle, NO_RESULT)
+    if t.storage == 0 or storage_at(t.storage).size_class == DONATED:
+        s.result = call_4(machine, state, OWN, s.result, 0)
+        if s.result == 0:
+            return serve(handle, NO_RESULT)
+    made = new_tensor(handle, s.result)
+    if made != 0:
+        s.result = 0
+    return made
+
+
+@native
+def run_function(entry: int, handle: int, n: int) -> int:
+    """Run a function with the ``n`` arguments in ``argv`` in a locked machine, then unlock the machine."""
+    state, machine = load_i64(handle + 8 * handles.STATE), load_i64(handle + 8 * handles.MACHINE)
+    call_4(machine, state, OPEN, load_i64(entry + 8 * handles.FUNCTION), n)
+    made = run_to_end(handle)
+    if made != 0:
+        made = result_of(entry, handle)
+    leave(state, machine)
+    return made
+
+
+# ---- the built-in functions ---------------------------------------------------------------------------------------------
+
+
+@native
+def enter(self: int, args: int, n: int) -> int:
+    """``enter(*arguments)``: run a function on the fast path; None, without a run, if the arguments need ``begin``."""
+    entry = load_i64(self + _DATA)
+    handle = load_i64(entry + 8 * handles.OF)
+    state, machine = load_i64(handle + 8 * handles.STATE), load_i64(handle + 8 * handles.MACHINE)
+    s = state_at(state)
+    if s.busy != FREE:
+        return serve(handle, BUSY)
+    if n == load_i64(entry + 8 * handles.N_PARAMETERS):
+        take(state)
+        s.status = 0
+        if wrap_arguments(entry, handle, args, n):
+            return run_function(entry, handle, n)
+        leave(state, machine)
+    none = load_i64(handle + 8 * handles.NONE)
+    py_incref(none)
+    return none
+
+
+@native
+def begin(self: int, args: int, n: int) -> int:
+    """``begin(rows, prepared)``: run a function on arguments described by rows (see ``argument_rows``)."""
+    entry = load_i64(self + _DATA)
+    handle = load_i64(entry + 8 * handles.OF)
+    state, machine = load_i64(handle + 8 * handles.STATE), load_i64(handle + 8 * handles.MACHINE)
+    s = state_at(state)
+    if s.busy != FREE:
+        return serve(handle, BUSY)
+    take(state)
+    made = 1
+    if s.gpu != 0:  # arguments may be memory of another library
+        made = call_one_arg(load_i64(handle + 8 * handles.SERVE), load_i64(args + 8))
+    if made != 0:
+        if s.gpu != 0:
+            py_decref(made)
+        rows = load_i64(args)
+        n_rows = load_i64(load_i64(rows + _DIMS))
+        count = call_4(machine, state, BUILD, load_i64(rows + _DATA), n_rows)
+        if count >= 0:
+            return run_function(entry, handle, count)
+        made = serve(handle, ARGUMENTS)
+    leave(state, machine)
+    return made
+
+
+@native
+def alone(self: int, args: int, n: int) -> int:
+    """``alone(function)``: the result of ``function()``, called with the machine locked."""
+    handle = load_i64(self + _DATA)
+    state = load_i64(handle + 8 * handles.STATE)
+    if state_at(state).busy == RUNNING:
+        return serve(handle, BUSY)
+    take(state)
+    answer = call_no_args(load_i64(args))
+    leave(state, load_i64(handle + 8 * handles.MACHINE))
+    return answer
+
+
+@native
+def obtain(self: int, args: int, n: int) -> int:
+    """``obtain(request, a, b)`` in a locked machine: a Tensor that owns the resulting object; None if the request gives 0.
+
+    With OWN the caller keeps its reference to ``a``.
+    """
+    handle = load_i64(self + _DATA)
+    state, machine = load_i64(handle + 8 * handles.STATE), load_i64(handle + 8 * handles.MACHINE)
+    request, a, b = py_long_as(load_i64(args)), py_long_as(load_i64(args + 8)), py_long_as(load_i64(args + 16))
+    if request == OWN:
+        call_4(machine, state, RETAIN, a, 0)
+    at = call_4(machine, state, request, a, b)
+    if at == 0:
+        none = load_i64(handle + 8 * handles.NONE)
+        py_incref(none)
+        return none
+    made = new_tensor(handle, at)
+    if made == 0:
+        call_4(machine, state, RELEASE, at, 0)
+    return made
+
+
+@native
+def close_capsule(capsule: int) -> None:
+    """The destructor of the capsules of ``make_closer``: close the machine."""
+    handle = capsule_pointer(capsule, 0)
+    call_4(load_i64(handle + 8), load_i64(handle), CLOSE, load_i64(handle + 16), 0)
+    py_decref(capsule_context(capsule))
+
+
+@native
+def make_closer(self: int, args: int, n: int) -> int:
+    """``make_closer(handle, memory)``: see ``closer``."""
+    capsule = capsule_new(load_i64(load_i64(args) + _DATA), 0, load_i64(load_i64(self + _DATA)))
+    if capsule != 0:
+        memory = load_i64(args + 8)
+        py_incref(memory)
+        capsule_set_context(capsule, memory)
+    return capsule
+
+
+# ---- making the built-in functions --------------------------------------------------------------------------------------
+
+
+def closer(state: int, n_constants: int, memory: tuple[Any, ...]) -> Any:
+    """An object whose destruction closes a machine; it keeps the ``memory`` that the machine needs alive until then.
+
+    The object is a capsule because of the order of destruction: if the garbage collector finds a machine and its results in one
+    cycle, it first runs all their ``__del__``, in any order, and then destroys capsules.
+    """
+    handle = np.array([state, c_api.machine_address(), n_constants], np.int64)
+    destructor = np.array([kernel_store.address_of(close_capsule, c_api.FREE_SIGNATURE)], np.int64)
+    return c_api.builtin(make_closer, destructor)(handle, (handle, *memory))
+
+
+_BUILTINS: tuple[Callable[..., Any], ...] = enter, begin, alone, obtain, make_closer, finalize
+#: The functions of this file that machines load, with their signatures.
+FUNCTIONS: tuple[tuple[Callable[..., Any], str], ...] = (
+    *((body, c_api.BUILTIN_SIGNATURE) for body in _BUILTINS),
+    (close_capsule, c_api.FREE_SIGNATURE),
+)
+
+
+def obtain_functions() -> None:
+    """Load or compile the functions that every machine has."""
+    for body in _BUILTINS:
+        c_api.builtin_address(body)
+
+
+@functools.cache
+def _finish_tensors() -> None:
+    """Install the native ``Tensor.__del__``, which never handles signals."""
+    Tensor.__del__ = c_api.method(finalize, Tensor)  # type: ignore[attr-defined]
+
+
+class Guard:
+    """The built-in functions of one machine.
+
+    The references to ``machine`` and ``serve`` are borrowed: both must outlive the guard.  The argument of ``serve`` is a reason
+    of ``state_layout``, or -1 - the number of a function whose result needs conversion in Python, or the list of the arguments
+    that a GPU will read.
+    """
+
+    def __init__(self, machine: Any, state: int, serve: Callable[[Any], Any]) -> None:
+        _finish_tensors()
+        self.handle = np.zeros(handles.MACHINE_WORDS, np.int64)
+        self.handle[:] = state, c_api.machine_address(), id(machine), id(serve), id(None), id(self.handle), id(Tensor)
+        self.alone = c_api.builtin(alone, self.handle)
+        self.obtain = c_api.builtin(obtain, self.handle)
+
+    def entry(self, number: int, function: VMFunction, table: np.ndarray | None) -> tuple[Any, Any, Any]:
+        """The objects to keep alive, ``enter`` (None without a parameter ``table``) and ``begin`` of a function."""
+        words, ty = np.zeros(handles.ENTRY_WORDS, np.int64), function.result
+        result = result_table(ty) if isinstance(ty, TupleType) else None
+        rank, dtype = (ty.rank, DTYPES.index(ty.dtype)) if isinstance(ty, TensorType) else (-1, -1)
+        words[: handles.PARAMETERS] = self.handle.ctypes.data, number, len(function.params)
+        if table is not None:
+            words[handles.PARAMETERS : handles.ARRAY_TYPE] = table.ctypes.data, len(table)
+        words[handles.ARRAY_TYPE : handles.RANK] = id(np.ndarray), id(tuple), len(named_dims(function))
+        words[handles.RANK : handles.RESULT] = rank, dtype
+        if result is not None:
+            words[handles.RESULT :] = result.ctypes.data, len(result)
+        fast = c_api.builtin(enter, words) if table is not None and c_api.arrays_are_readable() else None
+        return (words, table, result, self.handle), fast, c_api.builtin(begin, words)

@@ -1,0 +1,161 @@
+"""A loaded program: the tables that the machine's state points at."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ...ops.core.tensor_types import DTYPES
+from ...ops.native.blas import library_calls
+from ...ops.native.compiled import kernel_store
+from ...ops.native.object_layout import TAG_TENSOR, TENSOR
+from ...shape_funcs.symbolic.program import ShapeProgram
+from ..bytecode.executable import DEVICES, ExecutableData, LateBound
+from ..bytecode.sync_reason import SYNC_REASONS, number_of
+from ..bytecode.trusted import skips_checks
+from ..runtime.huge_pages import in_huge_pages
+from ..runtime.kernels.prepared import KernelRow, prepared_for
+from ..state.state_layout import ARGV_WORDS, CPU, CUDA, FUNCTION_WORDS, N_DEVICES, PACKED_WORDS, SHAPE_PROGRAM_WORDS
+from ..values.signature import named_dims
+
+if TYPE_CHECKING:
+    from ...ops.analysis.preconditions import Demands
+    from ..devices.cuda.session import Session
+
+_FOREVER = 1 << 60  # a reference count that never reaches 0: objects that live as long as the machine
+
+
+def _demanded(exe: ExecutableData) -> tuple[Demands, ...]:
+    from ..runtime.kernels.described_kernels import demands_of  # operators and code generators
+
+    return demands_of(exe)
+
+
+def _stored(kernels: Sequence[tuple[KernelRow, str]]) -> list[int] | None:
+    """The addresses of kernels that are in the store, by the ids of their entries; None if one is not there."""
+    addresses = []
+    for row, entry in kernels:
+        address = kernel_store.address_of_entry(entry, row.name)
+        if address is None:
+            return None
+        addresses.append(address)
+    return addresses
+
+
+def library_table(rows: Sequence[KernelRow]) -> np.ndarray:
+    """The addresses of the library functions that kernels call (0: not needed)."""
+    table = np.zeros(len(library_calls.TABLE), np.int64)
+    for name, address in library_calls.addresses(sorted({name for row in rows for name in row.libraries})).items():
+        table[library_calls.TABLE[name].index] = address
+    return table
+
+
+class Tables:
+    """The tables of a program as the loop reads them, kept alive by the machine; nothing else owns their memory.
+
+    ``processes``: the number of processes that may compile kernels (see ``side_compilation``).
+    """
+
+    def __init__(self, exe: ExecutableData, session: Session | None = None, processes: int = 1) -> None:
+        self.session = session
+        #: First word of each function in the whole code.
+        self.starts, at = [], 0
+        for f in exe.functions:
+            self.starts.append(at)
+            at += len(f.code)
+        self.code = np.concatenate([f.code for f in exe.functions] or [np.zeros(1, np.int64)]).astype(np.int64)
+        self.functions = np.array(
+            [x for start, f in zip(self.starts, exe.functions, strict=True) for x in (start, f.n_registers, len(f.params))],
+            np.int64,
+        )
+        assert len(self.functions) == FUNCTION_WORDS * len(exe.functions)
+        self._programs: list[np.ndarray] = []
+        self.shape_programs = np.array([x for p in exe.shape_funcs for x in self._shape_program(p)], np.int64)
+        assert len(self.shape_programs) == SHAPE_PROGRAM_WORDS * len(exe.shape_funcs)
+        self.argv = np.zeros(ARGV_WORDS, np.int64)
+        #: Preconditions of launches of each packed function on its tensors; () for a trusted executable.
+        self.demands = () if skips_checks(exe) else _demanded(exe)
+        rows, addresses = self._kernels(exe, processes)
+        self.libraries = library_table(rows)
+        programs = [*exe.shape_funcs, *(d.program for d in self.demands if d.program is not None)]
+        n_slots = max([len(p.loads) + len(p.rows) for p in programs] + [len(named_dims(f)) for f in exe.functions] + [1])
+        self.slots = np.zeros(1 + n_slots, np.int64)
+        #: For each reason of a copy the number of its sync reason; for each sync reason the number of waits of the host.
+        self.reason_kinds = np.array([number_of(reason) for reason in exe.reasons] or [0], np.int64)
+        self.sync_counts = np.zeros(len(SYNC_REASONS), np.int64)
+        self._packed(exe, rows, addresses)
+        self._constants(exe)
+
+    def _shape_program(self, program: ShapeProgram) -> tuple[int, int]:
+        """The addresses of the words and of the slots of a program, each in memory of its own."""
+        self._programs += [
+            np.array(program.words(), np.int64),
+            np.zeros(1 + len(program.loads) + len(program.rows), np.int64),
+        ]
+        words, slots = self._programs[-2:]
+        return words.ctypes.data, slots.ctypes.data + 8
+
+    def _kernels(self, exe: ExecutableData, processes: int) -> tuple[list[KernelRow], list[int]]:
+        """The kernels as the cache of executables knows them, else from their descriptions."""
+        known = prepared_for(exe)
+        if known is not None and not self.demands:
+            addresses = _stored(known.kernels)
+            if addresses is not None:
+                return [row for row, _ in known.kernels], addresses
+        from ..runtime.kernels.described_kernels import obtained  # operators and code generators
+
+        return obtained(exe, processes)
+
+    def _packed(self, exe: ExecutableData, rows: Sequence[KernelRow], addresses: list[int]) -> None:
+        self._rows = []
+        self.packed = np.zeros(PACKED_WORDS * max(1, len(rows)), np.int64)
+        on_gpu = self._on_gpu(exe)
+        for i, row in enumerate(rows):
+            self._rows.append(np.array(row.tensors, np.int64).reshape(-1, 3))
+            launches = on_gpu.get(i, 0)
+            address = int(launches != 0) if row.device == CUDA else addresses[i]
+            tensors = self._rows[-1].ctypes.data
+            checks = self._demand_words(self.demands[i]) if self.demands else 0
+            words = address, row.device, tensors, launches, row.workspaces, checks, *row.updated
+            self.packed[PACKED_WORDS * i : PACKED_WORDS * (i + 1)] = words
+
+    def _demand_words(self, demands: Demands) -> int:
+        """The address of the words of ``demands``."""
+        from ..runtime import launch_check  # not for trusted executables
+
+        program = 0
+        if demands.program is not None:
+            self._programs.append(np.array(demands.program.words(), np.int64))
+            program = self._programs[-1].ctypes.data
+        self._rows.append(launch_check.words(demands, program))
+        return int(self._rows[-1].ctypes.data)
+
+    def _on_gpu(self, exe: ExecutableData) -> dict[int, int]:
+        """For each packed function of a GPU the address of its launches."""
+        if exe.target != DEVICES[CUDA]:
+            return {}
+        from ..runtime.kernels.described_kernels import launched_on_gpu
+
+        numbers = launched_on_gpu(exe)
+        if self.session is None or not numbers:
+            assert not numbers
+            return {}
+        return dict(zip(numbers, self.session.plans([exe.packed[i] for i in numbers]), strict=True))
+
+    def _constants(self, exe: ExecutableData) -> None:
+        objects = np.zeros(max(1, len(exe.constants)), TENSOR)
+        self.constants = np.zeros((max(1, len(exe.constants)), N_DEVICES), np.int64)
+        self._held = [np.asarray(c, order="C") for c in exe.constants if not isinstance(c, LateBound)]
+        assert len(self._held) == len(exe.constants), "late-bound constants are bound before"
+        if exe.target == DEVICES[CPU]:
+            self._held = in_huge_pages(self._held)
+            object.__setattr__(exe, "constants", tuple(self._held))  # the next machine has the same memory
+        for i, c in enumerate(self._held):
+            o = objects[i]
+            o["refcount"], o["tag"], o["data"], o["ndim"] = _FOREVER, TAG_TENSOR, c.ctypes.data, c.ndim
+            o["dtype"] = DTYPES.index(c.dtype.name)
+            o["shape"][: c.ndim] = c.shape
+            self.constants[i, 0] = objects[i:].ctypes.data
+        self._objects = objects

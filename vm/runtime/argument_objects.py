@@ -1,0 +1,118 @@
+"""Objects of a call's arguments, as machine code: made from rows of words, all objects of a call or none.
+
+The row of a tuple follows the rows of its fields.
+"""
+
+from __future__ import annotations
+
+from ...ops.core.tensor_types import MAX_RANK
+from ...ops.native.memory import load_i64, native, store_i64, tensor
+from ...ops.native.object_layout import TAG_ADT, TAG_STORAGE, TAG_TENSOR
+from ...ops.native.objects import adt_at, storage_at
+from ...ops.native.status import OUT_OF_MEMORY
+from ..bytecode.sync_reason import SyncReason, number_of
+from ..state.state_layout import state_at
+from .objects.chunks import LARGE, new_object
+from .objects.heap import DONATED, new_record, release, retain
+from .objects.poison import link_tensor
+from .stream import host_to_device, wait_for_all
+
+#: Words of a row: kind; address of the elements or of the object, or number of fields; dtype, rank and device of the elements
+#: (of a record, its constructor's number in place of the dtype);
+#: device of the parameter; bytes of a donated array, else -1; room for the new object; sizes.
+(KIND, WHAT, DTYPE, RANK, DEVICE, WANTED, DONATED_BYTES, MADE, SIZES) = range(9)
+ROW_WORDS = SIZES + MAX_RANK
+#: Kinds of rows.
+ELEMENTS, OBJECT, TUPLE = range(3)
+
+_MEMORY = number_of(SyncReason.MEMORY)
+
+
+@native
+def build(state: int, rows: int, n: int) -> int:
+    """Make the objects of ``n`` rows and store the arguments in the state's ``argv``; the number of arguments.
+
+    -1: out of memory, or a device error (see the state's status); no object is kept.
+    """
+    s = state_at(state)
+    s.status = 0
+    s.pc = -1
+    s.error_pc = -1
+    depth = 0  # number of new objects that are not yet fields of a tuple; object k is kept in row k
+    for i in range(n):
+        row = rows + 8 * ROW_WORDS * i
+        fields = load_i64(row + 8 * WHAT) if load_i64(row + 8 * KIND) == TUPLE else 0
+        made = object_of(state, row)
+        if made == 0:
+            if s.status == 0:
+                s.status = OUT_OF_MEMORY
+            for k in range(depth):
+                release(state, load_i64(rows + 8 * (ROW_WORDS * k + MADE)))
+            return -1
+        depth -= fields
+        for k in range(fields):
+            store_i64(adt_at(made).fields + 8 * k, load_i64(rows + 8 * (ROW_WORDS * (depth + k) + MADE)))
+        store_i64(rows + 8 * (ROW_WORDS * depth + MADE), made)
+        depth += 1
+    for k in range(depth):
+        store_i64(s.argv + 8 * k, load_i64(rows + 8 * (ROW_WORDS * k + MADE)))
+    return depth
+
+
+@native
+def object_of(state: int, row: int) -> int:
+    """The object of a row, on its device, with the fields of a tuple still empty; 0 on failure, as ``build``."""
+    kind, what = load_i64(row + 8 * KIND), load_i64(row + 8 * WHAT)
+    if kind == TUPLE:
+        return new_record(state, TAG_ADT, load_i64(row + 8 * DTYPE), what)
+    if kind == OBJECT:
+        return on_device(state, retain(what), load_i64(row + 8 * WANTED))
+    at = new_object(state, TAG_TENSOR, LARGE)
+    if at == 0:
+        return 0
+    t = tensor(at)
+    t.data = what
+    t.dtype = load_i64(row + 8 * DTYPE)
+    t.ndim = load_i64(row + 8 * RANK)
+    t.device = load_i64(row + 8 * DEVICE)
+    for i in range(t.ndim):
+        t.shape[i] = load_i64(row + 8 * (SIZES + i))
+    nbytes = load_i64(row + 8 * DONATED_BYTES)
+    if nbytes >= 0 and not give(state, at, nbytes):
+        release(state, at)
+        return 0
+    return on_device(state, at, load_i64(row + 8 * WANTED))
+
+
+@native
+def give(state: int, at: int, nbytes: int) -> bool:
+    """Make the tensor ``at`` the owner of its donated array; False: out of memory."""
+    storage = new_object(state, TAG_STORAGE, LARGE)
+    if storage == 0:
+        return False
+    s = storage_at(storage)
+    s.data = tensor(at).data
+    s.device = 0
+    s.writer = 0
+    s.size_class = DONATED
+    s.nbytes = nbytes
+    s.first_tensor = 0
+    tensor(at).storage = storage
+    if state_at(state).poison != 0:
+        link_tensor(at, nbytes)
+    return True
+
+
+@native
+def on_device(state: int, at: int, device: int) -> int:
+    """The tensor on ``device``: itself, or a copy that replaces it; 0 on failure, as ``build``."""
+    if device == 0 or tensor(at).device == device:
+        return at
+    s = state_at(state)
+    made = host_to_device(state, at, device, -1, -1, False)
+    if made == 0 and s.outstanding != 0:  # memory of queued work can be reused after a synchronisation
+        s.status = wait_for_all(state, _MEMORY)
+        if s.status == 0:
+            made = host_to_device(state, at, device, -1, -1, False)
+    release(state, at)
+    return made
