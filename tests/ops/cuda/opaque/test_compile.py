@@ -21,6 +21,9 @@ from relayvm.shape_funcs.defs.products.recurrence import INPUTS
 from relayvm.shape_funcs.defs.sampling.image import dilation_layouts
 
 from ....emulator import proof
+from ...every_op.all_recipes import RECIPES as RECIPES  # declares them
+from ...every_op.drawing import Draw
+from ...every_op.recipe import dtypes_of, recipe_of
 from ..on_gpu import source_of
 
 
@@ -35,7 +38,10 @@ def array(rank: int, dtype: str) -> np.ndarray:
 
 
 def calls(name: str) -> Iterator[tuple[list[np.ndarray], dict[str, Any]]]:
-    """Inputs and attributes of calls that cover every kernel text of the operator, except for constants."""
+    """Inputs and attributes of calls that cover every kernel text of the operator, except for constants.
+
+    The calls of its recipe, unless it has other texts.
+    """
     if name in ("nn.dense", "nn.matmul", "nn.batch_matmul"):
         for number, dtype in enumerate(NUMBERS):
             ranks = (3, 3) if name == "nn.batch_matmul" else (3, 2)
@@ -160,7 +166,8 @@ def calls_on_planes(name: str) -> Iterator[tuple[list[np.ndarray], dict[str, Any
             given = [np.empty((4, 3, gates), dtype), np.empty((1, gates, 5), dtype), *inputs, np.empty(3, "int32")]
             yield given, flags.get(name, {})
     else:
-        raise AssertionError(f"nobody compiles the kernels of {name}")
+        made = (recipe_of(name).make(Draw(dtype, "odd"), name) for dtype in dtypes_of(name))
+        yield from ((list(call.flat), call.attrs) for call in made)
 
 
 def _transforms(name: str) -> Iterator[tuple[list[np.ndarray], dict[str, Any]]]:
