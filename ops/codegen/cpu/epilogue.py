@@ -34,9 +34,9 @@ from ....shape_funcs.symbolic.dim import Dim, const, sym
 from ...core.group import Group
 from ...core.op import OpPattern
 from ...core.tensor_types import ITEMSIZE, Tensor
-from ...native.jit.vector_hints import BLOCK
 from ...native.jit.prefetch import fetch_early, fetch_to_write
 from ...native.jit.products.register_tile import PANEL_BYTES
+from ...native.jit.vector_hints import BLOCK
 from ...native.memory import Array, generic, native
 from ...strategy.choice import candidates, choose
 from ...strategy.implementation import HOST
@@ -311,8 +311,8 @@ def _function(name: str, lines: list[str], more: str = "") -> str:
 def _run(index: str, element: list[str]) -> list[str]:
     """The loop over the elements of a run.
 
-    A function that takes as long for one element as for a vector is computed of masked vectors behind the last BLOCK elements: the
-    rows of a picture of 3 x 3 are 9 elements.
+    A function that takes as long for one element as for a vector is computed of blocks of whole vectors, then of masked vectors:
+    no loop over single elements keeps registers from the constants, and the rows of a picture of 3 x 3 are 9 elements.
     """
     if not calls_interleaved(element):
         return [f"for {index} in range(begin, begin + count):", *indented(element)]

@@ -47,8 +47,8 @@ def segments(nest: Nest) -> list[Segment]:
 def joined_segments(group: Group, parts: Sequence[Segment]) -> list[Lowered] | None:
     """The segments with one loop for the axes behind the last that a guard depends on, or None.
 
-    A part of a concatenation along the channels is one run of each channel, not as many runs as there are rows.  All segments have
-    whole loops, and each operand has the elements of these axes in their order.
+    A part of a concatenation along the channels is a run for each channel, not as many runs as there are rows.  All segments
+    have whole loops, and each operand has the elements of these axes in their order.
     """
     nest = parts[0].nest
     guarded = [part.nest.cells.axes([cell]) for part in parts for cell, _ in part.guards]

@@ -195,7 +195,7 @@ class Cells:
         return cell
 
     def _silu(self, cell: Cell) -> Cell | None:
-        """``silu(x)`` for ``x * sigmoid(x)``, with the factors in any order: fewer operations than its sigmoid alone; else None."""
+        """``silu(x)`` for ``x * sigmoid(x)``, the factors in any order, else None: it takes less time than its sigmoid."""
         for x, gate in (cell.args, cell.args[::-1]):
             if self._operands(gate, "sigmoid") == (x,):
                 return Cell(APPLY, cell.dtype, (x,), "silu")

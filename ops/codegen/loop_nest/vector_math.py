@@ -1,7 +1,7 @@
 """Functions of float32 as branch-free arithmetic, so that loops vectorise.
 
-The error of each is at most 2 units in the last place, of ``sigmoid_float32`` and ``silu_float32`` 2.5.  Coefficients: least squares on Chebyshev
-nodes, reweighted until the largest relative error is minimal, in float64 (the errors are given beside them).
+The error of each is at most 2 units in the last place, of ``sigmoid_float32`` and ``silu_float32`` 2.5.  Coefficients: least
+squares on Chebyshev nodes, reweighted until the largest relative error is minimal, in float64 (the errors are given beside them).
 """
 
 from __future__ import annotations

@@ -104,7 +104,8 @@ def test_axes_behind_the_concatenated_one_are_a_single_run(sizes):
 
 
 def test_axes_of_an_operand_in_another_order_are_loops():
-    tensors = [Tensor("float32", (sym("n"), dim(2), sym("a"), sym("b"))), Tensor("float32", (sym("n"), dim(3), sym("b"), sym("a")))]
+    shapes = (sym("n"), dim(2), sym("a"), sym("b")), (sym("n"), dim(3), sym("b"), sym("a"))
+    tensors = [Tensor("float32", shape) for shape in shapes]
     nodes = [
         Node("transpose", TransposeAttrs((0, 1, 3, 2)), (1,), ()),
         Node("concatenate", AxisAttrs(1), ((0, 2),), ()),
