@@ -38,6 +38,7 @@ from ...core.op import OpPattern
 from ...core.tensor_types import ITEMSIZE, Tensor
 from ...native.jit.prefetch import fetch_early, fetch_to_write
 from ...native.jit.products.register_tile import PANEL_BYTES
+from ...native.jit.vector_hints import BLOCK
 from ...native.memory import Array, generic, native
 from ...strategy.choice import candidates, choose
 from ..loop_nest.expression import LOAD, Cell
@@ -51,8 +52,6 @@ from .reduce_inner import calls_interleaved
 if TYPE_CHECKING:
     from .fused_kernel import CpuKernel
 
-#: Elements of the vectors that are computed together of a function that takes many operations.
-WIDE = 16
 #: The names of the generated functions.
 FINISH, FETCH = "finish", "fetch_operands"
 #: The local of FINISH with an element of sums that are in a buffer.
@@ -312,14 +311,15 @@ def _function(name: str, lines: list[str], more: str = "") -> str:
 def _run(index: str, element: list[str]) -> list[str]:
     """The loop over the elements of a run.
 
-    A function that takes as long for one element as for a vector is computed of masked vectors behind the last WIDE elements: the
-    rows of a picture of 3 x 3 are 9 elements.
+    A function that takes as long for one element as for a vector is computed of blocks of whole vectors, then of masked vectors:
+    no loop over single elements keeps registers from the constants, and the rows of a picture of 3 x 3 are 9 elements.
     """
     if not calls_interleaved(element):
         return [f"for {index} in range(begin, begin + count):", *indented(element)]
-    whole = f"begin + count // {WIDE} * {WIDE}"
-    loops = (f"range(begin, {whole})", f"short_range({whole}, begin + count)")
-    return [line for bounds in loops for line in (f"for {index} in {bounds}:", *indented(element))]
+    whole = f"begin + count // {BLOCK} * {BLOCK}"
+    of_block = [f"for lane in block_range({BLOCK}):", *indented([f"{index} = block + lane", *element])]
+    rest = [f"for {index} in rest_range({whole}, begin + count):", *indented(element)]
+    return [f"for block in range(begin, {whole}, {BLOCK}):", *indented(of_block), *rest]
 
 
 def _next_row(sizes: list[str]) -> list[str]:

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ....shape_funcs.symbolic.dim import Dim, const, product
+from ....shape_funcs.symbolic.dim import Dim, const, dim, product
 from ...core.group import Group
 from ...core.group_memo import per_group
 from ...core.tensor_types import ITEMSIZE, is_float
@@ -31,7 +31,7 @@ from .moved_runs import moved_run
 from .partition import GRAIN, LEVELS, Partition, loops, partition_prologue
 from .reduce_inner import RowText
 from .reduce_outer import ColumnText
-from .split_loops import Segment, segments
+from .split_loops import Segment, joined_segments, segments
 from .streamed_elements import streamed_elements
 from .streamed_rows import VECTORS, streamed_rows
 from .tiling import TileText, order_for_tiles, transposed_loads, word_of
@@ -233,23 +233,24 @@ class CpuKernel(Sizes):
         """One innermost loop per segment.  None for a single segment, or if a load would be hoisted above an empty loop."""
         if len(parts) == 1:
             return None
-        lowered = [general(self.group, segment.nest) for segment in parts]
+        lowered = joined_segments(self.group, parts) or [general(self.group, segment.nest) for segment in parts]
         position = len(self.group.params) + self.group.results.index(ref)
         plain = self._segments(ref, parts, lowered)
         if plain is None or not self._may_be_large(position) or not all(moved_run(self.group, one) for one in lowered):
             return plain
         moved = self._segments(ref, parts, lowered, moving=True)
-        return None if moved is None else self._past_caches(position, parts[0].nest.dims[-1], moved, plain)
+        return None if moved is None else self._past_caches(position, lowered[0].extents[-1], moved, plain)
 
     def _segments(self, ref: int, parts: Sequence[Segment], nests: Sequence[Lowered], moving: bool = False) -> list[str] | None:
         """One innermost loop per segment, or the run that it moves."""
         position = len(self.group.params) + self.group.results.index(ref)
-        around, inside = [self.size(d) for d in parts[0].nest.dims[:-1]], list[str]()
+        around, inside = [self.size(d) for d in nests[0].extents[:-1]], list[str]()
         outer: list[list[str]] = [[] for _ in range(len(around) + 1)]
         for segment, lowered in zip(parts, nests, strict=True):
             writer = Writer(lowered.table, len(lowered.extents), self.context)
             guards = [(writer.value(lowered.cells[cell]), value) for cell, value in segment.guards]
-            start, stop = self.size(segment.start), self.size(segment.stop)
+            is_whole = segment.start is dim(0) and segment.stop is segment.nest.dims[-1]
+            start, stop = self.size(segment.start), self.size(lowered.extents[-1] if is_whole else segment.stop)
             if self.context.partitioned and not around:
                 start, stop = f"max({start}, low0)", f"min({stop}, high0)"
             if moving:
@@ -265,6 +266,6 @@ class CpuKernel(Sizes):
             conditions = " and ".join(text if value else f"not {text}" for text, value in guards)
             inside += [f"if {conditions}:", *indented(lines)] if conditions else lines
         if self.context.partitioned and not around:
-            return [*Partition([self.size(parts[0].nest.dims[-1])], GRAIN).bounds(), *outer[0], *inside]
+            return [*Partition([self.size(nests[0].extents[-1])], GRAIN).bounds(), *outer[0], *inside]
         lines = loops(self.context, outer, Partition(around[:LEVELS]), around[LEVELS:], inside)
         return self._unless_empty(self.group.values()[ref].shape, lines)

@@ -6,13 +6,15 @@ out[j, i] = a[j, i] if j < n else b[j - n, i]  becomes, for each j, one of two l
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from ....declarations.frozen_dataclass import frozen
 from ....shape_funcs.symbolic.dim import Dim, dim, max_, min_
+from ...core.group import Group
 from ..loop_nest.expression import APPLY, AXIS, CAST, LITERAL, SELECT, SIZE, Cells, substituted
 from ..loop_nest.inlining import Nest
+from ..loop_nest.linear_index import Lowered, over_runs
 
 #: The largest number of loops.  Above it the kernel would be long, and each element is selected individually.
 MAX_SEGMENTS = 16
@@ -40,6 +42,21 @@ def segments(nest: Nest) -> list[Segment]:
         return [whole]
     by_index = _split_all([whole], _by_index, MAX_SEGMENTS)
     return _split_all(by_index, _by_outer_loops, MAX_GUARDED)
+
+
+def joined_segments(group: Group, parts: Sequence[Segment]) -> list[Lowered] | None:
+    """The segments with one loop for the axes behind the last that a guard depends on, or None.
+
+    A part of a concatenation along the channels is a run for each channel, not as many runs as there are rows.  All segments
+    have whole loops, and each operand has the elements of these axes in their order.
+    """
+    nest = parts[0].nest
+    guarded = [part.nest.cells.axes([cell]) for part in parts for cell, _ in part.guards]
+    lead = max((axis for axes in guarded for axis in axes), default=-1) + 1
+    if lead + 1 >= len(nest.dims) or not all(part.start is dim(0) and part.stop is nest.dims[-1] for part in parts):
+        return None
+    found = [over_runs(group, part.nest, lead, own=-1) for part in parts]
+    return None if None in found else [lowered for lowered in found if lowered is not None]
 
 
 def _split_all(parts: list[Segment], split: Callable[[Segment], list[Segment] | None], most: int) -> list[Segment]:

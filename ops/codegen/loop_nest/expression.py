@@ -188,11 +188,18 @@ class Cells:
         if cell.kind == APPLY and len(cell.args) == 2 and self[cell.args[0]].dtype == "int64":
             return self._arithmetic(cell)
         if cell.what == "multiply" and cell.dtype in _GELU:
-            return self._gelu(cell)
+            return self._silu(cell) or self._gelu(cell)
         if cell.what == "power" and self[cell.args[1]].kind == LITERAL:
             power = constant_power(self, cell.args[0], float(self[cell.args[1]].what), cell.dtype)
             return cell if power is None else power
         return cell
+
+    def _silu(self, cell: Cell) -> Cell | None:
+        """``silu(x)`` for ``x * sigmoid(x)``, the factors in any order, else None: it takes less time than its sigmoid."""
+        for x, gate in (cell.args, cell.args[::-1]):
+            if self._operands(gate, "sigmoid") == (x,):
+                return Cell(APPLY, cell.dtype, (x,), "silu")
+        return None
 
     def _gelu(self, cell: Cell) -> Cell:
         """``gelu(x)`` for ``x * 0.5 * (1 + erf(x * sqrt(0.5)))``, with the factors in any order; else the cell.

@@ -187,7 +187,9 @@ SCALAR_FUNCTIONS: dict[str, ScalarFunction] = {
         cuda=Texts(real="({t}(1) / ({t}(1) + exp{f}(-{0})))"),
         monotonic=_NEVER_FALLS,
     ),
-    # of float32 only, and of float16 and bfloat16 only: parts of an expression that are recognized when the expression is made
+    # parts of an expression that are recognized when the expression is made; of float32, and of float16 and bfloat16
+    "silu": ScalarFunction(single="silu_float32({0})", cuda=Texts(real="({0} * ({t}(1) / ({t}(1) + exp{f}(-{0}))))")),
+    # of float32 only, and of float16 and bfloat16 only
     "gelu": ScalarFunction(single="gelu_float32({0})"),
     "gelu_of_half": ScalarFunction(
         single="({0} * {t}(0.5) * ({t}(1.0) + erf_float32({0} * {t}(" + f"{ROOT_OF_HALF}))))",

@@ -60,8 +60,13 @@ def fetch_weight(weight: Array, at: int, inputs: int, inner: int, rows: int, low
     """Ask for the lines ``low`` to ``high`` (exclusive) of ``inner`` elements of each of ``rows`` rows of the weight."""
     width = PANEL_BYTES // weight.itemsize
     lines = (inner + width - 1) // width
-    for line in range(low, min(high, rows * lines)):
-        fetch_early(weight, at + line // lines * inputs + line % lines * width)
+    row, line = low // max(lines, 1), low % max(lines, 1)
+    for _ in range(low, min(high, rows * lines)):  # a division for each line takes as long as the turning of its elements
+        fetch_early(weight, at + row * inputs + line * width)
+        line += 1
+        if line == lines:
+            line = 0
+            row += 1
 
 
 @generic

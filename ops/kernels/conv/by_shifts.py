@@ -24,18 +24,18 @@ from .by_plane import fill_plane, padded_sizes, tap_start
 from .tiles import FINISHED_ROWS, ROWS
 
 #: Elements of the padded rows of a band, unless those of one row of the result are more.  A band stays in the second cache.
-BAND = 2**14
-#: Positions of a band whose sums are computed together.
+BAND = 2**15
+#: Positions whose sums are computed together.
 TOGETHER = 512
 
 
 @generic
-def band_rows(rows: int, columns: int, elements: int, between: int) -> int:
-    """The most rows of the result in a band: of ``rows`` with ``columns`` each.
+def band_rows(rows: int, elements: int, between: int) -> int:
+    """The most rows of the result in a band: of ``rows``.
 
     A row reads ``elements`` of padded data, and all rows ``between`` rows more than their number.
     """
-    return max(min(rows, BAND // max(elements, 1) - between, TOGETHER // max(columns, 1)), 1)
+    return max(min(rows, BAND // max(elements, 1) - between), 1)
 
 
 @generic
@@ -88,26 +88,46 @@ def copy_rows(
 
 
 @generic
-def multiply_band(
-    weight: Array, top: int, bottom: int, terms: int, room: Array, pitch: int, numbers: Array, sums: Array, out: Array, to: int,
-    positions: int, rows: int, columns: int, finish: Callable[..., None], argv: int,
+def multiply_rows(
+    weight: Array, top: int, bottom: int, terms: int, room: Array, at: int, pitch: int, numbers: Array, sums: Array, out: Array,
+    to: int, positions: int, rows: int, columns: int, finish: Callable[..., None], argv: int,
 ) -> None:  # fmt: skip
-    """Compute and finish ``rows`` rows of the output channels ``top`` to ``bottom`` (exclusive); ``to``: their channel 0."""
+    """Compute and finish ``rows`` rows of the output channels ``top`` to ``bottom`` (exclusive); ``to``: their channel 0.
+
+    ``at``: the first element of their padded data.
+    """
     width = PANEL_BYTES // out.itemsize
     length = (rows - 1) * pitch + columns
     # together they take fewer vectors; copying takes as long as some products
     is_together = (length + width - 1) // width * 16 < (columns + width - 1) // width * rows * 15
-    for o in range(top, bottom, FINISHED_ROWS):
-        count = min(FINISHED_ROWS, bottom - o)
+    chunks = (bottom - top + FINISHED_ROWS - 1) // FINISHED_ROWS
+    for chunk in range(chunks):
+        o = top + chunk * (bottom - top) // chunks
+        count = top + (chunk + 1) * (bottom - top) // chunks - o
         here = to + o * positions
         if is_together:
-            multiply_shifts(weight, o, count, terms, room, 0, numbers, sums, 0, length, length)
+            multiply_shifts(weight, o, count, terms, room, at, numbers, sums, 0, length, length)
             copy_rows(sums, length, pitch, out, here, positions, count, rows, columns)
             finish(argv, here, count, rows * columns)
         else:
             for y in range(rows):
-                multiply_shifts(weight, o, count, terms, room, y * pitch, numbers, out, here + y * columns, positions, columns)
+                first = at + y * pitch
+                multiply_shifts(weight, o, count, terms, room, first, numbers, out, here + y * columns, positions, columns)
                 finish(argv, here + y * columns, count, columns)
+
+
+@generic
+def multiply_band(
+    weight: Array, top: int, bottom: int, terms: int, room: Array, pitch: int, numbers: Array, sums: Array, out: Array, to: int,
+    positions: int, rows: int, columns: int, finish: Callable[..., None], argv: int,
+) -> None:  # fmt: skip
+    """As ``multiply_rows`` for all rows of a band, as many at a time as are computed together."""
+    most = max(TOGETHER // max(pitch, 1), 1)
+    for y in range(0, rows, most):
+        multiply_rows(
+            weight, top, bottom, terms, room, y * pitch, pitch, numbers, sums, out, to + y * columns, positions,
+            min(most, rows - y), columns, finish, argv,
+        )  # fmt: skip
 
 
 @generic
@@ -124,7 +144,7 @@ def convolve_shifts(
     """
     one_row = padded_sizes((1, 1, 1, 1, out_sizes[COLUMN]), kernel, stride, dilation)
     phases, between = stride[0] * stride[1] * stride[2], one_row[1] - 1
-    most = band_rows(out_sizes[ROW], one_row[2], kernel[1] * phases * one_row[0] * one_row[2], between)
+    most = band_rows(out_sizes[ROW], kernel[1] * phases * one_row[0] * one_row[2], between)
     bands = (out_sizes[ROW] + most - 1) // most
     padded = (one_row[0], most + between, one_row[2])
     channel = phases * padded[0] * padded[1] * padded[2]

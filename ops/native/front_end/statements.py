@@ -301,7 +301,8 @@ class Statements(Expressions):
         if called == "range":
             return ()
         function = self.names.get(called)
-        return vector_hints.RANGES.get(function) if callable(function) else None
+        hints = vector_hints.RANGES.get(function) if callable(function) else None
+        return None if hints is None else hints()
 
     def _for_range(self, node: ast.For, name: str, bounds: list[Value], hints: vector_hints.LoopHints) -> None:
         """A loop over a range: a counter of its own, which the body cannot change."""

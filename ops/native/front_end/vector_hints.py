@@ -24,6 +24,21 @@ def short_range(*bounds: int) -> range:
 
 
 @twin
+def block_range(*bounds: int) -> range:
+    """As ``range``, for a loop over BLOCK elements: whole vectors that fill registers, and no loop for a rest.
+
+    LLVM prefers vectors of half the length on processors with AVX-512.
+    """
+    return range(*bounds)
+
+
+@twin
+def rest_range(*bounds: int) -> range:
+    """As ``range``, for a loop over fewer than BLOCK elements, without a sum: masked vectors that fill registers."""
+    return range(*bounds)
+
+
+@twin
 def sum_range(*bounds: int) -> range:
     """As ``range``, for the loop of a sum: four vectors of partial sums, whatever else the loop computes.
 
@@ -108,15 +123,35 @@ def _library(name: str, *flags: str) -> Callable[[Any, list[Any]], Any]:
 
 #: The properties of a loop, for LLVM: name, bits and value of each; no bits: the name alone.
 LoopHints = tuple[tuple[str, int, int], ...]
+#: The property of a loop that is compiled once, and not again for each value of its counter.
+NOT_UNROLLED = ("llvm.loop.unroll.disable", 0, 0)
+#: Elements of a loop over ``block_range``: two vectors of AVX2, one of AVX-512.
+BLOCK = 16
+_ALONE, _MASKED = ("llvm.loop.interleave.count", 32, 1), ("llvm.loop.vectorize.predicate.enable", 1, 1)
+
+
+def _filled(*hints: tuple[str, int, int]) -> LoopHints:
+    """The properties of a loop of vectors of float32 that fill registers."""
+    from .products.register_tile import vector_bytes
+
+    return ("llvm.loop.vectorize.width", 32, vector_bytes() // 4), *hints
+
+
+def _block() -> LoopHints:
+    from .products.register_tile import vector_bytes
+
+    return _filled(("llvm.loop.interleave.count", 32, min(BLOCK * 4 // vector_bytes(), 2)), NOT_UNROLLED)
+
+
 #: The properties of a loop over the result of a function.
-RANGES: dict[Callable[..., range], LoopHints] = {
-    short_range: (("llvm.loop.interleave.count", 32, 1), ("llvm.loop.vectorize.predicate.enable", 1, 1)),
-    sum_range: (("llvm.loop.interleave.count", 32, 4),),
+RANGES: dict[Callable[..., range], Callable[[], LoopHints]] = {
+    short_range: lambda: (_ALONE, _MASKED),
+    block_range: _block,
+    rest_range: lambda: _filled(_ALONE, _MASKED),
+    sum_range: lambda: (("llvm.loop.interleave.count", 32, 4),),
 }
 #: The properties of a loop that calls an interleaved function.  More vectors at a time do not fit 16 registers.
 INTERLEAVED_LOOP: LoopHints = (("llvm.loop.interleave.count", 32, 2),)
-#: The property of a loop that is compiled once, and not again for each value of its counter.
-NOT_UNROLLED = ("llvm.loop.unroll.disable", 0, 0)
 
 set_machine_form(multiply_add, _of_floats(_library("fmuladd")))
 set_machine_form(add_in_any_order, _of_floats(lambda builder, v: builder.fadd(*v, flags=("reassoc",))))

@@ -13,7 +13,7 @@ from .sizes import Convolution
 #: Columns of the result from which ``shifts`` pays: measured, ``tiles`` is faster at 28, ``shifts`` at 56.
 LEAST_COLUMNS = 48
 #: The most elements of the padded data of a row of the result with which ``shifts`` pays.
-MOST_PADDED = 4 * by_shifts.BAND
+MOST_PADDED = 2**16
 
 
 @frozen
@@ -57,8 +57,7 @@ class Shifts(Convolution):
             (out[-2], (taps[-2] - 1) * given["dilation"][1] // given["stride"][1]) if self.rank > 1 else (dim(1), dim(0))
         )
         one = self.channel_elements(call, 1 - between) * inputs
-        most = min_(min_(rows, by_shifts.BAND // max_(one, 1) - between), by_shifts.TOGETHER // max_(self.pitch(call), 1))
-        return max_(most, 1), rows
+        return max_(min_(rows, by_shifts.BAND // max_(one, 1) - between), 1), rows
 
     def pitch(self, call: OpCall) -> Dim:
         """The number of sums of ``shifts`` from a row of a band to the next: the columns of the result and of padding."""
@@ -73,7 +72,9 @@ class Shifts(Convolution):
 
     def band_sums(self, call: OpCall) -> Dim:
         """The number of sums that ``shifts`` computes before they are copied."""
-        sums: Dim = self.rows(call)[0] * self.pitch(call) * tiles.FINISHED_ROWS
+        pitch = self.pitch(call)
+        together = max_(min_(self.rows(call)[0], by_shifts.TOGETHER // max_(pitch, 1)), 1)
+        sums: Dim = together * pitch * tiles.FINISHED_ROWS
         return sums
 
     def band_numbers(self, call: OpCall) -> Dim:

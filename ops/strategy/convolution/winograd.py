@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ....declarations.frozen_dataclass import frozen
-from ....shape_funcs.symbolic.dim import Dim, dim, max_, min_, product
+from ....shape_funcs.symbolic.dim import Dim, const, dim, max_, min_, product
 from ...core.conditions import Conditions, condition
 from ...core.implementation import Blocks, Kernel, OpCall, Scratch
 from ...core.tensor_types import ITEMSIZE
@@ -20,6 +20,9 @@ from .sizes import Convolution
 #: Input and output channels, and positions of all results of a batch, from which ``winograd`` pays: measured, it takes 0.8 of the
 #: time of ``tiles`` at 24 channels and 25 positions, 1.01 at 16 positions.
 LEAST_FILTERED, LEAST_PLACES = 24, 25
+#: The same of fewer channels: it takes 0.65 to 0.85 of the time of ``shifts`` at 16 channels and rows of 80 columns, 0.95 of
+#: ``tiles`` at 400 positions.
+LEAST_OF_FEW, PLACES_OF_FEW = 16, 400
 #: Positions of all results of a batch from which a transformation of the weight in the call pays.
 LEAST_TRANSFORMED = 160
 #: By stride, the most tiles of ``winograd`` for a number of positions, a quotient: tiles at ends of rows and columns have fewer
@@ -82,10 +85,12 @@ class Winograd(Convolution):
         """The conditions that products outweigh the transformations of data and results."""
         outputs, inputs, _ = self.weight(call)
         places, (most, of) = product(self.sizes(call)[1]), MOST_TILES[self.stride(call.attrs)]
+        are_few = (const(min_(inputs, outputs)) or LEAST_FILTERED) < LEAST_FILTERED
+        channels, least = (LEAST_OF_FEW, PLACES_OF_FEW) if are_few else (LEAST_FILTERED, LEAST_PLACES)
         return (
-            condition(inputs, ">=", LEAST_FILTERED),
-            condition(outputs, ">=", LEAST_FILTERED),
-            condition(call.outputs[0].shape[0] * places, ">=", LEAST_PLACES),
+            condition(inputs, ">=", channels),
+            condition(outputs, ">=", channels),
+            condition(call.outputs[0].shape[0] * places, ">=", least),
             condition(self.tiles(call) * of, "<=", places * most),
         )
 

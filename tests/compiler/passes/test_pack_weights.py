@@ -118,14 +118,15 @@ def test_a_convolution_with_filters_is_the_convolution(target: str) -> None:
 @pytest.mark.parametrize(
     ("attrs", "weight", "data"),
     [
-        ("padding=1", WINDOWS[:, :20].copy(), "(?n, 20, ?h, ?w)"),  # few channels
+        ("padding=1", WINDOWS[:, :12].copy(), "(?n, 12, ?h, ?w)"),  # few channels
+        ("padding=1", WINDOWS[:, :20].copy(), "(1, 20, 19, 21)"),  # few channels for 399 positions
         ("padding=1, strides=3", WINDOWS, "(?n, 24, ?h, ?w)"),
         ("padding=1", WINDOWS[:, :, :, :2].copy(), "(?n, 24, ?h, ?w)"),
         ("padding=1", WINDOWS.astype("float64"), "(?n, 24, ?h, ?w)"),
         ("padding=1", WINDOWS, "(1, 24, 4, 6)"),  # few positions
         ("padding=1", WINDOWS, "(?n, 24, 1, 9)"),  # tiles of half the results
     ],
-    ids=["channels", "strides", "window", "double", "positions", "rows"],
+    ids=["channels", "channels and positions", "strides", "window", "double", "positions", "rows"],
 )
 def test_other_convolutions_stay(attrs: str, weight: np.ndarray, data: str) -> None:
     assert operators(module(f"nn.conv2d(%x, %w, {attrs})", weight, data)) == ["nn.conv2d"]

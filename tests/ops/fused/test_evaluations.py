@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -21,24 +22,25 @@ from ..every_op.recipe import Call, attrs_of, dtypes_of, operators
 from ..test_every_op import calls_of
 from .run_group import TWINS, evaluate
 
-COUNTED = "sigmoid_float32"
+COUNTED = ("sigmoid_float32", "silu_float32")
 #: A prediction for unknown sizes is that of large ones: ``n + 2`` counts as ``n``.
 SMALL = 2
 
 
 class Counter:
-    """Runs kernels as plain Python, and counts the calls of the sigmoid."""
+    """Runs kernels as plain Python, and counts the sigmoids, those of silu too."""
 
     def __init__(self) -> None:
         self.calls = 0
 
-    def sigmoid(self, x: Any) -> Any:
+    def counted(self, name: str, x: Any) -> Any:
+        """The function's value."""
         self.calls += 1
-        return np.float32(TWINS[COUNTED](x))
+        return np.float32(TWINS[name](x))
 
     def run(self, text: str) -> Any:
         """The function of a kernel's text."""
-        namespace = {**TWINS, COUNTED: self.sigmoid}
+        namespace = {**TWINS, **{name: functools.partial(self.counted, name) for name in COUNTED}}
         define("kernel", text, namespace)
         return namespace["kernel"]
 

@@ -14,7 +14,7 @@ from relayvm.ops.core.group import Node
 from relayvm.ops.core.op import NoAttrs
 from relayvm.ops.core.tensor_types import Tensor
 from relayvm.ops.defs.axes.reduce import ReduceAttrs
-from relayvm.ops.defs.movement.transform import AxisAttrs
+from relayvm.ops.defs.movement.transform import AxisAttrs, TransposeAttrs
 from relayvm.shape_funcs.symbolic.dim import dim, sym
 
 from .run_group import call, compiled, evaluate, group_of, of_small_results, one_call, plain
@@ -89,3 +89,30 @@ def test_reduced_along_no_axis(name, run):
     status, (ours,) = evaluate(group_of(tensors, nodes), list(xs), run)
     assert status == 0
     np.testing.assert_array_equal(ours, np.concatenate(xs, 1), strict=True)
+
+
+@pytest.mark.parametrize("sizes", [("a", "b"), (4, 5), ("a", 5)])
+def test_axes_behind_the_concatenated_one_are_a_single_run(sizes):
+    # rows of 5 elements one by one take three times as long
+    shape = tuple(dim(s) if isinstance(s, int) else sym(s) for s in sizes)
+    tensors = [Tensor("float32", (sym("n"), dim(channels), *shape)) for channels in (2, 3)]
+    group = group_of(tensors, [Node("concatenate", AxisAttrs(1), ((0, 1),), ())])
+    text = of_small_results(kernel_source(group).text)
+    assert "for i3 in" not in text and text.count("for i2 in range(") == 2
+    xs = [np.random.default_rng(c).standard_normal((2, c, 4, 5)).astype("float32") for c in (2, 3)]
+    status, (ours,) = evaluate(group, xs)
+    assert status == 0
+    np.testing.assert_array_equal(ours, np.concatenate(xs, 1), strict=True)
+
+
+def test_axes_of_an_operand_in_another_order_are_loops():
+    shapes = (sym("n"), dim(2), sym("a"), sym("b")), (sym("n"), dim(3), sym("b"), sym("a"))
+    tensors = [Tensor("float32", shape) for shape in shapes]
+    nodes = [
+        Node("transpose", TransposeAttrs((0, 1, 3, 2)), (1,), ()),
+        Node("concatenate", AxisAttrs(1), ((0, 2),), ()),
+    ]
+    xs = [np.random.default_rng(0).standard_normal(s).astype("float32") for s in ((2, 2, 4, 5), (2, 3, 5, 4))]
+    status, (ours,) = evaluate(group_of(tensors, nodes), xs)
+    assert status == 0
+    np.testing.assert_array_equal(ours, np.concatenate([xs[0], xs[1].swapaxes(2, 3)], 1), strict=True)

@@ -25,13 +25,14 @@ FUNCTIONS = {
     "exp_float32": np.exp,
     "exp_float32_below": vanishing(np.exp),
     "sigmoid_float32": vanishing(special.expit),
+    "silu_float32": lambda x: np.where(x < -88.375, x * 0.0, x * special.expit(x)),
     "log_float32": np.log,
     "tanh_float32": np.tanh,
     "erf_float32": special.erf,
     "gelu_float32": lambda x: x * special.ndtr(x),
 }
 #: The largest errors that are not 2: a sum follows the exponential, and a division the sum.
-LARGEST = {"sigmoid_float32": 2.5}
+LARGEST = {"sigmoid_float32": 2.5, "silu_float32": 2.5}
 #: Units of error other than the last place: below 0, gelu subtracts numbers of the size of x from each other.
 UNITS = {"gelu_float32": lambda x: np.where(x < 0, -x * 2.0**-24, 0.0)}
 TEXT = """
