@@ -17,12 +17,15 @@ class Part:
     """Functions that kernels share.
 
     ``name`` with the text of the module ``maker``, and of those that it uses, determines their code.  ``functions(module)`` emits
-    them into an LLVM module.
+    them into an LLVM module.  ``symbol``: the part is linked only if the optimized kernel still calls this function; "": always.
+    ``loops``: whether LLVM makes faster code of its loops.
     """
 
     name: str
     maker: str
     functions: Callable[[Any], list[Any]]
+    symbol: str = ""
+    loops: bool = False
 
 
 #: The parts that the functions of a module call, by name.
@@ -40,3 +43,12 @@ def parts_of(module: Any) -> Parts | None:
     """The parts of an LLVM module; None for a module that has all code itself."""
     found: Parts | None = getattr(module, "relayvm_parts", None)
     return found
+
+
+def is_declared_only(function: Any, name: str, maker: Callable[[Any], Any]) -> bool:
+    """Whether an LLVM function of a module is declared only: ``maker(module)`` emits it into a part of its own, ``name``."""
+    parts = parts_of(function.module)
+    if parts is None:
+        return False
+    parts.setdefault(name, Part(name, maker.__module__, lambda module: [maker(module)], function.name, loops=True))
+    return True

@@ -32,3 +32,11 @@ def test_indices_may_be_fewer_than_the_elements_along_other_axes(sizes: list[Any
     np.testing.assert_array_equal(run([x, indices[:0]])[0], x[:0, :5])
     with pytest.raises(relay.VMError, match="axis 1 of the data has size 7, less than the 10 of shape_like"):
         run([x, np.tile(indices, 2)])
+
+
+def test_a_transposed_convolution_of_data_without_elements_is_its_bias() -> None:
+    node = helper.make_node("ConvTranspose", ["x", "k", "b"], ["y"])
+    run = prepared(node, x=("float32", ["n", 2, "w"]), k=("float32", [2, 3, 3]), b=("float32", [3])).run
+    bias = np.array([1, 2, 3], "float32")
+    found = run([np.ones((2, 2, 0), "float32"), np.ones((2, 3, 3), "float32"), bias])[0]
+    np.testing.assert_array_equal(found, np.broadcast_to(bias.reshape(1, 3, 1), (2, 3, 2)))

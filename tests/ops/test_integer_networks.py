@@ -122,6 +122,8 @@ def test_a_transposed_convolution_of_integers() -> None:
     data, weight = whole((2, 4, 3, 3), "int8"), whole((4, 3, 2, 2), "int8")
     wanted = transposed(data.astype("float64"), weight.astype("float64"), {"strides": 2})
     np.testing.assert_array_equal(run("nn.conv2d_transpose", [data, weight], strides=2, out_dtype="int32"), wanted)
+    nothing = run("nn.conv2d_transpose", [data[:, :, :0], weight], out_dtype="int32")
+    np.testing.assert_array_equal(nothing, np.zeros((2, 3, 1, 4), "int32"))
 
 
 @pytest.mark.extensive(dtype=["int8"])

@@ -138,7 +138,7 @@ def test_transposed_convolution(agree: Any, draw: Any) -> None:
     padding, groups, made = tuple(draw(SOME) for _ in range(2 * rank)), draw(st.sampled_from([1, 1, 2])), draw(SOME)
 
     def oracle() -> Any:
-        refuse(0 in window or 0 in sizes[2:] or sizes[1] % groups)
+        refuse(0 in window or sizes[1] % groups)
         out = []
         for k in range(rank):
             full = (sizes[2 + k] - 1) * strides[k] + (window[k] - 1) * dilation[k] + 1 + more[k]

@@ -14,6 +14,7 @@ from ...ops.core.op import Op, OpPattern, TypeRelError
 from ...ops.core.tensor_types import DTYPES, Tensor, numpy_dtype
 from ...ops.core.type_relation import build_group, shape_program
 from ...ops.native.blas import library_calls
+from ...ops.native.jit.native_compiler import UNOPTIMIZED
 from ...ops.native.object_layout import TENSOR
 from ...ops.native.status import SIZE_OVERFLOW, STATUS
 from ...ops.native.threads import team
@@ -50,6 +51,8 @@ class _OpenSizes:
         return tuple(self._names.setdefault(n, sym(f"d{len(self._names)}")) for n in sizes)
 
 
+#: Tensors of so many bytes take less time by code that is not optimized than the optimization would.
+FEW_BYTES = 1 << 18
 #: The most prepared calls that are kept.
 MAX_PREPARED = 10_000
 #: Prepared calls for unknown sizes, by operator, attributes and types: evaluators repeat few calls often.
@@ -136,7 +139,7 @@ class PreparedGroup:
         for row, array in zip(rows, tensors, strict=True):
             row["data"], row["ndim"], row["dtype"] = array.ctypes.data, array.ndim, DTYPES.index(array.dtype.name)
             row["shape"][: array.ndim] = array.shape
-        call, table = self._loaded()
+        call, table = self._loaded(sum(array.nbytes for array in tensors))
         first = rows.ctypes.data
         argv = np.array([first + i * TENSOR.itemsize for i in range(len(tensors))], np.int64)
         argv = np.append(argv, [table.ctypes.data, team.ALONE.ctypes.data])
@@ -146,14 +149,20 @@ class PreparedGroup:
             error.status = status
             raise error
 
-    def _loaded(self) -> tuple[Any, np.ndarray]:
-        """The kernel as a C function, and the addresses of the library functions that it calls."""
+    def _loaded(self, nbytes: int) -> tuple[Any, np.ndarray]:
+        """The kernel as a C function, and the addresses of the library functions that it calls; ``nbytes``: of its tensors."""
         if self._kernel is None:
             from ...ops.codegen import kernel_source
 
             table = np.zeros(len(library_calls.TABLE), np.int64)
             for name, address in library_calls.addresses(kernel_source(self.group).libraries).items():
                 table[library_calls.TABLE[name].index] = address
-            function = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_int64, ctypes.c_int64)(kernel_address(self.group))
+            function = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_int64, ctypes.c_int64)(self._address(nbytes))
             self._kernel = function, table
         return self._kernel
+
+    def _address(self, nbytes: int) -> int:
+        """The kernel's machine code: not optimized for few bytes, unless the optimization decides the order of a sum."""
+        generated = self.group.kernel_on(HOST) is None
+        is_sum = any(node.operator.pattern is OpPattern.COMM_REDUCE for node in self.group.nodes)
+        return kernel_address(self.group, UNOPTIMIZED if nbytes <= FEW_BYTES and generated and not is_sum else None)

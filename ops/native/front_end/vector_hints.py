@@ -132,13 +132,13 @@ _ALONE, _MASKED = ("llvm.loop.interleave.count", 32, 1), ("llvm.loop.vectorize.p
 
 def _filled(*hints: tuple[str, int, int]) -> LoopHints:
     """The properties of a loop of vectors of float32 that fill registers."""
-    from .products.register_tile import vector_bytes
+    from ..jit.products.register_tile import vector_bytes
 
     return ("llvm.loop.vectorize.width", 32, vector_bytes() // 4), *hints
 
 
 def _block() -> LoopHints:
-    from .products.register_tile import vector_bytes
+    from ..jit.products.register_tile import vector_bytes
 
     return _filled(("llvm.loop.interleave.count", 32, min(BLOCK * 4 // vector_bytes(), 2)), NOT_UNROLLED)
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from ...core.tensor_types import ITEMSIZE
+from ..code_parts import is_declared_only
 from ..memory import Array, generic, set_machine_form, twin
 from .non_temporal import LINE_BYTES, NON_TEMPORAL_BYTES, is_line_aligned, make_non_temporal
 
@@ -84,30 +85,51 @@ def transpose_remainder(
 
 
 def _machine(whole_lines: bool) -> Any:
-    def pointers(emitter: Any, array: Any, first: Any, step: Any, side: int) -> list[Any]:
-        """Pointers to the vectors of a block."""
-        from llvmlite import ir
-
-        builder, data = emitter.builder, array.parts[0]
-        at, apart = emitter.word(first), emitter.word(step)
-        vector = ir.VectorType(data.type.pointee, side).as_pointer()
-        offsets = [builder.add(at, builder.mul(apart, apart.type(k))) for k in range(side)]
-        return [builder.bitcast(builder.gep(data, [offset]), vector) for offset in offsets]
-
     def block(emitter: Any, source: Any, at: Any, stride: Any, target: Any, to: Any, to_stride: Any) -> None:
         assert source.type == target.type, (source, target)
-        item = ITEMSIZE[source.type.dtype]
-        side, builder = block_side(item), emitter.builder
-        read = pointers(emitter, source, at, stride, side)
-        written = pointers(emitter, target, to, to_stride, side)
-        rows = [builder.load(p, align=item) for p in read]
-        for row, p in zip(transposed_registers(builder, rows), written, strict=True):
-            if whole_lines:
-                make_non_temporal(builder, builder.store(row, p, align=min(LINE_BYTES, side * item)))
-            else:
-                builder.store(row, p, align=item)
+        builder, word = emitter.builder, emitter.word
+        function = _block_function(builder.module, ITEMSIZE[source.type.dtype], whole_lines)
+        places = [builder.gep(array.parts[0], [word(first)]) for array, first in ((source, at), (target, to))]
+        of_source, of_target = (builder.bitcast(place, function.args[0].type) for place in places)
+        builder.call(function, [of_source, word(stride), of_target, word(to_stride)])
 
     return block
+
+
+def _block_function(module: Any, itemsize: int, whole_lines: bool) -> Any:
+    """The LLVM function that transposes a block: pointers to the first elements, and the elements between rows."""
+    from llvmlite import ir
+
+    name = f"relayvm.transpose_block.{itemsize}{'.lines' * whole_lines}"
+    if name in module.globals:
+        return module.globals[name]
+    word, pointer = ir.IntType(64), ir.IntType(8 * itemsize).as_pointer()
+    function = ir.Function(module, ir.FunctionType(ir.VoidType(), [pointer, word] * 2), name)
+
+    def block(module: Any) -> Any:
+        return _block_function(module, itemsize, whole_lines)
+
+    if is_declared_only(function, name, block):
+        return function
+    function.linkage = "internal"
+    builder, side = ir.IRBuilder(function.append_basic_block("entry")), block_side(itemsize)
+    read, written = (_pointers(builder, *function.args[k : k + 2], side) for k in (0, 2))
+    rows = [builder.load(p, align=itemsize) for p in read]
+    for row, p in zip(transposed_registers(builder, rows), written, strict=True):
+        if whole_lines:
+            make_non_temporal(builder, builder.store(row, p, align=min(LINE_BYTES, side * itemsize)))
+        else:
+            builder.store(row, p, align=itemsize)
+    builder.ret_void()
+    return function
+
+
+def _pointers(builder: Any, first: Any, step: Any, side: int) -> list[Any]:
+    """Pointers to the vectors of a block."""
+    from llvmlite import ir
+
+    vector = ir.VectorType(first.type.pointee, side).as_pointer()
+    return [builder.bitcast(builder.gep(first, [builder.mul(step, step.type(k))]), vector) for k in range(side)]
 
 
 def transposed_registers(builder: Any, rows: list[Any]) -> list[Any]:

@@ -1,11 +1,11 @@
-"""Kernels that differ in literals only, such as the scales and zero points of quantised layers, are compiled once.
+"""Kernels that differ in literals only are compiled once: scales and zero points of quantised layers, known sizes.
 
 The text of such a kernel becomes a text without these literals: numbers, in the order of their first use, stand for them.  Its
 machine code reads them from a table of constants in the object code, in which compilation leaves marks.  The object code of the
 kernel is this code with its own table in place of the marks.
 
 A literal stays in the text where LLVM makes better code of its value: powers of two and numbers around them, factors of integers,
-bounds of comparisons.  Only literals beside an arithmetic operator are taken out.
+bounds of comparisons.  Only literals beside an arithmetic operator are taken out, and sizes (see ``given_sizes``).
 """
 
 from __future__ import annotations
@@ -43,6 +43,12 @@ def given_integer(number: int, count: int) -> int:
     raise NotImplementedError("texts without literals are compiled only")
 
 
+@twin
+def given_size(number: int, count: int) -> int:
+    """The literal ``number`` of ``count``, an int64 that is not negative, in machine code."""
+    raise NotImplementedError("texts without literals are compiled only")
+
+
 def without_literals(text: str) -> tuple[str, tuple[Literal, ...]]:
     """The text of a kernel with its literals taken out, and the literals."""
     found: dict[tuple[str, str], int] = {}
@@ -54,11 +60,14 @@ def without_literals(text: str) -> tuple[str, tuple[Literal, ...]]:
         number = found.setdefault(("float" if dtype.startswith("float") else "integer", digits), len(found))
         return f"{dtype}(given_{'float' if dtype.startswith('float') else 'integer'}({number}, COUNT))"
 
+    from .given_sizes import without_sizes  # only where code is compiled
+
     shared = _PLACES.sub(number_of, text)
-    if not 0 < len(found) <= _MOST:
-        return text, ()
-    numbers = tuple(float(digits) if kind == "float" else int(digits) for kind, digits in found)
-    return shared.replace(", COUNT))", f", {len(found)}))"), numbers
+    if len(found) > _MOST:
+        shared, found = text, {}
+    shared, sizes = without_sizes(shared, len(found), _MOST - len(found))
+    numbers = (*(float(digits) if kind == "float" else int(digits) for kind, digits in found), *sizes)
+    return shared.replace(", COUNT)", f", {len(numbers)})"), numbers
 
 
 def _stays(dtype: str, digits: str) -> bool:
@@ -91,20 +100,41 @@ def _table(module: Any, count: int) -> Any:
     return table
 
 
-def _given(emitter: Any, number: Any, count: Any, is_float: bool) -> Any:
+def _loaded(emitter: Any, number: Any, count: Any, kind: Any) -> Any:
+    """A literal from the table of the emitter's module; ``kind``: the LLVM type of the number."""
     from llvmlite import ir
 
-    from ..front_end.machine_types import FLOAT64, INT64, Value
     from ..front_end.scalars import known_integer
 
     at, size, builder = known_integer(number), known_integer(count), emitter.builder
     assert at is not None and size is not None
     word = ir.IntType(32)
     place = builder.gep(_table(builder.module, size), [word(0), word(at + 1)], inbounds=True)
-    if is_float:
-        place = builder.bitcast(place, ir.DoubleType().as_pointer())
-    return Value(FLOAT64 if is_float else INT64, (builder.load(place),))
+    return builder.load(builder.bitcast(place, kind.as_pointer()))
 
 
-set_machine_form(given_float, lambda: lambda emitter, number, count: _given(emitter, number, count, True))
-set_machine_form(given_integer, lambda: lambda emitter, number, count: _given(emitter, number, count, False))
+def _float(emitter: Any, number: Any, count: Any) -> Any:
+    from llvmlite import ir
+
+    from ..front_end.machine_types import FLOAT64, Value
+
+    return Value(FLOAT64, (_loaded(emitter, number, count, ir.DoubleType()),))
+
+
+def _integer(emitter: Any, number: Any, count: Any) -> Any:
+    from ..front_end.machine_types import INT64, WORD, Value
+
+    return Value(INT64, (_loaded(emitter, number, count, WORD),))
+
+
+def _size(emitter: Any, number: Any, count: Any) -> Any:
+    from ..front_end.machine_types import INT64, WORD, Value
+
+    size = _loaded(emitter, number, count, WORD)
+    size.set_metadata("range", emitter.builder.module.add_metadata([WORD(0), WORD(1 << 62)]))
+    return Value(INT64, (size,))
+
+
+set_machine_form(given_float, lambda: _float)
+set_machine_form(given_integer, lambda: _integer)
+set_machine_form(given_size, lambda: _size)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..code_parts import is_declared_only
 from ..memory import set_machine_form, twin
-from .products.register_tile import vector_bytes
+from .products.register_tile import registers_name, vector_bytes
 
 #: The most elements of the data from one result to the next.
 MOST_STEP = 2
@@ -66,6 +67,13 @@ class _LargestFunction:
         pointer, word = self.element.as_pointer(), self.word
         kind = ir.FunctionType(ir.VoidType(), [pointer, word, word, pointer, word, word])
         function = ir.Function(self.module, kind, self.name)
+        element, dtype, step = self.element, self.dtype, self.step
+
+        def again(module: Any) -> Any:
+            return _LargestFunction(module, element, dtype, step).function()
+
+        if is_declared_only(function, f"{self.name} {registers_name()}", again):
+            return function
         function.linkage = "internal"
         function.attributes.add("noinline")
         self._fill(function)

@@ -44,7 +44,7 @@ class Levels:
 OPTIMIZED = Levels(2, 3)
 #: For code whose loops run a few times, over the axes or arguments of a tensor: two thirds of the time, and of the code.
 SHORT_LOOPS = Levels(2, 3, loops=False)
-#: For parts, which are emitted as the vectors and loops that they shall be: the same code as by OPTIMIZED, in half the time.
+#: For most parts, which are emitted as the vectors and loops that they shall be: the same code as by OPTIMIZED, in half the time.
 EMITTED_LOOPS = Levels(1, 3, loops=False)
 #: LLVM takes a twentieth of the time, and the code is slow.
 UNOPTIMIZED = Levels(0, 0)
@@ -187,7 +187,8 @@ _NUMBA_VARIABLES = (
 
 #: Files of the compiler, relative to the folder ``ops/native``, by pattern.
 _TOOLCHAIN = (
-    "front_end/*.py", "halves.py", "jit/native_compiler.py", "jit/given_literals.py", "jit/marked_accesses.py", "memory.py",
+    "front_end/*.py", "halves.py", "jit/native_compiler.py", "jit/given_literals.py", "jit/given_sizes.py", "jit/marked_accesses.py",
+    "memory.py",
 )  # fmt: skip
 
 
@@ -296,5 +297,11 @@ def compile_object(
     if marked_accesses.has_marks(text):
         module = llvm.parse_assembly(marked_accesses.complete(str(module)))
     own = machine.emit_object(module)
-    of_parts = UNOPTIMIZED if levels == UNOPTIMIZED else EMITTED_LOOPS
-    return ObjectCode(_ENTRY, b"".join((own, *(code_of_part(part, of_parts) for part in compilation.parts.values()))))
+    called = {function.name for function in module.functions}
+    parts = [part for part in compilation.parts.values() if not part.symbol or part.symbol in called]
+    return ObjectCode(_ENTRY, b"".join((own, *(code_of_part(part, _levels_of(part, levels)) for part in parts))))
+
+
+def _levels_of(part: Part, levels: Levels) -> Levels:
+    """The levels of a part of code that is compiled with ``levels``."""
+    return UNOPTIMIZED if levels == UNOPTIMIZED else OPTIMIZED if part.loops else EMITTED_LOOPS

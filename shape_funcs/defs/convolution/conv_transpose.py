@@ -18,7 +18,7 @@ def transposed_layouts(rank: int) -> tuple[str, str]:
 def _conv_transpose(rank: int) -> None:
     @register_shape_func(f"nn.conv{rank}d_transpose")
     def conv_transpose(inputs: tuple[Operand, Operand], attrs: Any) -> Shape:
-        """``(size - 1) * stride - padding + span + output_padding`` along each spatial axis."""
+        """``(size - 1) * stride - padding + span + output_padding`` along each spatial axis, also for a size of 0."""
         data, weight = inputs
         need_rank(data, rank + 2, "the data", 0)
         need_rank(weight, rank + 2, "the weight", 1)
@@ -56,8 +56,9 @@ def _sizes(spatial: Shape, window: Shape, attrs: Any, rank: int) -> Shape:
     for k, size in enumerate(spatial):
         letter = SPATIAL[rank][k]
         check(le(1, window[k]), f"the window is empty along {letter}", input=1)
-        check(le(1, size), f"the data is empty along {letter}", input=0)
         full = (size - 1) * strides[k] + (window[k] - 1) * dilation[k] + 1 + more[k]
+        none = f"along {letter} the data is empty, and a stride of {strides[k]} is longer than the window"
+        check(le(0, full), none, input=0)  # true of all data for strides that are no longer
         removed = before[k] + after[k]
         check(le(removed, full), f"along {letter} the padding removes {{}} of {{}} elements", removed, full, input=0)
         out.append(full - removed)

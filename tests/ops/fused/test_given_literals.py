@@ -44,7 +44,7 @@ def test_layers_of_other_scales_share_their_code(monkeypatch: pytest.MonkeyPatch
 def test_literals_of_which_llvm_makes_other_code_stay() -> None:
     for text in (
         "v = x * float32(0.25)", "v = x + float32(0.0)", "v = x - int32(8)", "v = x + int32(127)", "v = x // int32(7)",
-        "v = x % int32(7)", "v = x >> int32(3)", "v = x if x >= float32(6.1) else y", "v = x + int64(9)", "v = i * 147",
+        "v = x % int32(7)", "v = x >> int32(3)", "v = x if x >= float32(6.1) else y", "v = x + int64(9)",
     ):  # fmt: skip
         assert without_literals(text) == (text, ())
 
@@ -72,4 +72,69 @@ def test_the_literals_put_back_give_the_text(parts: list[Any]) -> None:
         assert int(match[2]) == len(numbers)
         return repr(numbers[int(match[1])])
 
-    assert re.sub(r"given_(?:float|integer)\((\d+), (\d+)\)", literal, shared) == text
+    assert re.sub(r"given_(?:float|integer|size)\((\d+), (\d+)\)", literal, shared) == text
+
+
+NEST = """def kernel(argv, n):
+    c0 = s0 * ROWS * COLUMNS
+    x0 = array_float32(tensor(load_i64(argv + 8)).data, c0)
+    for i0 in range(max(low0, 0), high0):
+        before1 = i0 * ROWS
+        for i1 in range(max(low1 - before1, 0), min(high1 - before1, ROWS)):
+            v1 = (i1 * COLUMNS)
+            for i2 in range(COLUMNS):
+                v2 = (v1 + i2)
+                x0[uint64(v2)] = v2 if v2 < ROWS else COLUMNS
+    return 0
+"""
+
+
+def nest(rows: int, columns: int) -> str:
+    return NEST.replace("ROWS", str(rows)).replace("COLUMNS", str(columns))
+
+
+def test_nests_that_differ_in_sizes_have_one_text() -> None:
+    shared, numbers = without_literals(nest(7, 96))
+    assert without_literals(nest(56, 384))[0] == shared
+    assert numbers == (7, 96, 7, 7, 96, 96, 7, 96)
+    assert "argv + 8" in shared and "max(low0, 0)" in shared and "i1 * given_size(4, 8)" in shared
+
+
+def test_short_innermost_loops_keep_their_bounds() -> None:
+    """LLVM unrolls them; strides of innermost loops and divisors stay, too."""
+    shared, _ = without_literals(nest(7, 9))
+    assert "range(9)" in shared
+    for line in ("v2 = (i2 * 147)", "v2 = (i2 // 147)", "v2 = (i2 % 147)"):
+        assert line in without_literals(nest(7, 96).replace("v2 = (v1 + i2)", line))[0]
+
+
+def test_sums_in_any_order_keep_their_number_of_terms() -> None:
+    """The order of a sum follows its number of terms, so its bits would depend on the table."""
+    text = nest(7, 96).replace("v2 = (v1 + i2)", "v3 = (96 - i2); f0 = add_in_any_order(f0, v3)")
+    shared, numbers = without_literals(text)
+    assert "range(96)" in shared and "96 - i2" in shared and numbers.count(96) == 3
+
+
+def test_convolutions_keep_strides_of_one_and_share_others() -> None:
+    text = """def kernel(argv, n):
+    return tiles(v0, tensor(t0).shape[3] * 4, stride=(1, 4, 4), before=(0, 3, 3), dilation=(1, 1, 1), layouts=(0, 2))
+"""
+    shared, numbers = without_literals(text)
+    given = [f"given_size({k}, 4)" for k in range(4)]
+    assert f"stride=(1, {given[0]}, {given[1]}), before=(0, {given[2]}, {given[3]}), dilation=(1, 1, 1), layouts=(0, 2)" in shared
+    assert numbers == (4, 4, 3, 3) and "shape[3] * 4" in shared
+
+
+def test_layers_of_other_sizes_share_their_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    compiled: list[str] = []
+    original = kernel_store.compile_object
+    monkeypatch.setattr(kernel_store, "compile_object", lambda f, *rest: compiled.append(f.__name__) or original(f, *rest))
+    counts = []
+    for rows, columns in ((40, 48), (56, 80), (64, 100)):
+        text = f"""#[version = "0.0.5"]
+def @main(%x: Tensor[(?n, {rows}, {columns}), float32], %y: Tensor[({columns}), float32]) {{ add(%x, %y) }}"""
+        x, y = np.ones((3, rows, columns), "float32"), np.arange(columns, dtype="float32")
+        found = relay.VirtualMachine(relay.compile(text, target="cpu")).run(x, y).numpy()
+        np.testing.assert_array_equal(found, x + y)
+        counts.append(compiled.count("kernel"))
+    assert counts[1:] == counts[:1] * 2 and counts[0] <= 1

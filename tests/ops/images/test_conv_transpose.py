@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+import relayvm as relay
 from relayvm.ops.core.op import TypeRelError, get
 from relayvm.ops.core.tensor_types import TensorType, numpy_dtype
 from relayvm.ops.core.type_relation import relate
@@ -35,7 +36,8 @@ def transposed(data: np.ndarray, weight: np.ndarray, attrs: dict[str, Any]) -> n
     out = np.zeros((len(data), outputs * groups, *full))
     for at in np.ndindex(*window):
         taken = tuple(
-            slice(a * d, a * d + (n - 1) * s + 1, s) for a, d, n, s in zip(at, dilation, data.shape[2:], stride, strict=True)
+            slice(a * d, a * d + max((n - 1) * s + 1, 0), s)
+            for a, d, n, s in zip(at, dilation, data.shape[2:], stride, strict=True)
         )
         for g in range(groups):
             own = slice(g * inputs, (g + 1) * inputs)
@@ -68,8 +70,9 @@ def cases(draw: st.DrawFn) -> dict[str, Any]:
         return tuple(draw(st.integers(low, high)) for _ in range(count))
 
     groups, inputs = draw(st.sampled_from([1, 1, 2])), draw(st.sampled_from([0, 1, 3, 5]))
-    sizes, window, stride, dilation, more = each(1, 4), each(1, 3), each(1, 3), each(1, 2), each(0, 2)
+    sizes, window, stride, dilation, more = each(0, 4), each(1, 3), each(1, 3), each(1, 2), each(0, 2)
     full = [(n - 1) * s + (k - 1) * d + 1 + m for n, s, k, d, m in zip(sizes, stride, window, dilation, more, strict=True)]
+    assume(min(full) >= 0)
     padding = tuple(min(draw(st.integers(0, 2)), full[k % rank] // 2) for k in range(2 * rank))
     rng = np.random.default_rng(draw(st.integers(0, 10**6)))
     dtype = draw(st.sampled_from(["float32", "float64"]))
@@ -107,6 +110,8 @@ def test_one_machine_code_for_every_size(layout: int) -> None:
         (8, 0, (1, 2, 2)),
         (0, 3, (1, 2, 2)),
         (8, 5, (0, 2, 2)),
+        (8, 5, (2, 0, 2)),
+        (8, 5, (1, 2, 0)),
     ]:
         weight = rng.standard_normal((inputs, outputs, 3, 2)).astype(np.float32)
         batch, *sizes = shape
@@ -129,6 +134,17 @@ def test_it_undoes_the_shape_of_a_convolution() -> None:
     op = get("nn.conv2d_transpose")
     out, _ = relate(op, [TensorType.of((n, 4, h, 8)), TensorType.of((4, 6, 3, 3))], op.attrs(padding=1))
     assert out.shape[0] is n and out.shape[2] is h and [str(d) for d in out.shape[1::2]] == ["6", "8"]
+
+
+def test_data_without_elements_add_nothing_to_the_result() -> None:
+    x, w = relay.var("x", shape=(1, 2, relay.Any(), 3), dtype="float32"), relay.var("w", shape=(2, 3, 2, 3), dtype="float32")
+    bias = relay.const(np.array([1, 2, 3], "float32"))
+    program = relay.Function([x, w], relay.nn.bias_add(relay.nn.conv2d_transpose(x, w, strides=(1, 2)), bias))
+    wanted = np.broadcast_to(np.array([1, 2, 3], "float32").reshape(1, 3, 1, 1), (1, 3, 1, 7))
+    for device in ("cpu", "sim"):
+        vm = relay.VirtualMachine(relay.compile(relay.IRModule.from_expr(program), target=device))
+        found = vm.run(np.ones((1, 2, 0, 3), "float32"), np.ones((2, 3, 2, 3), "float32")).numpy()
+        np.testing.assert_array_equal(found, wanted)
 
 
 def test_no_memory_is_a_status(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -155,7 +171,7 @@ IMAGE, KERNEL = (1, 4, 8, 8), (4, 6, 3, 3)
         ([IMAGE, KERNEL], {"output_padding": -1}, "output_padding must be at least 0, not -1"),
         ([IMAGE, KERNEL], {"kernel_layout": "OIHW"}, "kernel_layout must be 'IOHW' or 'HWOI', not 'OIHW'"),
         ([IMAGE, KERNEL], {"padding": 9}, "along H the padding removes 18 of 10 elements"),
-        ([(1, 4, 0, 8), KERNEL], {}, "the data is empty along H"),
+        ([(1, 4, 0, 8), KERNEL], {"strides": (5, 1)}, "along H the data is empty, and a stride of 5 is longer than the window"),
         ([IMAGE, (4, 6, 3, 0)], {}, "the window is empty along W"),
         ([IMAGE, KERNEL], {"out_dtype": "int8"}, "out_dtype='int8' is not valid; valid: "),
     ],

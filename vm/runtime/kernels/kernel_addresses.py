@@ -17,7 +17,7 @@ from ....ops.native.cache.cache_key import CacheKey
 from ....ops.native.compiled import kernel_store
 from ....ops.native.generated_source import KERNEL, define
 from ....ops.native.halves import scalar_types
-from ....ops.native.jit.given_literals import given_float, given_integer, without_literals
+from ....ops.native.jit.given_literals import given_float, given_integer, given_size, without_literals
 from ....ops.native.jit.native_compiler import OPTIMIZED, Levels, fingerprint, kernel_levels
 from ....ops.native.memory import native
 from ....ops.native.user_function import UserFunctionError
@@ -33,7 +33,7 @@ _NAMES: dict[str, Any] = {
     "generic": memory.generic,
     **{name: value for name, value in vars(memory).items() if hasattr(value, "__native__")},
     **scalar_types(),
-    **{function.__name__: function for function in (given_float, given_integer)},
+    **{function.__name__: function for function in (given_float, given_integer, given_size)},
 }
 
 
@@ -56,11 +56,14 @@ def kernel_key(source: KernelSource, levels: Levels = OPTIMIZED) -> CacheKey:
     return kernel_store.source_key(digest.hexdigest(), SIGNATURE, levels)
 
 
-def kernel_address(group: Group) -> int:
-    """The address of a group's machine code; 0 for a kernel in Python.  Raises ArgumentError for a user's kernel."""
+def kernel_address(group: Group, levels: Levels | None = None) -> int:
+    """The address of a group's machine code; 0 for a kernel in Python.  Raises ArgumentError for a user's kernel.
+
+    ``levels``: LLVM's levels of optimization, by default ``kernel_levels()``.
+    """
     if in_python(group):
         return 0
-    source, levels = kernel_source(group), kernel_levels()
+    source, levels = kernel_source(group), levels or kernel_levels()
     key = kernel_key(source, levels)
     try:
         return kernel_store.address_at(

@@ -6,7 +6,7 @@ rows outside.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from ...memory import set_machine_form, twin
@@ -107,6 +107,15 @@ class _DataFunction(PlaneFunction):
         super().__init__(module, element)
         self.step = step
         self.name = f"relayvm.data_taps.f{self.bits}.{step}"
+
+    def again(self) -> Callable[[Any], Any]:
+        """The generator of the function, for another module."""
+        element, step = self.element, self.step
+
+        def data_taps(module: Any) -> Any:
+            return _DataFunction(module, element, step).function()
+
+        return data_taps
 
     def kinds(self) -> list[Any]:
         """The types of pointers and words in the order of ``arguments`` in ``_machine``."""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
+from ...code_parts import is_declared_only
 from ...memory import set_machine_form, twin
-from ..products.register_tile import PANEL_BYTES, panel_width, vector_bytes
+from ..products.register_tile import PANEL_BYTES, panel_width, registers_name, vector_bytes
 
 #: Rows of sums that are computed together, the most first: an addition waits for the one before it in its row.  Most planes of
 #: networks have a multiple of 7 rows.
@@ -91,10 +92,21 @@ class PlaneFunction:
         if self.name in self.module.globals:
             return self.module.globals[self.name]
         function = ir.Function(self.module, ir.FunctionType(ir.VoidType(), self.kinds()), self.name)
+        if is_declared_only(function, f"{self.name} {registers_name()}", self.again()):
+            return function
         function.linkage = "internal"
         function.attributes.add("noinline")
         self._fill(function)
         return function
+
+    def again(self) -> Callable[[Any], Any]:
+        """The generator of the function, for another module."""
+        element = self.element
+
+        def plane_taps(module: Any) -> Any:
+            return PlaneFunction(module, element).function()
+
+        return plane_taps
 
     def kinds(self) -> list[Any]:
         """The types of the arguments."""

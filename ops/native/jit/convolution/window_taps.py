@@ -13,8 +13,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from ...code_parts import is_declared_only
 from ...memory import set_machine_form, twin
-from ..products.register_tile import PANEL_BYTES, vector_bytes
+from ..products.register_tile import PANEL_BYTES, registers_name, vector_bytes
 from .data_taps import MOST_STEP
 
 #: Rows and columns of a window.
@@ -105,6 +106,13 @@ class _WindowFunction:
         pointer, word = self.element.as_pointer(), self.word
         kinds = [pointer, *[word] * 4, pointer, pointer, word, pointer, *[word] * 4, *[self.element] * 3]
         function = ir.Function(self.module, ir.FunctionType(ir.VoidType(), kinds), self.name)
+        element, step = self.element, self.step
+
+        def again(module: Any) -> Any:
+            return _WindowFunction(module, element, step).function()
+
+        if is_declared_only(function, f"{self.name} {registers_name()}", again):
+            return function
         function.linkage = "internal"
         for attribute in ("noinline", "optsize"):  # no loop is unrolled
             function.attributes.add(attribute)

@@ -10,8 +10,9 @@ import operator
 from collections.abc import Callable
 from typing import Any
 
+from ...code_parts import is_declared_only
 from ...memory import set_machine_form, twin
-from ..products.register_tile import PANEL_BYTES, vector_bytes
+from ..products.register_tile import PANEL_BYTES, registers_name, vector_bytes
 from .winograd_axis import AXES, RESULTS, Axis, total
 
 #: Elements of the shortest vectors: of a register on every machine.
@@ -153,11 +154,18 @@ class _Tiles:
             return self.module.globals[self.name]
         kinds = [self.element.as_pointer() if n in self.pointers else self.word for n in range(self.arguments)]
         function = ir.Function(self.module, ir.FunctionType(ir.VoidType(), kinds), self.name)
+        for n in self.pointers:
+            function.args[n].add_attribute("noalias")
+        own, element, axis = type(self), self.element, self.axis
+
+        def again(module: Any) -> Any:
+            return own(module, element, axis).function()
+
+        if is_declared_only(function, f"{self.name} {registers_name()}", again):
+            return function
         function.linkage = "internal"
         for attribute in ("noinline", "optsize"):  # no loop is unrolled
             function.attributes.add(attribute)
-        for n in self.pointers:
-            function.args[n].add_attribute("noalias")
         builder = ir.IRBuilder(function.append_basic_block("entry"))
         self._fill(builder, function)
         builder.ret_void()

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from ...code_parts import is_declared_only
 from ...memory import set_machine_form, twin
-from .register_tile import TILE_ROWS, panel_width
+from .register_tile import TILE_ROWS, panel_width, registers_name
 
 
 @twin
@@ -74,6 +75,13 @@ class _Products:
         pointer, word = self.element.as_pointer(), self.word
         kinds = [pointer, word, pointer, word, pointer, word, word, word, word]
         function = ir.Function(self.module, ir.FunctionType(ir.VoidType(), kinds), self.name)
+        element, count = self.element, self.rows
+
+        def again(module: Any) -> Any:
+            return _Products(module, element, count).function()
+
+        if is_declared_only(function, f"{self.name} {registers_name()}", again):
+            return function
         function.linkage = "internal"
         function.attributes.add("noinline")
         self._fill(function)

@@ -1,0 +1,151 @@
+"""Sizes in the texts of generated loop nests that a table may give: kernels that differ in known sizes only are compiled once.
+
+    for i1 in range(56):                            for i1 in range(given_size(0, COUNT)):
+        v2 = (i1 * 5376)                                v2 = (i1 * given_size(1, COUNT))
+        for i2 in range(96):              ->            for i2 in range(given_size(2, COUNT)):
+            x0[uint64(v2 + i2)] = v1                        x0[uint64(v2 + i2)] = v1
+
+The nest keeps the form that was chosen for known sizes.  A size stays in the text where LLVM makes other code of its value: the
+bounds of short loops, which are unrolled; factors in innermost loops, which are strides of vectors; divisors; and the number of
+terms of a sum in any order, which decides the order.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable
+
+from ....declarations.frozen_dataclass import frozen
+from ..front_end.nests import has_loops, is_short
+
+#: The least size, and the largest number of iterations of an innermost loop that stays.
+_LEAST, _SMALL = 2, 32
+#: The end of the names of sums in any order.
+_ANY_ORDER = "_in_any_order("
+#: Functions of which some arguments may be sizes, by the positions of these.
+_OF_SIZES = {
+    "range": (0, 1), "short_range": (), "sum_range": (), "min": (1,), "max": (), "rows_before": (2,), "rows_begun": (2, 3),
+    "threads_wanted": (), "lines_past_caches": (1,), "move_run": (4,), "transpose_tile": (2,),
+    "transpose_into_result": (2, 3, 4, 7), "float64": (0,),
+}  # fmt: skip
+_ARRAY, _LENGTH = "array_", (1,)
+#: Those that are loops.
+_TILES = ("transpose_tile", "transpose_into_result")
+#: Keyword arguments of convolutions, which are tuples: 1 and 0 stay.
+_GEOMETRY = ("stride", "before", "dilation")
+
+
+def without_sizes(text: str, first: int, most: int) -> tuple[str, tuple[int, ...]]:
+    """The text with its sizes replaced by ``given_size(number, COUNT)``, and the sizes; numbers count up from ``first``.
+
+    A text with more than ``most`` sizes keeps them all.
+    """
+    found = sorted(_found(text).items(), reverse=True)
+    if not 0 < len(found) <= most:
+        return text, ()
+    lines = text.split("\n")
+    for k, ((line, column), node) in enumerate(found):
+        own, number = lines[line - 1], first + len(found) - 1 - k
+        lines[line - 1] = f"{own[:column]}given_size({number}, COUNT){own[node.end_col_offset :]}"
+    return "\n".join(lines), tuple(_value(node) for _, node in reversed(found))
+
+
+def _found(text: str) -> dict[tuple[int, int], ast.Constant]:
+    """The sizes of a text, by line and column."""
+    sizes = _Sizes(sums=_ANY_ORDER in text)
+    for function in ast.parse(text).body:
+        has_nest = any(isinstance(node, ast.For) for node in ast.walk(function))
+        # a text without a nest calls a function written by hand, and has sizes of its elements
+        sizes.search(function, _Place(_LEAST if has_nest else _SMALL + 1))
+    return {(node.lineno, node.col_offset): node for node in sizes.found}
+
+
+@frozen
+class _Place:
+    """The place of a node: the least size there, and whether it is in an innermost loop."""
+
+    least: int
+    is_innermost: bool = False
+
+
+class _Sizes:
+    """The search for sizes.  ``sums``: whether the text has sums in any order, whose number of terms stays."""
+
+    def __init__(self, sums: bool) -> None:
+        self.sums = sums
+        self.found: list[ast.Constant] = []
+
+    def search(self, node: ast.AST, place: _Place) -> None:
+        """Find the sizes of a statement or expression."""
+        if isinstance(node, ast.For):
+            if is_short(node):
+                return
+            place = _Place(place.least, not has_loops(node))
+        elif isinstance(node, ast.Call):
+            inside = self._of_call(node, place)
+            if inside is None:
+                return
+            place = inside
+        elif isinstance(node, ast.BinOp):
+            self._take(self._operands(node, place), place.least)
+        elif isinstance(node, ast.Compare):
+            self._take((node.left, *node.comparators), place.least)
+        elif isinstance(node, ast.IfExp):
+            self._take((node.body, node.orelse), place.least)
+        for child in (node.left,) if isinstance(node, ast.BinOp) and _divides(node) else ast.iter_child_nodes(node):
+            self.search(child, place)
+
+    def _of_call(self, node: ast.Call, place: _Place) -> _Place | None:
+        """Find the sizes among the arguments of a call; the place of what they contain, None for a function without sizes."""
+        positions = _positions(node)
+        if positions is None:
+            return None
+        if not (self.sums and (place.is_innermost or _is_number(node))):
+            arguments = (node.args[k] for k in positions if k < len(node.args))
+            self._take(arguments, max(place.least, _SMALL + 1) if place.is_innermost else place.least)
+        for keyword in node.keywords:
+            if keyword.arg in _GEOMETRY and isinstance(keyword.value, ast.Tuple):
+                self._take(keyword.value.elts, _LEAST)
+        return _Place(place.least, place.is_innermost and not _is_tile(node))
+
+    def _operands(self, node: ast.BinOp, place: _Place) -> tuple[ast.expr, ...]:
+        """The operands that may be sizes."""
+        if isinstance(node.op, ast.Mult):
+            # a quotient is a number rounded to a multiple
+            is_rounded = isinstance(node.left, ast.BinOp) and _divides(node.left)
+            return () if place.is_innermost or is_rounded else (node.left, node.right)
+        if self.sums:
+            return ()
+        if isinstance(node.op, ast.Sub):
+            return (node.left, node.right)
+        return (node.left,) if isinstance(node.op, ast.Add) else ()
+
+    def _take(self, nodes: Iterable[ast.expr], least: int) -> None:
+        """Add those that are integers of at least ``least``."""
+        self.found += [n for n in nodes if isinstance(n, ast.Constant) and type(n.value) is int and n.value >= least]
+
+
+def _positions(node: ast.Call) -> tuple[int, ...] | None:
+    """The positions of the arguments of a call that may be sizes; None for a function that takes no sizes."""
+    name = node.func.id if isinstance(node.func, ast.Name) else ""
+    if name.startswith(_ARRAY):  # a sum is the place of a shape, whose length is a rank
+        return () if isinstance(node.args[0], ast.BinOp) and isinstance(node.args[1], ast.Constant) else _LENGTH
+    return () if any(k.arg in _GEOMETRY for k in node.keywords) else _OF_SIZES.get(name)
+
+
+def _is_number(node: ast.Call) -> bool:
+    """Whether a call converts a number, such as the number of terms."""
+    return isinstance(node.func, ast.Name) and node.func.id == "float64"
+
+
+def _is_tile(node: ast.Call) -> bool:
+    return isinstance(node.func, ast.Name) and node.func.id in _TILES
+
+
+def _divides(node: ast.BinOp) -> bool:
+    return isinstance(node.op, (ast.FloorDiv, ast.Mod))
+
+
+def _value(node: ast.Constant) -> int:
+    assert isinstance(node.value, int)
+    return node.value
