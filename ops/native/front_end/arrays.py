@@ -20,6 +20,7 @@ from .machine_types import (
     Static,
     Value,
     Words,
+    decayed,
     element_llvm,
     scalar_type,
     tuple_of,
@@ -29,6 +30,7 @@ from .scalars import Outside, cast, constant, known_integer, truth
 
 def word(b: Any, value: Value) -> Any:
     """A number as a word."""
+    value = decayed(value)
     if not isinstance(value.type, Integer) and value.type != BOOL:
         raise Outside(f"{value.type} instead of an integer")
     return cast(b, value, INT64).scalar
@@ -41,7 +43,7 @@ def array_at(b: Any, dtype: str, address: Any, sizes: list[Any]) -> Value:
 
 def _position(b: Any, index: Value, size: Any) -> Any:
     """An index as a word; a negative index counts from the end."""
-    at = word(b, index)
+    at, index = word(b, index), decayed(index)
     assert isinstance(index.type, Integer)
     known = known_integer(index)
     if not index.type.signed or (known is not None and known >= 0):

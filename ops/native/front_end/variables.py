@@ -17,7 +17,8 @@ def convert(b: Any, value: Value, to: Type) -> Value:
     """Convert a number, or each item of a tuple."""
     if value.type == to or not isinstance(to, Tuple):
         return cast(b, value, to)
-    return tuple_of([convert(b, item, kind) for item, kind in zip(items(value), to.items, strict=True)])
+    given = [convert(b, item, kind) for item, kind in zip(items(value), to.items, strict=True)]
+    return tuple_of(given, to.names, to.is_list)
 
 
 class Variables:
@@ -43,6 +44,30 @@ class Variables:
         self.types[name] = value.type
         for part, slot in zip(value.parts, self._slot(name, value.type), strict=True):
             b.store(part, slot)
+
+    def get_item(self, b: Any, name: str, at: int) -> Value:
+        """An item of a variable that is a tuple."""
+        kind, slots = self._item(name, at)
+        return Value(kind, tuple(b.load(slot) for slot in slots))
+
+    def set_item(self, b: Any, name: str, at: int, value: Value) -> None:
+        """Assign an item of a variable that is a list; the item may get another type."""
+        whole, (kind, slots) = self.types[name], self._item(name, at)
+        if kind == value.type:
+            for part, slot in zip(value.parts, slots, strict=True):
+                b.store(part, slot)
+        else:
+            assert isinstance(whole, Tuple)
+            each = items(self.get(b, name))
+            self.set(b, name, tuple_of([*each[:at], value, *each[at + 1 :]], whole.names, whole.is_list))
+
+    def _item(self, name: str, at: int) -> tuple[Type, list[Any]]:
+        """The type and the slots of an item."""
+        whole = self.types[name]
+        assert isinstance(whole, Tuple)
+        first = sum(len(llvm_parts(kind)) for kind in whole.items[:at])
+        kind = whole.items[at]
+        return kind, self._slot(name, whole)[first : first + len(llvm_parts(kind))]
 
     def retype(self, b: Any, types: Types) -> None:
         """Convert the variables to the types that they have after a join; other variables are no longer usable."""

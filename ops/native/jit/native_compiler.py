@@ -117,6 +117,10 @@ def _stable_value(value: Any) -> Any:
         return _fields(value.dtype)
     if kind == "array":
         return value.dtype, value.rank
+    if kind in ("instruction", "static"):  # what it emits, and what it computes
+        return source_of(value.__module__)
+    if hasattr(value, "_fields"):
+        return value.__name__, value._fields
     if hasattr(value, "__machine__"):  # a machine form in a file that the toolchain's hash does not include
         return source_of(value.__machine__.__module__)
     if isinstance(value, (int, float, bool, str, tuple)):
@@ -161,7 +165,7 @@ _NUMBA_VARIABLES = (
 #: Files of the compiler, relative to the folder ``ops/native``, by pattern.
 _TOOLCHAIN = (
     "front_end/*.py", "jit/native_compiler.py", "jit/given_literals.py", "jit/halves.py", "jit/marked_accesses.py",
-    "jit/vector_hints.py", "memory.py",
+    "jit/vector_hints.py", "memory.py", "static_values.py", "vectors.py",
 )  # fmt: skip
 
 
