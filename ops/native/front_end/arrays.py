@@ -22,10 +22,11 @@ from .machine_types import (
     Words,
     decayed,
     element_llvm,
+    known,
     scalar_type,
     tuple_of,
 )
-from .scalars import Outside, cast, constant, known_integer, truth
+from .scalars import Outside, cast, known_integer, truth
 
 
 def word(b: Any, value: Value) -> Any:
@@ -121,9 +122,9 @@ def attribute(b: Any, value: Value, name: str) -> Value | None:
             total = b.mul(total, size)
         return Value(INT64, (total,))
     if name == "itemsize":
-        return constant(INT64, ITEMSIZE[dtype])
+        return known(ITEMSIZE[dtype])
     if name == "ndim":
-        return constant(INT64, len(sizes))
+        return known(len(sizes))
     if name == "dtype" and dtype not in HALVES:
         return Value(Static(np.dtype(dtype)), ())
     return None

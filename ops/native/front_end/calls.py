@@ -26,7 +26,7 @@ from .machine_types import (
     tuple_of,
 )
 from .math_functions import number_function
-from .scalars import Outside, literal
+from .scalars import Outside
 
 
 class Calls(Expressions):
@@ -91,7 +91,7 @@ class Calls(Expressions):
         if isinstance(thing.type, Array):
             return Value(INT64, (thing.parts[1],))
         if isinstance(thing.type, (Tuple, Words)):
-            return literal(len(thing.type.items) if isinstance(thing.type, Tuple) else thing.type.length)
+            return known(len(thing.type.items) if isinstance(thing.type, Tuple) else thing.type.length)
         if isinstance(thing.type, Vector):
             return known(thing.type.lanes)
         raise Outside(f"the length of {thing.type}")

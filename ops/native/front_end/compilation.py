@@ -12,7 +12,7 @@ from llvmlite import ir
 from ..code_parts import share_parts
 from ..user_function import is_kernel, is_users, no_status, not_compiled
 from . import kept_text, nests
-from .machine_types import BOOL, INT64, NOTHING, Boolean, Integer, Type, Value, frozen_list, llvm_parts
+from .machine_types import BOOL, INT64, NOTHING, Boolean, Integer, Type, Value, frozen_list, has_vectors, llvm_parts
 from .numba_functions import c_arguments, compiled_by_numba, declared
 from .scalars import Outside, cast
 from .statements import Again, Assumed, Statements
@@ -201,6 +201,8 @@ class Compilation:
         )
         made.linkage = "internal"
         made.attributes.add("nounwind")
+        if any(map(has_vectors, (*kinds, result))):
+            made.attributes.add("alwaysinline")  # vectors stay in registers
         return made
 
 

@@ -170,6 +170,11 @@ def llvm_parts(kind: Type) -> list[ir.Type]:
     return [ir.VectorType(_llvm(kind.element), kind.lanes)] if isinstance(kind, Vector) else []
 
 
+def has_vectors(kind: Type) -> bool:
+    """Whether a value of the type has vectors."""
+    return isinstance(kind, Vector) or (isinstance(kind, Tuple) and any(map(has_vectors, kind.items)))
+
+
 def items(value: Value) -> list[Value]:
     """The items of a tuple."""
     assert isinstance(value.type, Tuple)

@@ -116,7 +116,7 @@ class Statements(Calls):
         elif isinstance(target, ast.Subscript) and (place := self.register(target.value, target.slice)) is not None:
             self._set_item(*place, value)
         elif isinstance(target, ast.Subscript):
-            self._store(self.value(target.value), self.indices(target.slice), value)
+            self.store(self.value(target.value), self.indices(target.slice), value)
         else:
             raise Outside(f"the assignment to {ast.unparse(target)}")
 
@@ -132,7 +132,8 @@ class Statements(Calls):
             raise Outside(f"the assignment to {ast.unparse(target)}")
         return base
 
-    def _store(self, base: Value, indices: list[Value], value: Value) -> None:
+    def store(self, base: Value, indices: list[Value], value: Value) -> None:
+        """Write an element of an array, or a word of an array field."""
         if isinstance(base.type, Array):
             arrays.store_element(self, base, indices, value)
         elif isinstance(base.type, Words):
@@ -153,7 +154,7 @@ class Statements(Calls):
             self._set_item(*place, self._changed(node, self.variables.get_item(b, *place)))
         else:
             base, indices = self.value(target.value), self.indices(target.slice)
-            self._store(base, indices, self._changed(node, self.element(base, indices)))
+            self.store(base, indices, self._changed(node, self.element(base, indices)))
 
     def _changed(self, node: ast.AugAssign, before: Value) -> Value:
         """The value after an assignment such as ``x += 1``; numpy would change a vector in place, under all its names."""

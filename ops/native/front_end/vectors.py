@@ -12,6 +12,7 @@ from llvmlite import ir
 
 from ...core.tensor_types import HALVES, ITEMSIZE
 from . import static_values
+from .machine_forms import assume_aligned
 from .machine_types import (
     BOOL,
     CONVERSIONS,
@@ -276,13 +277,24 @@ class Emission:
     def prefetch(self, array: Value, at: Value, level: int, is_write: bool = False) -> None:
         """Ask for the line of an element, into the cache of a level; no address faults."""
         place = self._place(array, at, ir.IntType(8))
-        self.call("prefetch", None, place, _NUMBER(is_write), _NUMBER(4 - level), _NUMBER(1), overloads=[place.type])
+        self.call("prefetch", None, place, _NUMBER(int(is_write)), _NUMBER(4 - level), _NUMBER(1), overloads=[place.type])
+
+    def address(self, array: Value, at: Value) -> Value:
+        """The address of an element."""
+        place = self._place(array, at, llvm_parts(array.type)[0].pointee)
+        return Value(INT64, (self.builder.ptrtoint(place, ir.IntType(64)),))
+
+    def aligned_from(self, array: Value, at: Value, nbytes: int) -> Value:
+        """The array of one axis from an element on, whose address is a multiple of ``nbytes``."""
+        data, size = array.parts
+        first = self._place(array, at, data.type.pointee)
+        assume_aligned(self.builder, first, nbytes)
+        return Value(array.type, (first, self.builder.sub(size, self.emitter.word(at))))
 
     def gather(self, array: Value, at: Value, places: Value, mask: Value, other: Value) -> Value:
         """The elements at places whose lanes are set."""
-        b, first = self.builder, self._place(array, at, llvm_parts(array.type)[0].pointee)
-        kind = self._of_elements(array, _vector(places).lanes)
-        start = splat(b, Value(INT64, (b.ptrtoint(first, ir.IntType(64)),)), _vector(places))
+        b, kind = self.builder, self._of_elements(array, _vector(places).lanes)
+        start = splat(b, self.address(array, at), _vector(places))
         addresses = binary(b, ast.Add, start, binary(b, ast.Mult, places, known(ITEMSIZE[dtype_name(kind.element)])))
         pointers = b.inttoptr(addresses.scalar, ir.VectorType(llvm_type(kind.element).as_pointer(), kind.lanes))
         names = f"{_suffix(llvm_type(kind))}.v{kind.lanes}p0"
