@@ -21,7 +21,8 @@ from typing import Any
 
 import numpy as np
 
-from .memory import Array, Axes, Element, WildAddress, Word, instruction
+from .memory import Array, Axes, Element, WildAddress, Word, generic, instruction
+from .static_values import at_compile_time
 
 #: The lanes of a vector.
 Vector = np.ndarray[Any, np.dtype[Any]]
@@ -127,6 +128,13 @@ def shuffle(one: Vector, other: Vector, order: Axes) -> Vector:
     return np.concatenate([one, other])[list(order)]
 
 
+@generic
+def lanes_below(count: Word, lanes: int) -> Mask:
+    """The mask of the first ``count`` lanes."""
+    mask: Mask = lane_numbers(lanes) < count
+    return mask
+
+
 # ---- arithmetic --------------------------------------------------------------------------------------------------------------
 
 
@@ -136,6 +144,20 @@ def fused_multiply_add(a: Vector, b: Vector, c: Vector) -> Vector:
     wide = np.float64 if a.dtype == np.float32 else np.longdouble
     total: Vector = (a.astype(wide) * b + c).astype(a.dtype)
     return total
+
+
+@at_compile_time
+def halvings(lanes: int) -> tuple[int, ...]:
+    """The lanes that are left when a vector is folded, each time into one of half its lanes, down to one lane."""
+    return tuple(lanes >> n for n in range(1, lanes.bit_length()))
+
+
+@generic
+def sum_of_lanes(vector: Vector) -> Element:
+    """The sum of all lanes: halves are added until one lane is left."""
+    for half in halvings(len(vector)):
+        vector = vector[:half] + vector[half:]
+    return vector[0]
 
 
 @instruction(lambda e, total, a, b: e.dot_of_bytes(total, a, b))

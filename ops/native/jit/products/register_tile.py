@@ -11,6 +11,7 @@ import functools
 from collections.abc import Iterator
 
 from .....shape_funcs.frozen_dataclass import frozen
+from ...static_values import at_compile_time
 
 #: The most rows of a tile.
 TILE_ROWS = 6
@@ -37,6 +38,7 @@ class RegisterTile:
         return self.vectors * self.lanes
 
 
+@at_compile_time
 def panel_width(itemsize: int) -> int:
     """The number of columns of a panel of floats of ``itemsize`` bytes."""
     return PANEL_BYTES // itemsize
@@ -60,6 +62,7 @@ def registers_name() -> str:
     return str(_registers())
 
 
+@at_compile_time
 def vector_bytes() -> int:
     """The bytes of a vector register of this machine."""
     return _registers()[1]
