@@ -35,6 +35,8 @@ class Calls(Expressions):
     def _Call(self, node: ast.Call) -> Value:
         if isinstance(node.func, ast.Attribute) and node.func.attr in ("view", "astype"):
             return self._view(node, node.func.value, node.func.attr)
+        if isinstance(node.func, ast.Attribute) and node.func.attr == "reshape":
+            return self._flat(node, self.value(node.func.value))
         called = self.value(node.func)
         if not isinstance(called.type, Static) or any(isinstance(a, ast.Starred) for a in node.args):
             raise Outside(f"the call {ast.unparse(node)}")
@@ -95,6 +97,13 @@ class Calls(Expressions):
         if isinstance(thing.type, Vector):
             return known(thing.type.lanes)
         raise Outside(f"the length of {thing.type}")
+
+    def _flat(self, node: ast.Call, array: Value) -> Value:
+        """All elements of an array as one axis."""
+        size = arrays.attribute(self.builder, array, "size") if isinstance(array.type, Array) else None
+        if size is None or not isinstance(array.type, Array) or [ast.unparse(a) for a in node.args] != ["-1"]:
+            raise Outside(f"the call {ast.unparse(node)}")
+        return Value(Array(array.type.dtype, 1), (array.parts[0], size.scalar))
 
     def _view(self, node: ast.Call, of: ast.expr, name: str) -> Value:
         viewed, (dtype,) = self.value(of), (self.value(a) for a in node.args)

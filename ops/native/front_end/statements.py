@@ -38,7 +38,7 @@ class Assumed:
     """Assumptions about a function that its code may refute: the types of variables at the heads of loops, and its result."""
 
     def __init__(self, result: Type) -> None:
-        self.loops: dict[ast.stmt, Types] = {}
+        self.loops: dict[tuple[ast.stmt, tuple[int, ...]], Types] = {}
         self.result, self.has_result = result, False
 
 
@@ -61,6 +61,8 @@ class Statements(Calls):
         super().__init__(function, names, local, call)
         self.assumed, self.is_nest = assumed, is_nest
         self._loops: list[_Loop] = []
+        #: The iterations of the unrolled loops around: a loop inside has types of its own in each.
+        self._iterations: tuple[int, ...] = ()
 
     def body(self, statements: list[ast.stmt]) -> None:
         """Emit statements; those that cannot be reached are left out."""
@@ -227,7 +229,7 @@ class Statements(Calls):
 
     def _begin_loop(self, node: ast.stmt) -> _Loop:
         """Convert the variables to the types that they are assumed to have at the head of a loop."""
-        wider = self.assumed.loops.get(node, {})
+        wider = self.assumed.loops.get((node, self._iterations), {})
         types = self.variables.types
         self.variables.retype(self.builder, {name: wider.get(name, kind) for name, kind in types.items()})
         loop = _Loop(node, dict(self.variables.types))
@@ -243,7 +245,7 @@ class Statements(Calls):
             if both is None:
                 raise Outside(f"the variable {name} has two types, {kind} and {here}")
             if both != kind:
-                self.assumed.loops.setdefault(loop.node, {})[name] = both
+                self.assumed.loops.setdefault((loop.node, self._iterations), {})[name] = both
                 raise Again
         self.variables.retype(self.builder, {**self.variables.types, **loop.head})
         return made
@@ -311,9 +313,12 @@ class Statements(Calls):
                 return
         if any(isinstance(n, (ast.Break, ast.Continue)) for n in ast.walk(node)):
             raise Outside(f"a way out of the unrolled loop over {ast.unparse(node.iter)}")
-        for item in self.unrolled(node.iter):
+        around = self._iterations
+        for number, item in enumerate(self.unrolled(node.iter)):
+            self._iterations = (*around, number)
             self.variables.set(self.builder, node.target.id, item)
             self.body(node.body)
+        self._iterations = around
 
     def _loop_hints(self, called: str) -> vector_hints.LoopHints | None:
         """The properties of a loop over the result of this function; None if it is no range."""

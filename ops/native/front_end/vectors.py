@@ -16,6 +16,8 @@ from .machine_forms import assume_aligned
 from .machine_types import (
     BOOL,
     CONVERSIONS,
+    FLOAT32,
+    FLOAT64,
     INT64,
     NOTHING,
     Array,
@@ -310,11 +312,24 @@ class Emission:
         kinds = [kind if isinstance(kind, ir.Type) else llvm_type(kind) for kind in overloads]
         return self._called(".".join(["llvm", name, *map(_suffix, kinds)]), result, parts)
 
-    def _called(self, name: str, result: Type | None, parts: list[Any]) -> Value:
+    def floats(self, name: str, *values: Value, flags: Sequence[str] = ()) -> Value:
+        """An operator or an intrinsic of floats with fast-math flags: of vectors, or of numbers in the widest of their types."""
+        b, given = self.builder, [value for value in values if is_vector(value)]
+        kind: Type = given[0].type if given else FLOAT64 if any(v.type == FLOAT64 for v in values) else FLOAT32
+        if isinstance(kind, Vector):
+            values = tuple(splat(b, value, kind) for value in values)
+        elif not all(value.type in (FLOAT32, FLOAT64) for value in values):
+            raise Outside(f"{name} of {', '.join(str(value.type) for value in values)}")
+        parts = [cast(b, value, kind).scalar for value in values]
+        if hasattr(b, name):
+            return Value(kind, (getattr(b, name)(*parts, flags=flags),))
+        return self._called(f"llvm.{name}.{_suffix(llvm_type(kind))}", kind, parts, flags)
+
+    def _called(self, name: str, result: Type | None, parts: list[Any], flags: Sequence[str] = ()) -> Value:
         module = self.builder.module
         kind = ir.FunctionType(ir.VoidType() if result is None else llvm_type(result), [p.type for p in parts])
         function = module.globals.get(name) or ir.Function(module, kind, name)
-        made = self.builder.call(function, parts)
+        made = self.builder.call(function, parts, fastmath=flags)
         return Value(result, (made,)) if result is not None else Value(NOTHING, ())
 
     def splat(self, value: Value, lanes: int) -> Value:
