@@ -30,8 +30,12 @@ def test_maxima_over_taps(monkeypatch: pytest.MonkeyPatch, dtype: str, nbytes: i
     for count in (0, 1, 2, 7, 16, 33, 70, 300):
         for step in range(1, MOST_STEP + 1):
             for taps, tap_step, more in [(1, 5, 0), (2, 1, 0), (3, 90, 1), (4, 2, 3), (1, 1, 1)]:
-                found, plain = np.tile(rng.integers(0, 90, count + 9).astype(dtype), (2, 1))
+                found, plain, wanted = np.tile(rng.integers(0, 90, count + 9).astype(dtype), (3, 1))
                 given = 3, taps, tap_step, step
                 code(data.ctypes.data, data.size, *given, found.ctypes.data, found.size, 4, count, more)
                 take_largest(data, *given, plain, 4, count, more)
-                np.testing.assert_array_equal(found, plain)
+                windows = data[3 + np.arange(count)[:, None] * step + np.arange(taps) * tap_step]
+                before = wanted[4 : 4 + count, None] if more else windows[:, :1]
+                wanted[4 : 4 + count] = np.concatenate([windows, before], 1).max(1)
+                np.testing.assert_array_equal(found, wanted)
+                np.testing.assert_array_equal(plain, wanted)
