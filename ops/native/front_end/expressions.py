@@ -122,8 +122,10 @@ class Expressions:
 
     def _ListComp(self, node: ast.ListComp) -> Value:
         (loop, *others), types = node.generators, self.variables.types
-        if others or loop.ifs or not isinstance(loop.target, ast.Name) or loop.target.id in types:
+        if others or loop.ifs or not isinstance(loop.target, ast.Name):
             raise Outside(f"the list {ast.unparse(node)}")
+        if loop.target.id in types:
+            raise Outside(f"the name {loop.target.id} of an item and of a variable")
         found = []
         for item in self.unrolled(loop.iter):
             self.variables.set(self.builder, loop.target.id, item)
