@@ -95,7 +95,7 @@ def taps_first(weight: np.ndarray) -> np.ndarray:
 
 def filters_of(weight: np.ndarray, stride: int = 1) -> np.ndarray:
     """The weight ``[O, I, 3, 3]`` transformed for Winograd's algorithm with stride 1 or 2: ``[16, O, I]``."""
-    taps = weight.reshape(-1, WINOGRAD_TAPS).T
+    taps = list(weight.reshape(-1, WINOGRAD_TAPS).T)
     with np.errstate(over="ignore", invalid="ignore"):  # as kernels, which do not warn of infinities
         rows = of_window(taps, stride)
     return np.array([filters for row in rows for filters in row]).reshape(WINOGRAD_FILTERS, *weight.shape[:2])

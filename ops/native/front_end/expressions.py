@@ -115,10 +115,17 @@ class Expressions:
         raise Outside(f"the unknown name {node.id}")
 
     def _Tuple(self, node: ast.Tuple) -> Value:
-        return tuple_of([self.value(item) for item in node.elts])
+        return tuple_of(self._elements(node.elts))
 
     def _List(self, node: ast.List) -> Value:
-        return tuple_of([self.value(item) for item in node.elts], is_list=True)
+        return tuple_of(self._elements(node.elts), is_list=True)
+
+    def _elements(self, nodes: list[ast.expr]) -> list[Value]:
+        """The values of the items of a tuple or a list, those of others among them."""
+        found = []
+        for node in nodes:
+            found += self.unrolled(node.value) if isinstance(node, ast.Starred) else [self.value(node)]
+        return found
 
     def _ListComp(self, node: ast.ListComp) -> Value:
         (loop, *others), types = node.generators, self.variables.types

@@ -8,6 +8,7 @@ most 16 bits fit a float32; larger integers need a float64.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeAlias
 
@@ -76,6 +77,11 @@ class Tuple:
     names: tuple[str, ...] = ()
     is_list: bool = False
 
+    @functools.cached_property
+    def parts(self) -> list[ir.Type]:
+        """The LLVM types of the parts of a value, in order."""
+        return [part for item in self.items for part in llvm_parts(item)]
+
 
 @frozen
 class Vector:
@@ -83,6 +89,11 @@ class Vector:
 
     element: Scalar
     lanes: int
+
+    @functools.cached_property
+    def parts(self) -> list[ir.Type]:
+        """The LLVM type of the only part of a value."""
+        return [ir.VectorType(_llvm(self.element), self.lanes)]
 
 
 @frozen
@@ -165,9 +176,7 @@ def llvm_parts(kind: Type) -> list[ir.Type]:
         return [element_llvm(kind.dtype).as_pointer(), *[WORD] * kind.rank]
     if isinstance(kind, (Record, Words)):
         return [WORD]
-    if isinstance(kind, Tuple):
-        return [part for item in kind.items for part in llvm_parts(item)]
-    return [ir.VectorType(_llvm(kind.element), kind.lanes)] if isinstance(kind, Vector) else []
+    return kind.parts if isinstance(kind, (Tuple, Vector)) else []
 
 
 def has_vectors(kind: Type) -> bool:

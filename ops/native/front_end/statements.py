@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -23,6 +24,7 @@ from .machine_types import (
     Value,
     Words,
     decayed,
+    has_vectors,
     items,
     joined_type,
 )
@@ -228,10 +230,10 @@ class Statements(Calls):
     # ---- loops -----------------------------------------------------------------------------------------------------------------
 
     def _begin_loop(self, node: ast.stmt) -> _Loop:
-        """Convert the variables to the types that they are assumed to have at the head of a loop."""
+        """Convert the variables to the types that they are assumed to have at the head of a loop; NOTHING: they have no value."""
         wider = self.assumed.loops.get((node, self._iterations), {})
-        types = self.variables.types
-        self.variables.retype(self.builder, {name: wider.get(name, kind) for name, kind in types.items()})
+        types = {name: wider.get(name, kind) for name, kind in self.variables.types.items()}
+        self.variables.retype(self.builder, {name: kind for name, kind in types.items() if kind != NOTHING})
         loop = _Loop(node, dict(self.variables.types))
         self._loops.append(loop)
         return loop
@@ -242,6 +244,8 @@ class Statements(Calls):
         for name, kind in loop.head.items():
             here = self.variables.types.get(name)
             both = None if here is None else joined_type(kind, here)
+            if both is None and has_vectors(kind):  # of a loop before, with other lanes
+                both = NOTHING
             if both is None:
                 raise Outside(f"the variable {name} has two types, {kind} and {here}")
             if both != kind:
@@ -311,7 +315,7 @@ class Statements(Calls):
                     hints = vector_hints.INTERLEAVED_LOOP
                 self._for_range(node, node.target.id, [self.value(a) for a in node.iter.args], hints)
                 return
-        if any(isinstance(n, (ast.Break, ast.Continue)) for n in ast.walk(node)):
+        if _has_ways_out(node):
             raise Outside(f"a way out of the unrolled loop over {ast.unparse(node.iter)}")
         around = self._iterations
         for number, item in enumerate(self.unrolled(node.iter)):
@@ -372,6 +376,12 @@ class Statements(Calls):
             if kind == INT64:
                 hidden = nests.hidden(self.builder, self.variables.get(self.builder, name).scalar)
                 self.variables.set(self.builder, name, Value(kind, (hidden,)))
+
+
+@functools.lru_cache(maxsize=1024)
+def _has_ways_out(node: ast.For) -> bool:
+    """Whether ``break`` or ``continue`` is in a loop."""
+    return any(isinstance(n, (ast.Break, ast.Continue)) for n in ast.walk(node))
 
 
 def _called(body: list[ast.stmt]) -> Iterator[str]:

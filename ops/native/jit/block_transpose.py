@@ -5,6 +5,8 @@ Elements are words of 1, 2, 4 or 8 bytes of any dtype.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from ..memory import Array, generic
@@ -36,7 +38,7 @@ def _swapped(side: int, apart: int, half: int) -> tuple[int, ...]:
 
 
 @generic
-def transposed_registers(rows: tuple[Vector, ...]) -> list[Vector]:
+def transposed_registers(rows: Sequence[Vector]) -> list[Vector]:
     """Transpose a square of vectors: in each step, pairs of rows swap the halves of ever larger squares."""
     turned, side = [row for row in rows], len(rows)  # noqa: C416 - the list that this function may change
     for apart in powers_below(side):

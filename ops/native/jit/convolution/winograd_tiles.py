@@ -144,9 +144,9 @@ def _transform_strip(
     arrays, places, steps = [zeros] * side, [0] * side, [0] * side
     for y in static_range(side):
         line = first_row + y
-        if 0 <= line and line < picture.height:
+        if line >= 0 and line < picture.height:
             arrays[y], places[y], steps[y] = picture.data, picture.at + line * picture.width + along, picture.channel
-    if 0 <= along and along <= picture.width - (offsets[-1] + lanes):
+    if along >= 0 and along <= picture.width - (offsets[-1] + lanes):
         _transform_channels(arrays, places, steps, (), out, first, picture.channels, lanes, stride)
     else:
         masks = [_inside(-along - offset, picture.width - along - offset, lanes) for offset in offsets]
@@ -167,8 +167,8 @@ def _inside(first: int, end: int, lanes: int) -> Vector:
 
 @generic
 def _transform_channels(
-    arrays: Sequence[Array], places: Axes, steps: Axes, masks: Sequence[Vector], out: Elements, first: int, channels: int,
-    lanes: int, stride: int,
+    arrays: Sequence[Array], places: Sequence[int], steps: Sequence[int], masks: Sequence[Vector], out: Elements, first: int,
+    channels: int, lanes: int, stride: int,
 ) -> None:  # fmt: skip
     """The loop over channels.  ``arrays``, ``places``, ``steps``: of each row of the tiles."""
     at, to = [place for place in places], out.at + first  # noqa: C416 - the list that this function may change
@@ -187,9 +187,12 @@ def _new_rows(stride: int, y: int) -> Axes:
 
 
 @generic
-def _transform_tile(arrays: Sequence[Array], at: Axes, masks: Sequence[Vector], out: Elements, lanes: int, stride: int) -> None:
+def _transform_tile(
+    arrays: Sequence[Array], at: Sequence[int], masks: Sequence[Vector], out: Elements, lanes: int, stride: int
+) -> None:
     """The transformation of a vector of tiles of a channel: a row is read when it is needed first."""
-    combinations, lines = terms_of_data(stride), [()] * len(at)
+    combinations = terms_of_data(stride)
+    lines: list[list[Vector]] = [[]] * len(at)
     for y in static_range(len(at)):
         for row in _new_rows(stride, y):
             elements = _line(arrays[row], at[row], masks, lanes, stride)
@@ -238,17 +241,17 @@ def _line(data: Array, at: int, masks: Sequence[Vector], lanes: int, stride: int
         for x in static_range(4)
     ]
     # the last element is the next tile's first
-    return found + [shuffle(found[0], loaded[4], _next_tile(lanes))]
+    return [*found, shuffle(found[0], loaded[4], _next_tile(lanes))]
 
 
 @generic
 def _line_of_halves(data: Array, at: int, half: int) -> list[Vector]:
     """As ``_line``: instructions of AVX take elements of the same half of two vectors, so halves are loaded in this order."""
-    found = []
+    found: list[Vector] = []
     for first in (0, 2):
         four = [load(data, at + first + n * half, half) for n in static_range(4)]
         low, high = join(four[0], four[2]), join(four[1], four[3])
-        found = found + [shuffle(low, high, _of_halves(parity)) for parity in static_range(2)]
+        found = [*found, *[shuffle(low, high, _of_halves(parity)) for parity in static_range(2)]]
     return found
 
 
@@ -274,11 +277,11 @@ def _transform_sums(sums: Elements, out: Results, channels: int, count: int, str
 def _sum_tiles(sums: Elements, at: int, out: Results, to: int, stride: int) -> None:
     """The results of a vector of tiles."""
     combinations, side, lanes = terms_of_sums(stride), len(terms_of_data(stride)), _most_lanes()
-    lines = []
+    lines: list[list[Vector]] = []
     for y in static_range(side):
         base = at + y * side * sums.step
         elements = [load(sums.data, base + x * sums.step, lanes) for x in static_range(side)]
-        lines = lines + [[total(each, elements) for each in combinations]]
+        lines = [*lines, [total(each, elements) for each in combinations]]
     for y in static_range(RESULTS):
         left, right = [total(combinations[y], [line[x] for line in lines]) for x in static_range(RESULTS)]
         for part in static_range(RESULTS):

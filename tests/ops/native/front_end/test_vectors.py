@@ -10,6 +10,7 @@ import pytest
 from relayvm.ops.native import front_end, static_values, vectors
 from relayvm.ops.native.front_end.compilation import Compilation
 from relayvm.ops.native.front_end.scalars import Outside
+from relayvm.ops.native.jit.native_compiler import fingerprint
 from relayvm.ops.native.memory import WildAddress, array_float32, generic, native
 from relayvm.ops.native.static_values import at_compile_time, static_range
 from relayvm.ops.native.vectors import load, splat, store
@@ -162,6 +163,34 @@ y[6] = max(last, squares(3)[2]) + min(static(2), 5) // 2
     assert both(body, np.zeros(8, np.int32), 8, squares=squares).tolist() == [-1, 2, -11, 10, 7, 9, 10, 7]
 
 
+def test_types_of_each_iteration() -> None:
+    body = """
+done = 0
+lists = [[]] * 2
+for width in (static(8), static(4)):
+    while done + width <= 12:
+        v = load(x, done, width)
+        for k in range(2):
+            v = v + load(x, done + k, width)
+        store(y, done, v)
+        done += width
+for k in static_range(2):
+    lists[k] = [*[load(x, 2 * k + m, 2) for m in static_range(2)], load(x, 6, 2)]
+store(y, 12, lists[0][1] * lists[1][0] + lists[1][2])
+"""
+    x = np.arange(16, dtype=np.float32)
+    found = both(body, x, 16)
+    np.testing.assert_array_equal(found[:12], 3 * x[:12] + 1)
+    np.testing.assert_array_equal(found[12:14], x[1:3] * x[2:4] + x[6:8])
+
+
+def test_fields_are_part_of_the_key_of_the_code() -> None:
+    pairs = [NamedTuple("Pair", [(name, int) for name in names]) for names in ("xy", "yx")]  # type: ignore[misc]
+    one, other = (python_function("def f(a):\n    return Pair(1, 2).x\n", Pair=pair) for pair in pairs)
+    assert fingerprint(one) != fingerprint(other)
+    assert [compiled(f)(0) for f in (one, other)] == [1, 2]
+
+
 @pytest.mark.parametrize(
     ("body", "why"),
     [
@@ -174,6 +203,8 @@ y[6] = max(last, squares(3)[2]) + min(static(2), 5) // 2
         ("v = load(x, 0, 4)\nv += v", "written in full"),
         ("v = load(x, 0, 4)[4]", "lane 4 of 4"),
         ("v = static(1) // static(0)", "in a static value"),
+        ("i = 1\nv = [i for i in static_range(3)]", "the name i"),
+        ("v = x.reshape(2, -1)", "the call"),
     ],
 )
 def test_refusals(body: str, why: str) -> None:
