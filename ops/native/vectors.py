@@ -135,17 +135,6 @@ def lanes_below(count: Word, lanes: int) -> Mask:
     return mask
 
 
-@at_compile_time
-def _in_order(lanes: int) -> tuple[int, ...]:
-    return tuple(range(lanes))
-
-
-@generic
-def join(one: Vector, other: Vector) -> Vector:
-    """The lanes of two vectors as those of one."""
-    return shuffle(one, other, _in_order(2 * len(one)))
-
-
 # ---- arithmetic --------------------------------------------------------------------------------------------------------------
 
 

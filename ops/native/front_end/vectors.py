@@ -240,12 +240,6 @@ class Emission:
             raise Outside(f"{value.type} instead of static lanes")
         return [self.known(item) for item in items(value)]
 
-    def keep_apart(self) -> None:
-        """Mark the arrays among the arguments of the function."""
-        for argument in self.emitter.function.args:
-            if isinstance(argument.type, ir.PointerType):
-                argument.add_attribute("noalias")
-
     def place(self, array: Value, at: Value, like: Value) -> Any:
         """The pointer to the elements of a vector of the type of ``like``."""
         return self._place(array, at, llvm_type(self._of_elements(array, _vector(like).lanes)))

@@ -9,17 +9,17 @@ Both take 4 transformed elements of a window: with stride 2 the last two product
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable
+from typing import Any
 
 from .....shape_funcs.frozen_dataclass import frozen
-from ...memory import generic
-from ...static_values import at_compile_time
-from ...vectors import Vector
 
 #: Results of a tile along an axis, elements of a window, and transformed elements of a window.
 RESULTS, WINDOW, FILTERS = 2, 3, 4
 #: Signed numbers of elements whose sum, from the first on, is a transformed element; the first sign is 1.
 Sum = tuple[tuple[int, int], ...]
+#: An operation on two elements, or vectors of them.
+Operation = Callable[[Any, Any], Any]
 
 
 @frozen
@@ -56,22 +56,10 @@ AXES = {
 }
 
 
-@at_compile_time
-def terms_of_data(stride: int) -> tuple[Sum, ...]:
-    """The terms of the products' elements of the data."""
-    return AXES[stride].data
-
-
-@at_compile_time
-def terms_of_sums(stride: int) -> tuple[Sum, ...]:
-    """The terms of the results."""
-    return AXES[stride].sums
-
-
-@generic
-def total(terms: Sum, elements: Sequence[Vector]) -> Vector:
+def total(terms: Sum, element: Callable[[int], Any], add: Operation, sub: Operation) -> Any:
     """The sum of signed elements, in order."""
-    found = elements[terms[0][1]]
-    for term in terms[1:]:
-        found = found + elements[term[1]] if term[0] > 0 else found - elements[term[1]]
+    (_, first), *others = terms
+    found = element(first)
+    for sign, number in others:
+        found = (add if sign > 0 else sub)(found, element(number))
     return found
