@@ -59,6 +59,16 @@ def twin(function: F) -> F:
     return function
 
 
+def instruction(emission: Callable[..., Any]) -> Callable[[F], F]:
+    """Mark the Python form of an instruction: ``emission(e, *arguments)`` emits it (see ``front_end.vectors.Emission``)."""
+
+    def mark(meaning: F) -> F:
+        _mark(meaning, "instruction", __emission__=emission)
+        return meaning
+
+    return mark
+
+
 def set_machine_form(function: Callable[..., Any], provider: Callable[[], Any]) -> None:
     """Let ``provider`` make the machine form of a twin that is declared outside this module."""
     vars(function)["__machine__"] = provider

@@ -33,7 +33,8 @@ from ....ops.defs.weight_forms.dense_panels import DensePanelsAttrs
 from ....ops.defs.weight_forms.winograd_filters import NAME as WITH_FILTERS
 from ....ops.defs.weight_forms.winograd_filters import ConvolutionWithFiltersAttrs
 from ....ops.native.file_pages import release_pages
-from ....ops.native.jit.convolution.winograd_filters import transform_filters, transform_strided_filters
+from ....ops.native.jit.convolution.winograd_filters import TAPS as WINOGRAD_TAPS
+from ....ops.native.jit.convolution.winograd_filters import of_window
 from ....ops.native.jit.products.register_tile import PANEL_BYTES, panel_width
 from ....ops.strategy.choice import choose
 from ....ops.strategy.convolution.sizes import Geometry
@@ -94,11 +95,10 @@ def taps_first(weight: np.ndarray) -> np.ndarray:
 
 def filters_of(weight: np.ndarray, stride: int = 1) -> np.ndarray:
     """The weight ``[O, I, 3, 3]`` transformed for Winograd's algorithm with stride 1 or 2: ``[16, O, I]``."""
-    count, transform = weight.shape[0] * weight.shape[1], transform_filters if stride == 1 else transform_strided_filters
-    filters = np.empty((WINOGRAD_FILTERS, *weight.shape[:2]), weight.dtype)
+    taps = list(weight.reshape(-1, WINOGRAD_TAPS).T)
     with np.errstate(over="ignore", invalid="ignore"):  # as kernels, which do not warn of infinities
-        transform(np.ascontiguousarray(weight), 0, filters, 0, count, count)
-    return filters
+        rows = of_window(taps, stride)
+    return np.array([filters for row in rows for filters in row]).reshape(WINOGRAD_FILTERS, *weight.shape[:2])
 
 
 #: By stride, the form of a weight that is transformed for Winograd's algorithm.

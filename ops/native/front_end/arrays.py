@@ -20,15 +20,18 @@ from .machine_types import (
     Static,
     Value,
     Words,
+    decayed,
     element_llvm,
+    known,
     scalar_type,
     tuple_of,
 )
-from .scalars import Outside, cast, constant, known_integer, truth
+from .scalars import Outside, cast, known_integer, truth
 
 
 def word(b: Any, value: Value) -> Any:
     """A number as a word."""
+    value = decayed(value)
     if not isinstance(value.type, Integer) and value.type != BOOL:
         raise Outside(f"{value.type} instead of an integer")
     return cast(b, value, INT64).scalar
@@ -41,7 +44,7 @@ def array_at(b: Any, dtype: str, address: Any, sizes: list[Any]) -> Value:
 
 def _position(b: Any, index: Value, size: Any) -> Any:
     """An index as a word; a negative index counts from the end."""
-    at = word(b, index)
+    at, index = word(b, index), decayed(index)
     assert isinstance(index.type, Integer)
     known = known_integer(index)
     if not index.type.signed or (known is not None and known >= 0):
@@ -119,9 +122,9 @@ def attribute(b: Any, value: Value, name: str) -> Value | None:
             total = b.mul(total, size)
         return Value(INT64, (total,))
     if name == "itemsize":
-        return constant(INT64, ITEMSIZE[dtype])
+        return known(ITEMSIZE[dtype])
     if name == "ndim":
-        return constant(INT64, len(sizes))
+        return known(len(sizes))
     if name == "dtype" and dtype not in HALVES:
         return Value(Static(np.dtype(dtype)), ())
     return None

@@ -12,7 +12,7 @@ from llvmlite import ir
 from ..code_parts import share_parts
 from ..user_function import is_kernel, is_users, no_status, not_compiled
 from . import kept_text, nests
-from .machine_types import BOOL, INT64, NOTHING, Boolean, Integer, Type, Value, llvm_parts
+from .machine_types import BOOL, INT64, NOTHING, Boolean, Integer, Type, Value, frozen_list, has_vectors, llvm_parts
 from .numba_functions import c_arguments, compiled_by_numba, declared
 from .scalars import Outside, cast
 from .statements import Again, Assumed, Statements
@@ -75,6 +75,7 @@ class Compilation:
         b = emitter.builder
         if function.__native__ == "function":  # type: ignore[attr-defined]
             arguments = [cast(b, a, INT64) for a in arguments]
+        arguments = [frozen_list(a) for a in arguments]
         kinds = tuple(a.type for a in arguments)
         inner, kind = self._function_for(function, kinds)
         if is_kernel(function) and not isinstance(kind, (Integer, Boolean)):
@@ -167,8 +168,9 @@ class Compilation:
         while True:
             made = self._declared(function.__name__, kinds, assumed.result)
             self._functions[key] = made, assumed.result
-            local, is_nest = frozenset(code.co_varnames), nests.is_nest(code)
+            local, is_nest = frozenset((*code.co_varnames, *code.co_cellvars)), nests.is_nest(code)
             emitter = Statements(made, function.__globals__, local, self._call, assumed, is_nest)
+            emitter.computed = recording.computed
             at = 0
             for name, kind in zip(names, kinds, strict=True):
                 n = len(llvm_parts(kind))
@@ -199,6 +201,8 @@ class Compilation:
         )
         made.linkage = "internal"
         made.attributes.add("nounwind")
+        if any(map(has_vectors, (*kinds, result))):
+            made.attributes.add("alwaysinline")  # vectors stay in registers
         return made
 
 

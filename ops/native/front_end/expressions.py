@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from llvmlite import ir
 
-from ..user_function import is_kernel, wrong_parameters
-from . import arrays, scalars
+from ..static_values import static_range
+from . import arrays, scalars, static_values, vectors
 from .machine_types import (
     BOOL,
     INT64,
@@ -21,19 +21,22 @@ from .machine_types import (
     UINT8,
     VOID,
     Array,
+    Known,
     Record,
     Static,
     Tuple,
     Value,
+    Vector,
     Words,
+    decayed,
     is_number,
     items,
     joined_type,
+    known,
     llvm_parts,
     scalar_type,
     tuple_of,
 )
-from .math_functions import number_function
 from .scalars import Outside
 from .variables import Variables, convert, unusable
 
@@ -63,6 +66,8 @@ class Expressions:
         self.start = function.append_basic_block("start")
         self.variables = Variables(ir.IRBuilder(entry))
         self.builder = ir.IRBuilder(self.start)
+        #: The calls that the compiler has made: functions, arguments and results.
+        self.computed: list[tuple[Callable[..., Any], tuple[Any, ...], Any]] = []
 
     @property
     def module(self) -> ir.Module:
@@ -110,16 +115,64 @@ class Expressions:
         raise Outside(f"the unknown name {node.id}")
 
     def _Tuple(self, node: ast.Tuple) -> Value:
-        return tuple_of([self.value(item) for item in node.elts])
+        return tuple_of(self._elements(node.elts))
+
+    def _List(self, node: ast.List) -> Value:
+        return tuple_of(self._elements(node.elts), is_list=True)
+
+    def _elements(self, nodes: list[ast.expr]) -> list[Value]:
+        """The values of the items of a tuple or a list, those of others among them."""
+        found = []
+        for node in nodes:
+            found += self.unrolled(node.value) if isinstance(node, ast.Starred) else [self.value(node)]
+        return found
+
+    def _ListComp(self, node: ast.ListComp) -> Value:
+        (loop, *others), types = node.generators, self.variables.types
+        if others or loop.ifs or not isinstance(loop.target, ast.Name):
+            raise Outside(f"the list {ast.unparse(node)}")
+        if loop.target.id in types:
+            raise Outside(f"the name {loop.target.id} of an item and of a variable")
+        found = []
+        for item in self.unrolled(loop.iter):
+            self.variables.set(self.builder, loop.target.id, item)
+            found.append(self.value(node.elt))
+        types.pop(loop.target.id, None)
+        return tuple_of(found, is_list=True)
+
+    def unrolled(self, node: ast.expr) -> list[Value]:
+        """The values of the variable of an unrolled loop."""
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and self.names.get(node.func.id) is static_range:
+            return [known(n) for n in range(*(static_values.given(self.value(bound)) for bound in node.args))]
+        each = self.value(node)
+        if not isinstance(each.type, Tuple):
+            raise Outside(f"a loop over {ast.unparse(node)}")
+        return items(each)
 
     def _BinOp(self, node: ast.BinOp) -> Value:
-        left, right = self.value(node.left), self.value(node.right)
-        if isinstance(node.op, ast.Add) and isinstance(left.type, Tuple) and isinstance(right.type, Tuple):
-            return tuple_of([*items(left), *items(right)])
-        return scalars.binary(self.builder, type(node.op), left, right)
+        return self.binary(type(node.op), self.value(node.left), self.value(node.right))
+
+    def binary(self, op: type[ast.operator], left: Value, right: Value) -> Value:
+        """The result of a binary operator on numbers, vectors, tuples and lists."""
+        if isinstance(left.type, Tuple):
+            count = static_values.known_word(right)
+            if op is ast.Mult and left.type.is_list and count is not None:
+                return tuple_of(items(left) * count, is_list=True)
+            if op is ast.Add and isinstance(right.type, Tuple) and left.type.is_list == right.type.is_list:
+                return tuple_of([*items(left), *items(right)], is_list=left.type.is_list)
+        if vectors.is_vector(left, right):
+            return vectors.binary(self.builder, op, left, right)
+        return static_values.folded(op, left, right) or scalars.binary(self.builder, op, left, right)
 
     def _UnaryOp(self, node: ast.UnaryOp) -> Value:
-        return scalars.unary(self.builder, type(node.op), self.value(node.operand))
+        op, operand = type(node.op), self.value(node.operand)
+        if vectors.is_vector(operand):
+            return vectors.unary(self.builder, op, operand)
+        return static_values.folded(op, operand) or scalars.unary(self.builder, op, operand)
+
+    def taken(self, test: Value) -> bool | None:
+        """Whether a static condition holds; None for one of run time."""
+        return bool(static_values.known_word(test)) if isinstance(test.type, Known) else None
 
     def _BoolOp(self, node: ast.BoolOp) -> Value:
         return self._until([partial(self.value, n) for n in node.values], isinstance(node.op, ast.Or))
@@ -127,8 +180,10 @@ class Expressions:
     def _until(self, values: Sequence[Callable[[], Value]], found: bool) -> Value:
         """The first value whose truth is ``found``, else the last; later values are not computed."""
         first = values[0]()
-        if len(values) == 1:
+        if len(values) == 1 or self.taken(first) is found:
             return first
+        if self.taken(first) is not None:
+            return self._until(values[1:], found)
         b, short, rest, end = self.builder, self.block("short"), self.block("rest"), self.block("end")
         ends = (short, rest) if found else (rest, short)
         b.cbranch(scalars.truth(b, first).scalar, *ends)
@@ -157,9 +212,11 @@ class Expressions:
         return Value(kind, tuple(joined))
 
     def _IfExp(self, node: ast.IfExp) -> Value:
-        b = self.builder
+        b, test = self.builder, self.value(node.test)
+        if (taken := self.taken(test)) is not None:
+            return self.value(node.body if taken else node.orelse)
         yes, no, end = self.block("yes"), self.block("no"), self.block("end")
-        b.cbranch(scalars.truth(b, self.value(node.test)).scalar, yes, no)
+        b.cbranch(scalars.truth(b, test).scalar, yes, no)
         ways = []
         for block, arm in ((yes, node.body), (no, node.orelse)):
             b.position_at_end(block)
@@ -186,7 +243,9 @@ class Expressions:
             return found if isinstance(op, ast.In) else scalars.unary(b, ast.Not, found)
         if isinstance(op, (ast.Is, ast.IsNot)) and NOTHING in (left.type, right.type):
             return scalars.literal((left.type == right.type) == isinstance(op, ast.Is))
-        return scalars.compare(b, type(op), left, right)
+        if vectors.is_vector(left, right):
+            return vectors.compare(b, type(op), left, right)
+        return static_values.folded(type(op), left, right) or scalars.compare(b, type(op), left, right)
 
     # ---- attributes and elements -------------------------------------------------------------------------------------------
 
@@ -201,6 +260,10 @@ class Expressions:
             found = arrays.attribute(self.builder, base, node.attr)
             if found is not None:
                 return found
+        if isinstance(base.type, Tuple) and node.attr in base.type.names:
+            return items(base)[base.type.names.index(node.attr)]
+        if isinstance(base.type, Vector) and (found := vectors.attribute(base, node.attr)) is not None:
+            return found
         if isinstance(base.type, Static) and isinstance(base.type.value, (types.ModuleType, np.dtype)):
             thing = getattr(base.type.value, node.attr, None)
             if thing is not None:
@@ -218,15 +281,29 @@ class Expressions:
         index = self.value(node)
         return items(index) if isinstance(index.type, Tuple) else [index]
 
+    def register(self, node: ast.expr, index: ast.expr) -> tuple[str, int] | None:
+        """The variable that is a list or a tuple, and the static index of one of its items, in range; None for all else."""
+        kind = self.variables.types.get(node.id) if isinstance(node, ast.Name) else None
+        if not isinstance(node, ast.Name) or not isinstance(kind, Tuple) or isinstance(index, ast.Slice):
+            return None
+        at = static_values.known_word(self.value(index))
+        return (node.id, at % len(kind.items)) if at is not None and -len(kind.items) <= at < len(kind.items) else None
+
     def _Subscript(self, node: ast.Subscript) -> Value:
+        if (place := self.register(node.value, node.slice)) is not None:
+            return self.variables.get_item(self.builder, *place)
         base = self.value(node.value)
         if isinstance(node.slice, ast.Slice):
+            if isinstance(base.type, Vector):
+                bounds = (node.slice.lower, node.slice.upper, node.slice.step)
+                ends = [None if n is None else static_values.given(self.value(n)) for n in bounds]
+                return vectors.part(self.builder, base, slice(*ends))
             if node.slice.step is not None:
                 raise Outside(f"the step of {ast.unparse(node)}")
             ends = [None if end is None else self.value(end) for end in (node.slice.lower, node.slice.upper)]
             if isinstance(base.type, Tuple):
-                known = [None if end is None else scalars.known_integer(end) for end in ends]
-                return tuple_of(items(base)[known[0] : known[1]])
+                within = [None if end is None else scalars.known_integer(end) for end in ends]
+                return tuple_of(items(base)[within[0] : within[1]])
             return arrays.part_of(self.builder, base, *ends)
         return self.element(base, self.indices(node.slice))
 
@@ -239,15 +316,18 @@ class Expressions:
             return Value(INT64, (self.builder.load(arrays.word_pointer(self.builder, base, index)),))
         if isinstance(base.type, Tuple) and len(indices) == 1:
             return self._item(base, indices[0])
+        if isinstance(base.type, Vector) and len(indices) == 1:
+            return vectors.lane(self.builder, base, indices[0])
         raise Outside(f"an element of {base.type}")
 
     def _item(self, base: Value, index: Value) -> Value:
         """An item of a tuple; the index is known, or all items have one type."""
-        each, known = items(base), scalars.known_integer(index)
-        if known is not None:
-            if not -len(each) <= known < len(each):
-                raise Outside(f"item {known} of {len(each)}")
-            return each[known]
+        each, at_known = items(base), scalars.known_integer(index)
+        if at_known is not None:
+            if not -len(each) <= at_known < len(each):
+                raise Outside(f"item {at_known} of {len(each)}")
+            return each[at_known]
+        each = [decayed(item) for item in each]
         kind = each[0].type
         if not is_number(kind) or any(item.type != kind for item in each):
             raise Outside("an item of a tuple of different types by an index that is not known")
@@ -257,77 +337,3 @@ class Expressions:
             is_this = b.or_(b.icmp_signed("==", at, at.type(number)), b.icmp_signed("==", at, at.type(number - len(each))))
             found = b.select(is_this, item.scalar, found)
         return Value(kind, (found,))
-
-    # ---- calls -------------------------------------------------------------------------------------------------------------
-
-    def _Call(self, node: ast.Call) -> Value:
-        if isinstance(node.func, ast.Attribute) and node.func.attr == "view":
-            return self._view(node, node.func.value)
-        called = self.value(node.func)
-        if not isinstance(called.type, Static) or any(isinstance(a, ast.Starred) for a in node.args):
-            raise Outside(f"the call {ast.unparse(node)}")
-        function = called.type.value
-        arguments = [self.value(a) for a in node.args]
-        named = {k.arg: self.value(k.value) for k in node.keywords if k.arg}
-        if len(named) != len(node.keywords):
-            raise Outside(f"the call {ast.unparse(node)}")
-        try:
-            return self._called(function, arguments, named)
-        except Outside as error:
-            raise Outside(f"{error}, in {ast.unparse(node)}") from None
-
-    def _called(self, function: Any, arguments: list[Value], named: dict[str, Value]) -> Value:
-        kind = getattr(function, "__native__", None)
-        if kind in ("function", "generic"):
-            return self.call_native(function, _bound(function, arguments, named))
-        if named:
-            raise Outside("named arguments")
-        if kind == "record":
-            return Value(Record(function.dtype), (self.word(*arguments),))
-        if kind == "array":
-            return self._array_at(function, *arguments)
-        if kind == "twin":
-            from .machine_forms import machine_form
-
-            made = machine_form(function)(self, *arguments)
-            return VOID if made is None else made
-        if function is len:
-            return self._length(*arguments)
-        emit = number_function(function)
-        if emit is None:
-            raise Outside(f"a call of {getattr(function, '__name__', function)}")
-        return emit(self.builder, arguments)
-
-    def _array_at(self, view: Any, address: Value, shape: Value) -> Value:
-        sizes = items(shape) if isinstance(shape.type, Tuple) else [shape]
-        if len(sizes) != view.rank:
-            raise Outside(f"{len(sizes)} sizes of {view.rank}")
-        return arrays.array_at(self.builder, view.dtype, self.word(address), [self.word(size) for size in sizes])
-
-    def _length(self, thing: Value) -> Value:
-        if isinstance(thing.type, Array):
-            return Value(INT64, (thing.parts[1],))
-        if isinstance(thing.type, (Tuple, Words)):
-            return scalars.literal(len(thing.type.items) if isinstance(thing.type, Tuple) else thing.type.length)
-        raise Outside(f"the length of {thing.type}")
-
-    def _view(self, node: ast.Call, of: ast.expr) -> Value:
-        array, (dtype,) = self._array(of), (self.value(a) for a in node.args)
-        if not isinstance(dtype.type, Static):
-            raise Outside(f"the dtype of {ast.unparse(node)}")
-        thing = dtype.type.value
-        return arrays.viewed_as(self.builder, array, np.dtype(thing).name)
-
-
-def _bound(function: Any, arguments: list[Value], named: dict[str, Value]) -> list[Value]:
-    """The arguments of a call in the order of the parameters, with defaults."""
-    code = function.__code__
-    parameters = code.co_varnames[: code.co_argcount]
-    defaults = dict(zip(parameters[::-1], (function.__defaults__ or ())[::-1], strict=False))
-    given = dict(zip(parameters, arguments, strict=False)) | named
-    missing = [name for name in parameters if name not in given and name not in defaults]
-    if missing or len(arguments) > len(parameters) or not named.keys() <= set(parameters):
-        if is_kernel(function):
-            raise wrong_parameters(function, len(arguments), named)
-        raise Outside(f"the arguments of {function.__name__}")
-    return [given[name] if name in given else value_of(defaults[name]) for name in parameters]

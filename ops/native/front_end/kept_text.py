@@ -40,12 +40,13 @@ class Recording:
     """The calls of native functions by a function that is being emitted, each with its result, by their names in the text.
 
     ``is_whole``: whether they are all that must be known; not within a recursion, where types are assumed.  ``failed``: the calls
-    of the attempts before.
+    of the attempts before.  ``computed``: the calls that the compiler has made of functions of static values, with their results.
     """
 
     def __init__(self) -> None:
         self.calls: dict[str, tuple[Call, Type]] = {}
         self.failed: list[tuple[Call, ...]] = []
+        self.computed: list[tuple[Callable[..., Any], tuple[Any, ...], Any]] = []
         self.is_whole = True
 
     def begin_again(self) -> None:
@@ -58,8 +59,8 @@ class Recording:
 class KeptText:
     """The text of a function: ``pieces``, of which every second is the name of a function.
 
-    ``calls``, ``failed``: see ``Recording``; ``libraries``: other functions that it calls, by name, with type and attributes;
-    ``read``: namespaces, with a name and its value.
+    ``calls``, ``failed``, ``computed``: see ``Recording``; ``libraries``: other functions that it calls, by name, with type and
+    attributes; ``read``: namespaces, with a name and its value.
     """
 
     code: types.CodeType
@@ -68,12 +69,15 @@ class KeptText:
     pieces: tuple[str, ...]
     calls: dict[str, tuple[Call, Type]]
     failed: tuple[tuple[Call, ...], ...]
+    computed: tuple[tuple[Callable[..., Any], tuple[Any, ...], Any], ...]
     libraries: dict[str, tuple[ir.FunctionType, tuple[str, ...]]]
     read: tuple[tuple[dict[str, Any], str, Any], ...]
 
     def is_valid(self, function: Callable[..., Any]) -> bool:
         """Whether all that the function names has the value that it had."""
-        return self.code is function.__code__ and all(names.get(name, _ABSENT) is value for names, name, value in self.read)
+        if self.code is not function.__code__ or any(names.get(name, _ABSENT) is not value for names, name, value in self.read):
+            return False
+        return all(compute(*given) == result for compute, given, result in self.computed)
 
     def text(self, names: dict[str, str]) -> str:
         """The text with other names: a reference for each reference."""
@@ -104,8 +108,8 @@ def keep(function: Callable[..., Any], kinds: tuple[Type, ...], made: Function, 
     if "!" in made.text or any(not f.is_declaration or name.startswith(_OWN_NAMES) for name, f in found.items()):
         return
     libraries = {f.name: (f.function_type, tuple(sorted(f.attributes))) for f in found.values()}
-    calls, failed = dict(recording.calls), tuple(recording.failed)
-    kept = KeptText(function.__code__, own, result, pieces, calls, failed, libraries, tuple(_read(function)))
+    calls, failed, computed = dict(recording.calls), tuple(recording.failed), tuple(recording.computed)
+    kept = KeptText(function.__code__, own, result, pieces, calls, failed, computed, libraries, tuple(_read(function)))
     _texts.setdefault(function, {})[kinds] = kept
 
 

@@ -1,11 +1,14 @@
 """Types of native code, values of these types, and the rules by which operators combine types.
 
+A value that is known at compile time is a part of its type, so a function is emitted once for each such value of an argument.
+
 Integers are computed in 64 bits, as numba does (NBEP 1); a mixture of signed and unsigned integers is signed.  Integers of at
 most 16 bits fit a float32; larger integers need a float64.
 """
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeAlias
 
@@ -65,9 +68,40 @@ class Words:
 
 @frozen
 class Tuple:
-    """A tuple: the values of its items, one after the other."""
+    """A tuple: the values of its items, one after the other.
+
+    ``names``: the fields of a named tuple.  ``is_list``: whether it is a list, whose items may be assigned.
+    """
 
     items: tuple[Type, ...]
+    names: tuple[str, ...] = ()
+    is_list: bool = False
+
+    @functools.cached_property
+    def parts(self) -> list[ir.Type]:
+        """The LLVM types of the parts of a value, in order."""
+        return [part for item in self.items for part in llvm_parts(item)]
+
+
+@frozen
+class Vector:
+    """A vector register, or as many as hold ``lanes`` numbers; of booleans: a mask."""
+
+    element: Scalar
+    lanes: int
+
+    @functools.cached_property
+    def parts(self) -> list[ir.Type]:
+        """The LLVM type of the only part of a value."""
+        return [ir.VectorType(_llvm(self.element), self.lanes)]
+
+
+@frozen
+class Known:
+    """An integer or a truth value that is known at compile time: a part of its type."""
+
+    kind: Scalar
+    value: int
 
 
 @frozen(eq=False)
@@ -83,7 +117,7 @@ class Static:
         return id(self.value)
 
 
-Type: TypeAlias = Integer | Real | Boolean | Nothing | Array | Record | Words | Tuple | Static
+Type: TypeAlias = Integer | Real | Boolean | Nothing | Array | Record | Words | Tuple | Vector | Known | Static
 Scalar: TypeAlias = Integer | Real | Boolean
 
 INT64, UINT64, INT32, UINT8, UINT16 = (Integer(b, s) for b, s in ((64, True), (64, False), (32, True), (8, False), (16, False)))
@@ -142,9 +176,12 @@ def llvm_parts(kind: Type) -> list[ir.Type]:
         return [element_llvm(kind.dtype).as_pointer(), *[WORD] * kind.rank]
     if isinstance(kind, (Record, Words)):
         return [WORD]
-    if isinstance(kind, Tuple):
-        return [part for item in kind.items for part in llvm_parts(item)]
-    return []
+    return kind.parts if isinstance(kind, (Tuple, Vector)) else []
+
+
+def has_vectors(kind: Type) -> bool:
+    """Whether a value of the type has vectors."""
+    return isinstance(kind, Vector) or (isinstance(kind, Tuple) and any(map(has_vectors, kind.items)))
 
 
 def items(value: Value) -> list[Value]:
@@ -158,9 +195,25 @@ def items(value: Value) -> list[Value]:
     return found
 
 
-def tuple_of(values: list[Value]) -> Value:
+def tuple_of(values: list[Value], names: tuple[str, ...] = (), is_list: bool = False) -> Value:
     """A tuple of values."""
-    return Value(Tuple(tuple(v.type for v in values)), tuple(part for v in values for part in v.parts))
+    return Value(Tuple(tuple(v.type for v in values), names, is_list), tuple(part for v in values for part in v.parts))
+
+
+def frozen_list(value: Value) -> Value:
+    """A list as a tuple: a function that is called with it cannot assign its items."""
+    return tuple_of(items(value), value.type.names) if isinstance(value.type, Tuple) and value.type.is_list else value
+
+
+def known(value: int) -> Value:
+    """An integer or a truth value that is known at compile time."""
+    return Value(Known(BOOL if isinstance(value, bool) else INT64, int(value)), ())
+
+
+def decayed(value: Value) -> Value:
+    """A number as one in a register, also one that is known at compile time."""
+    kind = value.type
+    return Value(kind.kind, (ir.Constant(_llvm(kind.kind), kind.value),)) if isinstance(kind, Known) else value
 
 
 # ---- combinations of types -------------------------------------------------------------------------------------------------
@@ -168,7 +221,7 @@ def tuple_of(values: list[Value]) -> Value:
 
 def is_number(kind: Type) -> bool:
     """Whether a value of the type has one number."""
-    return isinstance(kind, (Integer, Real, Boolean))
+    return isinstance(kind, (Integer, Real, Boolean, Known))
 
 
 def _float_of(kinds: tuple[Type, ...]) -> Real:
@@ -201,9 +254,12 @@ def joined_type(a: Type, b: Type) -> Type | None:
     """The type of a variable that has one or the other type; None if there is none."""
     if a == b:
         return a
-    if isinstance(a, Tuple) and isinstance(b, Tuple) and len(a.items) == len(b.items):
+    if isinstance(a, Tuple) and isinstance(b, Tuple) and (len(a.items), a.names, a.is_list) == (len(b.items), b.names, b.is_list):
         joined = [joined_type(x, y) for x, y in zip(a.items, b.items, strict=True)]
-        return None if None in joined else Tuple(tuple(kind for kind in joined if kind is not None))
+        return None if None in joined else Tuple(tuple(kind for kind in joined if kind is not None), a.names, a.is_list)
+    a, b = (kind.kind if isinstance(kind, Known) else kind for kind in (a, b))
+    if a == b:
+        return a
     if not (is_number(a) and is_number(b)):
         return None
     if isinstance(a, Boolean):

@@ -19,6 +19,7 @@ from .machine_types import (
     Type,
     Value,
     arithmetic_type,
+    decayed,
     is_number,
     joined_type,
     llvm_parts,
@@ -57,6 +58,7 @@ def literal(value: bool | int | float) -> Value:
 
 def known_integer(value: Value) -> int | None:
     """The number of an integer constant; None for any other value."""
+    value = decayed(value)
     part = value.parts[0] if len(value.parts) == 1 else None
     number = getattr(part, "constant", None) if isinstance(part, ir.Constant) else None
     return number if isinstance(number, int) and isinstance(value.type, Integer) else None
@@ -66,6 +68,7 @@ def cast(b: Any, value: Value, to: Type) -> Value:
     """Convert a number, or each item of a tuple, as C does.  Raises Outside for other types."""
     if value.type == to:
         return value
+    value = decayed(value)
     if not (is_number(value.type) and is_number(to)):
         raise Outside(f"a conversion from {value.type} to {to}")
     return Value(to, (_converted(b, value, to),))
@@ -105,6 +108,7 @@ def _folded(source: Type, to: Type, number: Any) -> Any:
 
 def truth(b: Any, value: Value) -> Value:
     """Whether a number is not zero."""
+    value = decayed(value)
     if isinstance(value.type, Boolean):
         return value
     if not is_number(value.type):
@@ -117,16 +121,17 @@ def truth(b: Any, value: Value) -> Value:
 
 # ---- binary operators ------------------------------------------------------------------------------------------------------
 
-_INTEGER = {ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul"}
-_REAL = {ast.Add: "fadd", ast.Sub: "fsub", ast.Mult: "fmul"}
-_BITS = {ast.BitAnd: "and_", ast.BitOr: "or_", ast.BitXor: "xor"}
+INTEGER = {ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul"}
+REAL = {ast.Add: "fadd", ast.Sub: "fsub", ast.Mult: "fmul"}
+BITS = {ast.BitAnd: "and_", ast.BitOr: "or_", ast.BitXor: "xor"}
 
 
 def binary(b: Any, op: type[ast.operator], x: Value, y: Value) -> Value:
     """The result of a binary operator."""
+    x, y = decayed(x), decayed(y)
     if not (is_number(x.type) and is_number(y.type)):
         raise Outside(f"{op.__name__} of {x.type} and {y.type}")
-    if op in _BITS:
+    if op in BITS:
         return _bitwise(b, op, x, y)
     if op in (ast.LShift, ast.RShift):
         return _shifted(b, op, x, y)
@@ -137,15 +142,15 @@ def binary(b: Any, op: type[ast.operator], x: Value, y: Value) -> Value:
     if op in (ast.FloorDiv, ast.Mod):
         quotient, rest = _divided(b, kind, p, q) if isinstance(kind, Integer) else _divided_reals(b, p, q)
         return Value(kind, (quotient if op is ast.FloorDiv else rest,))
-    if op not in _INTEGER:
+    if op not in INTEGER:
         raise Outside(f"the operator {op.__name__}")
     if isinstance(kind, Real):
-        return Value(kind, (getattr(b, _REAL[op])(p, q),))
+        return Value(kind, (getattr(b, REAL[op])(p, q),))
     folded = _folded_integer(op, p, q) if kind == INT64 else None
     if folded is not None:
         return constant(INT64, folded)
     # overflow of signed words is undefined: LLVM then knows the sign of an index
-    return Value(kind, (getattr(b, _INTEGER[op])(p, q, flags=["nsw"] if kind.signed else []),))
+    return Value(kind, (getattr(b, INTEGER[op])(p, q, flags=["nsw"] if kind.signed else []),))
 
 
 def _folded_integer(op: type[ast.operator], p: Any, q: Any) -> int | None:
@@ -162,7 +167,7 @@ def _bitwise(b: Any, op: type[ast.operator], x: Value, y: Value) -> Value:
     kind = BOOL if x.type == y.type == BOOL else arithmetic_type(x.type, y.type)
     if isinstance(kind, Real):
         raise Outside(f"{op.__name__} of a float")
-    return Value(kind, (getattr(b, _BITS[op])(cast(b, x, kind).scalar, cast(b, y, kind).scalar),))
+    return Value(kind, (getattr(b, BITS[op])(cast(b, x, kind).scalar, cast(b, y, kind).scalar),))
 
 
 def _shifted(b: Any, op: type[ast.operator], x: Value, y: Value) -> Value:
@@ -222,6 +227,7 @@ def _divided_reals(b: Any, p: Any, q: Any) -> tuple[Any, Any]:
 
 def unary(b: Any, op: type[ast.unaryop], x: Value) -> Value:
     """The result of a unary operator."""
+    x = decayed(x)
     if not is_number(x.type):
         raise Outside(f"{op.__name__} of {x.type}")
     if op is ast.Not:
@@ -249,14 +255,15 @@ def _negated_real(b: Any, x: Value) -> Value:
     return Value(x.type, (x.scalar.type(-known) if isinstance(known, float) else b.fneg(x.scalar),))
 
 
-_SIGNS = {ast.Eq: "==", ast.NotEq: "!=", ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">="}
+SIGNS = {ast.Eq: "==", ast.NotEq: "!=", ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">="}
 
 
 def compare(b: Any, op: type[ast.cmpop], x: Value, y: Value) -> Value:
     """The result of a comparison.  A signed and an unsigned integer compare as numbers."""
-    if op not in _SIGNS or not (is_number(x.type) and is_number(y.type)):
+    x, y = decayed(x), decayed(y)
+    if op not in SIGNS or not (is_number(x.type) and is_number(y.type)):
         raise Outside(f"{op.__name__} of {x.type} and {y.type}")
-    sign = _SIGNS[op]
+    sign = SIGNS[op]
     kind = joined_type(x.type, y.type)
     if isinstance(x.type, Integer) and isinstance(y.type, Integer) and isinstance(kind, Real):
         return Value(BOOL, (_mixed(b, sign, x, y),))

@@ -3,31 +3,31 @@
 from __future__ import annotations
 
 import ast
+import functools
 from collections.abc import Callable, Iterator
 from typing import Any
 
 from llvmlite import ir
 
-from . import arrays, nests, scalars, vector_hints
-from .expressions import Expressions
+from . import arrays, nests, ranges, scalars, vector_hints, vectors
+from .calls import Calls
 from .machine_types import (
-    BOOL,
     INT64,
     NOTHING,
-    UINT64,
     VOID,
     WORD,
     Array,
-    Integer,
     Record,
     Tuple,
     Type,
     Value,
     Words,
+    decayed,
+    has_vectors,
     items,
     joined_type,
 )
-from .scalars import Outside, cast, known_integer
+from .scalars import Outside, known_integer
 from .variables import Edge, Types, convert, joined
 
 
@@ -39,7 +39,7 @@ class Assumed:
     """Assumptions about a function that its code may refute: the types of variables at the heads of loops, and its result."""
 
     def __init__(self, result: Type) -> None:
-        self.loops: dict[ast.stmt, Types] = {}
+        self.loops: dict[tuple[ast.stmt, tuple[int, ...]], Types] = {}
         self.result, self.has_result = result, False
 
 
@@ -52,7 +52,7 @@ class _Loop:
         self.breaks: list[Edge] = []
 
 
-class Statements(Expressions):
+class Statements(Calls):
     """The code of the statements of one function.  ``is_nest``: whether its text is generated, a loop nest (see ``nests``)."""
 
     def __init__(
@@ -62,6 +62,8 @@ class Statements(Expressions):
         super().__init__(function, names, local, call)
         self.assumed, self.is_nest = assumed, is_nest
         self._loops: list[_Loop] = []
+        #: The iterations of the unrolled loops around: a loop inside has types of its own in each.
+        self._iterations: tuple[int, ...] = ()
 
     def body(self, statements: list[ast.stmt]) -> None:
         """Emit statements; those that cannot be reached are left out."""
@@ -93,6 +95,8 @@ class Statements(Expressions):
 
     def _Assign(self, node: ast.Assign) -> None:
         value = self.value(node.value)
+        if isinstance(node.value, ast.Name) and isinstance(value.type, Tuple) and value.type.is_list:
+            raise Outside(f"a second name of the list {node.value.id}")
         for target in node.targets:
             self._assign(target, value)
 
@@ -112,10 +116,18 @@ class Statements(Expressions):
                 self._assign(each, item)
         elif isinstance(target, ast.Attribute):
             arrays.store_field(self.builder, self._record(target), target.attr, value)
+        elif isinstance(target, ast.Subscript) and (place := self.register(target.value, target.slice)) is not None:
+            self._set_item(*place, value)
         elif isinstance(target, ast.Subscript):
-            self._store(self.value(target.value), self.indices(target.slice), value)
+            self.store(self.value(target.value), self.indices(target.slice), value)
         else:
             raise Outside(f"the assignment to {ast.unparse(target)}")
+
+    def _set_item(self, name: str, at: int, value: Value) -> None:
+        kind = self.variables.types[name]
+        if not isinstance(kind, Tuple) or not kind.is_list:
+            raise Outside(f"an assignment to an item of {name}, which is no list of this function")
+        self.variables.set_item(self.builder, name, at, value)
 
     def _record(self, target: ast.Attribute) -> Value:
         base = self.value(target.value)
@@ -123,7 +135,8 @@ class Statements(Expressions):
             raise Outside(f"the assignment to {ast.unparse(target)}")
         return base
 
-    def _store(self, base: Value, indices: list[Value], value: Value) -> None:
+    def store(self, base: Value, indices: list[Value], value: Value) -> None:
+        """Write an element of an array, or a word of an array field."""
         if isinstance(base.type, Array):
             arrays.store_element(self, base, indices, value)
         elif isinstance(base.type, Words):
@@ -133,23 +146,30 @@ class Statements(Expressions):
             raise Outside(f"an assignment to an element of {base.type}")
 
     def _AugAssign(self, node: ast.AugAssign) -> None:
-        b, op, target = self.builder, type(node.op), node.target
+        b, target = self.builder, node.target
         if isinstance(target, ast.Name):
             before = self.value(ast.copy_location(ast.Name(target.id, ast.Load()), target))
-            self.variables.set(b, target.id, scalars.binary(b, op, before, self.value(node.value)))
+            self.variables.set(b, target.id, self._changed(node, before))
         elif isinstance(target, ast.Attribute):
             record = self._record(target)
-            before = arrays.load_field(b, record, target.attr)
-            arrays.store_field(b, record, target.attr, scalars.binary(b, op, before, self.value(node.value)))
+            arrays.store_field(b, record, target.attr, self._changed(node, arrays.load_field(b, record, target.attr)))
+        elif (place := self.register(target.value, target.slice)) is not None:
+            self._set_item(*place, self._changed(node, self.variables.get_item(b, *place)))
         else:
             base, indices = self.value(target.value), self.indices(target.slice)
-            before = self.element(base, indices)
-            self._store(base, indices, scalars.binary(b, op, before, self.value(node.value)))
+            self.store(base, indices, self._changed(node, self.element(base, indices)))
+
+    def _changed(self, node: ast.AugAssign, before: Value) -> Value:
+        """The value after an assignment such as ``x += 1``; numpy would change a vector in place, under all its names."""
+        if vectors.is_vector(before):
+            raise Outside(f"{ast.unparse(node)} of a vector, which is written in full: a = a + b")
+        return self.binary(type(node.op), before, self.value(node.value))
 
     def _Return(self, node: ast.Return) -> None:
         self._return(VOID if node.value is None else self.value(node.value))
 
     def _return(self, value: Value) -> None:
+        value = decayed(value)
         kind = value.type
         if self.assumed.has_result and kind != self.assumed.result:
             both = joined_type(kind, self.assumed.result)
@@ -174,9 +194,12 @@ class Statements(Expressions):
     # ---- branches --------------------------------------------------------------------------------------------------------------
 
     def _If(self, node: ast.If) -> None:
-        b = self.builder
+        b, test = self.builder, self.value(node.test)
+        if (taken := self.taken(test)) is not None:
+            self.body(node.body if taken else node.orelse)
+            return
         yes, no = self.block("then"), self.block("else")
-        b.cbranch(scalars.truth(b, self.value(node.test)).scalar, yes, no)
+        b.cbranch(scalars.truth(b, test).scalar, yes, no)
         before, ways = self.variables.types, []
         for block, statements in ((yes, node.body), (no, node.orelse)):
             b.position_at_end(block)
@@ -206,10 +229,10 @@ class Statements(Expressions):
     # ---- loops -----------------------------------------------------------------------------------------------------------------
 
     def _begin_loop(self, node: ast.stmt) -> _Loop:
-        """Convert the variables to the types that they are assumed to have at the head of a loop."""
-        wider = self.assumed.loops.get(node, {})
-        types = self.variables.types
-        self.variables.retype(self.builder, {name: wider.get(name, kind) for name, kind in types.items()})
+        """Convert the variables to the types that they are assumed to have at the head of a loop; NOTHING: they have no value."""
+        wider = self.assumed.loops.get((node, self._iterations), {})
+        types = {name: wider.get(name, kind) for name, kind in self.variables.types.items()}
+        self.variables.retype(self.builder, {name: kind for name, kind in types.items() if kind != NOTHING})
         loop = _Loop(node, dict(self.variables.types))
         self._loops.append(loop)
         return loop
@@ -220,10 +243,12 @@ class Statements(Expressions):
         for name, kind in loop.head.items():
             here = self.variables.types.get(name)
             both = None if here is None else joined_type(kind, here)
+            if both is None and has_vectors(kind):  # of a loop before, with other lanes
+                both = NOTHING
             if both is None:
                 raise Outside(f"the variable {name} has two types, {kind} and {here}")
             if both != kind:
-                self.assumed.loops.setdefault(loop.node, {})[name] = both
+                self.assumed.loops.setdefault((loop.node, self._iterations), {})[name] = both
                 raise Again
         self.variables.retype(self.builder, {**self.variables.types, **loop.head})
         return made
@@ -289,12 +314,14 @@ class Statements(Expressions):
                     hints = vector_hints.INTERLEAVED_LOOP
                 self._for_range(node, node.target.id, [self.value(a) for a in node.iter.args], hints)
                 return
-        each = self.value(node.iter)
-        if not isinstance(each.type, Tuple) or any(isinstance(n, (ast.Break, ast.Continue)) for n in ast.walk(node)):
-            raise Outside(f"a loop over {ast.unparse(node.iter)}")
-        for item in items(each):
+        if _has_ways_out(node):
+            raise Outside(f"a way out of the unrolled loop over {ast.unparse(node.iter)}")
+        around = self._iterations
+        for number, item in enumerate(self.unrolled(node.iter)):
+            self._iterations = (*around, number)
             self.variables.set(self.builder, node.target.id, item)
             self.body(node.body)
+        self._iterations = around
 
     def _loop_hints(self, called: str) -> vector_hints.LoopHints | None:
         """The properties of a loop over the result of this function; None if it is no range."""
@@ -311,13 +338,13 @@ class Statements(Expressions):
             hints = (*hints, vector_hints.NOT_UNROLLED)
             if self._loops and nests.has_rows(node):
                 self._hide_rows(node)
-        kind, start, stop, step = _range(b, bounds)
+        kind, start, stop, step = ranges.bounds_of(b, bounds)
         known = known_integer(step)
         counter = self.stack(WORD)
         b.store(start, counter)
         if known is None:  # count the steps, so that LLVM knows their number
             left = self.stack(WORD)
-            b.store(_steps(b, start, stop, step.scalar), left)
+            b.store(ranges.steps(b, start, stop, step.scalar), left)
         loop = self._begin_loop(node)
         head, inside, latch, end = (self.block(n) for n in ("head", "body", "latch", "end"))
         b.branch(head)
@@ -339,7 +366,7 @@ class Statements(Expressions):
             b.store(b.sub(b.load(left), WORD(1), flags=["nsw"]), left)
         back = b.branch(head)
         if hints:
-            back.set_metadata("llvm.loop", _loop_metadata(b.module, hints))
+            back.set_metadata("llvm.loop", ranges.loop_metadata(b.module, hints))
         self._end_loop(loop, end, made)
 
     def _hide_rows(self, node: ast.For) -> None:
@@ -351,39 +378,15 @@ class Statements(Expressions):
                 self.variables.set(self.builder, name, Value(kind, (hidden,)))
 
 
+@functools.lru_cache(maxsize=1024)
+def _has_ways_out(node: ast.For) -> bool:
+    """Whether ``break`` or ``continue`` is in a loop."""
+    return any(isinstance(n, (ast.Break, ast.Continue)) for n in ast.walk(node))
+
+
 def _called(body: list[ast.stmt]) -> Iterator[str]:
     """The names of the functions that statements call outside loops."""
     for statement in body:
         if not isinstance(statement, (ast.For, ast.While)):
             calls = (n.func for n in ast.walk(statement) if isinstance(n, ast.Call))
             yield from (called.id for called in calls if isinstance(called, ast.Name))
-
-
-def _loop_metadata(module: ir.Module, hints: vector_hints.LoopHints) -> Any:
-    """The node that identifies a loop, which refers to itself first, with the hints."""
-    properties = [module.add_metadata([name, *([ir.IntType(bits)(value)] if bits else [])]) for name, bits, value in hints]
-    # equal nodes are shared, but no two loops may have the same
-    node = module.add_metadata([f"loop {len(module.metadata)}", *properties])
-    node.operands = (node, *properties)
-    return node
-
-
-def _range(b: Any, bounds: list[Value]) -> tuple[Integer, Any, Any, Value]:
-    """The type, the ends and the step of a range."""
-    if not 1 <= len(bounds) <= 3 or not all(isinstance(v.type, Integer) or v.type == BOOL for v in bounds):
-        raise Outside("a range of other than integers")
-    one = scalars.constant(INT64, 1)
-    start, stop, step = [scalars.constant(INT64, 0), *bounds, one] if len(bounds) == 1 else [*bounds, one][:3]
-    unsigned = all(isinstance(v.type, Integer) and not v.type.signed for v in bounds)
-    if known_integer(step) == 0:
-        raise Outside("a range with the step 0")
-    kind = UINT64 if unsigned else INT64
-    return kind, cast(b, start, kind).scalar, cast(b, stop, kind).scalar, cast(b, step, kind)
-
-
-def _steps(b: Any, start: Any, stop: Any, step: Any) -> Any:
-    """The number of steps of a range, at most that; none for the step 0."""
-    zero = WORD(0)
-    up, none = b.icmp_signed(">", step, zero), b.icmp_signed("==", step, zero)
-    rounded = b.add(b.sub(b.add(b.sub(stop, start), step), WORD(1)), b.select(up, zero, WORD(2)))
-    return b.select(none, zero, b.sdiv(rounded, b.select(none, WORD(1), step)))

@@ -17,7 +17,8 @@ def convert(b: Any, value: Value, to: Type) -> Value:
     """Convert a number, or each item of a tuple."""
     if value.type == to or not isinstance(to, Tuple):
         return cast(b, value, to)
-    return tuple_of([convert(b, item, kind) for item, kind in zip(items(value), to.items, strict=True)])
+    given = [convert(b, item, kind) for item, kind in zip(items(value), to.items, strict=True)]
+    return tuple_of(given, to.names, to.is_list)
 
 
 class Variables:
@@ -27,22 +28,67 @@ class Variables:
         self.allocate = allocate  # the builder of the entry block
         self.types: Types = {}
         self._slots: dict[tuple[str, Type], list[Any]] = {}
+        #: The parts of variables that were assigned in a block, and the block: later code of the block needs no load.
+        self._here: dict[str, tuple[Any, list[Any]]] = {}
+        self._last: dict[str, tuple[Type, list[Any]]] = {}  # found without the hash of a type
 
     def _slot(self, name: str, kind: Type) -> list[Any]:
-        if (name, kind) not in self._slots:
-            self._slots[name, kind] = [self.allocate.alloca(part) for part in llvm_parts(kind)]
-        return self._slots[name, kind]
+        last, slots = self._last.get(name, (None, []))
+        if last is not kind:
+            found = self._slots.get((name, kind))
+            slots = [self.allocate.alloca(part) for part in llvm_parts(kind)] if found is None else found
+            self._slots[name, kind], self._last[name] = slots, (kind, slots)
+        return slots
 
     def get(self, b: Any, name: str) -> Value:
         """The value of a variable that has one."""
         kind = self.types[name]
-        return Value(kind, tuple(b.load(slot) for slot in self._slot(name, kind)))
+        block, parts = self._here.get(name, (None, ()))
+        if block is not b.block or len(parts) != len(self._slot(name, kind)):
+            parts = [b.load(slot) for slot in self._slot(name, kind)]
+        return Value(kind, tuple(parts))
 
     def set(self, b: Any, name: str, value: Value) -> None:
         """Assign a value; the variable has its type from here on."""
         self.types[name] = value.type
         for part, slot in zip(value.parts, self._slot(name, value.type), strict=True):
             b.store(part, slot)
+        # a constant is read from its slot: that a variable has one is no property of the program
+        self._here.pop(name, None)
+        if not any(isinstance(part, ir.Constant) for part in value.parts):
+            self._here[name] = b.block, list(value.parts)
+
+    def get_item(self, b: Any, name: str, at: int) -> Value:
+        """An item of a variable that is a tuple."""
+        kind, first, slots = self._item(name, at)
+        block, parts = self._here.get(name, (None, []))
+        if block is b.block:
+            return Value(kind, tuple(parts[first : first + len(slots)]))
+        return Value(kind, tuple(b.load(slot) for slot in slots))
+
+    def set_item(self, b: Any, name: str, at: int, value: Value) -> None:
+        """Assign an item of a variable that is a list; the item may get another type."""
+        whole, (kind, first, slots) = self.types[name], self._item(name, at)
+        if kind == value.type:
+            for part, slot in zip(value.parts, slots, strict=True):
+                b.store(part, slot)
+            block, parts = self._here.get(name, (None, []))
+            if block is b.block and not any(isinstance(part, ir.Constant) for part in value.parts):
+                parts[first : first + len(slots)] = value.parts
+            else:
+                self._here.pop(name, None)
+        else:
+            assert isinstance(whole, Tuple)
+            each = items(self.get(b, name))
+            self.set(b, name, tuple_of([*each[:at], value, *each[at + 1 :]], whole.names, whole.is_list))
+
+    def _item(self, name: str, at: int) -> tuple[Type, int, list[Any]]:
+        """The type of an item, the number of its first part, and its slots."""
+        whole = self.types[name]
+        assert isinstance(whole, Tuple)
+        first = sum(len(llvm_parts(kind)) for kind in whole.items[:at])
+        kind = whole.items[at]
+        return kind, first, self._slot(name, whole)[first : first + len(llvm_parts(kind))]
 
     def retype(self, b: Any, types: Types) -> None:
         """Convert the variables to the types that they have after a join; other variables are no longer usable."""

@@ -10,7 +10,8 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from ..memory import set_machine_form, twin
+from ..memory import instruction, twin
+from ..vector_registers import vector_bytes
 
 
 @twin
@@ -58,67 +59,40 @@ def interleaved(function: Callable[..., Any]) -> Callable[..., Any]:
     return function
 
 
-@twin
+@instruction(lambda e, a, b, c: e.floats("fmuladd", a, b, c))
 def multiply_add(a: Any, b: Any, c: Any) -> Any:
-    """Compute ``a * b + c``, rounded once if the CPU can, else twice; all three of one dtype, a float."""
+    """Compute ``a * b + c``, rounded once if the CPU can, else twice; all three of one dtype, a float, or vectors of such."""
     return a * b + c
 
 
-@twin
+@instruction(lambda e, total, element: e.floats("fadd", total, element, flags=("reassoc",)))
 def add_in_any_order(total: Any, element: Any) -> Any:
     """Compute ``total + element`` of floats; a loop may compute several partial sums and add them at the end."""
     return total + element
 
 
-@twin
+@instruction(lambda e, total, a, b: e.floats("fmuladd", a, b, total, flags=("reassoc",)))
 def add_product_in_any_order(total: Any, a: Any, b: Any) -> Any:
     """As ``add_in_any_order`` with the element ``a * b``, which is not rounded if the CPU can."""
     return total + a * b
 
 
-@twin
+@instruction(lambda e, total, element: e.floats("fmul", total, element, flags=("reassoc",)))
 def multiply_in_any_order(total: Any, element: Any) -> Any:
     """Compute ``total * element`` of floats; a loop may compute several partial products and multiply them at the end."""
     return total * element
 
 
-@twin
+@instruction(lambda e, a, b: e.floats("maximum", a, b, flags=("nsz",)))
 def larger(a: Any, b: Any) -> Any:
     """The larger of two floats, NaN if one is NaN; of two zeros either."""
     return a if a > b or math.isnan(a) else b
 
 
-@twin
+@instruction(lambda e, a, b: e.floats("minimum", a, b, flags=("nsz",)))
 def smaller(a: Any, b: Any) -> Any:
     """The smaller of two floats, NaN if one is NaN; of two zeros either."""
     return a if a < b or math.isnan(a) else b
-
-
-def _of_floats(generate: Callable[[Any, list[Any]], Any]) -> Callable[[], Any]:
-    """The provider of the machine form of a twin of floats, computed in the widest of their types."""
-
-    def form(emitter: Any, *arguments: Any) -> Any:
-        from .machine_types import FLOAT32, FLOAT64, Value
-        from .scalars import cast
-
-        wide = FLOAT64 if any(a.type == FLOAT64 for a in arguments) else FLOAT32
-        assert all(a.type in (FLOAT32, FLOAT64) for a in arguments), arguments
-        return Value(wide, (generate(emitter.builder, [cast(emitter.builder, a, wide).scalar for a in arguments]),))
-
-    return lambda: form
-
-
-def _library(name: str, *flags: str) -> Callable[[Any, list[Any]], Any]:
-    """A call of an LLVM intrinsic of floats, with fast-math ``flags``."""
-
-    def generate(builder: Any, values: list[Any]) -> Any:
-        from llvmlite import ir
-
-        kind = values[0].type
-        signature = ir.FunctionType(kind, [kind] * len(values))
-        return builder.call(builder.module.declare_intrinsic(f"llvm.{name}", [kind], signature), values, fastmath=flags)
-
-    return generate
 
 
 #: The properties of a loop, for LLVM: name, bits and value of each; no bits: the name alone.
@@ -132,14 +106,10 @@ _ALONE, _MASKED = ("llvm.loop.interleave.count", 32, 1), ("llvm.loop.vectorize.p
 
 def _filled(*hints: tuple[str, int, int]) -> LoopHints:
     """The properties of a loop of vectors of float32 that fill registers."""
-    from ..jit.products.register_tile import vector_bytes
-
     return ("llvm.loop.vectorize.width", 32, vector_bytes() // 4), *hints
 
 
 def _block() -> LoopHints:
-    from ..jit.products.register_tile import vector_bytes
-
     return _filled(("llvm.loop.interleave.count", 32, min(BLOCK * 4 // vector_bytes(), 2)), NOT_UNROLLED)
 
 
@@ -152,10 +122,3 @@ RANGES: dict[Callable[..., range], Callable[[], LoopHints]] = {
 }
 #: The properties of a loop that calls an interleaved function.  More vectors at a time do not fit 16 registers.
 INTERLEAVED_LOOP: LoopHints = (("llvm.loop.interleave.count", 32, 2),)
-
-set_machine_form(multiply_add, _of_floats(_library("fmuladd")))
-set_machine_form(add_in_any_order, _of_floats(lambda builder, v: builder.fadd(*v, flags=("reassoc",))))
-set_machine_form(add_product_in_any_order, _of_floats(lambda builder, v: _library("fmuladd", "reassoc")(builder, [*v[1:], v[0]])))
-set_machine_form(multiply_in_any_order, _of_floats(lambda builder, v: builder.fmul(*v, flags=("reassoc",))))
-set_machine_form(larger, _of_floats(_library("maximum", "nsz")))
-set_machine_form(smaller, _of_floats(_library("minimum", "nsz")))

@@ -5,16 +5,17 @@ Elements are words of 1, 2, 4 or 8 bytes of any dtype.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 
-from ...core.tensor_types import ITEMSIZE
-from ..code_parts import is_declared_only
-from ..memory import Array, generic, set_machine_form, twin
-from .non_temporal import LINE_BYTES, NON_TEMPORAL_BYTES, is_line_aligned, make_non_temporal
+from ..memory import Array, generic
+from ..static_values import at_compile_time, static_range
+from ..vectors import Vector, load, shuffle, store, store_past_caches
+from .non_temporal import LINE_BYTES, NON_TEMPORAL_BYTES, is_line_aligned
 
 
+@at_compile_time
 def block_side(itemsize: int) -> int:
     """Rows and columns of a block of elements of ``itemsize`` bytes:
 
@@ -23,25 +24,58 @@ def block_side(itemsize: int) -> int:
     return 8 if itemsize == 8 else 16
 
 
-@twin
-def transpose_block(source: Any, at: int, stride: int, target: Any, to: int, to_stride: int) -> None:
+@at_compile_time
+def powers_below(side: int) -> tuple[int, ...]:
+    """The powers of 2 below a power of 2."""
+    return tuple(1 << n for n in range(side.bit_length() - 1))
+
+
+@at_compile_time
+def _swapped(side: int, apart: int, half: int) -> tuple[int, ...]:
+    """The lanes of two rows that the upper (0) or the lower (1) of them has, after halves of squares are swapped."""
+    order = [lane - apart + side if lane & apart else lane for lane in range(side)]
+    return tuple(lane + apart if half else lane for lane in order)
+
+
+@generic
+def transposed_registers(rows: Sequence[Vector]) -> list[Vector]:
+    """Transpose a square of vectors: in each step, pairs of rows swap the halves of ever larger squares."""
+    turned, side = [row for row in rows], len(rows)  # noqa: C416 - the list that this function may change
+    for apart in powers_below(side):
+        for r in static_range(side):
+            if r & apart == 0:
+                first, second = turned[r], turned[r + apart]
+                turned[r] = shuffle(first, second, _swapped(side, apart, 0))
+                turned[r + apart] = shuffle(first, second, _swapped(side, apart, 1))
+    return turned
+
+
+@generic
+def turn_block(source: Array, at: int, stride: int, side: int) -> list[Vector]:
+    """The columns of a square of a static side: the element in row ``c`` and column ``r`` is ``source[at + r + c * stride]``."""
+    return transposed_registers([load(source, at + c * stride, side) for c in static_range(side)])
+
+
+@generic
+def transpose_block(source: Array, at: int, stride: int, target: Array, to: int, to_stride: int) -> None:
     """Compute ``target[to + r * to_stride + c] = source[at + r + c * stride]`` for ``r`` and ``c`` below the side of a block.
 
     Arrays of one axis, of one unsigned dtype.
     """
-    side = range(block_side(source.itemsize))
-    for r in side:
-        for c in side:
-            target[int(to + r * to_stride + c)] = source[int(at + r + c * stride)]
+    rows = turn_block(source, at, stride, block_side(source.itemsize))
+    for r in static_range(len(rows)):
+        store(target, to + r * to_stride, rows[r])
 
 
-@twin
-def transpose_block_non_temporal(source: Any, at: int, stride: int, target: Any, to: int, to_stride: int) -> None:
+@generic
+def transpose_block_non_temporal(source: Array, at: int, stride: int, target: Array, to: int, to_stride: int) -> None:
     """As ``transpose_block``, by non-temporal stores: no cache line of the target is read first, and no cache keeps it.
 
     Each row of the block must begin a cache line.
     """
-    transpose_block(source, at, stride, target, to, to_stride)
+    rows = turn_block(source, at, stride, block_side(source.itemsize))
+    for r in static_range(len(rows)):
+        store_past_caches(target, to + r * to_stride, rows[r])
 
 
 @generic
@@ -82,75 +116,3 @@ def transpose_remainder(
     for r in range(rows):
         for c in range(0 if r >= whole_rows else whole_columns, columns):
             target[np.uint64(to + r * to_stride + c)] = source[np.uint64(at + r + c * stride)]
-
-
-def _machine(whole_lines: bool) -> Any:
-    def block(emitter: Any, source: Any, at: Any, stride: Any, target: Any, to: Any, to_stride: Any) -> None:
-        assert source.type == target.type, (source, target)
-        builder, word = emitter.builder, emitter.word
-        function = _block_function(builder.module, ITEMSIZE[source.type.dtype], whole_lines)
-        places = [builder.gep(array.parts[0], [word(first)]) for array, first in ((source, at), (target, to))]
-        of_source, of_target = (builder.bitcast(place, function.args[0].type) for place in places)
-        builder.call(function, [of_source, word(stride), of_target, word(to_stride)])
-
-    return block
-
-
-def _block_function(module: Any, itemsize: int, whole_lines: bool) -> Any:
-    """The LLVM function that transposes a block: pointers to the first elements, and the elements between rows."""
-    from llvmlite import ir
-
-    name = f"relayvm.transpose_block.{itemsize}{'.lines' * whole_lines}"
-    if name in module.globals:
-        return module.globals[name]
-    word, pointer = ir.IntType(64), ir.IntType(8 * itemsize).as_pointer()
-    function = ir.Function(module, ir.FunctionType(ir.VoidType(), [pointer, word] * 2), name)
-
-    def block(module: Any) -> Any:
-        return _block_function(module, itemsize, whole_lines)
-
-    if is_declared_only(function, name, block):
-        return function
-    function.linkage = "internal"
-    builder, side = ir.IRBuilder(function.append_basic_block("entry")), block_side(itemsize)
-    read, written = (_pointers(builder, *function.args[k : k + 2], side) for k in (0, 2))
-    rows = [builder.load(p, align=itemsize) for p in read]
-    for row, p in zip(transposed_registers(builder, rows), written, strict=True):
-        if whole_lines:
-            make_non_temporal(builder, builder.store(row, p, align=min(LINE_BYTES, side * itemsize)))
-        else:
-            builder.store(row, p, align=itemsize)
-    builder.ret_void()
-    return function
-
-
-def _pointers(builder: Any, first: Any, step: Any, side: int) -> list[Any]:
-    """Pointers to the vectors of a block."""
-    from llvmlite import ir
-
-    vector = ir.VectorType(first.type.pointee, side).as_pointer()
-    return [builder.bitcast(builder.gep(first, [builder.mul(step, step.type(k))]), vector) for k in range(side)]
-
-
-def transposed_registers(builder: Any, rows: list[Any]) -> list[Any]:
-    """Transpose a square of vectors: in each step, pairs of rows swap the halves of ever larger squares."""
-    from llvmlite import ir
-
-    side, word = len(rows), ir.IntType(32)
-
-    def mask(lanes: list[int]) -> Any:
-        return ir.Constant(ir.VectorType(word, side), [ir.Constant(word, lane) for lane in lanes])
-
-    apart = 1
-    while apart < side:
-        upper = mask([lane - apart + side if lane & apart else lane for lane in range(side)])
-        lower = mask([lane + side if lane & apart else lane + apart for lane in range(side)])
-        for r in (r for r in range(side) if not r & apart):
-            first, second = rows[r], rows[r + apart]
-            rows[r], rows[r + apart] = (builder.shuffle_vector(first, second, lanes) for lanes in (upper, lower))
-        apart *= 2
-    return rows
-
-
-set_machine_form(transpose_block, lambda: _machine(False))
-set_machine_form(transpose_block_non_temporal, lambda: _machine(True))

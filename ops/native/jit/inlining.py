@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from ..memory import set_machine_form, twin
+from ..memory import instruction
 
 
-@twin
+@instruction(lambda e: e.emitter.function.attributes.add("noinline"))
 def keep_out_of_line() -> None:
     """Keep the calling function out of the functions that call it, which stay small enough to be inlined themselves."""
 
 
-def _keep_out_of_line(emitter: Any) -> None:
-    emitter.function.attributes.add("noinline")
-
-
-set_machine_form(keep_out_of_line, lambda: _keep_out_of_line)
+@instruction(lambda e: e.emitter.function.attributes.add("optsize"))
+def keep_short() -> None:
+    """Keep the loops of the calling function as they are written: LLVM unrolls none."""

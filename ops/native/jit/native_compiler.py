@@ -139,6 +139,10 @@ def _stable_value(value: Any) -> Any:
         return _fields(value.dtype)
     if kind == "array":
         return value.dtype, value.rank
+    if kind in ("instruction", "static"):  # what it emits, and what it computes
+        return source_hash(value.__module__)
+    if hasattr(value, "_fields"):
+        return value.__name__, value._fields
     if hasattr(value, "__machine__"):  # a machine form in a file that the toolchain's hash does not include
         return source_hash(value.__machine__.__module__)
     if isinstance(value, (int, float, bool, str, tuple)):
@@ -187,8 +191,8 @@ _NUMBA_VARIABLES = (
 
 #: Files of the compiler, relative to the folder ``ops/native``, by pattern.
 _TOOLCHAIN = (
-    "front_end/*.py", "halves.py", "jit/native_compiler.py", "jit/given_literals.py", "jit/given_sizes.py", "jit/marked_accesses.py",
-    "memory.py",
+    "front_end/*.py", "halves.py", "jit/native_compiler.py", "jit/given_literals.py", "jit/given_sizes.py",
+    "jit/marked_accesses.py", "memory.py", "static_values.py", "vector_registers.py", "vectors.py",
 )  # fmt: skip
 
 

@@ -6,10 +6,8 @@ from the cache.
 
 from __future__ import annotations
 
-from typing import Any
-
-from ...core.tensor_types import ITEMSIZE
-from ..memory import Array, Element, copy_bytes, generic, set_machine_form, twin
+from ..memory import Array, Element, copy_bytes, generic, instruction
+from ..vectors import load, store_past_caches
 from .inlining import keep_out_of_line
 from .marked_accesses import PAST, marked
 
@@ -21,7 +19,7 @@ NON_TEMPORAL_BYTES = 32 << 20
 SHORTEST_RUN_BYTES = 16 * LINE_BYTES
 
 
-@twin
+@instruction(lambda e, array, at: e.address(array, at))
 def address_of(array: Array, at: int) -> int:
     """The address of element ``at`` of a C-contiguous array."""
     return int(array.ctypes.data) + int(at) * array.itemsize
@@ -33,14 +31,13 @@ def is_line_aligned(array: Array, at: int) -> bool:
     return address_of(array, at) % LINE_BYTES == 0
 
 
-@twin
-def move_line(source: Any, at: int, target: Any, to: int) -> None:
+@generic
+def move_line(source: Array, at: int, target: Array, to: int) -> None:
     """Move the elements of a whole cache line, which ``to`` begins, by a non-temporal store.
 
     Arrays of one axis, of one unsigned dtype.
     """
-    n = LINE_BYTES // source.itemsize
-    target[int(to) : int(to) + n] = source[int(at) : int(at) + n]
+    store_past_caches(target, to, load(source, at, LINE_BYTES // source.itemsize))
 
 
 @generic
@@ -77,61 +74,14 @@ def lines_past_caches(target: Array, count: int, together: int) -> bool:
     return large and count * target.itemsize % (together * LINE_BYTES) == 0 and is_line_aligned(target, 0)
 
 
-@twin
+@instruction(lambda e, array, at: e.aligned_from(array, at, LINE_BYTES))
 def lines_from(array: Array, at: int) -> Array:
     """The array from element ``at``, which begins a cache line."""
     assert is_line_aligned(array, at)
     return array[at:]
 
 
-@twin
+@instruction(lambda e, array, at, value: marked(e.emitter, PAST, "store", lambda: e.emitter.store(array, [at], value)))
 def store_past(array: Array, at: int, value: Element) -> None:
     """Write an element of an array of ``lines_from``; the vectors of a loop over elements are written past the caches."""
     array[at] = value
-
-
-def make_non_temporal(builder: Any, store: Any) -> None:
-    """Mark a store of a whole, aligned line as non-temporal."""
-    from llvmlite import ir
-
-    store.set_metadata("nontemporal", builder.module.add_metadata([ir.Constant(ir.IntType(32), 1)]))
-
-
-def _address_of(emitter: Any, array: Any, at: Any) -> Any:
-    from ..front_end.machine_types import INT64, WORD, Value
-
-    b = emitter.builder
-    return Value(INT64, (b.ptrtoint(b.gep(array.parts[0], [emitter.word(at)]), WORD),))
-
-
-def _move_line(emitter: Any, source: Any, at: Any, target: Any, to: Any) -> None:
-    from llvmlite import ir
-
-    assert source.type == target.type, (source, target)
-    b, item = emitter.builder, ITEMSIZE[source.type.dtype]
-    line = ir.VectorType(source.parts[0].type.pointee, LINE_BYTES // item).as_pointer()
-    read, written = (b.bitcast(b.gep(a.parts[0], [emitter.word(k)]), line) for a, k in ((source, at), (target, to)))
-    make_non_temporal(b, b.store(b.load(read, align=item), written, align=LINE_BYTES))
-
-
-def _lines_from(emitter: Any, array: Any, at: Any) -> Any:
-    from ..front_end.machine_forms import assume_aligned
-    from ..front_end.machine_types import Value
-
-    b, (data, size) = emitter.builder, array.parts
-    at = emitter.word(at)
-    first = b.gep(data, [at])
-    assume_aligned(b, first, LINE_BYTES)
-    return Value(array.type, (first, b.sub(size, at)))
-
-
-def _store_past(emitter: Any, array: Any, at: Any, value: Any) -> None:
-    from ..front_end.arrays import store_element
-
-    marked(emitter, PAST, "store", lambda: store_element(emitter, array, [at], value))
-
-
-set_machine_form(lines_from, lambda: _lines_from)
-set_machine_form(store_past, lambda: _store_past)
-set_machine_form(address_of, lambda: _address_of)
-set_machine_form(move_line, lambda: _move_line)

@@ -13,7 +13,6 @@ from relayvm.ops.native.code_parts import Part
 from relayvm.ops.native.compiled import kernel_store
 from relayvm.ops.native.jit import native_compiler
 from relayvm.ops.native.jit.convolution.data_taps import has_masks
-from relayvm.ops.native.jit.products import register_tile
 from relayvm.ops.native.linking import linker
 from relayvm.ops.native.object_layout import NO_LIMIT, SHARE
 
@@ -57,7 +56,7 @@ def machine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
         return addresses[key]
 
     monkeypatch.setattr(native_compiler, "_target_machine", machine)
-    monkeypatch.setattr(register_tile, "_registers", lambda: (16, MACHINES[name]))
+    monkeypatch.setattr("relayvm.ops.native.vector_registers.registers", lambda: (16, MACHINES[name]))
     monkeypatch.setattr(kernel_store, "address_of", address_of)
     return name
 

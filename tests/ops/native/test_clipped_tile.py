@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from relayvm.ops.native.jit.convolution.clipped_tile import multiply_clipped
-from relayvm.ops.native.jit.products import register_tile
 from relayvm.ops.native.jit.products.register_tile import GROUP_PANELS, TILE_ROWS, panel_width
 
 from .front_end.machine_code import compiled, python_function
@@ -33,7 +32,7 @@ def multiply(machine: str, dtype: str, monkeypatch: pytest.MonkeyPatch) -> Any:
     function = python_function(CALL.format(t=dtype), multiply_clipped=multiply_clipped)
     if machine == "python":
         return function
-    monkeypatch.setattr(register_tile, "_registers", lambda: MACHINES[machine])
+    monkeypatch.setattr("relayvm.ops.native.vector_registers.registers", lambda: MACHINES[machine])
     return compiled(function)
 
 

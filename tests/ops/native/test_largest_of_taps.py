@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from relayvm.ops.native.jit.largest_of_taps import MOST_STEP, take_largest
-from relayvm.ops.native.jit.products import register_tile
 
 from .front_end.machine_code import compiled, python_function
 
@@ -21,7 +20,7 @@ def f(data, n, at, taps, tap_step, step, out, m, to, count, more):
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int8", "uint8", "int64", "uint64"])
 @pytest.mark.parametrize("nbytes", [16, 64])
 def test_maxima_over_taps(monkeypatch: pytest.MonkeyPatch, dtype: str, nbytes: int) -> None:
-    monkeypatch.setattr(register_tile, "_registers", lambda: (32, nbytes))
+    monkeypatch.setattr("relayvm.ops.native.vector_registers.registers", lambda: (32, nbytes))
     code = compiled(python_function(CALL.format(dtype=dtype), take_largest=take_largest))
     rng = np.random.default_rng(0)
     data = rng.integers(-100, 100, 900).astype(dtype)
@@ -30,8 +29,12 @@ def test_maxima_over_taps(monkeypatch: pytest.MonkeyPatch, dtype: str, nbytes: i
     for count in (0, 1, 2, 7, 16, 33, 70, 300):
         for step in range(1, MOST_STEP + 1):
             for taps, tap_step, more in [(1, 5, 0), (2, 1, 0), (3, 90, 1), (4, 2, 3), (1, 1, 1)]:
-                found, plain = np.tile(rng.integers(0, 90, count + 9).astype(dtype), (2, 1))
+                found, plain, wanted = np.tile(rng.integers(0, 90, count + 9).astype(dtype), (3, 1))
                 given = 3, taps, tap_step, step
                 code(data.ctypes.data, data.size, *given, found.ctypes.data, found.size, 4, count, more)
                 take_largest(data, *given, plain, 4, count, more)
-                np.testing.assert_array_equal(found, plain)
+                windows = data[3 + np.arange(count)[:, None] * step + np.arange(taps) * tap_step]
+                before = wanted[4 : 4 + count, None] if more else windows[:, :1]
+                wanted[4 : 4 + count] = np.concatenate([windows, before], 1).max(1)
+                np.testing.assert_array_equal(found, wanted)
+                np.testing.assert_array_equal(plain, wanted)

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from relayvm.ops.native.jit.convolution.packing_tile import PACKING_ROWS, multiply_and_pack
-from relayvm.ops.native.jit.products import register_tile
 from relayvm.ops.native.jit.products.panel_products import multiply_panels
 from relayvm.ops.native.jit.products.register_tile import TILE_ROWS, panel_width
 
@@ -28,7 +27,7 @@ def f(a, n_a, data, n_data, panels, n_panels, out, n_out, rows, inner, add, is_p
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("machine", MACHINES)
 def test_a_tile_packs_the_columns_that_it_multiplies(monkeypatch: pytest.MonkeyPatch, machine: str, dtype: str) -> None:
-    monkeypatch.setattr(register_tile, "_registers", lambda: MACHINES[machine])
+    monkeypatch.setattr("relayvm.ops.native.vector_registers.registers", lambda: MACHINES[machine])
     bodies = {"multiply_and_pack": multiply_and_pack, "multiply_panels": multiply_panels}
     code, rng = compiled(python_function(CALL.format(dtype=dtype), **bodies)), np.random.default_rng(0)
     width = panel_width(np.dtype(dtype).itemsize)

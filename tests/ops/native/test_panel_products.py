@@ -38,7 +38,7 @@ def f(
 
 def machine_code(monkeypatch: pytest.MonkeyPatch, machine: str, dtype: str) -> Any:
     """``multiply_panels`` compiled for the registers of a machine."""
-    monkeypatch.setattr(register_tile, "_registers", lambda: MACHINES[machine])
+    monkeypatch.setattr("relayvm.ops.native.vector_registers.registers", lambda: MACHINES[machine])
     code = compiled(python_function(CALL.format(dtype=dtype), multiply_panels=multiply_panels))
 
     def multiply(
@@ -107,7 +107,7 @@ def test_a_matrix_by_rows_is_multiplied_in_place(monkeypatch: pytest.MonkeyPatch
 
 def test_registers_hold_every_tile(monkeypatch: pytest.MonkeyPatch) -> None:
     for registers, nbytes in MACHINES.values():
-        monkeypatch.setattr(register_tile, "_registers", lambda of=(registers, nbytes): of)
+        monkeypatch.setattr("relayvm.ops.native.vector_registers.registers", lambda of=(registers, nbytes): of)
         for rows in range(1, TILE_ROWS + 1):
             tile = register_tile.register_tile(4, rows)
             assert tile.vectors >= 1 and 64 % tile.width == 0
@@ -118,7 +118,7 @@ def test_registers_hold_every_tile(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("machine", PROCESSORS)
 @pytest.mark.parametrize("rows", range(1, TILE_ROWS + 1))
 def test_no_step_of_a_tile_spills(monkeypatch: pytest.MonkeyPatch, machine: str, rows: int) -> None:
-    monkeypatch.setattr(register_tile, "_registers", lambda: MACHINES[machine])
+    monkeypatch.setattr("relayvm.ops.native.vector_registers.registers", lambda: MACHINES[machine])
     spills = [line for line in inner_loops(assembly(rows, PROCESSORS[machine])) if "mm" in line and "(%rsp)" in line]
     assert not spills
 

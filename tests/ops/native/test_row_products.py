@@ -26,7 +26,11 @@ def test_products_of_rows(dtype: str) -> None:
     a, b = rng.integers(-9, 9, 3 + 90 * TILE_ROWS).astype(dtype), rng.integers(-9, 9, 2 + 85 * 4).astype(dtype)
     for rows in range(1, TILE_ROWS + 1):
         for inner, columns, add in [(0, 2, 1), (1, 1, 0), (15, 3, 1), (16, 0, 0), (64, 4, 0), (83, 2, 5)]:
-            found, plain = np.tile(rng.integers(-9, 9, 9 + 7 * TILE_ROWS + 4).astype(dtype), (2, 1))
+            found, plain, wanted = np.tile(rng.integers(-9, 9, 9 + 7 * TILE_ROWS + 4).astype(dtype), (3, 1))
             code(a.ctypes.data, a.size, b.ctypes.data, b.size, found.ctypes.data, found.size, rows, inner, columns, add)
             multiply_by_rows(a, 3, 90, b, 2, 85, plain, 9, 7, rows, inner, columns, add)
-            np.testing.assert_array_equal(found, plain)
+            rows_of_a, rows_of_b = a[3:][:540].reshape(6, 90)[:rows, :inner], b[2:].reshape(4, 85)[:columns, :inner]
+            results = wanted[9 : 9 + 7 * rows].reshape(rows, 7)[:, :columns]
+            results[:] = (results if add else 0) + rows_of_a @ rows_of_b.T
+            np.testing.assert_array_equal(found, wanted)
+            np.testing.assert_array_equal(plain, wanted)

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 from relayvm.compiler.passes.constant_weights.pack_weights import in_panels
 from relayvm.ops.kernels.matmul.panels import ROWS, SHORT_INNER, dense_panels
-from relayvm.ops.native.jit.products import register_tile
 
 from ..native.front_end.machine_code import compiled, python_function
 
@@ -36,7 +35,7 @@ INNER = st.one_of(st.integers(0, 20), st.sampled_from([SHORT_INNER, SHORT_INNER 
 def product(machine: str, dtype: str) -> Any:
     """``dense_panels`` compiled for the registers of a machine, which takes a second."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(register_tile, "_registers", lambda: MACHINES[machine])
+        patch.setattr("relayvm.ops.native.vector_registers.registers", lambda: MACHINES[machine])
         return compiled(python_function(CALL.format(dtype=dtype, width=WIDTHS[dtype]), dense_panels=dense_panels))
 
 

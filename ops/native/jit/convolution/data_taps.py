@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from ...memory import set_machine_form, twin
-from ..products.register_tile import PANEL_BYTES, vector_bytes
+from ...vector_registers import vector_bytes
+from ..products.register_tile import PANEL_BYTES
 from .plane_taps import TOGETHER, PlaneFunction
 
 #: The most rows of a column of taps.

@@ -7,7 +7,8 @@ from typing import Any
 
 from ...code_parts import is_declared_only
 from ...memory import set_machine_form, twin
-from ..products.register_tile import PANEL_BYTES, panel_width, registers_name, vector_bytes
+from ...vector_registers import registers_name, vector_bytes
+from ..products.register_tile import PANEL_BYTES, panel_width
 
 #: Rows of sums that are computed together, the most first: an addition waits for the one before it in its row.  Most planes of
 #: networks have a multiple of 7 rows.

@@ -8,10 +8,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...memory import set_machine_form, twin
-from ..block_transpose import transposed_registers
+from ...memory import Array, generic, set_machine_form, twin
+from ...static_values import at_compile_time, static_range
+from ...vector_registers import vector_bytes
+from ...vectors import store
+from ..block_transpose import turn_block
 from ..products.panel_products import TileCall
-from ..products.register_tile import RegisterTile, panel_width, vector_bytes
+from ..products.register_tile import RegisterTile, panel_width
 from ..products.tile_function import TileFunction
 
 
@@ -55,55 +58,27 @@ def _machine(
     call.emit(word(rows), itemsize)
 
 
-@twin
-def square_side(source: Any) -> int:
+@at_compile_time
+def _square_lanes(itemsize: int) -> int:
+    return min(vector_bytes() // itemsize, panel_width(itemsize))
+
+
+@generic
+def square_side(source: Array) -> int:
     """The rows and columns of the square that ``turn_square`` turns: elements of a vector, at most those of a panel's row."""
-    return panel_width(source.itemsize)
+    return _square_lanes(source.itemsize)
 
 
-def _square_side(emitter: Any, source: Any) -> Any:
-    from ...front_end.machine_types import INT64
-    from ...front_end.scalars import constant
-
-    return constant(INT64, _lanes(source.type.dtype))
-
-
-def _lanes(dtype: str) -> int:
-    from ....core.tensor_types import ITEMSIZE
-
-    return min(vector_bytes() // ITEMSIZE[dtype], panel_width(ITEMSIZE[dtype]))
-
-
-@twin
-def turn_square(source: Any, at: int, stride: int, target: Any, to: int, to_stride: int) -> None:
+@generic
+def turn_square(source: Array, at: int, stride: int, target: Array, to: int, to_stride: int) -> None:
     """Compute ``target[to + r * to_stride + c] = source[at + r + c * stride]`` for ``r`` and ``c`` below ``square_side``.
 
     Rows of whole lines a page apart push each other out of the first cache: a square reads fewer of them than that has ways.
     Arrays of one axis, of one dtype, float32 or float64.
     """
-    side = range(square_side(source))
-    for r in side:
-        for c in side:
-            target[int(to + r * to_stride + c)] = source[int(at + r + c * stride)]
-
-
-def _turn(emitter: Any, source: Any, at: Any, stride: Any, target: Any, to: Any, to_stride: Any) -> None:
-    from llvmlite import ir
-
-    from ....core.tensor_types import ITEMSIZE
-
-    assert source.type.dtype == target.type.dtype, (source, target)
-    b, side, align = emitter.builder, _lanes(source.type.dtype), ITEMSIZE[source.type.dtype]
-    vector = ir.VectorType(source.parts[0].type.pointee, side).as_pointer()
-
-    def pointers(array: Any, first: Any, step: Any) -> list[Any]:
-        begin, apart = emitter.word(first), emitter.word(step)
-        places = [b.add(begin, b.mul(apart, apart.type(k))) for k in range(side)]
-        return [b.bitcast(b.gep(array.parts[0], [place]), vector) for place in places]
-
-    rows = [b.load(place, align=align) for place in pointers(source, at, stride)]
-    for row, place in zip(transposed_registers(b, rows), pointers(target, to, to_stride), strict=True):
-        b.store(row, place, align=align)
+    rows = turn_block(source, at, stride, _square_lanes(source.itemsize))
+    for r in static_range(len(rows)):
+        store(target, to + r * to_stride, rows[r])
 
 
 class _TurnedCall(TileCall):
@@ -149,5 +124,3 @@ class _TurnedFunction(TileFunction):
 
 
 set_machine_form(multiply_turned, lambda: _machine)
-set_machine_form(square_side, lambda: _square_side)
-set_machine_form(turn_square, lambda: _turn)

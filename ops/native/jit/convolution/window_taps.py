@@ -15,7 +15,8 @@ from typing import Any
 
 from ...code_parts import is_declared_only
 from ...memory import set_machine_form, twin
-from ..products.register_tile import PANEL_BYTES, registers_name, vector_bytes
+from ...vector_registers import registers_name, vector_bytes
+from ..products.register_tile import PANEL_BYTES
 from .data_taps import MOST_STEP
 
 #: Rows and columns of a window.

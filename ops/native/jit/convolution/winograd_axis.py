@@ -9,7 +9,7 @@ Both take 4 transformed elements of a window: with stride 2 the last two product
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from .....declarations.frozen_dataclass import frozen
@@ -63,11 +63,3 @@ def total(terms: Sum, element: Callable[[int], Any], add: Operation, sub: Operat
     for sign, number in others:
         found = (add if sign > 0 else sub)(found, element(number))
     return found
-
-
-def of_filter(stride: int, g: Sequence[Any], add: Operation, sub: Operation, half: Callable[[Any], Any]) -> list[Any]:
-    """The transformed elements of a window."""
-    if stride == 2:
-        return [g[0], add(g[0], g[2]), g[2], g[1]]
-    outer, inner = half(add(g[0], g[2])), half(g[1])
-    return [g[0], add(outer, inner), sub(outer, inner), g[2]]

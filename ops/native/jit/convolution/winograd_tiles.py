@@ -12,7 +12,8 @@ from typing import Any
 
 from ...code_parts import is_declared_only
 from ...memory import set_machine_form, twin
-from ..products.register_tile import PANEL_BYTES, registers_name, vector_bytes
+from ...vector_registers import registers_name, vector_bytes
+from ..products.register_tile import PANEL_BYTES
 from .winograd_axis import AXES, RESULTS, Axis, total
 
 #: Elements of the shortest vectors: of a register on every machine.

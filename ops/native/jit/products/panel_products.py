@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...memory import set_machine_form, twin
+from ...memory import Array, generic, set_machine_form, twin
+from ...vectors import load, store
 from .register_tile import TILE_ROWS, RegisterTile, panel_width, register_tile, tiles_of_columns
 from .tile_function import TileFunction
 
@@ -38,23 +39,10 @@ def multiply_panels(
             out[int(out_at + i * out_row + j)] = total
 
 
-@twin
-def copy_line(source: Any, at: int, target: Any, to: int) -> None:
+@generic
+def copy_line(source: Array, at: int, target: Array, to: int) -> None:
     """Copy a row of a panel: PANEL_BYTES from element ``at`` to element ``to``.  Arrays of one axis and of one dtype."""
-    for j in range(panel_width(target.itemsize)):
-        target[int(to + j)] = source[int(at + j)]
-
-
-def _copy_line(emitter: Any, source: Any, at: Any, target: Any, to: Any) -> None:
-    from llvmlite import ir
-
-    from ....core.tensor_types import ITEMSIZE
-
-    assert source.type.dtype == target.type.dtype, (source, target)
-    b, itemsize = emitter.builder, ITEMSIZE[target.type.dtype]
-    row = ir.VectorType(target.parts[0].type.pointee, panel_width(itemsize)).as_pointer()
-    read, written = (b.bitcast(b.gep(x.parts[0], [emitter.word(n)]), row) for x, n in ((source, at), (target, to)))
-    b.store(b.load(read, align=itemsize), written, align=itemsize)
+    store(target, to, load(source, at, panel_width(target.itemsize)))
 
 
 def _machine(
@@ -141,4 +129,3 @@ class TileCall:
 
 
 set_machine_form(multiply_panels, lambda: _machine)
-set_machine_form(copy_line, lambda: _copy_line)

@@ -7,10 +7,11 @@ group.  Panels of several lines would share few sets of the first cache.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Iterator
 
 from .....declarations.frozen_dataclass import frozen
+from ... import vector_registers
+from ...static_values import at_compile_time
 
 #: The most rows of a tile.
 TILE_ROWS = 6
@@ -37,32 +38,10 @@ class RegisterTile:
         return self.vectors * self.lanes
 
 
+@at_compile_time
 def panel_width(itemsize: int) -> int:
     """The number of columns of a panel of floats of ``itemsize`` bytes."""
     return PANEL_BYTES // itemsize
-
-
-@functools.cache
-def _registers() -> tuple[int, int]:
-    """The number of vector registers of this machine, and their bytes."""
-    import llvmlite.binding as llvm
-
-    features = llvm.get_host_cpu_features()
-    if features.get("avx512f"):
-        return 32, 64
-    if features.get("neon") or llvm.get_default_triple().startswith(("aarch64", "arm64")):
-        return 32, 16
-    return 16, 32 if features.get("avx") else 16
-
-
-def registers_name() -> str:
-    """The vector registers of this machine, as a part of a name."""
-    return str(_registers())
-
-
-def vector_bytes() -> int:
-    """The bytes of a vector register of this machine."""
-    return _registers()[1]
 
 
 def register_tile(itemsize: int, rows: int) -> RegisterTile:
@@ -71,7 +50,7 @@ def register_tile(itemsize: int, rows: int) -> RegisterTile:
     Registers hold the sums, the row of the panels or the elements of the other matrix, whichever are fewer, and an element of the
     other kind.  Measured, tiles that spill take 1.4 times as long.
     """
-    registers, nbytes = _registers()
+    registers, nbytes = vector_registers.registers()
     vectors = GROUP_PANELS * PANEL_BYTES // nbytes
     while rows * vectors + min(rows, vectors) + 1 > registers:
         vectors //= 2
@@ -80,7 +59,7 @@ def register_tile(itemsize: int, rows: int) -> RegisterTile:
 
 def tiles_of_columns(tile: RegisterTile) -> Iterator[RegisterTile]:
     """The tiles that columns are divided among: the first that fits, wide ones first; the last fits what the others leave."""
-    if _registers()[1] == PANEL_BYTES:
+    if vector_registers.registers()[1] == PANEL_BYTES:
         yield tile
         yield from (RegisterTile(vectors, tile.lanes, is_part=True) for vectors in range(1, tile.vectors + 1))
         return

@@ -11,7 +11,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ...code_parts import Part, parts_of
-from .register_tile import RegisterTile, panel_width, register_tile, registers_name, tiles_of_columns
+from ...vector_registers import registers_name
+from .register_tile import RegisterTile, panel_width, register_tile, tiles_of_columns
 from .tile_fetch import Fetch, function_type
 
 #: A tile of fewer rows reads panels as fast as caches deliver them: it fetches nothing, which would take longer than it saves.

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from relayvm.ops.native.jit.convolution.turned_tile import multiply_turned, square_side, turn_square
-from relayvm.ops.native.jit.products import register_tile
 from relayvm.ops.native.jit.products.panel_products import multiply_panels
 from relayvm.ops.native.jit.products.register_tile import TILE_ROWS, panel_width
 
@@ -28,7 +27,7 @@ def f(a, n_a, panels, n_panels, out, n_out, step, columns, rows, inner, add, is_
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("machine", MACHINES)
 def test_a_tile_of_neighbours(monkeypatch: pytest.MonkeyPatch, machine: str, dtype: str) -> None:
-    monkeypatch.setattr(register_tile, "_registers", lambda: MACHINES[machine])
+    monkeypatch.setattr("relayvm.ops.native.vector_registers.registers", lambda: MACHINES[machine])
     bodies = {"multiply_turned": multiply_turned, "multiply_panels": multiply_panels}
     width = panel_width(np.dtype(dtype).itemsize)
     code = compiled(python_function(CALL.format(dtype=dtype, width=width), **bodies))
@@ -59,7 +58,7 @@ def f(source, n_source, target, n_target, stride, to_stride):
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("machine", MACHINES)
 def test_a_square_is_turned(monkeypatch: pytest.MonkeyPatch, machine: str, dtype: str) -> None:
-    monkeypatch.setattr(register_tile, "_registers", lambda: MACHINES[machine])
+    monkeypatch.setattr("relayvm.ops.native.vector_registers.registers", lambda: MACHINES[machine])
     code = compiled(python_function(TURN.format(dtype=dtype), turn_square=turn_square, square_side=square_side))
     source, target = np.arange(600, dtype=dtype), np.zeros(600, dtype)
     side = code(source.ctypes.data, 600, target.ctypes.data, 600, 33, 17)

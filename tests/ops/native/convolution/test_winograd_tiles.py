@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -39,6 +41,15 @@ def numbers(size: int, seed: int) -> np.ndarray:
     return np.random.default_rng(seed).integers(-9, 10, size).astype("float32")
 
 
+def along_both(combinations: tuple[Any, ...], tiles: np.ndarray) -> np.ndarray:
+    """The combinations of the elements of each row of ``tiles[..., y, x]``, then of each column."""
+    matrix = np.zeros((len(combinations), tiles.shape[-1]), tiles.dtype)
+    for n, terms in enumerate(combinations):
+        for sign, element in terms:
+            matrix[n, element] = sign
+    return matrix @ tiles @ matrix.T
+
+
 @pytest.mark.split(3)
 @pytest.mark.parametrize("stride", AXES)
 @pytest.mark.parametrize("count", [0, 1, 3, 4, 5, 8, 9, 12, 13, 16, 21, 40])
@@ -72,6 +83,14 @@ def test_data_of_tiles(count: int, stride: int) -> None:
                     free[end : end + -count % LEAST_LANES] = True
             np.testing.assert_array_equal(found[~free], plain[~free], err_msg=f"{given}")
             assert np.isfinite(found).all()
+            around = np.zeros((channels, height + 20, max(width, 4 * count) + 40), "float32")  # the data among zeros
+            around[:, 10 : 10 + height, 10 : 10 + width] = inside.reshape(-1, height, width)[:channels]
+            side, rows = AXES[stride].tile, min(first_row, height + 4) + 10
+            for j in range(count):
+                column = first_column + AXES[stride].step * j + 10
+                tile = along_both(AXES[stride].data, around[:, rows : rows + side, column : column + side])
+                places = 5 + np.arange(products) * step + np.arange(channels)[:, None] * row + j
+                np.testing.assert_array_equal(found[places], tile.reshape(channels, products))
 
 
 @pytest.mark.parametrize("stride", AXES)
@@ -96,5 +115,9 @@ def test_results_of_tiles(count: int, stride: int) -> None:
                 own[first : first + RESULTS * count] = True
                 # behind the results of the tiles are those of lanes without a tile
                 found[first + RESULTS * count : first + below] = 77
+                plain[first + RESULTS * count : first + below] = 77
+                places = 3 + np.arange(products) * step + i * row + np.arange(count)[:, None]
+                tiles = along_both(AXES[stride].sums, sums[places].reshape(count, AXES[stride].tile, AXES[stride].tile))
+                np.testing.assert_array_equal(found[first : first + RESULTS * count], tiles[:, y].reshape(-1))
         np.testing.assert_array_equal(found, plain)
         assert (plain[own] != 77).all() and (plain[~own] == 77).all()

@@ -159,7 +159,7 @@ def test_a_part_is_compiled_for_the_registers_of_the_machine(monkeypatch: pytest
     names = count_parts(monkeypatch)
     for answer, registers in ((1, (16, 16)), (2, (32, 16))):
         with monkeypatch.context() as patch:
-            patch.setattr(register_tile, "_registers", lambda registers=registers: registers)
+            patch.setattr("relayvm.ops.native.vector_registers.registers", lambda registers=registers: registers)
             results(kernel_store.address_of(product(answer), SIGNATURE, levels=UNOPTIMIZED))
     assert len(set(names)) == 2 * TILE_ROWS
 

@@ -1,0 +1,42 @@
+"""LLVM code of the bounds of loops over ranges."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from llvmlite import ir
+
+from . import scalars, vector_hints
+from .machine_types import BOOL, INT64, UINT64, WORD, Integer, Value, decayed
+from .scalars import Outside, cast, known_integer
+
+
+def loop_metadata(module: ir.Module, hints: vector_hints.LoopHints) -> Any:
+    """The node that identifies a loop, which refers to itself first, with the hints."""
+    properties = [module.add_metadata([name, *([ir.IntType(bits)(value)] if bits else [])]) for name, bits, value in hints]
+    # equal nodes are shared, but no two loops may have the same
+    node = module.add_metadata([f"loop {len(module.metadata)}", *properties])
+    node.operands = (node, *properties)
+    return node
+
+
+def bounds_of(b: Any, bounds: list[Value]) -> tuple[Integer, Any, Any, Value]:
+    """The type, the ends and the step of a range."""
+    bounds = [decayed(bound) for bound in bounds]
+    if not 1 <= len(bounds) <= 3 or not all(isinstance(v.type, Integer) or v.type == BOOL for v in bounds):
+        raise Outside("a range of other than integers")
+    one = scalars.constant(INT64, 1)
+    start, stop, step = [scalars.constant(INT64, 0), *bounds, one] if len(bounds) == 1 else [*bounds, one][:3]
+    unsigned = all(isinstance(v.type, Integer) and not v.type.signed for v in bounds)
+    if known_integer(step) == 0:
+        raise Outside("a range with the step 0")
+    kind = UINT64 if unsigned else INT64
+    return kind, cast(b, start, kind).scalar, cast(b, stop, kind).scalar, cast(b, step, kind)
+
+
+def steps(b: Any, start: Any, stop: Any, step: Any) -> Any:
+    """The number of steps of a range, at most that; none for the step 0."""
+    zero = WORD(0)
+    up, none = b.icmp_signed(">", step, zero), b.icmp_signed("==", step, zero)
+    rounded = b.add(b.sub(b.add(b.sub(stop, start), step), WORD(1)), b.select(up, zero, WORD(2)))
+    return b.select(none, zero, b.sdiv(rounded, b.select(none, WORD(1), step)))

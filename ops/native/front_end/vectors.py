@@ -1,0 +1,388 @@
+"""LLVM code of vectors: operators, conversions, parts, and the emission of instructions (see ``ops.native.vectors``)."""
+
+from __future__ import annotations
+
+import ast
+import functools
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+
+from ...core.tensor_types import HALVES, ITEMSIZE
+from . import static_values
+from .machine_forms import assume_aligned
+from .machine_types import (
+    BOOL,
+    CONVERSIONS,
+    FLOAT32,
+    FLOAT64,
+    INT64,
+    NOTHING,
+    Array,
+    Boolean,
+    Integer,
+    Known,
+    Real,
+    Scalar,
+    Static,
+    Tuple,
+    Type,
+    Value,
+    Vector,
+    decayed,
+    is_number,
+    items,
+    known,
+    llvm_parts,
+    scalar_type,
+)
+from .scalars import BITS, INTEGER, REAL, SIGNS, Outside, cast, llvm_type
+
+_NUMBER = ir.IntType(32)
+
+
+def is_vector(*values: Value) -> bool:
+    """Whether one of the values is a vector."""
+    return any(isinstance(value.type, Vector) for value in values)
+
+
+def dtype_name(element: Scalar) -> str:
+    """The name of numpy's dtype of a lane."""
+    if isinstance(element, Boolean):
+        return "bool"
+    return f"float{element.bits}" if isinstance(element, Real) else f"{'' if element.signed else 'u'}int{element.bits}"
+
+
+def _vector(value: Value) -> Vector:
+    if not isinstance(value.type, Vector):
+        raise Outside(f"{value.type} instead of a vector")
+    return value.type
+
+
+def _suffix(kind: ir.Type) -> str:
+    """A type in the names of LLVM's intrinsics."""
+    if isinstance(kind, ir.VectorType):
+        return f"v{kind.count}{_suffix(kind.element)}"
+    if isinstance(kind, ir.PointerType):
+        return "p0"
+    return f"i{kind.width}" if isinstance(kind, ir.IntType) else "f32" if isinstance(kind, ir.FloatType) else "f64"
+
+
+# ---- operators ---------------------------------------------------------------------------------------------------------------
+
+
+def splat(b: Any, value: Value, kind: Vector) -> Value:
+    """A number in every lane, converted to the type of the lanes; a vector of this type as it is."""
+    if value.type == kind:
+        return value
+    value = decayed(value)
+    if not is_number(value.type) or (isinstance(value.type, Real) and not isinstance(kind.element, Real)):
+        raise Outside(f"{value.type} beside {kind}")
+    element, vector = llvm_type(kind.element), llvm_type(kind)
+    part = value.scalar
+    if isinstance(part, ir.Constant) and isinstance(part.constant, (int, float)):
+        number = float(part.constant) if isinstance(kind.element, Real) else part.constant
+        return Value(kind, (ir.Constant(vector, [ir.Constant(element, number)] * kind.lanes),))
+    nothing, lanes = ir.Constant(vector, ir.Undefined), ir.Constant(ir.VectorType(_NUMBER, kind.lanes), [0] * kind.lanes)
+    first = b.insert_element(nothing, cast(b, value, kind.element).scalar, _NUMBER(0))
+    return Value(kind, (b.shuffle_vector(first, nothing, lanes),))
+
+
+def _both(b: Any, x: Value, y: Value) -> tuple[Vector, Any, Any]:
+    """The common type of two operands, and their registers."""
+    kind = _vector(x if is_vector(x) else y)
+    return kind, splat(b, x, kind).scalar, splat(b, y, kind).scalar
+
+
+def binary(b: Any, op: type[ast.operator], x: Value, y: Value) -> Value:
+    """The result of a binary operator, lane by lane; integers wrap around."""
+    kind, p, q = _both(b, x, y)
+    element = kind.element
+    if isinstance(element, Real):
+        name = "fdiv" if op is ast.Div else REAL.get(op)
+    elif op is ast.RShift and isinstance(element, Integer):
+        name = "ashr" if element.signed else "lshr"
+    else:
+        name = BITS.get(op) or ({**INTEGER, ast.LShift: "shl"}.get(op) if isinstance(element, Integer) else None)
+    if name is None:
+        raise Outside(f"{op.__name__} of {kind}")
+    return Value(kind, (getattr(b, name)(p, q),))
+
+
+def unary(b: Any, op: type[ast.unaryop], x: Value) -> Value:
+    """The result of a unary operator."""
+    kind = _vector(x)
+    if op is ast.Invert and not isinstance(kind.element, Real):
+        ones = ir.Constant(llvm_type(kind), [1 if kind.element == BOOL else -1] * kind.lanes)
+        return Value(kind, (b.xor(x.scalar, ones),))
+    if op is not ast.USub or kind.element == BOOL:
+        raise Outside(f"{op.__name__} of {kind}")
+    return Value(kind, (b.fneg(x.scalar) if isinstance(kind.element, Real) else b.neg(x.scalar),))
+
+
+def compare(b: Any, op: type[ast.cmpop], x: Value, y: Value) -> Value:
+    """The mask of a comparison."""
+    kind, p, q = _both(b, x, y)
+    if op not in SIGNS:
+        raise Outside(f"{op.__name__} of {kind}")
+    if isinstance(kind.element, Real):
+        made = b.fcmp_unordered(SIGNS[op], p, q) if op is ast.NotEq else b.fcmp_ordered(SIGNS[op], p, q)
+    else:
+        is_signed = isinstance(kind.element, Integer) and kind.element.signed
+        made = (b.icmp_signed if is_signed else b.icmp_unsigned)(SIGNS[op], p, q)
+    return Value(Vector(BOOL, kind.lanes), (made,))
+
+
+# ---- parts and conversions ---------------------------------------------------------------------------------------------------
+
+
+def part(b: Any, vector: Value, lanes: slice) -> Value:
+    """A slice of a vector."""
+    return shuffled(b, vector, vector, range(_vector(vector).lanes)[lanes])
+
+
+def lane(b: Any, vector: Value, index: Value) -> Value:
+    """One lane; its index is static."""
+    kind, at = _vector(vector), static_values.given(index)
+    if not -kind.lanes <= at < kind.lanes:
+        raise Outside(f"lane {at} of {kind.lanes}")
+    return Value(kind.element, (b.extract_element(vector.scalar, _NUMBER(at % kind.lanes)),))
+
+
+def shuffled(b: Any, one: Value, other: Value, order: Sequence[int]) -> Value:
+    """The lanes of two vectors at some places."""
+    kind = _vector(one)
+    if other.type != kind or not order or not all(0 <= n < 2 * kind.lanes for n in order):
+        raise Outside(f"the lanes {tuple(order)} of {kind} and {other.type}")
+    lanes = ir.Constant(ir.VectorType(_NUMBER, len(order)), list(order))
+    return Value(Vector(kind.element, len(order)), (b.shuffle_vector(one.scalar, other.scalar, lanes),))
+
+
+def attribute(vector: Value, name: str) -> Value | None:
+    """An attribute of a vector; None if vectors have no such attribute."""
+    dtype = dtype_name(_vector(vector).element)
+    if name == "dtype":
+        return Value(Static(np.dtype(dtype)), ())
+    return known(ITEMSIZE[dtype]) if name == "itemsize" else None
+
+
+def converted(b: Any, vector: Value, to: Any) -> Value:
+    """The lanes as numbers of another type, as C converts them; ``to``: numpy's type."""
+    kind, element = _vector(vector), _element(to)
+    if kind.element == element:
+        return vector
+    x, target, signed = vector.scalar, llvm_type(Vector(element, kind.lanes)), getattr(kind.element, "signed", False)
+    if element == BOOL:
+        raise Outside("a mask of numbers instead of a comparison")
+    if isinstance(element, Real):
+        if isinstance(kind.element, Real):
+            made = (b.fpext if element.bits > kind.element.bits else b.fptrunc)(x, target)
+        else:
+            made = (b.sitofp if signed else b.uitofp)(x, target)
+    elif isinstance(kind.element, Real):
+        made = (b.fptosi if getattr(element, "signed", False) else b.fptoui)(x, target)
+    else:
+        bits, wanted = getattr(kind.element, "bits", 1), getattr(element, "bits", 1)
+        made = x if bits == wanted else b.trunc(x, target) if wanted < bits else (b.sext if signed else b.zext)(x, target)
+    return Value(Vector(element, kind.lanes), (made,))
+
+
+def viewed_as(b: Any, vector: Value, to: Any) -> Value:
+    """The bits of the lanes as lanes of another type."""
+    kind, element = _vector(vector), _element(to)
+    if BOOL in (kind.element, element):
+        raise Outside("the bits of a mask")
+    old, new = ITEMSIZE[dtype_name(kind.element)], ITEMSIZE[dtype_name(element)]
+    made = Vector(element, kind.lanes * old // new)
+    return Value(made, (b.bitcast(vector.scalar, llvm_type(made)),))
+
+
+def _element(to: Any) -> Scalar:
+    found = CONVERSIONS.get(to.type if isinstance(to, np.dtype) else to)
+    if found is None:
+        raise Outside(f"lanes of {to}")
+    return found
+
+
+# ---- instructions ------------------------------------------------------------------------------------------------------------
+
+
+@functools.cache
+def _features() -> dict[str, bool]:
+    """The features of this processor."""
+    import llvmlite.binding as llvm
+
+    return dict(llvm.get_host_cpu_features())
+
+
+class Emission:
+    """The emission of one instruction, over values."""
+
+    def __init__(self, emitter: Any) -> None:
+        self.emitter, self.builder = emitter, emitter.builder
+
+    def static(self, value: Value) -> Value:
+        """A literal as a static value."""
+        return static_values.static(static_values.given(value))
+
+    def known(self, value: Value) -> int:
+        """The number of a static value or a literal."""
+        found = static_values.given(value)
+        if not isinstance(found, int):
+            raise Outside(f"{found} instead of a number of lanes")
+        return found
+
+    def static_words(self, value: Value) -> list[int]:
+        """The numbers of a static tuple."""
+        if not isinstance(value.type, Tuple):
+            raise Outside(f"{value.type} instead of static lanes")
+        return [self.known(item) for item in items(value)]
+
+    def place(self, array: Value, at: Value, like: Value) -> Any:
+        """The pointer to the elements of a vector of the type of ``like``."""
+        return self._place(array, at, llvm_type(self._of_elements(array, _vector(like).lanes)))
+
+    def _place(self, array: Value, at: Value, kind: ir.Type) -> Any:
+        b = self.builder
+        return b.bitcast(b.gep(array.parts[0], [self.emitter.word(at)]), kind.as_pointer())
+
+    def _of_elements(self, array: Value, lanes: int) -> Vector:
+        """The type of a vector of elements."""
+        if not isinstance(array.type, Array) or array.type.dtype in (*HALVES, "bool"):
+            raise Outside(f"a vector of elements of {array.type}")
+        return Vector(scalar_type(array.type.dtype), lanes)
+
+    def align(self, array: Value) -> Any:
+        """The alignment of elements, as an argument of an intrinsic."""
+        assert isinstance(array.type, Array)
+        return _NUMBER(ITEMSIZE[array.type.dtype])
+
+    def load(self, array: Value, at: Value, lanes: Value) -> Value:
+        """The elements from ``at`` on."""
+        kind = self._of_elements(array, self.known(lanes))
+        assert isinstance(array.type, Array)
+        return Value(kind, (self.builder.load(self._place(array, at, llvm_type(kind)), align=ITEMSIZE[array.type.dtype]),))
+
+    def store(self, array: Value, at: Value, vector: Value, past_caches: bool = False) -> None:
+        """Write the elements from ``at`` on."""
+        kind = self._of_elements(array, _vector(vector).lanes)
+        if vector.type != kind:
+            raise Outside(f"a store of {vector.type} among elements of {array.type}")
+        assert isinstance(array.type, Array)
+        item = ITEMSIZE[array.type.dtype]
+        made = self.builder.store(vector.scalar, self.place(array, at, vector), align=item * (kind.lanes if past_caches else 1))
+        if past_caches:
+            made.set_metadata("nontemporal", self.builder.module.add_metadata([ir.Constant(_NUMBER, 1)]))
+
+    def prefetch(self, array: Value, at: Value, level: int, is_write: bool = False) -> None:
+        """Ask for the line of an element, into the cache of a level; no address faults."""
+        place = self._place(array, at, ir.IntType(8))
+        self.call("prefetch", None, place, _NUMBER(int(is_write)), _NUMBER(4 - level), _NUMBER(1), overloads=[place.type])
+
+    def address(self, array: Value, at: Value) -> Value:
+        """The address of an element."""
+        place = self._place(array, at, llvm_parts(array.type)[0].pointee)
+        return Value(INT64, (self.builder.ptrtoint(place, ir.IntType(64)),))
+
+    def aligned_from(self, array: Value, at: Value, nbytes: int) -> Value:
+        """The array of one axis from an element on, whose address is a multiple of ``nbytes``."""
+        data, size = array.parts
+        first = self._place(array, at, data.type.pointee)
+        assume_aligned(self.builder, first, nbytes)
+        return Value(array.type, (first, self.builder.sub(size, self.emitter.word(at))))
+
+    def gather(self, array: Value, at: Value, places: Value, mask: Value, other: Value) -> Value:
+        """The elements at places whose lanes are set."""
+        b, kind = self.builder, self._of_elements(array, _vector(places).lanes)
+        start = splat(b, self.address(array, at), _vector(places))
+        addresses = binary(b, ast.Add, start, binary(b, ast.Mult, places, known(ITEMSIZE[dtype_name(kind.element)])))
+        pointers = b.inttoptr(addresses.scalar, ir.VectorType(llvm_type(kind.element).as_pointer(), kind.lanes))
+        names = f"{_suffix(llvm_type(kind))}.v{kind.lanes}p0"
+        return self._called(f"llvm.masked.gather.{names}", kind, [pointers, self.align(array), mask.scalar, other.scalar])
+
+    def call(self, name: str, result: Type | None, *arguments: Any, overloads: Sequence[Any] | None = None) -> Value:
+        """Call an intrinsic of LLVM, of values and of LLVM's values; ``overloads``: the types in its name, else as of masks."""
+        parts = [a.scalar if isinstance(a, Value) else a for a in arguments]
+        if overloads is None:
+            vector = result if result is not None else arguments[0].type
+            pointer = next(p.type for p in parts if isinstance(p.type, ir.PointerType))
+            overloads = [vector, pointer]
+        kinds = [kind if isinstance(kind, ir.Type) else llvm_type(kind) for kind in overloads]
+        return self._called(".".join(["llvm", name, *map(_suffix, kinds)]), result, parts)
+
+    def floats(self, name: str, *values: Value, flags: Sequence[str] = ()) -> Value:
+        """An operator or an intrinsic of floats with fast-math flags: of vectors, or of numbers in the widest of their types."""
+        b, given = self.builder, [value for value in values if is_vector(value)]
+        kind: Type = given[0].type if given else FLOAT64 if any(v.type == FLOAT64 for v in values) else FLOAT32
+        if isinstance(kind, Vector):
+            values = tuple(splat(b, value, kind) for value in values)
+        elif not all(value.type in (FLOAT32, FLOAT64) for value in values):
+            raise Outside(f"{name} of {', '.join(str(value.type) for value in values)}")
+        parts = [cast(b, value, kind).scalar for value in values]
+        if hasattr(b, name):
+            return Value(kind, (getattr(b, name)(*parts, flags=flags),))
+        return self._called(f"llvm.{name}.{_suffix(llvm_type(kind))}", kind, parts, flags)
+
+    def _called(self, name: str, result: Type | None, parts: list[Any], flags: Sequence[str] = ()) -> Value:
+        module = self.builder.module
+        kind = ir.FunctionType(ir.VoidType() if result is None else llvm_type(result), [p.type for p in parts])
+        function = module.globals.get(name) or ir.Function(module, kind, name)
+        made = self.builder.call(function, parts, fastmath=flags)
+        return Value(result, (made,)) if result is not None else Value(NOTHING, ())
+
+    def splat(self, value: Value, lanes: int) -> Value:
+        """A number in every lane."""
+        element = value.type.kind if isinstance(value.type, Known) else value.type
+        if not isinstance(element, (Integer, Real, Boolean)):
+            raise Outside(f"{value.type} in every lane")
+        return splat(self.builder, value, Vector(element, lanes))
+
+    def numbers(self, numbers: Sequence[int]) -> Value:
+        """A vector of static words."""
+        kind = Vector(INT64, len(numbers))
+        return Value(kind, (ir.Constant(llvm_type(kind), list(numbers)),))
+
+    def mask_of_bits(self, bits: Value, lanes: int) -> Value:
+        """The mask whose lanes are the low bits of a word.
+
+        Where masks have registers they are these bits; else each lane of a register of a cache line's bits looks at its own bit.
+        """
+        b, mask, width = self.builder, Vector(BOOL, lanes), 512 // lanes
+        word = self.emitter.word(bits)
+        if _features().get("avx512f") or width < lanes:
+            return Value(mask, (b.bitcast(b.trunc(word, ir.IntType(lanes)), llvm_type(mask)),))
+        kind = Vector(Integer(width, False), lanes)
+        every = splat(b, Value(INT64, (word,)), kind).scalar
+        own = b.and_(every, ir.Constant(llvm_type(kind), [1 << n for n in range(lanes)]))
+        return compare(b, ast.NotEq, Value(kind, (own,)), known(0))
+
+    def select(self, mask: Value, one: Value, other: Value) -> Value:
+        """The lanes of one vector or of another."""
+        kind, p, q = _both(self.builder, one, other)
+        if mask.type != Vector(BOOL, kind.lanes):
+            raise Outside(f"{mask.type} as the mask of {kind}")
+        return Value(kind, (self.builder.select(mask.scalar, p, q),))
+
+    def shuffle(self, one: Value, other: Value, order: Sequence[int]) -> Value:
+        """The lanes of two vectors at static places."""
+        return shuffled(self.builder, one, other, order)
+
+    def dot_of_bytes(self, total: Value, a: Value, b: Value) -> Value:
+        """The instruction of VNNI, with AVX-512 or its form for AVX2; else plain arithmetic."""
+        kind, features, builder = _vector(total), _features(), self.builder
+        if (_vector(a), _vector(b)) != (Vector(Integer(8, False), 4 * kind.lanes), Vector(Integer(8, True), 4 * kind.lanes)):
+            raise Outside(f"products of {a.type} and {b.type}, added to {kind}")
+        wide = features.get("avx512vnni")
+        if (
+            wide
+            if kind.lanes == 16
+            else kind.lanes in (4, 8) and (features.get("avxvnni") or (wide and features.get("avx512vl")))
+        ):
+            words = [builder.bitcast(x.scalar, llvm_type(kind)) for x in (a, b)]
+            return self._called(f"llvm.x86.avx512.vpdpbusd.{32 * kind.lanes}", kind, [total.scalar, *words])
+        products = binary(builder, ast.Mult, converted(builder, a, np.int32), converted(builder, b, np.int32))
+        for n in range(4):
+            total = binary(builder, ast.Add, total, part(builder, products, slice(n, None, 4)))
+        return total

@@ -1,0 +1,168 @@
+"""Vectors: values of a fixed number of lanes, each a number of one type.
+
+A kernel of vectors is one text.  Un-jitted, a vector is a numpy array of one axis, and a mask is one of truth values; loads and
+stores are checked against the bounds of the array.  As machine code a vector is a register, or as many as its lanes need.  The
+numbers of lanes are static values (see ``static_values``), which follow from ``vector_registers.vector_bytes``.
+
+* Operators are those of numpy: arithmetic, comparisons, which make masks, shifts, and ``& | ^ ~``.  A number beside a vector is
+  in every lane, converted to the type of the lanes.  Nothing else is converted by itself.
+* ``v[0]`` is a lane; ``v[:4]`` and ``v[::2]`` are shorter vectors, of static bounds.
+* ``v.astype(np.float64)`` converts lanes, ``v.view(np.int32)`` reads their bits; ``len(v)`` and ``v.dtype`` are static.
+* Registers of a tile are a list: ``sums = [zero] * rows``, then ``sums[i] = ...`` with a static ``i``.
+
+An instruction is declared here, by its meaning in numpy and its emission: a line over ``front_end.vectors.Emission``.  An
+emission that takes an instruction of some CPUs asks for the feature first, and has plain arithmetic otherwise: LLVM ends the
+process at an instruction that the CPU lacks.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .memory import Array, Axes, Element, WildAddress, Word, generic, instruction
+from .static_values import at_compile_time
+
+#: The lanes of a vector.
+Vector = np.ndarray[Any, np.dtype[Any]]
+#: A truth value for each lane.
+Mask = np.ndarray[Any, np.dtype[np.bool_]]
+
+
+def _part(array: Array, at: Word, lanes: int) -> Array:
+    """The elements that a vector is read from or written to."""
+    flat, first = array.reshape(-1), int(at)
+    if not 0 <= first <= flat.size - lanes:
+        raise WildAddress(f"{lanes} lanes at element {first} of {flat.size}")
+    return flat[first : first + lanes]
+
+
+def _places(array: Array, places: Array, mask: Mask) -> Array:
+    """The elements at those places whose lanes are set."""
+    wanted = places[mask]
+    if wanted.size and not (wanted.min() >= 0 and wanted.max() < array.size):
+        raise WildAddress(f"lanes at elements {wanted.min()} to {wanted.max()} of {array.size}")
+    return wanted
+
+
+# ---- memory: arrays are contiguous, and ``at`` counts elements over all axes -------------------------------------------------
+
+
+@instruction(lambda e, array, at, lanes: e.load(array, at, lanes))
+def load(array: Array, at: Word, lanes: int) -> Vector:
+    """The elements from ``at`` on."""
+    return _part(array, at, lanes).copy()
+
+
+@instruction(lambda e, array, at, vector: e.store(array, at, vector))
+def store(array: Array, at: Word, vector: Vector) -> None:
+    """Write the elements from ``at`` on."""
+    _part(array, at, len(vector))[:] = vector
+
+
+@instruction(lambda e, array, at, vector: e.store(array, at, vector, past_caches=True))
+def store_past_caches(array: Array, at: Word, vector: Vector) -> None:
+    """As ``store``, of vectors that make whole cache lines and begin at a multiple of their size: no line is read first."""
+    part = _part(array, at, len(vector))
+    assert part.ctypes.data % vector.nbytes == 0, f"{vector.nbytes} bytes at {part.ctypes.data:#x}"
+    part[:] = vector
+
+
+@instruction(
+    lambda e, array, at, mask, other: e.call("masked.load", other.type, e.place(array, at, other), e.align(array), mask, other)
+)
+def load_some(array: Array, at: Word, mask: Mask, other: Vector) -> Vector:
+    """The elements from ``at`` on whose lanes are set in the mask; elsewhere ``other``, and nothing is read."""
+    found = other.copy()
+    found[mask] = array.reshape(-1)[_places(array, int(at) + np.arange(len(mask)), mask)]
+    return found
+
+
+@instruction(
+    lambda e, array, at, vector, mask: e.call("masked.store", None, vector, e.place(array, at, vector), e.align(array), mask)
+)
+def store_some(array: Array, at: Word, vector: Vector, mask: Mask) -> None:
+    """Write the elements from ``at`` on whose lanes are set in the mask."""
+    array.reshape(-1)[_places(array, int(at) + np.arange(len(mask)), mask)] = vector[mask]
+
+
+@instruction(lambda e, array, at, places, mask, other: e.gather(array, at, places, mask, other))
+def gather(array: Array, at: Word, places: Vector, mask: Mask, other: Vector) -> Vector:
+    """The elements ``at + places`` whose lanes are set in the mask; elsewhere ``other``, and nothing is read."""
+    found = other.copy()
+    found[mask] = array.reshape(-1)[_places(array, int(at) + places, mask)]
+    return found
+
+
+# ---- lanes -------------------------------------------------------------------------------------------------------------------
+
+
+@instruction(lambda e, value, lanes: e.splat(value, e.known(lanes)))
+def splat(value: Element, lanes: int) -> Vector:
+    """A vector with the number in every lane."""
+    return np.full(lanes, value)
+
+
+@instruction(lambda e, lanes: e.numbers(range(e.known(lanes))))
+def lane_numbers(lanes: int) -> Vector:
+    """The number of each lane, an int64."""
+    return np.arange(lanes)
+
+
+@instruction(lambda e, bits, lanes: e.mask_of_bits(bits, e.known(lanes)))
+def mask_of_bits(bits: Word, lanes: int) -> Mask:
+    """The mask whose lanes are the low bits of a word."""
+    return np.array([bool(int(bits) >> n & 1) for n in range(lanes)])
+
+
+@instruction(lambda e, mask, one, other: e.select(mask, one, other))
+def select(mask: Mask, one: Vector, other: Vector) -> Vector:
+    """The lanes of ``one`` where the mask is set, else those of ``other``."""
+    return np.where(mask, one, other)
+
+
+@instruction(lambda e, one, other, order: e.shuffle(one, other, e.static_words(order)))
+def shuffle(one: Vector, other: Vector, order: Axes) -> Vector:
+    """The lanes of two vectors, one behind the other, at static places."""
+    return np.concatenate([one, other])[list(order)]
+
+
+@generic
+def lanes_below(count: Word, lanes: int) -> Mask:
+    """The mask of the first ``count`` lanes."""
+    mask: Mask = lane_numbers(lanes) < count
+    return mask
+
+
+# ---- arithmetic --------------------------------------------------------------------------------------------------------------
+
+
+@instruction(lambda e, a, b, c: e.call("fma", a.type, a, b, c, overloads=[a.type]))
+def fused_multiply_add(a: Vector, b: Vector, c: Vector) -> Vector:
+    """Compute ``a * b + c`` of floats, rounded once."""
+    wide = np.float64 if a.dtype == np.float32 else np.longdouble
+    total: Vector = (a.astype(wide) * b + c).astype(a.dtype)
+    return total
+
+
+@at_compile_time
+def halvings(lanes: int) -> tuple[int, ...]:
+    """The lanes that are left when a vector is folded, each time into one of half its lanes, down to one lane."""
+    return tuple(lanes >> n for n in range(1, lanes.bit_length()))
+
+
+@generic
+def sum_of_lanes(vector: Vector) -> Element:
+    """The sum of all lanes: halves are added until one lane is left."""
+    for half in halvings(len(vector)):
+        vector = vector[:half] + vector[half:]
+    return vector[0]
+
+
+@instruction(lambda e, total, a, b: e.dot_of_bytes(total, a, b))
+def add_dot_of_bytes(total: Vector, a: Vector, b: Vector) -> Vector:
+    """Add to each int32 of ``total`` the products of 4 neighbours: unsigned bytes of ``a`` and signed bytes of ``b``."""
+    products = a.astype(np.int32) * b.astype(np.int32)
+    added: Vector = total + products.reshape(-1, 4).sum(1, dtype=np.int32)
+    return added
