@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from ..inlining import keep_out_of_line
 from ..memory import Array, generic
 from ..static_values import at_compile_time, static_range
 from ..vector_registers import vector_bytes
 from ..vectors import Vector, load, select, store
-from .inlining import keep_out_of_line
 
 #: The most elements of the data from one result to the next.
 MOST_STEP = 2

@@ -6,9 +6,9 @@ from the cache.
 
 from __future__ import annotations
 
+from ..inlining import keep_out_of_line
 from ..memory import Array, Element, copy_bytes, generic, instruction
 from ..vectors import load, store_past_caches
-from .inlining import keep_out_of_line
 from .marked_accesses import PAST, marked
 
 #: Bytes of a cache line.

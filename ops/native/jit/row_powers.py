@@ -9,11 +9,11 @@ from __future__ import annotations
 import numpy as np
 
 from ..front_end.vector_hints import multiply_add
+from ..inlining import keep_out_of_line, keep_short
 from ..memory import Array, Element, generic
 from ..static_values import at_compile_time, static_range
 from ..vector_registers import vector_bytes
 from ..vectors import Mask, Vector, halvings, lane_numbers, load, select, splat, store, sum_of_lanes
-from .inlining import keep_out_of_line, keep_short
 from .products.register_tile import panel_width
 
 #: ``2 ** r`` of a fraction ``r`` of at most 1/2: the coefficients of ``r``, the highest first.  Within 2e-9 of it: least squares

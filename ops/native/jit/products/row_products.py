@@ -7,10 +7,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ...inlining import keep_out_of_line
 from ...memory import Array, generic
 from ...static_values import static_range
 from ...vectors import Vector, fused_multiply_add, lanes_below, load, load_some, splat, sum_of_lanes
-from ..inlining import keep_out_of_line
 from .register_tile import TILE_ROWS, panel_width
 
 

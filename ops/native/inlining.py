@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..memory import instruction
+from .memory import instruction
 
 
 @instruction(lambda e: e.emitter.function.attributes.add("noinline"))
