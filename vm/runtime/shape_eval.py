@@ -7,7 +7,7 @@ the results for the sizes and elements in them: a program is not run again for t
 from __future__ import annotations
 
 from ...ops.core.tensor_types import DTYPES
-from ...ops.native.jit.inlining import keep_out_of_line
+from ...ops.native.inlining import keep_out_of_line
 from ...ops.native.memory import (
     ARRAYS,
     array_float32,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ....ops.native.jit.inlining import keep_out_of_line
+from ....ops.native.inlining import keep_out_of_line
 from ....ops.native.memory import clock_ns, load_i64, native, store_i64, tensor
 from ....ops.native.objects import storage_at
 from ....ops.native.status import DEVICE_ERROR, OK, OUT_OF_MEMORY

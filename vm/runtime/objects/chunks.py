@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ....ops.native.jit.inlining import keep_out_of_line
+from ....ops.native.inlining import keep_out_of_line
 from ....ops.native.jit.non_temporal import LINE_BYTES
 from ....ops.native.memory import alloc, free, native, record, tensor
 from ....ops.native.object_layout import ADT, OBJECT_BYTES, STORAGE, Record

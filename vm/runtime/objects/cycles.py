@@ -13,7 +13,7 @@ The search considers tuples, constructors and closures, in short records:
 
 from __future__ import annotations
 
-from ....ops.native.jit.inlining import keep_out_of_line
+from ....ops.native.inlining import keep_out_of_line
 from ....ops.native.memory import alloc, free, load_i64, native, store_i64, tensor
 from ....ops.native.object_layout import TAG_ADT, TAG_CLOSURE
 from ....ops.native.objects import adt_at

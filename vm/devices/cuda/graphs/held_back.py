@@ -16,7 +16,7 @@ copied while they are equal.
 
 from __future__ import annotations
 
-from .....ops.native.jit.inlining import keep_out_of_line
+from .....ops.native.inlining import keep_out_of_line
 from .....ops.native.memory import copy_bytes, load_i64, native
 from .....ops.native.status import OK, OUT_OF_MEMORY
 from ....state.gpu_layout import (
