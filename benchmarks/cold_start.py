@@ -67,7 +67,7 @@ FIRST_RUN = """
 import json, resource, sys
 import numpy as np
 import relayvm as relay
-from relayvm.ops.native.cache import kernel_store
+from relayvm.ops.native.compiled import kernel_store
 vm = relay.VirtualMachine(relay.compile(sys.argv[1]))
 numbers = np.random.default_rng(0)
 vm.run(*(numbers.random(shape, np.float32) for shape in json.loads(sys.argv[2])))

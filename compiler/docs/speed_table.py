@@ -10,7 +10,7 @@ from .generated_part import ROOT, with_part
 from .gpu_table import gpu_markdown
 
 #: The form of records' names, which begin with the date.
-RECORDS = "????-??-??-models-cpu.json"
+RECORDS = "????-??-??-models-cpu*.json"
 #: The packages whose versions stand below the table.
 SHOWN = ("onnxruntime", "torch", "numba")
 

@@ -267,7 +267,7 @@ SECOND = """
 import sys, json
 import numpy as np
 import relayvm as relay
-from relayvm.ops.native.cache import kernel_store as store
+from relayvm.ops.native.compiled import kernel_store as store
 exe = relay.Executable.load(sys.argv[1])
 exe.load_cache(sys.argv[2], strict=True)
 relay.VirtualMachine(exe).run(np.ones((2, 3), np.float32))

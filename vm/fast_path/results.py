@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from ...ops.core.tensor_types import DTYPES, TensorType, TupleType, Type
-from ...ops.native.jit.c_functions import call_4
 from ...ops.native.inlining import keep_out_of_line
+from ...ops.native.jit.c_functions import call_4
 from ...ops.native.memory import load_i64, native, store_i64, tensor
 from ...ops.native.object_layout import TAG_ADT, TAG_TENSOR
 from ...ops.native.objects import adt_at

@@ -63,6 +63,8 @@ __all__ = [
 
 T = TypeVar("T")
 
+#: The name of entries with code that kernels share which differ in literals.
+SHARED = "without literals"
 #: Counters of this process.  Every use is one of ``compiles`` (of which ``nvrtc_compiles`` by a CUDA compiler), ``disk_hits`` and
 #: ``memory_hits``; ``bytes_read`` and ``bytes_written`` count files of the cache.
 counters: Counter[str] = Counter()
@@ -214,7 +216,7 @@ def _code_of_shared(shared: Shared, signature: str, levels: Levels) -> Entry:
         found = disk_cache.read(shared.key)
         if found is None:
             made = compile_object(shared.define(), signature, levels, _code_of_part)
-            found = Entry(shared.key, "without literals", made.symbol, made.code)
+            found = Entry(shared.key, SHARED, made.symbol, made.code)
             disk_cache.write(found)
         return found
 

@@ -31,7 +31,7 @@ OF_NUMPY = pytest.param(NUMPY, marks=pytest.mark.skipif(not NUMPY_HAS_ONE, reaso
 SCIPYS_ALONE = """
 import sys
 from relayvm.ops.native.blas.blas_sources import SOURCES
-from relayvm.ops.native.jit import library_calls
+from relayvm.ops.native.blas import library_calls
 library_calls.SOURCES = SOURCES[1:]
 found = library_calls.blas()
 assert found.package == "scipy" and all(found.addresses.values()), found
@@ -53,7 +53,7 @@ import numpy
 def mapped():
     return {line.split()[-1] for line in Path("/proc/self/maps").read_text().splitlines() if "/" in line}
 before = mapped()
-from relayvm.ops.native.jit import library_calls
+from relayvm.ops.native.blas import library_calls
 assert library_calls.blas().package == "numpy"
 assert not {path for path in mapped() - before if "blas" in path} and "scipy" not in sys.modules
 """

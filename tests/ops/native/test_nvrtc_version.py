@@ -88,7 +88,9 @@ def test_a_process_that_finds_the_version_imports_no_cupy(monkeypatch: pytest.Mo
         pytest.skip(str(error))
     if not list(disk_cache.entry_files()):
         pytest.skip("NVRTC is none of NVIDIA's packages")
-    program = "import sys; from relayvm.ops.native.jit import nvrtc; print(nvrtc.compiler.version, 'cupy' in sys.modules)"
+    program = (
+        "import sys; from relayvm.ops.codegen.cuda.device_code import nvrtc; print(nvrtc.compiler.version, 'cupy' in sys.modules)"
+    )
     environment = {**os.environ, disk_cache.FOLDER_VARIABLE: str(cache)}
     done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == f"{version} False"

@@ -151,7 +151,7 @@ MOST_FILES = 4
 MORE_FILES = {
     **dict.fromkeys(("InvokePacked", "InvokeShapeFunc", "KillRegister", "TrimTensor"), 5),
     **dict.fromkeys(("ASSERT_SHAPE",), 7),
-    **dict.fromkeys(("AllocClosure",), 8),
+    **dict.fromkeys(("AllocClosure",), 7),
     "STOP_FUSION": 5,
     "ASSERT_SAME_SIZE": 8,
     "ON_DEVICE": 8,

@@ -187,7 +187,7 @@ def test_a_companion_ends_when_its_owner_is_gone(tmp_path: Path) -> None:
 
 _COLD = """
 import relayvm as relay, numpy as np
-from relayvm.ops.native.cache import kernel_store
+from relayvm.ops.native.compiled import kernel_store
 compiled = []
 kernel_store.on_compile.append(compiled.append)
 exe = relay.compile("def @main(%x: Tensor[(?n), float32]) { add(%x, 1f) }".join(('#[version = "0.0.5"]', "")))
@@ -205,7 +205,7 @@ def test_a_companion_compiles_the_machine_of_an_empty_cache(tmp_path: Path) -> N
 
 _RUN = """
 import sys, time, numpy as np, relayvm as relay
-from relayvm.ops.native.cache import kernel_store
+from relayvm.ops.native.compiled import kernel_store
 from relayvm.vm.runtime.kernels import side_compilation
 side_compilation.COMPILED, side_compilation.LEFT = 1, 1
 # this process is slow, so that its companion is first with some kernels

@@ -7,8 +7,8 @@ repeated run allocates nothing.  Small storages on the host have no block.  Size
 from __future__ import annotations
 
 from ....ops.core.tensor_types import DTYPES, ITEMSIZE
-from ....ops.native.jit.c_functions import call_6
 from ....ops.native.inlining import keep_out_of_line
+from ....ops.native.jit.c_functions import call_6
 from ....ops.native.memory import alloc, copy_bytes, fill_bytes, float_bits, free, load_i64, native, store_i64, tensor
 from ....ops.native.object_layout import (
     ADT,

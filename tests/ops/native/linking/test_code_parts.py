@@ -15,7 +15,7 @@ from relayvm.ops.native.cache import disk_cache
 from relayvm.ops.native.code_parts import share_parts
 from relayvm.ops.native.compiled import kernel_store
 from relayvm.ops.native.jit import native_compiler
-from relayvm.ops.native.jit.block_transpose import transpose_block
+from relayvm.ops.native.jit.convolution.winograd_tiles import transform_sums
 from relayvm.ops.native.jit.native_compiler import (
     EMITTED_LOOPS,
     OPTIMIZED,
@@ -91,32 +91,33 @@ def test_the_levels_of_parts_change_no_instruction(rows: int) -> None:
 
 CALLS = """
 def f(a, b):
-    x, y = array_uint32(a, 1024), array_uint32(b, 1024)
+    x, y = array_float32(a, 1024), array_float32(b, 1024)
     if {condition}:
-        transpose_block(x, 0, 16, y, 0, 16)
+        transform_sums(x, 0, 16, 16, 1, y, 0, 0, 32, 1)
     return {answer}
 """
 
 
 @pytest.mark.parametrize(("condition", "objects"), [("a != b", 2), ("1 == 2", 1)])
 def test_a_part_that_no_code_calls_any_more_is_not_linked(condition: str, objects: int) -> None:
-    function = python_function(CALLS.format(condition=condition, answer=0), transpose_block=transpose_block)
+    function = python_function(CALLS.format(condition=condition, answer=0), transform_sums=transform_sums)
     assert len(objects_in(compile_object(function, "int64(int64, int64)", OPTIMIZED).code)) == objects
 
 
-def test_kernels_share_the_transposition_of_a_block(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_kernels_share_the_transformation_of_sums(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     fresh_cache(monkeypatch, tmp_path)
     names = count_parts(monkeypatch)
-    source, target = np.arange(256, dtype="uint32").reshape(16, 16), np.zeros((16, 16), "uint32")
+    sums, zeros = np.ones(1024, "float32"), np.zeros(1024, "float32")
+    wanted = zeros.copy()
+    transform_sums(sums, 0, 16, 16, 1, wanted, 0, 0, 32, 1)
     for answer in (1, 2):
-        text = CALLS.format(condition="a != b", answer=answer)
-        function = python_function(text, transpose_block=transpose_block)
+        function = python_function(CALLS.format(condition="a != b", answer=answer), transform_sums=transform_sums)
         address = kernel_store.address_of(function, "int64(int64, int64)", levels=UNOPTIMIZED)
         call = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)(address)
-        assert call(source.ctypes.data, target.ctypes.data) == answer
-        np.testing.assert_array_equal(target, source.T)
-        target[:] = 0
-    assert names == ["relayvm.transpose_block.4"]
+        out = zeros.copy()
+        assert call(sums.ctypes.data, out.ctypes.data) == answer
+        np.testing.assert_array_equal(out[[0, 1, 32, 33]], wanted[[0, 1, 32, 33]])
+    assert len(names) == 1
 
 
 def count_parts(monkeypatch: pytest.MonkeyPatch) -> list[str]:
