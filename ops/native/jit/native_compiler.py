@@ -10,7 +10,6 @@ import os
 import platform
 import sys
 import types
-import weakref
 from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import Any
@@ -107,8 +106,8 @@ def fingerprint(function: Callable[..., Any]) -> str:
     return digest.hexdigest()
 
 
-#: By the identity of a function: its code, defaults and docstring, and the text and names that follow from them alone.
-_own_texts: weakref.WeakKeyDictionary[Any, tuple[tuple[Any, ...], bytes, list[str]]] = weakref.WeakKeyDictionary()
+#: The attribute of a function that has its code, defaults and docstring, and the text and names that follow from them alone.
+_OWN_TEXT = "__own_text__"
 
 
 def _own_text(f: Any) -> tuple[bytes, list[str]]:
@@ -117,12 +116,12 @@ def _own_text(f: Any) -> tuple[bytes, list[str]]:
     Kept, for most kernels call the same functions.
     """
     of = f.__code__, f.__defaults__, f.__doc__, getattr(f, "__interleaved__", False)
-    kept = _own_texts.get(f)
+    kept = f.__dict__.get(_OWN_TEXT)
     if kept is not None and all(map(operator.is_, kept[0], of)):
         return kept[1], kept[2]
     parts = repr((f.__defaults__, of[3])), *map(repr, _code_parts(f.__code__, f.__doc__))
     text, names = "".join(parts).encode(), sorted(set(_globals_used(f.__code__)))
-    _own_texts[f] = of, text, names
+    f.__dict__[_OWN_TEXT] = of, text, names
     return text, names
 
 

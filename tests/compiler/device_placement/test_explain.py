@@ -374,6 +374,7 @@ def test_memory_as_data() -> None:
     assert (fixed["storages"][0]["arena"], len(fixed["storages"][0]["values"])) == (True, 4)
 
 
+@pytest.mark.split(3)
 @pytest.mark.extensive(target=("sim",))
 @pytest.mark.spread("target")
 @pytest.mark.parametrize("target", DEVICES)

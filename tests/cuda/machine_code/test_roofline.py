@@ -155,6 +155,7 @@ def shortfalls(found: dict[str, Any]) -> list[str]:
     return [condition for condition, is_met in met.items() if not is_met]
 
 
+@pytest.mark.split(2)
 @pytest.mark.extensive(name=KINDS)
 @pytest.mark.spread("name")
 @pytest.mark.parametrize(("pair", "name"), in_pairs(sorted(FAST)))

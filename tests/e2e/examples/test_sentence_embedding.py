@@ -34,7 +34,7 @@ def weights() -> dict[str, np.ndarray]:
     return random_weights()
 
 
-@pytest.mark.extensive(device=("cuda",))
+@pytest.mark.extensive
 @pytest.mark.parametrize("device", DEVICES)
 def test_vectors_are_those_of_numpy(device: str, weights: dict[str, np.ndarray]) -> None:
     from sentence_embedding import LONGEST, WORDS, embed, machine

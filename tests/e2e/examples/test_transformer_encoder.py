@@ -21,7 +21,7 @@ PROGRAM = ROOT / "examples" / "transformer_encoder.relay"
 MOST_KERNELS = 40
 
 
-@pytest.mark.extensive(device=("sim",))
+@pytest.mark.extensive
 @pytest.mark.parametrize("device", DEVICES)
 def test_the_example(device: str) -> None:
     from transformer_encoder import SIZES

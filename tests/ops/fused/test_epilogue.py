@@ -22,6 +22,7 @@ from relayvm.ops.core.type_relation import build_group, shape_program
 from relayvm.ops.native.object_layout import NO_LIMIT, SHARE
 from relayvm.shape_funcs.symbolic.dim import Dim, const, dim, sym
 
+from ... import tiers
 from ..opaque.opaque_kernels import call
 
 pytestmark = pytest.mark.many
@@ -149,14 +150,15 @@ def test_an_epilogue_gives_the_bits_of_its_operators(case: dict[str, Any], imple
 def test_epilogues_in_machine_code(implementation: str) -> None:
     """Several stretches of positions, bands of channels and parts of the inner axis; planes that are finished in stretches."""
     pointwise = implementation == "pointwise"
-    for sizes, weight, attrs in [
+    cases = [
         ((2, 300, 9, 23), (100, 300, 1, 1), {}),
         ((1, 70, 12, 20), (7, 70, *((1, 1) if pointwise else (3, 3))), {"padding": 0 if pointwise else 1}),
         ((2, 6, 90, 33), (6, 1, 1, 1), {"groups": 6}),
         ((1, 600, 7, 7), (50, 600, 1, 1), {}),
         ((2, 0, 5, 90), (3, 0, 1, 1), {}),
         ((1, 9, 1, 1), (1600, 9, 1, 1), {}),
-    ]:
+    ]
+    for sizes, weight, attrs in tiers.some(cases, implementation, 2):
         for tail in (["nn.relu"], [("nn.bias_add", "channel"), ("add", "result"), "tanh"], [("multiply", "image")]):
             case = {"data": sizes, "weight": weight, "attrs": {"strides": 1, **attrs}, "tail": tail, "dtype": "float32"}
             group, arrays = made({**case, "is_known": False, "seed": 3})
