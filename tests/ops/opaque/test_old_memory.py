@@ -123,7 +123,8 @@ def test_a_block_of_the_heap_holds_old_memory() -> None:
 @pytest.mark.parametrize("op", OPERATORS, ids=lambda op: op.name)
 def test_old_memory_is_not_computed_with(op: Op) -> None:
     dtypes = [d for d in dtypes_of(op.name) if is_float(d)] or list(dtypes_of(op.name)[:1])
-    assert sum(check(op, *made) for dtype in tiers.some(dtypes, op.name, 4) for made in calls_of(op, dtype)) > 0
+    chosen = tiers.some(dtypes, op.name, 4)  # perhaps of dtypes without a kernel in machine code
+    assert any(sum(check(op, *made) for dtype in some for made in calls_of(op, dtype)) for some in (chosen, dtypes))
 
 
 @pytest.mark.extensive(op=one_of_each_pattern())
