@@ -13,6 +13,14 @@ from .drawing import UNTRUSTED, quietly, session
 #: Errors of floats by dtype: roundings of some operators, one after the other.
 TOLERANCE = {"float16": 3e-2, "float32": 1e-3, "float64": 1e-5}
 
+#: Operators of which the results of onnxruntime count only beside those of the reference, and the reasons.
+NOT_ALONE = {
+    "AveragePool": "a window longer than the data has a result: the quotient is rounded towards 0, not down",
+    "LpPool": "as AveragePool",
+    "MaxPool": "as AveragePool",
+    "ReduceMean": "the mean of nothing is 0; the standard does not define it",
+}
+
 
 @dataclass(frozen=True)
 class Refusal:
@@ -35,7 +43,10 @@ class Peers:
     def __init__(self, data: bytes) -> None:
         self.model = onnx.load_from_string(data)
         self._session = _session(data)
-        self._is_untrusted = bool(operators(self.model.graph) & set(UNTRUSTED))
+        found = operators(self.model.graph)
+        self._is_untrusted = bool(found & set(UNTRUSTED))
+        #: Whether the results of onnxruntime count without those of the reference.
+        self.counts_alone = not found & set(NOT_ALONE)
 
     def reference(self, inputs: dict[str, np.ndarray]) -> Outcome:
         """The results of ONNX's reference, for operators whose reference is right."""
