@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ....declarations.frozen_dataclass import frozen
 from ....shape_funcs.defs.axes.collapse import KEEP, SPLIT, fates
 from ....shape_funcs.defs.axes.collapse import SUM as SUMMED
 from ....shape_funcs.symbolic.argument_checks import vector
@@ -15,18 +16,29 @@ from ...core.op import NoAttrs, Op, get
 from ..movement.transform import ExpandDimsAttrs, view
 from .reduce import SUM, ReduceAttrs
 
+
+@frozen
+class CollapseAxesAttrs:
+    """``axes``: the axes that are split in two.
+
+    They decide the rank, which must not depend on sizes that a later pass finds.
+    """
+
+    axes: tuple[int, ...] = ()
+
+
 view(
     "collapse_axes_like",
-    "The data, each axis split in two if only the run knows whether `collapse_sum_like` sums it: the summed elements, and those "
-    "that stay: `collapse_axes_like([[1, 2]], [[0]]) = [[1, 2]]`.",
-    None,
+    "The data, with those axes split in two of which only the run knows whether `collapse_sum_like` sums them: the summed "
+    "elements, and those that stay: `collapse_axes_like([[1, 2]], [[0]], axes=[1]) = [[[1], [2]]]`.",
+    CollapseAxesAttrs,
     ("data", "collapse_type"),
 )
 view(
     "collapse_axes_to",
-    "The data, each axis split in two if only the run knows whether `collapse_sum_to` sums it: the summed elements, and those "
-    "that stay: `collapse_axes_to([[1, 2]], [1, 1]) = [[1, 2]]`.",
-    None,
+    "The data, with those axes split in two of which only the run knows whether `collapse_sum_to` sums them: the summed "
+    "elements, and those that stay: `collapse_axes_to([[1, 2]], [1, 1], axes=[1]) = [[[1], [2]]]`.",
+    CollapseAxesAttrs,
     ("data", "shape"),
     dtype=like_first("collapse_axes_to", ("data", "shape"), {1: NUMBERS}),
     legalization=indices(1),
@@ -38,7 +50,8 @@ def _summed(split: Op, data: Term, other: Term, target: Sequence[IntLike]) -> Te
     leading = len(plan) - len(target)
     known = (fate == SUMMED or data.shape[axis] is target[axis - leading] for axis, fate in enumerate(plan))
     if not all(known):
-        data = call(split, data, other)
+        axes = tuple(axis for axis, fate in enumerate(plan) if fate == SPLIT)
+        data = call(split, data, other, attrs=CollapseAxesAttrs(axes))
     folded, ones, at, kept = [], [], 0, 0
     for axis, fate in enumerate(plan):
         if fate != KEEP:

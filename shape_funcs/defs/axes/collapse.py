@@ -36,22 +36,32 @@ def fates(data: Shape, target: Sequence[IntLike]) -> list[str]:
     return out
 
 
-def _split(data: Shape, target: Sequence[IntLike]) -> Shape:
+def _split(data: Shape, target: Sequence[IntLike], axes: Sequence[int]) -> Shape:
+    """The shape with ``axes`` split in two, whatever is known of their sizes; the others are kept or summed as a whole."""
     out: list[Dim] = []
-    leading = len(data) - len(target)
+    leading, one = len(data) - len(target), dim(1)
+    for axis in axes:
+        if not 0 <= axis < len(data):
+            raise ShapeError(f"axis {axis} is out of range for {dimensions(len(data))}", input=0)
     for axis, (size, fate) in enumerate(zip(data, fates(data, target), strict=True)):
-        kept = dim(target[axis - leading]) if axis >= leading else dim(1)
-        out += [size // kept, kept] if fate is SPLIT else [kept if fate is KEEP and const(kept) is not None else size]
+        kept = dim(target[axis - leading]) if axis >= leading else one
+        stays = kept if fate is KEEP and const(kept) is not None else size
+        if axis in axes:
+            out += {KEEP: [one, stays], SUM: [size, one], SPLIT: [size // kept, kept]}[fate]
+            continue
+        if fate is SPLIT:
+            check(eq(size, kept), f"axis {axis} of the data has size {{}}, not {{}}", size, kept, input=0, axis=axis)
+        out.append(stays)
     return tuple(out)
 
 
 @register_shape_func("collapse_axes_like")
 def collapse_axes_like(inputs: tuple[Operand, Operand], attrs: Any) -> Shape:
-    """The shape of the data with split axes; the shape to sum to is that of input 1."""
-    return _split(inputs[0].shape, inputs[1].shape)
+    """The shape of the data with ``attrs.axes`` split; the shape to sum to is that of input 1."""
+    return _split(inputs[0].shape, inputs[1].shape, attrs.axes)
 
 
 @register_shape_func("collapse_axes_to", data_dependent=[False, True])
 def collapse_axes_to(inputs: tuple[Operand, Operand], attrs: Any) -> Shape:
-    """The shape of the data with split axes; the shape to sum to is the values of input 1."""
-    return _split(inputs[0].shape, vector(inputs[1], "shape", 1))
+    """The shape of the data with ``attrs.axes`` split; the shape to sum to is the values of input 1."""
+    return _split(inputs[0].shape, vector(inputs[1], "shape", 1), attrs.axes)

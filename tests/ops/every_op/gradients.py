@@ -40,13 +40,16 @@ def collapse_sum_to(d: Draw, name: str) -> Call:
 @recipe("collapse_axes_like", by_width=True)
 def collapse_axes_like(d: Draw, name: str) -> Call:
     x = d.array(d.shape(1, 4))
-    return call([x, np.zeros(x.shape[-1:], "float32")], x, fixed=[(0, x.ndim - 1), (1, 0)])
+    axes = d.pick((), (x.ndim - 1,))
+    wanted = x.reshape(*x.shape[:-1], *([1] * len(axes)), x.shape[-1])
+    return call([x, np.zeros(x.shape[-1:], "float32")], wanted, fixed=[(0, x.ndim - 1), (1, 0)], axes=axes)
 
 
 @recipe("collapse_axes_to", by_width=True)
 def collapse_axes_to(d: Draw, name: str) -> Call:
     x = d.array((*d.dims(1), 1))
-    return call([x, ints(1)], x, fixed=[(0, 1)])
+    axes = d.pick((), (1,))
+    return call([x, ints(1)], x.reshape(*x.shape, *([1] * len(axes))), fixed=[(0, 1)], axes=axes)
 
 
 # ---- pooling -------------------------------------------------------------------------------------------------------------
