@@ -44,7 +44,7 @@ def scalar(value: float, dtype: str = "int64") -> np.ndarray:
 CALLS: dict[str, tuple[tuple[np.ndarray, ...], dict[str, Any]]] = {
     "arange": ((scalar(0, "float32"), scalar(ROWS * COLUMNS, "float32"), scalar(1, "float32")), {}),
     "argwhere": ((data(),), {}),
-    "collapse_axes_to": ((data(), ints(1, COLUMNS)), {}),
+    "collapse_axes_to": ((data(), ints(1, COLUMNS)), {"axes": (0, 1)}),
     "collapse_sum_to": ((data(), ints(1, COLUMNS)), {}),
     "dyn.broadcast_to": ((data(), ints(ROWS, COLUMNS)), {}),
     "dyn.expand_dims": ((data(), scalar(1)), {}),
