@@ -97,13 +97,17 @@ def test_numbers_are_near_and_types_stay(text: str, dtype: str, rows: int, taken
 
 _UNREAD = """def @main(%m: Tensor[(?n, 4), float32], %t: Tensor[(4, ?n), float32], %w: Tensor[(4, 4), float32], %c: bool) {
   let %v0 = nn.dense(%m, %w); let %v1 = nn.relu(%v0); let %v2 = nn.softmax(%v0); (%v2, %t) }"""
+_VIEWED = """def @main(%m: Tensor[(?n, 4), float32], %t: Tensor[(4, ?n), float32], %w: Tensor[(4, 4), float32], %c: bool) {
+  let %v0 = nn.relu(%m); let %v1 = reshape(%v0, newshape=[-1, 2]); let %v2 = reshape(%v1, newshape=[-1, 4]);
+  let %v3 = nn.relu(%m); let %v4 = multiply(nn.softmax(%v2), %v3); let %v5 = nn.dense(%v4, %w); (%v5, %t) }"""
 
 
 @settings(max_examples=80)
 @example(_UNREAD)
+@example(_VIEWED)
 @given(programs())
 def test_casts_stand_beside_operators_of_fused_kernels(text: str) -> None:
-    """Else their operand, or their result, is a parameter or a result of the program, which are float32."""
+    """Else their operand, or their result, is a parameter or a result of the program, which are float32, or a view."""
     assume("if (" not in text)  # a value may be a result by one of two ways
     out = store_halves(typed(text))["main"]
     assert_casts_are_fused(out)
@@ -137,7 +141,10 @@ def assert_casts_are_fused(function: relay.Function) -> None:
         if isinstance(value, Call) and isinstance(value.op, Op) and value.op.name == "cast":
             producer, consumers = made.get(value.args[0]), readers.get(var, [])
             beside = fuses(producer) or all(map(fuses, consumers))
-            assert beside or enters(value.args[0]) or leaves(var) or is_result(value.args[0]), (value, producer, consumers)
+            # a view of a value that is stored in float32 for others may be cast alone: the pass gives no value two dtypes
+            is_view = isinstance(producer, Call) and moves(producer)
+            known = beside or is_view or enters(value.args[0]) or leaves(var) or is_result(value.args[0])
+            assert known, (value, producer, consumers)
 
 
 def moves(value: Call) -> bool:

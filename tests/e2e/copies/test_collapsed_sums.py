@@ -9,7 +9,7 @@ import pytest
 
 import relayvm as relay
 
-from ..programs import HEADER
+from ...programs import HEADER
 
 #: The shape as an argument, as a constant, and as a value that is folded after the sum is expanded.
 PROGRAMS = {
