@@ -80,11 +80,6 @@ def _decoded(param: Var, text: Any) -> np.ndarray:
     return array
 
 
-def without_signature(attrs: Mapping[str, Any]) -> dict[str, Any]:
-    """The attributes of a function for another function with other parameters or results."""
-    return {key: value for key, value in attrs.items() if key not in (OUTPUT_NAMES, DEFAULTS)}
-
-
 def without_defaults(function: Function, bound: Sequence[Var]) -> Mapping[str, Any]:
     """The attributes of the function without some of its parameters."""
     texts = function.attrs.get(DEFAULTS, ())
