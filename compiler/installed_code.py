@@ -1,7 +1,8 @@
 """Code that is the same for every program, compiled into the folder of the package: ``relayvm cache install``.
 
-A first process with an empty cache compiles the machine for some seconds, reads the grammar with lark and asks LLVM for the name
-of the CPU.  The folder has the results as entries of the kernel cache (``ops/native/cache/installed_entries.py``).
+A first process with an empty cache compiles the machine, and the tiles that kernels share, for some seconds, reads the grammar
+with lark and asks LLVM for the name of the CPU.  The folder has the results as entries of the kernel cache
+(``ops/native/cache/installed_entries.py``).
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 
+from ..ops.kernels.shared_tiles import obtain_tiles
 from ..ops.native.cache import disk_cache, installed_entries
 from ..ops.native.cache.host_processor import host_processor
 from ..vm.machine import machine_code
@@ -27,6 +29,7 @@ def install() -> int:
         tables()
         host_processor()
         machine_code.obtain_all()
+        obtain_tiles()
         found = list(disk_cache.entry_files())
         for file in found:
             place = installed_entries.path_of(file.id)

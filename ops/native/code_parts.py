@@ -16,13 +16,14 @@ from ...declarations.frozen_dataclass import frozen
 class Part:
     """Functions that kernels share.
 
-    ``name`` with the text of the module ``maker``, and of those that it uses, determines their code.  ``functions(module)`` emits
-    them into an LLVM module.  ``symbol``: the part is linked only if the optimized kernel still calls this function; "": always.
+    ``name`` with ``maker`` determines their code: the text of a module and of those that it uses, or a native function and all
+    that it calls.  ``functions(module)`` emits them into an LLVM module.  ``symbol``: the part is linked only if the optimized
+    kernel still calls this function; "": always.
     ``loops``: whether LLVM makes faster code of its loops.
     """
 
     name: str
-    maker: str
+    maker: str | Callable[..., Any]
     functions: Callable[[Any], list[Any]]
     symbol: str = ""
     loops: bool = False

@@ -1,8 +1,25 @@
-"""Control of inlining: machine code of rare cases stays out of the code of frequent ones."""
+"""Control of inlining: functions that kernels share, and code of rare cases, which stays out of the code of frequent ones."""
 
 from __future__ import annotations
 
-from .memory import instruction
+from collections.abc import Callable
+from typing import Any
+
+from .memory import F, instruction
+
+
+def shared(function: F) -> F:
+    """Mark a generic function that kernels share: where kernels have parts (see ``code_parts``), its code is one.
+
+    It is compiled once for the types and the static values of its arguments, and called by its name.  It returns nothing.
+    """
+    vars(function)["__shared__"] = True
+    return function
+
+
+def is_shared(function: Callable[..., Any]) -> bool:
+    """Whether a function is marked as ``shared``."""
+    return hasattr(function, "__shared__")
 
 
 @instruction(lambda e: e.emitter.function.attributes.add("noinline"))

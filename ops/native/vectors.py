@@ -95,6 +95,24 @@ def gather(array: Array, at: Word, places: Vector, mask: Mask, other: Vector) ->
     return found
 
 
+@instruction(lambda e, array, at: e.from_element(array, at))
+def from_element(array: Array, at: Word) -> Array:
+    """The elements of an array of one axis from ``at`` on."""
+    assert int(at) >= 0, f"the elements from {at} on"
+    return array[int(at) :]
+
+
+@instruction(lambda e, array: e.hidden(array))
+def hidden(array: Array) -> Array:
+    """The same array, at an address of its own for LLVM, which computes no other address from it."""
+    return array
+
+
+@instruction(lambda e: e.keep_order())
+def keep_order() -> None:
+    """Keep loads and stores on their side of this place: a value that is loaded far ahead waits in a register."""
+
+
 # ---- lanes -------------------------------------------------------------------------------------------------------------------
 
 

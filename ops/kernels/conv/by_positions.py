@@ -14,6 +14,7 @@ from collections.abc import Callable
 from ...native.jit.convolution.panel_row import reads_rows_apart
 from ...native.jit.convolution.turned_tile import multiply_turned, square_side, turn_square
 from ...native.jit.prefetch import fetch_early
+from ...native.jit.products.operands import Panels, Rows
 from ...native.jit.products.register_tile import GROUP_PANELS, PANEL_BYTES, TILE_ROWS
 from ...native.memory import Array, generic
 
@@ -109,8 +110,8 @@ def convolve_positions(
                         low_line += pace
                         i = tile * positions // tiles
                         multiply_turned(
-                            data, at + i, positions, panels, 0, inner * width, sums, to + i * across, across,
-                            (tile + 1) * positions // tiles - i, inner, across, part,
+                            Rows(data, at + i, positions), Panels(panels, 0, inner * width, width),
+                            Rows(sums, to + i * across, across), (tile + 1) * positions // tiles - i, inner, across, part,
                         )  # fmt: skip
                     if part + 1 == parts:
                         held = 0 if is_apart else here

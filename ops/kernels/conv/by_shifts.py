@@ -17,6 +17,7 @@ from collections.abc import Callable
 import numpy as np
 
 from ...native.jit.convolution.shifted_tile import multiply_shifted
+from ...native.jit.products.operands import Rows
 from ...native.jit.products.register_tile import GROUP_PANELS, PANEL_BYTES, TILE_ROWS
 from ...native.memory import Array, Axes, generic
 from ..spatial.cpu import BATCH, CHANNEL, COLUMN, DEPTH, ROW
@@ -70,8 +71,8 @@ def multiply_shifts(
             top = tile * rows // tiles
             bottom = (tile + 1) * rows // tiles
             multiply_shifted(
-                weight, (o + top) * terms, terms, room, at + first, numbers, width, out, to + top * out_row + first, out_row,
-                bottom - top, terms, columns,
+                Rows(weight, (o + top) * terms, terms), room, at + first, numbers, width,
+                Rows(out, to + top * out_row + first, out_row), bottom - top, terms, columns,
             )  # fmt: skip
 
 

@@ -18,6 +18,7 @@ import numpy as np
 
 from ...native.jit.convolution.panel_row import reads_rows_apart, store_run
 from ...native.jit.convolution.turned_tile import multiply_turned
+from ...native.jit.products.operands import Panels, Rows
 from ...native.jit.products.panel_products import copy_line
 from ...native.jit.products.register_tile import GROUP_PANELS, PANEL_BYTES, TILE_ROWS
 from ...native.memory import Array, Axes, generic
@@ -125,21 +126,9 @@ def add_run(
     tiles = (count + TILE_ROWS - 1) // TILE_ROWS
     for tile in range(tiles):
         i = tile * count // tiles
-        multiply_turned(
-            data,
-            at + i,
-            step,
-            panels,
-            first,
-            panel,
-            sums,
-            to + i * across,
-            across,
-            (tile + 1) * count // tiles - i,
-            inner,
-            columns,
-            1,
-        )
+        rows = (tile + 1) * count // tiles - i
+        of_panels = Panels(panels, first, panel, PANEL_BYTES // panels.itemsize)
+        multiply_turned(Rows(data, at + i, step), of_panels, Rows(sums, to + i * across, across), rows, inner, columns, 1)
 
 
 @generic

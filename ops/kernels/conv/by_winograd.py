@@ -31,6 +31,7 @@ from ...native.jit.convolution.winograd_tiles import (
     transform_strided_sums,
     transform_sums,
 )
+from ...native.jit.products.operands import Ahead, Panels, Rows
 from ...native.jit.products.panel_products import multiply_panels
 from ...native.jit.products.register_tile import GROUP_PANELS, PANEL_BYTES, TILE_ROWS
 from ...native.jit.products.row_products import multiply_by_rows
@@ -207,8 +208,8 @@ def multiply_band(
                 following = (channel + channels) % outputs * inputs
                 later = (filter_of(n + 1, side) * outputs + channel) * inputs if n + 1 < side * side else following
             multiply_panels(
-                filters, here, inputs, panels, n * step, LINE, pitch, sums, to, pitch, rows, inputs, whole, 0, 0, GROUP_PANELS,
-                0, filters, later, inputs,
+                Rows(filters, here, inputs), Panels(panels, n * step, LINE, pitch), Rows(sums, to, pitch), rows, inputs, whole, 0,
+                Ahead(0, GROUP_PANELS, 0, Rows(filters, later, inputs)),
             )  # fmt: skip
             if apart > 0:
                 multiply_by_rows(

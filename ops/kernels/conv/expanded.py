@@ -16,9 +16,10 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ...native.jit.convolution.clipped_tile import multiply_clipped
+from ...native.jit.convolution.clipped_tile import Clip, multiply_clipped
 from ...native.jit.convolution.panel_row import reads_rows_apart
 from ...native.jit.convolution.window_taps import WINDOW, add_windows
+from ...native.jit.products.operands import Panels, Rows
 from ...native.jit.products.register_tile import PANEL_BYTES, TILE_ROWS
 from ...native.jit.products.row_products import multiply_by_rows
 from ...native.memory import Array, Axes, generic
@@ -100,8 +101,9 @@ def expand_channels(
             rows = top + (tile + 1) * (bottom - top) // tiles - o
             here = to + (o - top) * pitch
             multiply_clipped(
-                weight, o * inner, inner, panels, first + begin // width * panel, panel, row, out, here + begin, pitch, rows,
-                inner, some, bias, o, least, most, (o + rows) * inner, inner if begin == 0 and is_large else 0,
+                Rows(weight, o * inner, inner), Panels(panels, first + begin // width * panel, panel, row),
+                Rows(out, here + begin, pitch), rows, inner, some, Clip(bias, o, least, most),
+                Rows(weight, (o + rows) * inner, inner if begin == 0 and is_large else 0),
             )  # fmt: skip
             if apart > 0 and begin + some == whole:
                 multiply_by_rows(weight, o * inner, inner, columns, 0, inner, out, here + whole, pitch, rows, inner, apart, 0)

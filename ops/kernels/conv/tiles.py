@@ -18,6 +18,7 @@ import numpy as np
 from ...native.jit.convolution.packing_tile import PACKING_ROWS, multiply_and_pack
 from ...native.jit.convolution.panel_row import reads_rows_apart, store_alternate, store_gathered, store_run, store_two_runs
 from ...native.jit.prefetch import fetch_early
+from ...native.jit.products.operands import Ahead, Panels, Rows
 from ...native.jit.products.panel_products import copy_line, multiply_panels
 from ...native.jit.products.register_tile import GROUP_PANELS, PANEL_BYTES, TILE_ROWS
 from ...native.jit.products.row_products import multiply_by_rows
@@ -228,13 +229,13 @@ def multiply_columns(
         later_row = terms if j == 0 else 0
         if unpacked[1] > 0:
             multiply_and_pack(
-                a, a_at, a_row, data, unpacked[0] + j, unpacked[1], columns, j * inner, out, to + j, positions, rows, inner, add,
-                weight, later_at, later_row,
+                Rows(a, a_at, a_row), Rows(data, unpacked[0] + j, unpacked[1]), columns, j * inner, Rows(out, to + j, positions),
+                rows, inner, add, Rows(weight, later_at, later_row),
             )  # fmt: skip
         else:
             multiply_panels(
-                a, a_at, a_row, columns, first + j // width * panel, panel, row, out, to + j, positions, rows, inner,
-                min(some, count - j), add, 0, GROUP_PANELS, 0, weight, later_at, later_row,
+                Rows(a, a_at, a_row), Panels(columns, first + j // width * panel, panel, row), Rows(out, to + j, positions), rows,
+                inner, min(some, count - j), add, Ahead(0, GROUP_PANELS, 0, Rows(weight, later_at, later_row)),
             )  # fmt: skip
 
 
@@ -316,8 +317,8 @@ def multiply_rows(
             )  # fmt: skip
         else:
             multiply_panels(
-                weight, o * terms + at, terms, columns, first, panel, row, sums, here, ld, rows, inner, whole, add, ahead,
-                tile if ahead > 0 else GROUP_PANELS, tile + 1, weight, later_at, terms,
+                Rows(weight, o * terms + at, terms), Panels(columns, first, panel, row), Rows(sums, here, ld), rows, inner, whole,
+                add, Ahead(ahead, tile if ahead > 0 else GROUP_PANELS, tile + 1, Rows(weight, later_at, terms)),
             )  # fmt: skip
         if apart > 0:
             multiply_by_rows(

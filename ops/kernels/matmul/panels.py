@@ -5,6 +5,7 @@ Every element of the result is one sum along the inner axis, in order: the same 
 
 from __future__ import annotations
 
+from ...native.jit.products.operands import Ahead, Panels, Rows
 from ...native.jit.products.paced_tile import multiply_paced, spans_group
 from ...native.jit.products.panel_products import multiply_panels
 from ...native.jit.products.register_tile import GROUP_PANELS, TILE_ROWS
@@ -64,9 +65,8 @@ def multiply_bands(a: Array, panels: Array, out: Array, low: int, high: int) -> 
                 of_ahead = tile * GROUP_PANELS // sharers if tile < sharers else GROUP_PANELS
                 end_ahead = (tile + 1) * GROUP_PANELS // sharers if tile < sharers else GROUP_PANELS
                 multiply_panels(
-                    a, top * k + first, k, panels, panel, k * width, width, out, top * n + column, n, rows, inner,
-                    min(group, n - column), first, ahead, of_ahead, end_ahead, a, 0,
-                    0,
+                    Rows(a, top * k + first, k), Panels(panels, panel, k * width, width), Rows(out, top * n + column, n), rows,
+                    inner, min(group, n - column), first, Ahead(ahead, of_ahead, end_ahead, Rows(a, 0, 0)),
                 )  # fmt: skip
 
 
@@ -111,8 +111,9 @@ def multiply_group(
             top, sharer = begin + tile * m // tiles, tile - streams
             rows = begin + (tile + 1) * m // tiles - top
             multiply_paced(
-                a, top * k + first, k, panels, panel + first * width, k * width, out, top * n + column, n, rows, inner,
-                min(GROUP_PANELS * width, n - column), first, FAR if sharer < 0 else ahead + sharer * pace * inner,
+                Rows(a, top * k + first, k), Panels(panels, panel + first * width, k * width, width),
+                Rows(out, top * n + column, n), rows, inner, min(GROUP_PANELS * width, n - column), first,
+                FAR if sharer < 0 else ahead + sharer * pace * inner,
                 width if sharer < 0 else pace if sharer < sharers else 0,
             )  # fmt: skip
 
@@ -143,8 +144,8 @@ def multiply_cold(
             elif sharer >= 0:
                 far, pace = k * width + sharer * pace_beside * inner, pace_beside
             multiply_paced(
-                a, top * k, k, panels, panel + at * k, k * width, out, top * n + column + at, n, rows, inner,
-                min(width, columns - at), 0, far, pace,
+                Rows(a, top * k, k), Panels(panels, panel + at * k, k * width, width), Rows(out, top * n + column + at, n), rows,
+                inner, min(width, columns - at), 0, far, pace,
             )  # fmt: skip
 
 

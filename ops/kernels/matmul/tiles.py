@@ -7,6 +7,7 @@ are packed once.  Every element of the result is one sum along the inner axis, i
 from __future__ import annotations
 
 from ...native.jit.block_transpose import transpose_tile
+from ...native.jit.products.operands import Panels, Rows
 from ...native.jit.products.paced_tile import multiply_paced
 from ...native.jit.products.panel_products import copy_line
 from ...native.jit.products.register_tile import GROUP_PANELS, PANEL_BYTES, TILE_ROWS
@@ -43,13 +44,13 @@ def multiply_band(
     inner: int, columns: int, add: int,
 ) -> None:  # fmt: skip
     """``multiply_paced`` for any number of rows, which are divided evenly among tiles; nothing is fetched."""
-    tiles = (m + TILE_ROWS - 1) // TILE_ROWS
+    tiles, width = (m + TILE_ROWS - 1) // TILE_ROWS, PANEL_BYTES // out.itemsize
     for tile in range(tiles):
         top = tile * m // tiles
         rows = (tile + 1) * m // tiles - top
         multiply_paced(
-            a, a_at + top * a_row, a_row, panels, panel_at, step, out, out_at + top * out_row, out_row, rows, inner, columns,
-            add, 0, 0,
+            Rows(a, a_at + top * a_row, a_row), Panels(panels, panel_at, step, width), Rows(out, out_at + top * out_row, out_row),
+            rows, inner, columns, add, 0, 0,
         )  # fmt: skip
 
 

@@ -31,7 +31,7 @@ from ..jit.native_compiler import (
     compile_part,
     fingerprint,
     options,
-    source_hash,
+    source_of_part,
     toolchain_fields,
 )
 from ..linking import linker as loader
@@ -51,6 +51,7 @@ __all__ = [
     "is_stored",
     "know",
     "object_key",
+    "obtain_parts",
     "offer",
     "on_compile",
     "on_use",
@@ -225,7 +226,7 @@ def _code_of_shared(shared: Shared, signature: str, levels: Levels) -> Entry:
 
 def _code_of_part(part: Part, levels: Levels) -> bytes:
     """The object of a part, compiled unless the process or the disk has it.  Not counted: kernels contain their parts."""
-    key = source_key(source_hash(part.maker), f"part {part.name}", levels)
+    key = source_key(source_of_part(part), f"part {part.name}", levels)
 
     def make() -> bytes:
         found = disk_cache.read(key)
@@ -235,6 +236,11 @@ def _code_of_part(part: Part, levels: Levels) -> bytes:
         return bytes(found.payload)
 
     return _parts.get(key.id, make)[0]
+
+
+def obtain_parts(function: Callable[..., Any], signature: str) -> None:
+    """Store the parts of a ``@native`` function, as kernels link them; its own code is not stored."""
+    compile_object(function, signature, OPTIMIZED, _code_of_part)
 
 
 def get_or_make(key: CacheKey, name: str, make: Callable[[], bytes]) -> bytes:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ..inlining import is_shared
 from ..user_function import is_kernel, wrong_parameters
 from . import arrays, static_values, vectors
 from .expressions import Expressions, value_of
@@ -14,6 +15,7 @@ from .machine_types import (
     INT64,
     VOID,
     Array,
+    Lent,
     Record,
     Static,
     Tuple,
@@ -41,14 +43,24 @@ class Calls(Expressions):
         if not isinstance(called.type, Static) or any(isinstance(a, ast.Starred) for a in node.args):
             raise Outside(f"the call {ast.unparse(node)}")
         function = called.type.value
-        arguments = [self.value(a) for a in node.args]
-        named = {k.arg: self.value(k.value) for k in node.keywords if k.arg}
+        argument = (
+            self._lendable if getattr(function, "__native__", None) == "generic" and not is_shared(function) else self.value
+        )
+        arguments = [argument(a) for a in node.args]
+        named = {k.arg: argument(k.value) for k in node.keywords if k.arg}
         if len(named) != len(node.keywords):
             raise Outside(f"the call {ast.unparse(node)}")
         try:
             return self._called(function, arguments, named)
         except Outside as error:
             raise Outside(f"{error}, in {ast.unparse(node)}") from None
+
+    def _lendable(self, node: ast.expr) -> Value:
+        """An argument; of a list with a name its places, so that the called function may assign its items."""
+        kind = self.variables.types.get(node.id) if isinstance(node, ast.Name) else None
+        if isinstance(node, ast.Name) and isinstance(kind, Tuple) and kind.is_list:
+            return Value(Lent(kind), tuple(self.variables.lend(node.id)))
+        return self.value(node)
 
     def _called(self, function: Any, arguments: list[Value], named: dict[str, Value]) -> Value:
         kind = getattr(function, "__native__", None)

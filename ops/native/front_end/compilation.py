@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import ast
+import hashlib
 import re
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from llvmlite import ir
 
-from ..code_parts import share_parts
+from ..code_parts import Part, share_parts
+from ..inlining import is_shared
 from ..user_function import is_kernel, is_users, no_status, not_compiled
+from ..vector_registers import registers_name
 from . import kept_text, nests
-from .machine_types import BOOL, INT64, NOTHING, Boolean, Integer, Type, Value, frozen_list, has_vectors, llvm_parts
+from .machine_types import BOOL, INT64, NOTHING, Boolean, Integer, Lent, Type, Value, frozen_list, has_vectors, llvm_parts
 from .numba_functions import c_arguments, compiled_by_numba, declared
 from .scalars import Outside, cast
 from .statements import Again, Assumed, Statements
@@ -34,8 +38,8 @@ class Compilation:
     ``with_parts``: whether functions of parts are declared only; else the module has them, too.
     """
 
-    def __init__(self, triple: str, data_layout: str, with_parts: bool = False) -> None:
-        self.module = ir.Module("native")
+    def __init__(self, triple: str, data_layout: str, with_parts: bool = False, module: ir.Module | None = None) -> None:
+        self.module, self._with_parts = module or ir.Module("native"), with_parts
         #: The parts to link (see ``code_parts``).
         self.parts = share_parts(self.module) if with_parts else {}
         #: Modules to link, from numba.
@@ -90,6 +94,8 @@ class Compilation:
     def _function_for(self, function: Callable[..., Any], kinds: tuple[Type, ...]) -> tuple[ir.Function, Type]:
         """The LLVM function for arguments of these types, and the type of its result."""
         key = id(function), kinds
+        if self._with_parts and is_shared(function):
+            return self._of_part(function, kinds), NOTHING
         if key in self._pending:
             self._recursive.add(key)
             for recording in self._recordings:
@@ -104,6 +110,20 @@ class Compilation:
             finally:
                 self._pending.remove(key)
         return self._functions[key]
+
+    def _of_part(self, function: Callable[..., Any], kinds: tuple[Type, ...]) -> ir.Function:
+        """The declaration of a function that kernels share; its part is noted."""
+        if " at 0x" in repr(kinds):  # a function, by its address
+            raise Outside(f"an argument of {function.__name__}, which kernels share")
+        of_kinds = hashlib.sha256(repr(kinds).encode()).hexdigest()[:16]
+        symbol = f"relayvm.{function.__name__}.{of_kinds}"
+        if symbol not in self.module.globals:
+            ir.Function(
+                self.module, ir.FunctionType(ir.VoidType(), [part for kind in kinds for part in llvm_parts(kind)]), symbol
+            )
+            name = f"{function.__module__}.{symbol} {registers_name()}"
+            self.parts.setdefault(name, Part(name, function, partial(_emit_part, function, kinds, symbol), symbol))
+        return self.module.globals[symbol]
 
     def _insert(self, function: Callable[..., Any], kinds: tuple[Type, ...], key: _Key) -> bool:
         """Take a function from its kept text; whether there is one that fits.  The module is the same as without the text."""
@@ -174,7 +194,10 @@ class Compilation:
             at = 0
             for name, kind in zip(names, kinds, strict=True):
                 n = len(llvm_parts(kind))
-                emitter.variables.set(emitter.builder, name, Value(kind, tuple(made.args[at : at + n])))
+                if isinstance(kind, Lent):
+                    emitter.variables.borrow(name, kind.list, list(made.args[at : at + n]))
+                else:
+                    emitter.variables.set(emitter.builder, name, Value(kind, tuple(made.args[at : at + n])))
                 at += n
             self._recordings.append(recording)
             try:
@@ -204,6 +227,18 @@ class Compilation:
         if any(map(has_vectors, (*kinds, result))):
             made.attributes.add("alwaysinline")  # vectors stay in registers
         return made
+
+
+def _emit_part(function: Callable[..., Any], kinds: tuple[Type, ...], symbol: str, module: ir.Module) -> list[ir.Function]:
+    """Emit a function that kernels share into a module of its own, as ``symbol``."""
+    made = ir.Function(module, ir.FunctionType(ir.VoidType(), [part for kind in kinds for part in llvm_parts(kind)]), symbol)
+    inner, kind = Compilation(module.triple, module.data_layout, module=module)._function_for(function, kinds)
+    if kind != NOTHING:
+        raise Outside(f"the result of {function.__name__}, which kernels share")
+    b = ir.IRBuilder(made.append_basic_block("entry"))
+    b.call(inner, made.args)
+    b.ret_void()
+    return [made]
 
 
 def _c_type(name: str) -> Integer:

@@ -253,6 +253,12 @@ class Expressions:
         inner = node.value
         if node.attr == "data" and isinstance(inner, ast.Attribute) and inner.attr == "ctypes":
             return arrays.address_of(self.builder, self._array(inner.value))
+        if (
+            isinstance(inner, ast.Name)
+            and isinstance(kind := self.variables.types.get(inner.id), Tuple)
+            and node.attr in kind.names
+        ):
+            return self.variables.get_item(self.builder, inner.id, kind.names.index(node.attr))  # no other item is read
         base = self.value(inner)
         if isinstance(base.type, Record):
             return arrays.load_field(self.builder, base, node.attr)

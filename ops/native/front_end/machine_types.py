@@ -84,6 +84,18 @@ class Tuple:
 
 
 @frozen
+class Lent:
+    """A list of the caller: the places of the parts of its items, which the function may assign."""
+
+    list: Tuple
+
+    @functools.cached_property
+    def parts(self) -> list[ir.Type]:
+        """The LLVM types of the places."""
+        return [part.as_pointer() for part in self.list.parts]
+
+
+@frozen
 class Vector:
     """A vector register, or as many as hold ``lanes`` numbers; of booleans: a mask."""
 
@@ -117,7 +129,7 @@ class Static:
         return id(self.value)
 
 
-Type: TypeAlias = Integer | Real | Boolean | Nothing | Array | Record | Words | Tuple | Vector | Known | Static
+Type: TypeAlias = Integer | Real | Boolean | Nothing | Array | Record | Words | Tuple | Lent | Vector | Known | Static
 Scalar: TypeAlias = Integer | Real | Boolean
 
 INT64, UINT64, INT32, UINT8, UINT16 = (Integer(b, s) for b, s in ((64, True), (64, False), (32, True), (8, False), (16, False)))
@@ -176,12 +188,12 @@ def llvm_parts(kind: Type) -> list[ir.Type]:
         return [element_llvm(kind.dtype).as_pointer(), *[WORD] * kind.rank]
     if isinstance(kind, (Record, Words)):
         return [WORD]
-    return kind.parts if isinstance(kind, (Tuple, Vector)) else []
+    return kind.parts if isinstance(kind, (Tuple, Lent, Vector)) else []
 
 
 def has_vectors(kind: Type) -> bool:
-    """Whether a value of the type has vectors."""
-    return isinstance(kind, Vector) or (isinstance(kind, Tuple) and any(map(has_vectors, kind.items)))
+    """Whether a value of the type has vectors, or is a list of the caller, which may have some."""
+    return isinstance(kind, (Vector, Lent)) or (isinstance(kind, Tuple) and any(map(has_vectors, kind.items)))
 
 
 def items(value: Value) -> list[Value]:
@@ -201,7 +213,7 @@ def tuple_of(values: list[Value], names: tuple[str, ...] = (), is_list: bool = F
 
 
 def frozen_list(value: Value) -> Value:
-    """A list as a tuple: a function that is called with it cannot assign its items."""
+    """A list without a name as a tuple: a function that is called with it cannot assign its items."""
     return tuple_of(items(value), value.type.names) if isinstance(value.type, Tuple) and value.type.is_list else value
 
 

@@ -60,5 +60,5 @@ def given(value: Value) -> Any:
 def static(thing: Any) -> Value:
     """The value of an integer, a truth value, or a tuple of such that the compiler has computed."""
     if isinstance(thing, tuple):
-        return tuple_of([static(each) for each in thing])
+        return tuple_of([static(each) for each in thing], getattr(thing, "_fields", ()))
     return known(thing)

@@ -30,6 +30,8 @@ class Variables:
         self._slots: dict[tuple[str, Type], list[Any]] = {}
         #: The parts of variables that were assigned in a block, and the block: later code of the block needs no load.
         self._here: dict[str, tuple[Any, list[Any]]] = {}
+        #: Lists of the caller.
+        self._lent: set[str] = set()
         self._last: dict[str, tuple[Type, list[Any]]] = {}  # found without the hash of a type
 
     def _slot(self, name: str, kind: Type) -> list[Any]:
@@ -39,6 +41,17 @@ class Variables:
             slots = [self.allocate.alloca(part) for part in llvm_parts(kind)] if found is None else found
             self._slots[name, kind], self._last[name] = slots, (kind, slots)
         return slots
+
+    def lend(self, name: str) -> list[Any]:
+        """The places of the items of a list, for a function that may assign them."""
+        self._here.pop(name, None)
+        return self._slot(name, self.types[name])
+
+    def borrow(self, name: str, kind: Tuple, places: list[Any]) -> None:
+        """Let a variable be a list of the caller."""
+        self.types[name] = kind
+        self._slots[name, kind], self._last[name] = places, (kind, places)
+        self._lent.add(name)
 
     def get(self, b: Any, name: str) -> Value:
         """The value of a variable that has one."""
@@ -50,6 +63,8 @@ class Variables:
 
     def set(self, b: Any, name: str, value: Value) -> None:
         """Assign a value; the variable has its type from here on."""
+        if name in self._lent:
+            raise Outside(f"a new value or other types for {name}, a list of the caller")
         self.types[name] = value.type
         for part, slot in zip(value.parts, self._slot(name, value.type), strict=True):
             b.store(part, slot)

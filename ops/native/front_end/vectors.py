@@ -286,6 +286,23 @@ class Emission:
         place = self._place(array, at, llvm_parts(array.type)[0].pointee)
         return Value(INT64, (self.builder.ptrtoint(place, ir.IntType(64)),))
 
+    def from_element(self, array: Value, at: Value) -> Value:
+        """The array of one axis from an element on."""
+        if not isinstance(array.type, Array) or array.type.rank != 1:
+            raise Outside(f"{array.type} instead of an array of one axis")
+        first = self._place(array, at, array.parts[0].type.pointee)
+        return Value(array.type, (first, self.builder.sub(array.parts[1], self.emitter.word(at))))
+
+    def hidden(self, array: Value) -> Value:
+        """The same array, by a pointer that LLVM knows nothing about: an empty instruction in machine code."""
+        data, *sizes = array.parts
+        made = self.builder.asm(ir.FunctionType(data.type, [data.type]), "", "=r,0", [data], side_effect=False)
+        return Value(array.type, (made, *sizes))
+
+    def keep_order(self) -> None:
+        """Keep accesses before this place before it, and those after it after it: an empty instruction in machine code."""
+        self.builder.asm(ir.FunctionType(ir.VoidType(), []), "", "~{memory}", [], side_effect=True)
+
     def aligned_from(self, array: Value, at: Value, nbytes: int) -> Value:
         """The array of one axis from an element on, whose address is a multiple of ``nbytes``."""
         data, size = array.parts

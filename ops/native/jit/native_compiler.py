@@ -18,6 +18,7 @@ from ....declarations.frozen_dataclass import frozen
 from ..cache.host_processor import host_processor
 from ..cache.installed_version import installed_version
 from ..code_parts import Part
+from ..inlining import is_shared
 from . import marked_accesses
 from .gc_pause import collection_paused
 
@@ -115,11 +116,11 @@ def _own_text(f: Any) -> tuple[bytes, list[str]]:
 
     Kept, for most kernels call the same functions.
     """
-    of = f.__code__, f.__defaults__, f.__doc__, getattr(f, "__interleaved__", False)
+    of = f.__code__, f.__defaults__, f.__doc__, getattr(f, "__interleaved__", False), is_shared(f)
     kept = f.__dict__.get(_OWN_TEXT)
     if kept is not None and all(map(operator.is_, kept[0], of)):
         return kept[1], kept[2]
-    parts = repr((f.__defaults__, of[3])), *map(repr, _code_parts(f.__code__, f.__doc__))
+    parts = repr((f.__defaults__, *of[3:])), *map(repr, _code_parts(f.__code__, f.__doc__))
     text, names = "".join(parts).encode(), sorted(set(_globals_used(f.__code__)))
     f.__dict__[_OWN_TEXT] = of, text, names
     return text, names
@@ -169,6 +170,11 @@ def source_of(module: str) -> bytes:
 def source_hash(module: str) -> str:
     """The SHA-256 of ``source_of``, in hexadecimal digits."""
     return hashlib.sha256(source_of(module)).hexdigest()
+
+
+def source_of_part(part: Part) -> str:
+    """A hash of all that determines the code of a part, besides its name."""
+    return source_hash(part.maker) if isinstance(part.maker, str) else fingerprint(part.maker)
 
 
 def _code_parts(code: types.CodeType, doc: str | None = None) -> Iterator[Any]:

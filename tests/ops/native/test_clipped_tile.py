@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from relayvm.ops.native.jit.convolution.clipped_tile import multiply_clipped
+from relayvm.ops.native.jit.convolution.clipped_tile import Clip, multiply_clipped
 from relayvm.ops.native.jit.products.register_tile import GROUP_PANELS, TILE_ROWS, panel_width
 
 from .front_end.machine_code import compiled, python_function
-from .test_panel_products import MACHINES
+from .test_panel_products import MACHINES, RECORDS
 
 CALL = """
 def f(
@@ -20,8 +20,8 @@ def f(
 ):
     x, y, z, b = array_{t}(a, n_a), array_{t}(panels, n_panels), array_{t}(out, n_out), array_{t}(bias, n_bias)
     multiply_clipped(
-        x, a_at, a_row, y, panel_at, panel_step, panel_row, z, out_at, out_row, rows, inner, columns, b, bias_at, -0.5, 1.25,
-        later_at, later_row,
+        Rows(x, a_at, a_row), Panels(y, panel_at, panel_step, panel_row), Rows(z, out_at, out_row), rows, inner, columns,
+        Clip(b, bias_at, -0.5, 1.25), Rows(x, later_at, later_row),
     )
     return 0
 """
@@ -29,7 +29,7 @@ def f(
 
 def multiply(machine: str, dtype: str, monkeypatch: pytest.MonkeyPatch) -> Any:
     """``multiply_clipped`` for the registers of a machine, or as plain Python."""
-    function = python_function(CALL.format(t=dtype), multiply_clipped=multiply_clipped)
+    function = python_function(CALL.format(t=dtype), multiply_clipped=multiply_clipped, Clip=Clip, **RECORDS)
     if machine == "python":
         return function
     monkeypatch.setattr("relayvm.ops.native.vector_registers.registers", lambda: MACHINES[machine])

@@ -9,8 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from relayvm.ops.native.jit.native_compiler import OPTIMIZED
-from relayvm.ops.native.jit.products import register_tile, tile_function
+from relayvm.ops.native.front_end.compilation import Compilation
+from relayvm.ops.native.jit.native_compiler import EMITTED_LOOPS
+from relayvm.ops.native.jit.products import register_tile
+from relayvm.ops.native.jit.products.operands import Ahead, Panels, Rows
 from relayvm.ops.native.jit.products.panel_products import multiply_panels
 from relayvm.ops.native.jit.products.register_tile import GROUP_PANELS, TILE_ROWS, panel_width
 
@@ -20,7 +22,8 @@ from .front_end.machine_code import compiled, python_function
 MACHINES = {"neon": (32, 16), "sse": (16, 16), "avx": (16, 32), "avx512": (32, 64)}
 #: Processors by the registers that code is generated for.
 PROCESSORS = {"avx": "haswell", "avx512": "skylake-avx512"}
-
+#: The operands of tiles, by name.
+RECORDS = {"Rows": Rows, "Panels": Panels, "Ahead": Ahead}
 
 CALL = """
 def f(
@@ -29,8 +32,8 @@ def f(
 ):
     x, y, z = array_{dtype}(a, n_a), array_{dtype}(panels, n_panels), array_{dtype}(out, n_out)
     multiply_panels(
-        x, a_at, a_row, y, panel_at, panel_step, panel_row, z, out_at, out_row, rows, inner, columns, add, ahead, first, end,
-        x, later_at, later_row,
+        Rows(x, a_at, a_row), Panels(y, panel_at, panel_step, panel_row), Rows(z, out_at, out_row), rows, inner, columns, add,
+        Ahead(ahead, first, end, Rows(x, later_at, later_row)),
     )
     return 0
 """
@@ -39,7 +42,7 @@ def f(
 def machine_code(monkeypatch: pytest.MonkeyPatch, machine: str, dtype: str) -> Any:
     """``multiply_panels`` compiled for the registers of a machine."""
     monkeypatch.setattr("relayvm.ops.native.vector_registers.registers", lambda: MACHINES[machine])
-    code = compiled(python_function(CALL.format(dtype=dtype), multiply_panels=multiply_panels))
+    code = compiled(python_function(CALL.format(dtype=dtype), multiply_panels=multiply_panels, **RECORDS))
 
     def multiply(
         a: Any, a_at: int, a_row: int, panels: Any, panel_at: int, step: int, row: int, out: Any, out_at: int, *rest: int
@@ -124,27 +127,32 @@ def test_no_step_of_a_tile_spills(monkeypatch: pytest.MonkeyPatch, machine: str,
 
 
 def assembly(rows: int, processor: str) -> list[str]:
-    """The instructions and labels of the function of a tile."""
+    """The instructions and labels of the tiles of a number of rows."""
     import llvmlite.binding as llvm
     from llvmlite import ir
 
+    compilation = Compilation("", "", with_parts=True)
+    call = python_function(CALL.format(dtype="float32"), multiply_panels=multiply_panels, **RECORDS)
+    compilation.entry(call, f"int64({', '.join(['int64'] * call.__code__.co_argcount)})", "f")
     module = ir.Module()
-    function = tile_function.TileFunction(module, ir.FloatType(), register_tile.register_tile(4, rows), rows).function()
+    part = list(compilation.parts.values())[rows - 1]
+    (function,) = part.functions(module)
     function.linkage = ""
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
     target = llvm.Target.from_default_triple()
-    machine = target.create_target_machine(cpu=processor, opt=OPTIMIZED.code, codemodel="small", reloc="pic")
+    machine = target.create_target_machine(cpu=processor, opt=EMITTED_LOOPS.code, codemodel="small", reloc="pic")
     parsed = llvm.parse_assembly(str(module))
-    tuning = llvm.create_pipeline_tuning_options(speed_level=OPTIMIZED.speed)
+    tuning = llvm.create_pipeline_tuning_options(speed_level=EMITTED_LOOPS.speed)
     builder = llvm.create_pass_builder(machine, tuning)
     builder.getModulePassManager().run(parsed, builder)
     return str(machine.emit_assembly(parsed)).splitlines()
 
 
 def inner_loops(lines: list[str]) -> list[str]:
-    """The instructions between a label and a jump back to it."""
-    found: list[str] = []
+    """The instructions between a label and a jump back to it, of the widest tile: the first function of a tile in the text."""
+    begins = [n for n, line in enumerate(lines) if re.match(r"_compute\S*:", line)]
+    lines, found = lines[begins[0] : begins[1]], []
     for at, line in enumerate(lines):
         label = line.split(":")[0]
         ends = [n for n in range(at, len(lines)) if re.search(rf"\tj\w+\t{re.escape(label)}$", lines[n])]
@@ -159,5 +167,6 @@ def test_the_plain_form_is_the_same_product(monkeypatch: pytest.MonkeyPatch) -> 
     a, panel = rng.integers(-9, 9, (3, 4)).astype("float32"), rng.integers(-9, 9, (4, 64)).astype("float32")
     found, plain = np.ones((2, 3, 50), "float32")
     multiply(a, 0, 4, panel, 0, 4 * 16, 16, found, 0, 50, 3, 4, 50, 1, 64, 0, 4, 9, 4)
-    multiply_panels(a, 0, 4, panel, 0, 4 * 16, 16, plain, 0, 50, 3, 4, 50, 1, 64, 0, 4, a, 9, 4)
+    ahead = Ahead(64, 0, 4, Rows(a, 9, 4))
+    multiply_panels(Rows(a, 0, 4), Panels(panel, 0, 4 * 16, 16), Rows(plain, 0, 50), 3, 4, 50, 1, ahead)
     np.testing.assert_array_equal(found, plain)

@@ -2,63 +2,68 @@
 
 from __future__ import annotations
 
-from typing import Any
+import numpy as np
 
-from ...memory import set_machine_form, twin
-from ..products.panel_products import TileCall
-from ..products.register_tile import PANEL_BYTES
-from ..products.tile_function import TileFunction
+from ...inlining import keep_out_of_line, keep_short, shared
+from ...memory import Array, generic
+from ...static_values import static, static_range
+from ...vectors import Mask, Vector, from_element
+from ..products.operands import Panels, Rows, flat, rows_from
+from ..products.register_tile import TILE_ROWS, RegisterTile, panel_width
+from ..products.tile_steps import (
+    STEPS,
+    add_products,
+    column_of,
+    each_tile,
+    fetch_results,
+    masks_of,
+    no_sums,
+    steps_of,
+    store_sums,
+)
 
 
-@twin
+@generic
 def multiply_shifted(
-    a: Any, a_at: int, a_row: int, b: Any, b_at: int, offsets: Any, first: int, out: Any, out_at: int, out_row: int, rows: int,
-    inner: int, columns: int,
-) -> None:  # fmt: skip
+    a: Rows, b: Array, b_at: int, offsets: Array, first: int, out: Rows, rows: int, inner: int, columns: int
+) -> None:
     """Compute ``out[i, j] = sum of a[i, k] * b[offsets[first + k] + j]``.
 
     ``i`` below ``rows``, at most TILE_ROWS; ``j`` below ``columns``, at most GROUP_PANELS times the width of a panel; ``k`` below
-    ``inner``, in order: the bits of ``multiply_panels``.  Rows are ``a_row`` and ``out_row`` elements apart.  Contiguous arrays
-    of one dtype, float32 or float64; ``*_at``: their first elements.  ``offsets``: an int64 array.
+    ``inner``, in order: the bits of ``multiply_panels``.  Contiguous arrays of one dtype, float32 or float64; ``b_at``: the first
+    element.  ``offsets``: an int64 array of one axis.
     """
-    a, b, out = a.reshape(-1), b.reshape(-1), out.reshape(-1)
-    for i in range(int(rows)):
-        for j in range(int(columns)):
-            total = out.dtype.type(0)
-            for k in range(int(inner)):
-                total += a[int(a_at + i * a_row + k)] * b[int(b_at + offsets[int(first + k)] + j)]
-            out[int(out_at + i * out_row + j)] = total
+    for n in static_range(1, TILE_ROWS + 1):
+        if rows == n:
+            shifted_tiles(flat(a), b.reshape(-1), b_at, from_element(offsets, first), flat(out), n, inner, columns)
 
 
-def _machine(
-    emitter: Any, a: Any, a_at: Any, a_row: Any, b: Any, b_at: Any, offsets: Any, first: Any, out: Any, out_at: Any,
-    out_row: Any, rows: Any, inner: Any, columns: Any,
-) -> None:  # fmt: skip
-    from ....core.tensor_types import ITEMSIZE
-
-    assert a.type.dtype == b.type.dtype == out.type.dtype, (a, b, out)
-    builder, word, itemsize = emitter.builder, emitter.word, ITEMSIZE[out.type.dtype]
-
-    def pointer(array: Any, at: Any) -> Any:
-        return builder.gep(array.parts[0], [word(at)])
-
-    number = word(rows).type
-    table = builder.ptrtoint(pointer(offsets, first), number)
-    words = [word(a_row), number(PANEL_BYTES // itemsize), table, word(out_row), word(inner), word(columns), *[number(0)] * 6]
-    call = TileCall(builder, out.parts[0].type.pointee, (pointer(a, a_at), pointer(b, b_at), pointer(out, out_at)), words)
-    call.function_kind = _ShiftedFunction
-    call.emit(word(rows), itemsize)
+@shared
+@generic
+def shifted_tiles(a: Rows, b: Array, at: int, offsets: Array, out: Rows, rows: int, inner: int, columns: int) -> None:
+    """As ``multiply_shifted``, for a static number of rows."""
+    across = Panels(b, at, panel_width(b.itemsize), 0)
+    each_tile(_compute, rows_from(a, 0), across, out, rows, inner, columns, offsets)
 
 
-class _ShiftedFunction(TileFunction):
-    """Generator of the function of a tile: in place of the elements from row to row it takes the address of the offsets."""
+@generic
+def _compute(a: Rows, b: Panels, out: Rows, tile: RegisterTile, inner: int, columns: int, column: int, offsets: Array) -> None:
+    keep_out_of_line(), keep_short()
+    masks, steps = masks_of(columns, tile), steps_of(tile, out.data.itemsize, STEPS)
+    fetch_results(out, tile)
+    sums, whole = no_sums(out, tile), inner & -steps
+    for k in range(0, whole, steps):
+        _add_steps(sums, a, k, steps, b, offsets, masks, tile)
+    if steps > 1:
+        for k in range(whole, inner):
+            _add_steps(sums, a, k, static(1), b, offsets, masks, tile)
+    store_sums(out, sums, masks, tile)
 
-    kind = "shifted_tile"
-    fetches = False  # rows at offsets of their own
 
-    def row_at(self, builder: Any, k: Any, panel_row: Any) -> Any:
-        table = builder.inttoptr(panel_row, self.word.as_pointer())
-        return builder.load(builder.gep(table, [k]))
-
-
-set_machine_form(multiply_shifted, lambda: _machine)
+@generic
+def _add_steps(
+    sums: list[Vector], a: Rows, first: int, steps: int, b: Panels, offsets: Array, masks: list[Mask], tile: RegisterTile
+) -> None:
+    for n in static_range(steps):
+        down = column_of(a.data, a.at + first + n, a.step, tile)
+        add_products(sums, down, b, offsets[np.uint64(first + n)], masks, tile)

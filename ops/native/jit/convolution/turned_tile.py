@@ -6,56 +6,60 @@ need no packing: an instruction broadcasts an element from anywhere.
 
 from __future__ import annotations
 
-from typing import Any
-
-from ...memory import Array, generic, set_machine_form, twin
-from ...static_values import at_compile_time, static_range
+from ...inlining import keep_out_of_line, keep_short, shared
+from ...memory import Array, generic
+from ...static_values import at_compile_time, static, static_range
 from ...vector_registers import vector_bytes
-from ...vectors import store
+from ...vectors import Mask, Vector, store
 from ..block_transpose import turn_block
-from ..products.panel_products import TileCall
-from ..products.register_tile import RegisterTile, panel_width
-from ..products.tile_function import TileFunction
+from ..products.operands import Panels, Rows, flat, rows_from
+from ..products.register_tile import TILE_ROWS, RegisterTile, panel_width
+from ..products.tile_steps import STEPS, add_products, column_of, each_tile, load_sums, masks_of, no_sums, steps_of, store_sums
 
 
-@twin
-def multiply_turned(
-    a: Any, a_at: int, a_step: int, panels: Any, panel_at: int, panel_step: int, out: Any, out_at: int, out_row: int, rows: int,
-    inner: int, columns: int, add: int,
-) -> None:  # fmt: skip
-    """Compute ``out[i, j] = sum of a[k * a_step + i] * panels[j / width, k, j % width]``; add it to ``out[i, j]`` if ``add`` is
-    not 0.
+@generic
+def multiply_turned(a: Rows, panels: Panels, out: Rows, rows: int, inner: int, columns: int, add: int) -> None:
+    """Compute ``out[i, j] = sum of a[k, i] * panels[j / width, k, j % width]``; add it to ``out[i, j]`` if ``add`` is not 0.
 
     ``i`` below ``rows``, at most TILE_ROWS; ``j`` below ``columns``; ``k`` below ``inner``, in order: the bits of
-    ``multiply_panels``.  The rows of ``out`` are ``out_row`` elements apart, panels ``panel_step`` elements.  Contiguous arrays
-    of one dtype, float32 or float64; ``*_at``: their first elements.
+    ``multiply_panels``.  The rows of a panel follow each other.  Contiguous arrays of one dtype, float32 or float64.
     """
-    width = panel_width(out.itemsize)
-    a, panels, out = a.reshape(-1), panels.reshape(-1), out.reshape(-1)
-    for i in range(int(rows)):
-        for j in range(int(columns)):
-            total = out[int(out_at + i * out_row + j)] if add else out.dtype.type(0)
-            for k in range(int(inner)):
-                total += a[int(a_at + k * a_step + i)] * panels[int(panel_at + j // width * panel_step + k * width + j % width)]
-            out[int(out_at + i * out_row + j)] = total
+    for n in static_range(1, TILE_ROWS + 1):
+        if rows == n:
+            of_panels = Panels(panels.data.reshape(-1), panels.at, panels.step, panel_width(out.data.itemsize))
+            turned_tiles(flat(a), of_panels, flat(out), n, inner, columns, add)
 
 
-def _machine(
-    emitter: Any, a: Any, a_at: Any, a_step: Any, panels: Any, panel_at: Any, panel_step: Any, out: Any, out_at: Any,
-    out_row: Any, rows: Any, inner: Any, columns: Any, add: Any,
-) -> None:  # fmt: skip
-    from ....core.tensor_types import ITEMSIZE
+@shared
+@generic
+def turned_tiles(a: Rows, panels: Panels, out: Rows, rows: int, inner: int, columns: int, add: int) -> None:
+    """As ``multiply_turned``, for a static number of rows, and panels with a static width."""
+    each_tile(_compute, rows_from(a, 0), panels, out, rows, inner, columns, add)
 
-    assert a.type.dtype == panels.type.dtype == out.type.dtype, (a, panels, out)
-    b, word, itemsize = emitter.builder, emitter.word, ITEMSIZE[out.type.dtype]
 
-    def pointer(array: Any, at: Any) -> Any:
-        return b.gep(array.parts[0], [word(at)])
+@generic
+def _compute(a: Rows, panels: Panels, out: Rows, tile: RegisterTile, inner: int, columns: int, column: int, add: int) -> None:
+    """A tile: the panel is in the first cache, and the sums too."""
+    keep_out_of_line(), keep_short()
+    masks, steps, sums = masks_of(columns, tile), steps_of(tile, out.data.itemsize, STEPS), no_sums(out, tile)
+    if add != 0:
+        load_sums(sums, out, masks, tile)
+    whole = inner & -steps
+    for k in range(0, whole, steps):
+        _add_steps(sums, a, k, steps, panels, masks, tile)
+    if steps > 1:
+        for k in range(whole, inner):
+            _add_steps(sums, a, k, static(1), panels, masks, tile)
+    store_sums(out, sums, masks, tile)
 
-    number = word(rows).type
-    words = [word(a_step), word(panel_step), number(panel_width(itemsize)), word(out_row), word(inner), word(columns), word(add)]
-    call = _TurnedCall(b, out.parts[0].type.pointee, (pointer(a, a_at), pointer(panels, panel_at), pointer(out, out_at)), words)
-    call.emit(word(rows), itemsize)
+
+@generic
+def _add_steps(
+    sums: list[Vector], a: Rows, first: int, steps: int, panels: Panels, masks: list[Mask], tile: RegisterTile
+) -> None:
+    for n in static_range(steps):
+        down = column_of(a.data, a.at + (first + n) * a.step, static(1), tile)
+        add_products(sums, down, panels, (first + n) * panels.row, masks, tile)
 
 
 @at_compile_time
@@ -79,48 +83,3 @@ def turn_square(source: Array, at: int, stride: int, target: Array, to: int, to_
     rows = turn_block(source, at, stride, _square_lanes(source.itemsize))
     for r in static_range(len(rows)):
         store(target, to + r * to_stride, rows[r])
-
-
-class _TurnedCall(TileCall):
-    """Generator of the loop over the tiles of a group."""
-
-    def _tile(self, rows: int, tile: RegisterTile, column: Any, left: Any) -> Any:
-        b, word = self.builder, self.words[0].type
-        a_step, panel_step, panel_row, out_row, inner, _, add = self.words
-        function = _TurnedFunction(b.module, self.element, tile, rows)
-        panel = word(function.panel)
-        at = b.add(b.mul(panel_step, b.udiv(column, panel)), b.urem(column, panel))
-        a, panels, out = self.pointers
-        places = [a, a_step, b.gep(panels, [at]), panel_step, panel_row, b.gep(out, [column]), out_row]
-        b.call(function.function(), [*places, inner, left, add, *[word(0)] * 5])
-        return b.add(column, word(tile.width))
-
-
-class _TurnedFunction(TileFunction):
-    """Generator of the function of a tile: in place of the elements from row to row it takes those from column to column."""
-
-    kind = "turned_tile"
-    fetches = False  # the panel is in the first cache, and the sums too
-
-    def _fetch_results(self, builder: Any, rows_of_out: list[Any]) -> None:
-        pass
-
-    def row_at(self, builder: Any, k: Any, panel_row: Any) -> Any:
-        """The row ``k`` of panels whose rows follow each other: its elements from the first row."""
-        return builder.mul(k, self.word(self.panel))
-
-    def iteration(
-        self, builder: Any, operands: tuple[Any, ...], before: Any, k: Any, steps: int, sums: list[Any]
-    ) -> tuple[list[Any], list[tuple[Any, Any]]]:
-        """Emit ``steps`` steps, of which each reads neighbours."""
-        _, across, panel_row, _ = operands
-        a, a_step, *_ = builder.function.args
-        for step in range(steps):
-            now = builder.add(k, self.word(step))
-            column = builder.gep(a, [builder.mul(now, a_step)])
-            rows = [builder.gep(column, [self.word(i)]) for i in range(self.rows)]
-            sums = self._step(builder, rows, across, self.word(0), self.row_at(builder, now, panel_row), sums)
-        return sums, []
-
-
-set_machine_form(multiply_turned, lambda: _machine)

@@ -6,13 +6,16 @@ one in six cycles, more than third caches and memories deliver; the tiles after 
 
 from __future__ import annotations
 
-from typing import Any
+import numpy as np
 
-from ...memory import set_machine_form, twin
-from .panel_products import TileCall, multiply_panels
-from .register_tile import GROUP_PANELS, TILE_ROWS, panel_width, register_tile
-from .tile_fetch import PacedFetch, function_type
-from .tile_function import TileFunction
+from ...inlining import keep_out_of_line, keep_short, shared
+from ...memory import Array, generic
+from ...static_values import at_compile_time, static, static_range
+from ...vectors import Mask, Vector, from_element, hidden, keep_order, splat
+from ..prefetch import fetch, fetch_early
+from .operands import Panels, Rows, flat, panels_from, rows_from
+from .register_tile import GROUP_PANELS, TILE_ROWS, RegisterTile, panel_width, register_tile, tiles_of_columns
+from .tile_steps import FETCH_ROWS, add_products, column_of, fetch_results, load_sums, masks_of, no_sums, steps_of, store_sums
 
 #: Steps along the inner axis in one iteration.  A tile of 6 rows by 2 registers takes 3 % less time than with 4.
 _STEPS = 8
@@ -23,142 +26,155 @@ _ROWS_IN_TURN = 4
 _ASKING_ROWS = 4
 #: Rows at fixed places from one pointer: an address is the sum of a pointer, a multiple of a distance (1 or 2) and a constant.
 _ROWS_OF_POINTER = 3
+#: Lines of all panels that a tile fetches in an iteration with other tiles: for more, addresses do not fit registers.
+_LINES = 8
 
 
-@twin
+@at_compile_time
 def spans_group() -> bool:
     """Whether a tile of TILE_ROWS rows spans a group of panels: with the registers of AVX-512."""
-    return False
+    return register_tile(4, TILE_ROWS).width == GROUP_PANELS * panel_width(4)  # for every size of elements: bytes count
 
 
-def _spans_group(emitter: Any) -> Any:
-    from llvmlite import ir
-
-    from ...front_end.machine_types import BOOL, Value
-
-    spans = register_tile(4, TILE_ROWS).width == GROUP_PANELS * panel_width(4)  # for every size of elements: bytes count
-    return Value(BOOL, (ir.IntType(1)(int(spans)),))
-
-
-@twin
+@generic
 def multiply_paced(
-    a: Any, a_at: int, a_row: int, panels: Any, panel_at: int, panel_step: int, out: Any, out_at: int, out_row: int, rows: int,
-    inner: int, columns: int, add: int, ahead: int, pace: int,
-) -> None:  # fmt: skip
+    a: Rows, panels: Panels, out: Rows, rows: int, inner: int, columns: int, add: int, ahead: int, pace: int
+) -> None:
     """Compute as ``multiply_panels``, of panels whose rows follow each other; meanwhile fetch elements of panels.
 
     Of each panel of the group fetch ``pace`` elements for each step along the inner axis, from the element ``ahead`` of its first
     on; a pace of 0 fetches nothing.
     """
-    multiply_panels(
-        a, a_at, a_row, panels, panel_at, panel_step, panel_width(out.itemsize), out, out_at, out_row, rows, inner, columns, add,
-        0, GROUP_PANELS, GROUP_PANELS, a, 0, 0,
-    )  # fmt: skip
+    for n in static_range(1, TILE_ROWS + 1):
+        if rows == n:
+            of_panels = Panels(panels.data.reshape(-1), panels.at, panels.step, panel_width(out.data.itemsize))
+            paced_tiles(flat(a), of_panels, flat(out), n, inner, columns, add, ahead, pace)
 
 
-def _machine(
-    emitter: Any, a: Any, a_at: Any, a_row: Any, panels: Any, panel_at: Any, panel_step: Any, out: Any, out_at: Any,
-    out_row: Any, rows: Any, inner: Any, columns: Any, add: Any, ahead: Any, pace: Any,
+@shared
+@generic
+def paced_tiles(a: Rows, panels: Panels, out: Rows, rows: int, inner: int, columns: int, add: int, ahead: int, pace: int) -> None:
+    """As ``multiply_paced``, for a static number of rows, and panels with a static width."""
+    column = 0
+    for tile in tiles_of_columns(out.data.itemsize, rows):
+        width = tile.vectors * tile.lanes
+        if tile.is_part:
+            if width - tile.lanes < columns - column <= width:
+                _tiles(a, panels, out, tile, inner, column, columns, add, ahead, pace)
+                column = columns
+        elif _spans(tile, out.data.itemsize):
+            while columns - column >= width:
+                _tiles(a, panels, out, tile, inner, column, column + width, add, ahead, pace)
+                column += width
+        elif columns - column >= width:
+            end = column + (columns - column & -width)
+            _tiles(a, panels, out, tile, inner, column, end, add, ahead, pace)
+            column = end
+
+
+@at_compile_time
+def _spans(tile: RegisterTile, itemsize: int) -> bool:
+    """Whether a tile spans a group of panels."""
+    _, vectors, lanes, _ = tile
+    return vectors * lanes == GROUP_PANELS * panel_width(itemsize)
+
+
+@generic
+def _tiles(
+    a: Rows, panels: Panels, out: Rows, tile: RegisterTile, inner: int, column: int, end: int, add: int, ahead: int, pace: int
+) -> None:
+    """The tiles from ``column`` to ``end``, of which there are several where a tile spans no group.
+
+    A call for each would take as long as 3 steps of it more.
+    """
+    keep_out_of_line(), keep_short()
+    if tile.is_part or _spans(tile, out.data.itemsize):
+        _tile(rows_from(a, 0), panels_from(panels, column), rows_from(out, column), tile, inner, end - column, add, ahead, pace)
+    else:
+        for first in range(column, end, tile.vectors * tile.lanes):
+            _tile(rows_from(a, 0), panels_from(panels, first), rows_from(out, first), tile, inner, end - first, add, ahead, pace)
+
+
+@generic
+def _tile(
+    a: Rows, panels: Panels, out: Rows, tile: RegisterTile, inner: int, columns: int, add: int, ahead: int, pace: int
+) -> None:
+    """A tile, whose operands are in arrays that begin with them."""
+    masks, steps = masks_of(columns, tile), steps_of(tile, out.data.itemsize, _STEPS)
+    fetch_results(out, tile)
+    sums = no_sums(out, tile)
+    if add != 0:
+        load_sums(sums, out, masks, tile)
+    whole = inner & -steps
+    if tile.rows >= FETCH_ROWS and pace != 0:
+        if steps > 1 and pace * steps <= panels.row:  # an iteration goes along one line at most, and fetches one
+            _iterate(sums, a, whole, steps, panels, masks, tile, ahead, pace, static(1))
+        else:
+            _iterate(sums, a, whole, steps, panels, masks, tile, ahead, pace, static(_LINES))
+    else:
+        _iterate(sums, a, whole, steps, panels, masks, tile, ahead, pace, static(0))
+    if steps > 1:
+        for k in range(whole, inner):
+            down = column_of(a.data, a.at + k, a.step, tile)
+            add_products(sums, down, panels, k * panels.row, masks, tile)
+    store_sums(out, sums, masks, tile)
+
+
+@generic
+def _iterate(
+    sums: list[Vector], a: Rows, whole: int, steps: int, panels: Panels, masks: list[Mask], tile: RegisterTile, ahead: int,
+    pace: int, lines: int,
 ) -> None:  # fmt: skip
-    from ....core.tensor_types import ITEMSIZE
+    """Add the products of ``whole`` steps; each iteration fetches a static number of lines of panels.
 
-    assert a.type.dtype == panels.type.dtype == out.type.dtype, (a, panels, out)
-    b, word, itemsize = emitter.builder, emitter.word, ITEMSIZE[out.type.dtype]
-    number = word(rows).type
-
-    def pointer(array: Any, at: Any) -> Any:
-        return b.gep(array.parts[0], [word(at)])
-
-    words = [word(a_row), word(panel_step), number(panel_width(itemsize)), word(out_row), word(inner), word(columns), word(add)]
-    words += [word(ahead), number(0), number(0), word(pace), number(0)]
-    call = TileCall(b, out.parts[0].type.pointee, (pointer(a, a_at), pointer(panels, panel_at), pointer(out, out_at)), words)
-    call.function_kind = _PacedFunction
-    call.emit(word(rows), itemsize)
-
-
-class _PacedFunction(TileFunction):
-    """Generator of the function of a tile: in place of the rows ahead it takes the pace."""
-
-    kind = "paced_tile"
-    fetch_kind = PacedFetch
-    most_steps = _STEPS
-
-    @property
-    def repeats(self) -> bool:
-        """Whether the function goes from panel to panel: a call for each tile takes as long as 3 steps of it more."""
-        return not self.tile.is_part and self.tile.width >= self.panel
-
-    def _fill(self, function: Any) -> None:
-        from llvmlite import ir
-
-        if not self.repeats:
-            super()._fill(function)
-            return
-        a, a_row, panels, panel_step, panel_row, out, out_row, inner, columns, *others = function.args
-        entry, tiles, end = (function.append_basic_block(name) for name in ("entry", "tiles", "end"))
-        b, width = ir.IRBuilder(entry), self.word(self.tile.width)
-        b.branch(tiles)
-        b.position_at_end(tiles)
-        now, to, left = nodes = [self._join(b, {entry: value}) for value in (panels, out, columns)]
-        self.emit_tile(b, (a, a_row, now, panel_step, panel_row, to, out_row, inner, left, *others))
-        step = b.mul(panel_step, self.word(self.tile.width // self.panel))
-        following = b.gep(now, [step]), b.gep(to, [width]), b.sub(left, width)
-        for node, value in zip(nodes, following, strict=True):
-            node.add_incoming(value, b.block)
-        b.cbranch(b.icmp_signed(">=", following[-1], width), tiles, end)
-        b.position_at_end(end)
-        b.ret_void()
-
-    def row_at(self, builder: Any, k: Any, panel_row: Any) -> Any:
-        """The row ``k`` of panels whose rows follow each other: its elements from the first row."""
-        return builder.mul(k, self.word(self.panel))
-
-    def iteration(
-        self, builder: Any, operands: tuple[Any, ...], before: Any, k: Any, steps: int, sums: list[Any]
-    ) -> tuple[list[Any], list[tuple[Any, Any]]]:
-        """Emit the steps with the rows at fixed places from a few pointers, which go along with the steps from step 0 on.
-
-        Pointers to all rows take more instructions, and as many registers as the machine has.
-        """
+    Rows of an iteration of several steps are at fixed places from a few pointers, which go along with the steps.  Pointers to all
+    rows take more instructions, and as many registers as the machine has.
+    """
+    going = [from_element(a.data, a.at + i * a.step) for i in static_range(0, tile.rows, _ROWS_OF_POINTER)]
+    count = max(1, tile.vectors * tile.lanes // panel_width(panels.data.itemsize))
+    fetched = [from_element(panels.data, panels.at + panel * panels.step + ahead) for panel in static_range(count)]
+    for k in range(0, whole, steps):
         if steps == 1:
-            return super().iteration(builder, operands, before, k, steps, sums)
-        rows_of_a, across, panel_row, _ = operands
-        rows, nodes = self._going_rows(builder, rows_of_a, before, steps)
-        for step in range(steps):
-            at = self.row_at(builder, builder.add(k, self.word(step)), panel_row)
-            sums = self._step(builder, rows, across, self.word(step), at, sums)
-            self._after_step(builder, rows, step, steps)
-        return sums, nodes
-
-    def _going_rows(self, builder: Any, rows_of_a: list[Any], before: Any, steps: int) -> tuple[list[Any], list[tuple[Any, Any]]]:
-        """The pointers to the rows of an iteration, and the nodes of the loop's pointers with their next values."""
-        from llvmlite import ir
-
-        byte, places = ir.IntType(8).as_pointer(), range(0, self.rows, _ROWS_OF_POINTER)
-        of_loop = [self._join(builder, {before: rows_of_a[i]}) for i in places]
-        apart = builder.mul(builder.function.args[1], self.word(self.bits // 8))
-        rows, nodes = [], []
-        for i, node in zip(places, of_loop, strict=True):
-            # no instruction: LLVM else computes the pointers from each other in every iteration
-            now = builder.asm(function_type(node.type, [node.type]), "", "=r,0", [node], side_effect=False)
-            nodes.append((node, builder.gep(now, [self.word(steps)])))
-            for j in range(min(_ROWS_OF_POINTER, self.rows - i)):
-                row = builder.gep(builder.bitcast(now, byte), [builder.mul(apart, self.word(j))])
-                rows.append(builder.bitcast(row, node.type))
-        return rows, nodes
-
-    def _after_step(self, builder: Any, rows: list[Any], step: int, steps: int) -> None:
-        """Ask for a line of a row, about a line ahead of the iteration, in each of the first steps."""
-        from llvmlite import ir
-
-        if self.rows >= _ASKING_ROWS:
-            part = self.panel // _ROWS_IN_TURN
-            for i in range(step, self.rows, steps):
-                ahead = self.word(self.panel - part + i % _ROWS_IN_TURN * part)
-                self.into_first_cache(builder, builder.gep(rows[i], [ahead]), is_write=0)
-        # no instruction: LLVM keeps the loads of later steps behind it, which else wait in registers that the sums need
-        builder.asm(function_type(ir.VoidType(), []), "", "~{memory}", [], side_effect=True)
+            down = column_of(a.data, a.at + k, a.step, tile)
+            add_products(sums, down, panels, k * panels.row, masks, tile)
+        else:
+            going = [hidden(rows) for rows in going]
+            for n in static_range(steps):
+                down = _column_of(going, a.step, n, tile)
+                add_products(sums, down, panels, (k + n) * panels.row, masks, tile)
+                _ask_for_rows(going, a.step, n, steps, tile)
+                keep_order()  # loads of later steps wait in registers that the sums need
+            going = [from_element(rows, steps) for rows in going]
+        if lines > 0:
+            fetched = [hidden(panel) for panel in fetched]
+            _fetch_panels(fetched, steps, pace, lines)
+            fetched = [from_element(panel, steps * pace) for panel in fetched]
 
 
-set_machine_form(spans_group, lambda: _spans_group)
-set_machine_form(multiply_paced, lambda: _machine)
+@generic
+def _column_of(going: list[Array], step: int, k: int, tile: RegisterTile) -> list[Vector]:
+    """The elements of a column, each in all lanes of a vector; every pointer has the first of _ROWS_OF_POINTER rows."""
+    places = [i % _ROWS_OF_POINTER * step + k for i in static_range(tile.rows)]
+    return [splat(going[i // _ROWS_OF_POINTER][np.uint64(places[i])], tile.lanes) for i in static_range(tile.rows)]
+
+
+@generic
+def _ask_for_rows(going: list[Array], step: int, first: int, steps: int, tile: RegisterTile) -> None:
+    """Ask for a line of a row, about a line ahead of the iteration, in each of the first steps."""
+    if tile.rows >= _ASKING_ROWS:
+        line = panel_width(going[0].itemsize)
+        part = line // _ROWS_IN_TURN
+        for i in static_range(first, tile.rows, steps):
+            fetch(going[i // _ROWS_OF_POINTER], i % _ROWS_OF_POINTER * step + line - part + i % _ROWS_IN_TURN * part)
+
+
+@generic
+def _fetch_panels(fetched: list[Array], steps: int, pace: int, lines: int) -> None:
+    """Fetch lines for the steps of an iteration, from the first element of each array on; no address faults.
+
+    A step of less than a line asks for some lines twice, which takes no time.  Tiles of several panels ask for every second line
+    or fewer of each; the machine fetches the others.
+    """
+    for n in static_range(0, steps, max(1, steps // max(1, lines // len(fetched)))):
+        for panel in static_range(len(fetched)):
+            fetch_early(fetched[panel], n * pace)

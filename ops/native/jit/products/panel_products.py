@@ -1,42 +1,47 @@
-"""Products of a few rows with a group of panels: the loop over the tiles of a group."""
+"""Products of a few rows with a group of panels."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import NamedTuple
 
-from ...memory import Array, generic, set_machine_form, twin
-from ...vectors import load, store
-from .register_tile import TILE_ROWS, RegisterTile, panel_width, register_tile, tiles_of_columns
-from .tile_function import TileFunction
+from ...inlining import keep_out_of_line, keep_short, shared
+from ...memory import Array, generic
+from ...static_values import static, static_range
+from ...vectors import Mask, Vector, from_element, load, store
+from ..prefetch import fetch_early
+from .operands import Ahead, Panels, Rows, flat, flat_panels, rows_from
+from .register_tile import TILE_ROWS, RegisterTile, panel_width
+from .tile_steps import (
+    FETCH_ROWS,
+    STEPS,
+    add_products,
+    column_of,
+    each_tile,
+    fetch_results,
+    fetch_rows,
+    load_sums,
+    masks_of,
+    no_sums,
+    steps_of,
+    store_sums,
+)
+
+#: The most rows of a tile that fetch one line of the panels in an iteration, after which the machine fetches the others: more
+#: fetches at a time than it can wait for take longer than they save.
+_FETCH_ONE = 4
 
 
-@twin
-def multiply_panels(
-    a: Any, a_at: int, a_row: int, panels: Any, panel_at: int, panel_step: int, panel_row: int, out: Any, out_at: int,
-    out_row: int, rows: int, inner: int, columns: int, add: int, ahead: int, first: int, end: int, later: Any, later_at: int,
-    later_row: int,
-) -> None:  # fmt: skip
+@generic
+def multiply_panels(a: Rows, panels: Panels, out: Rows, rows: int, inner: int, columns: int, add: int, ahead: Ahead) -> None:
     """Compute ``out[i, j] = sum of a[i, k] * panels[j / width, k, j % width]``; add it to ``out[i, j]`` if ``add`` is not 0.
 
-    Meanwhile fetch the elements ``ahead`` of those of the panels ``first`` to ``end`` (exclusive) of the group, and the rows of
-    ``later`` that begin at element ``later_at`` and are ``later_row`` elements apart, if there are FETCH_ROWS rows.  An ``ahead``
-    or a ``later_row`` of 0 fetches nothing new: for rows that are in a cache.
-
-    ``i`` below ``rows``, at most TILE_ROWS; ``j`` below ``columns``; ``k`` below ``inner``, in order.  The rows of ``a`` are
-    ``a_row`` elements apart, those of ``out`` ``out_row`` elements, panels ``panel_step`` elements, rows of a panel
-    ``panel_row``: ``width``, or as many elements as a matrix by rows has columns.
-    Contiguous arrays of one dtype, float32 or float64; ``*_at``: their first elements.
+    Meanwhile fetch the elements ``ahead``, if there are FETCH_ROWS rows.  ``i`` below ``rows``, at most TILE_ROWS; ``j`` below
+    ``columns``; ``k`` below ``inner``, in order.  Contiguous arrays of one dtype, float32 or float64.
     """
-    width = panel_width(out.itemsize)
-    a, panels, out = a.reshape(-1), panels.reshape(-1), out.reshape(-1)
-    for i in range(int(rows)):
-        for j in range(int(columns)):
-            total = out[int(out_at + i * out_row + j)] if add else out.dtype.type(0)
-            for k in range(int(inner)):
-                total += (
-                    a[int(a_at + i * a_row + k)] * panels[int(panel_at + j // width * panel_step + k * panel_row + j % width)]
-                )
-            out[int(out_at + i * out_row + j)] = total
+    for n in static_range(1, TILE_ROWS + 1):
+        if rows == n:
+            later = Ahead(ahead.elements, ahead.first, ahead.end, flat(ahead.rows))
+            product_tiles(flat(a), flat_panels(panels), flat(out), n, inner, columns, add, later)
 
 
 @generic
@@ -45,87 +50,77 @@ def copy_line(source: Array, at: int, target: Array, to: int) -> None:
     store(target, to, load(source, at, panel_width(target.itemsize)))
 
 
-def _machine(
-    emitter: Any, a: Any, a_at: Any, a_row: Any, panels: Any, panel_at: Any, panel_step: Any, panel_row: Any, out: Any,
-    out_at: Any, out_row: Any, rows: Any, inner: Any, columns: Any, add: Any, ahead: Any, first: Any, end: Any,
-    later: Any, later_at: Any, later_row: Any,
-) -> None:  # fmt: skip
-    from ....core.tensor_types import ITEMSIZE
-
-    assert a.type.dtype == panels.type.dtype == out.type.dtype == later.type.dtype, (a, panels, out, later)
-    b, word, itemsize = emitter.builder, emitter.word, ITEMSIZE[out.type.dtype]
-
-    def pointer(array: Any, at: Any) -> Any:
-        return b.gep(array.parts[0], [word(at)])
-
-    pointers = pointer(a, a_at), pointer(panels, panel_at), pointer(out, out_at)
-    words = [word(a_row), word(panel_step), word(panel_row), word(out_row), word(inner), word(columns), word(add)]
-    number = word(rows).type
-    apart = b.sub(b.ptrtoint(pointer(later, later_at), number), b.ptrtoint(pointers[0], number))
-    words += [word(ahead), word(first), word(end), b.sdiv(apart, number(itemsize), flags=["exact"]), word(later_row)]
-    TileCall(b, out.parts[0].type.pointee, pointers, words).emit(word(rows), itemsize)
+@shared
+@generic
+def product_tiles(a: Rows, panels: Panels, out: Rows, rows: int, inner: int, columns: int, add: int, ahead: Ahead) -> None:
+    """As ``multiply_panels``, for a static number of rows."""
+    each_tile(_begin, rows_from(a, 0), panels, out, rows, inner, columns, _More(add, ahead))
 
 
-class TileCall:
-    """Generator of the loop over the tiles of a group: as wide tiles as fit, then a part of a tile.
-
-    A part is one vector; with registers for masks (AVX-512) as many as the columns need: the rows of the other matrix are read
-    once for all of them.
-    """
-
-    def __init__(self, builder: Any, element: Any, pointers: tuple[Any, Any, Any], words: list[Any]) -> None:
-        self.builder, self.element, self.pointers, self.words = builder, element, pointers, words
-        self.function_kind = TileFunction
-
-    def emit(self, rows: Any, itemsize: int) -> None:
-        """Emit the loops for any number of rows, of which one runs."""
-        b = self.builder
-        after = b.append_basic_block("end")
-        of_rows = b.switch(rows, after)
-        for n in range(1, TILE_ROWS + 1):
-            case = b.append_basic_block("rows")
-            of_rows.add_case(rows.type(n), case)
-            b.position_at_end(case)
-            self.tiles(n, register_tile(itemsize, n), after)
-        b.position_at_end(after)
-
-    def tiles(self, rows: int, tile: RegisterTile, end: Any) -> None:
-        """Emit the loop for tiles of ``rows`` rows, of the width of ``tile`` at most; then control goes to ``end``."""
-        b, word, columns = self.builder, self.words[0].type, self.words[5]
-        entry, step = b.block, b.append_basic_block("tiles")
-        b.branch(step)
-        b.position_at_end(step)
-        column = b.phi(word)
-        column.add_incoming(word(0), entry)
-        left = b.sub(columns, column)
-        some = b.append_basic_block("some")
-        b.cbranch(b.icmp_signed(">", left, word(0)), some, end)
-        b.position_at_end(some)
-        for part in tiles_of_columns(tile):
-            fits, less = b.append_basic_block("fits"), b.append_basic_block("less")
-            is_fit = b.icmp_signed("<=" if part.is_part else ">=", left, word(part.width))
-            b.cbranch(is_fit, fits, less)
-            b.position_at_end(fits)
-            column.add_incoming(self._tile(rows, part, column, left), b.block)
-            b.branch(step)
-            b.position_at_end(less)
-        b.unreachable()
-
-    def _tile(self, rows: int, tile: RegisterTile, column: Any, left: Any) -> Any:
-        """Call the function of a tile that begins at ``column``; return the column after the tile."""
-        b, word = self.builder, self.words[0].type
-        a_row, panel_step, panel_row, out_row, inner, _, add, ahead, first, end, later_at, later_row = self.words
-        # the first columns fetch the rows: a request takes time, of lines that are in the cache too
-        is_first = b.icmp_signed("==", column, word(0))
-        later = [later_at, b.select(is_first, later_row, word(0))]
-        function = self.function_kind(b.module, self.element, tile, rows)
-        panel = b.udiv(column, word(function.panel))
-        at = b.add(b.mul(panel_step, panel), b.urem(column, word(function.panel)))
-        a, panels, out = self.pointers
-        places = [a, a_row, b.gep(panels, [at]), panel_step, panel_row, b.gep(out, [column]), out_row]
-        fetched = [ahead, b.sub(first, panel), b.sub(end, panel), *later]
-        b.call(function.function(), [*places, inner, left, add, *fetched])
-        return b.add(column, b.and_(left, word(-tile.width)) if function.repeats else word(tile.width))
+class _More(NamedTuple):
+    add: int
+    ahead: Ahead
 
 
-set_machine_form(multiply_panels, lambda: _machine)
+@generic
+def _begin(a: Rows, panels: Panels, out: Rows, tile: RegisterTile, inner: int, columns: int, column: int, more: _More) -> None:
+    ahead, panel = more.ahead, column // panel_width(out.data.itemsize)
+    # the first columns fetch the rows: a request takes time, of lines that are in the cache too
+    later = Rows(from_element(ahead.rows.data, ahead.rows.at), 0, ahead.rows.step if column == 0 else 0)
+    _compute(a, panels, out, tile, inner, columns, more.add, Ahead(ahead.elements, ahead.first - panel, ahead.end - panel, later))
+
+
+@generic
+def _compute(a: Rows, panels: Panels, out: Rows, tile: RegisterTile, inner: int, columns: int, add: int, ahead: Ahead) -> None:
+    """A tile, whose operands are in arrays that begin with them."""
+    keep_out_of_line(), keep_short()
+    masks, steps = masks_of(columns, tile), steps_of(tile, out.data.itemsize, STEPS)
+    fetch_results(out, tile)
+    sums, fetched = no_sums(out, tile), _fetched_of_panels(panels, tile, ahead)
+    if add != 0:
+        load_sums(sums, out, masks, tile)
+    whole = inner & -steps
+    if tile.rows >= FETCH_ROWS and _is_wanted(ahead.rows, fetched):
+        for k in range(0, whole, steps):
+            add_steps(sums, a, k, steps, panels, masks, tile)
+            _fetch_panels(panels, fetched, k, steps, tile)
+            fetch_rows(ahead.rows, k, steps)
+    else:
+        for k in range(0, whole, steps):
+            add_steps(sums, a, k, steps, panels, masks, tile)
+    if steps > 1:
+        for k in range(whole, inner):
+            add_steps(sums, a, k, static(1), panels, masks, tile)
+    store_sums(out, sums, masks, tile)
+
+
+@generic
+def add_steps(sums: list[Vector], a: Rows, first: int, steps: int, panels: Panels, masks: list[Mask], tile: RegisterTile) -> None:
+    """Add the products of some steps from step ``first`` on."""
+    for n in static_range(steps):
+        down = column_of(a.data, a.at + first + n, a.step, tile)
+        add_products(sums, down, panels, (first + n) * panels.row, masks, tile)
+
+
+@generic
+def _fetched_of_panels(panels: Panels, tile: RegisterTile, ahead: Ahead) -> list[int]:
+    """How many elements ahead each panel of a tile fetches: a panel that fetches nothing, 0, so its own elements."""
+    count = max(1, tile.vectors * tile.lanes // panel_width(panels.data.itemsize))
+    return [ahead.elements if ahead.first <= panel < ahead.end else 0 for panel in static_range(count)]
+
+
+@generic
+def _is_wanted(rows: Rows, fetched: list[int]) -> bool:
+    """Whether there is something to fetch."""
+    wanted = rows.step != 0
+    for panel in static_range(len(fetched)):
+        wanted = wanted or fetched[panel] != 0
+    return wanted
+
+
+@generic
+def _fetch_panels(panels: Panels, fetched: list[int], first: int, steps: int, tile: RegisterTile) -> None:
+    """Fetch lines of panels for some steps from step ``first`` on; no address faults."""
+    for n in static_range(0, steps, steps if tile.rows <= _FETCH_ONE else 1):
+        for panel in static_range(len(fetched)):
+            fetch_early(panels.data, panels.at + panel * panels.step + fetched[panel] + (first + n) * panels.row)

@@ -7,9 +7,8 @@ group.  Panels of several lines would share few sets of the first cache.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from typing import NamedTuple
 
-from .....declarations.frozen_dataclass import frozen
 from ... import vector_registers
 from ...static_values import at_compile_time
 
@@ -21,13 +20,13 @@ PANEL_BYTES = 64
 GROUP_PANELS = 4
 
 
-@frozen
-class RegisterTile:
+class RegisterTile(NamedTuple):
     """The tile for elements of one size: a few rows of ``vectors`` registers with ``lanes`` elements each.
 
     ``is_part``: whether the matrix may have fewer columns than the tile; masks exclude the others.
     """
 
+    rows: int
     vectors: int
     lanes: int
     is_part: bool = False
@@ -44,6 +43,7 @@ def panel_width(itemsize: int) -> int:
     return PANEL_BYTES // itemsize
 
 
+@at_compile_time
 def register_tile(itemsize: int, rows: int) -> RegisterTile:
     """The tile of ``rows`` rows for floats of ``itemsize`` bytes on this machine: as many columns of a group as registers hold.
 
@@ -54,16 +54,14 @@ def register_tile(itemsize: int, rows: int) -> RegisterTile:
     vectors = GROUP_PANELS * PANEL_BYTES // nbytes
     while rows * vectors + min(rows, vectors) + 1 > registers:
         vectors //= 2
-    return RegisterTile(vectors, nbytes // itemsize)
+    return RegisterTile(rows, vectors, nbytes // itemsize)
 
 
-def tiles_of_columns(tile: RegisterTile) -> Iterator[RegisterTile]:
-    """The tiles that columns are divided among: the first that fits, wide ones first; the last fits what the others leave."""
+@at_compile_time
+def tiles_of_columns(itemsize: int, rows: int) -> tuple[RegisterTile, ...]:
+    """The tiles of ``rows`` rows that columns are divided among: the first that fits, wide ones first; parts fit what is left."""
+    tile = register_tile(itemsize, rows)
     if vector_registers.registers()[1] == PANEL_BYTES:
-        yield tile
-        yield from (RegisterTile(vectors, tile.lanes, is_part=True) for vectors in range(1, tile.vectors + 1))
-        return
+        return tile, *(tile._replace(vectors=n, is_part=True) for n in range(1, tile.vectors + 1))
     powers = [1 << n for n in range(tile.vectors.bit_length())]
-    yield from (RegisterTile(vectors, tile.lanes) for vectors in powers[:0:-1])
-    yield RegisterTile(1, tile.lanes)
-    yield RegisterTile(1, tile.lanes, is_part=True)
+    return *(tile._replace(vectors=n) for n in powers[::-1]), tile._replace(vectors=1, is_part=True)

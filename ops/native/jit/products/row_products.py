@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
 
@@ -11,15 +10,8 @@ from ...inlining import keep_out_of_line
 from ...memory import Array, generic
 from ...static_values import static_range
 from ...vectors import Vector, fused_multiply_add, lanes_below, load, load_some, splat, sum_of_lanes
+from .operands import Rows
 from .register_tile import TILE_ROWS, panel_width
-
-
-class Rows(NamedTuple):
-    """Rows of elements from element ``at`` on, ``step`` elements apart."""
-
-    data: Array
-    at: int
-    step: int
 
 
 @generic

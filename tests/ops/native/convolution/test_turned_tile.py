@@ -6,19 +6,21 @@ import numpy as np
 import pytest
 
 from relayvm.ops.native.jit.convolution.turned_tile import multiply_turned, square_side, turn_square
+from relayvm.ops.native.jit.products.operands import Panels, Rows
 from relayvm.ops.native.jit.products.panel_products import multiply_panels
 from relayvm.ops.native.jit.products.register_tile import TILE_ROWS, panel_width
 
 from ..front_end.machine_code import compiled, python_function
-from ..test_panel_products import MACHINES
+from ..test_panel_products import MACHINES, RECORDS
 
 CALL = """
 def f(a, n_a, panels, n_panels, out, n_out, step, columns, rows, inner, add, is_turned):
     x, p, z = array_{dtype}(a, n_a), array_{dtype}(panels, n_panels), array_{dtype}(out, n_out)
     if is_turned != 0:
-        multiply_turned(x, 2, 70, p, 5, step, z, 7, 80, rows, inner, columns, add)
+        multiply_turned(Rows(x, 2, 70), Panels(p, 5, step, {width}), Rows(z, 7, 80), rows, inner, columns, add)
     else:
-        multiply_panels(x, 2, 50, p, 5, step, {width}, z, 7, 80, rows, inner, columns, add, 0, 4, 4, x, 0, 0)
+        ahead = Ahead(0, 4, 4, Rows(x, 0, 0))
+        multiply_panels(Rows(x, 2, 50), Panels(p, 5, step, {width}), Rows(z, 7, 80), rows, inner, columns, add, ahead)
     return 0
 """
 
@@ -28,7 +30,7 @@ def f(a, n_a, panels, n_panels, out, n_out, step, columns, rows, inner, add, is_
 @pytest.mark.parametrize("machine", MACHINES)
 def test_a_tile_of_neighbours(monkeypatch: pytest.MonkeyPatch, machine: str, dtype: str) -> None:
     monkeypatch.setattr("relayvm.ops.native.vector_registers.registers", lambda: MACHINES[machine])
-    bodies = {"multiply_turned": multiply_turned, "multiply_panels": multiply_panels}
+    bodies = {"multiply_turned": multiply_turned, "multiply_panels": multiply_panels, **RECORDS}
     width = panel_width(np.dtype(dtype).itemsize)
     code = compiled(python_function(CALL.format(dtype=dtype, width=width), **bodies))
     rng, step = np.random.default_rng(0), 48 * width
@@ -43,7 +45,8 @@ def test_a_tile_of_neighbours(monkeypatch: pytest.MonkeyPatch, machine: str, dty
                 words = [word for x in (a, panels, out) for word in (x.ctypes.data, x.size)]
                 code(*words, step, columns, rows, inner, add, is_turned)
             np.testing.assert_array_equal(turned, other)  # the bits of other tiles
-            multiply_turned(by_columns, 2, 70, panels, 5, step, plain, 7, 80, rows, inner, columns, add)
+            of_panels, results = Panels(panels, 5, step, width), Rows(plain, 7, 80)
+            multiply_turned(Rows(by_columns, 2, 70), of_panels, results, rows, inner, columns, add)
             np.testing.assert_allclose(turned, plain, rtol=1e-4, atol=1e-4)
 
 

@@ -10,6 +10,7 @@ import pytest
 from relayvm.ops.native import front_end, static_values, vectors
 from relayvm.ops.native.front_end.compilation import Compilation
 from relayvm.ops.native.front_end.scalars import Outside
+from relayvm.ops.native.generated_source import define
 from relayvm.ops.native.jit.native_compiler import fingerprint
 from relayvm.ops.native.memory import WildAddress, array_float32, generic, native
 from relayvm.ops.native.static_values import at_compile_time, static_range
@@ -253,3 +254,50 @@ def test_a_kept_text_is_that_of_the_values_computed(monkeypatch: pytest.MonkeyPa
     assert "<4 x float>" in text()
     monkeypatch.setitem(COUNTS, "lanes", 8)
     assert "<4 x float>" not in text()
+
+
+@generic
+def add_to_all(sums: list[Any], value: Any) -> None:
+    """Add a vector to each item of a list of the caller."""
+    for i in static_range(len(sums)):
+        sums[i] = sums[i] + value
+
+
+@generic
+def add_twice(sums: list[Any], value: Any) -> None:
+    """As ``add_to_all``, by another function, in a loop."""
+    for _ in range(2):
+        add_to_all(sums, value)
+
+
+@pytest.mark.optimized
+def test_a_function_assigns_the_items_of_a_list_of_its_caller() -> None:
+    body = """
+sums = [load(x, 0, 4), load(x, 4, 4)]
+before = sums[0]
+add_twice(sums, before)
+sums[1] = sums[1] * 2
+add_to_all(sums, before)
+store(y, 0, sums[0])
+store(y, 4, sums[1])
+"""
+    found = both(body, np.arange(8, dtype=np.float32), 8, add_twice=add_twice, add_to_all=add_to_all)
+    assert found.tolist() == [0, 4, 8, 12, 8, 15, 22, 29]
+
+
+def test_a_list_of_the_caller_is_not_replaced() -> None:
+    text = "def replace(sums, value):\n    sums = [value]\n"
+    replace = generic(define("test", text, {})["replace"])
+    text = text_of("sums = [load(x, 0, 4)]\nreplace(sums, sums[0])", "float32")
+    with pytest.raises(Outside, match="a new value or other types for sums"):
+        compiled(python_function(text, **NAMES, replace=replace))
+
+
+def test_arrays_from_an_element_on() -> None:
+    body = """
+part = hidden(from_element(x, 3))
+keep_order()
+store(y, 0, load(part, 1, 4))
+y[4] = len(part)
+"""
+    assert both(body, np.arange(8, dtype=np.int32), 8).tolist() == [4, 5, 6, 7, 5, 7, 7, 7]

@@ -9,27 +9,29 @@ from typing import Any
 
 import numpy as np
 import pytest
-from llvmlite import ir
 
 from relayvm.ops.native.cache import disk_cache
-from relayvm.ops.native.code_parts import share_parts
 from relayvm.ops.native.compiled import kernel_store
+from relayvm.ops.native.front_end import compilation
+from relayvm.ops.native.front_end.scalars import Outside
+from relayvm.ops.native.inlining import shared
 from relayvm.ops.native.jit import native_compiler
 from relayvm.ops.native.jit.convolution.winograd_tiles import transform_sums
 from relayvm.ops.native.jit.native_compiler import (
-    EMITTED_LOOPS,
     OPTIMIZED,
     UNOPTIMIZED,
     ObjectCode,
     compile_object,
     has_near_constants,
 )
-from relayvm.ops.native.jit.products import register_tile, tile_function
+from relayvm.ops.native.jit.products.operands import Ahead, Panels, Rows
 from relayvm.ops.native.jit.products.panel_products import multiply_panels
 from relayvm.ops.native.jit.products.register_tile import TILE_ROWS
-from relayvm.ops.native.jit.products.tile_function import TileFunction
 from relayvm.ops.native.linking import linker
 from relayvm.ops.native.linking.object_file import LinkError, objects_in
+from relayvm.ops.native.memory import Array, generic
+from relayvm.ops.native.static_values import static
+from relayvm.ops.native.vectors import splat, store
 
 from ..fresh import fresh_cache, fresh_process
 from ..front_end.machine_code import python_function
@@ -39,7 +41,8 @@ pytestmark = pytest.mark.skipif(not has_near_constants(), reason="each object is
 PRODUCT = """
 def f(a, b, out, rows, inner, columns):
     x, y, z = array_float32(a, rows * inner), array_float32(b, inner * columns), array_float32(out, rows * columns)
-    multiply_panels(x, 0, inner, y, 0, 16, columns, z, 0, columns, rows, inner, columns, 0, 0, 0, 0, x, 0, 0)
+    ahead = Ahead(0, 0, 0, Rows(x, 0, 0))
+    multiply_panels(Rows(x, 0, inner), Panels(y, 0, 16, columns), Rows(z, 0, columns), rows, inner, columns, 0, ahead)
     return {answer}
 """
 SIGNATURE = f"int64({', '.join(['int64'] * 6)})"
@@ -47,7 +50,7 @@ SIGNATURE = f"int64({', '.join(['int64'] * 6)})"
 
 def product(answer: int = 0) -> Callable[..., Any]:
     """A function with the tiles of a product; functions with different answers differ in nothing else."""
-    return python_function(PRODUCT.format(answer=answer), multiply_panels=multiply_panels)
+    return python_function(PRODUCT.format(answer=answer), multiply_panels=multiply_panels, Rows=Rows, Panels=Panels, Ahead=Ahead)
 
 
 def results(address: int) -> list[bytes]:
@@ -67,7 +70,7 @@ def results(address: int) -> list[bytes]:
 def whole(monkeypatch: pytest.MonkeyPatch) -> ObjectCode:
     """The function as one object, with the tiles in it."""
     with monkeypatch.context() as patch:
-        patch.setattr(tile_function, "parts_of", lambda module: None)
+        patch.setattr(compilation, "is_shared", lambda function: False)
         return compile_object(product(), SIGNATURE, UNOPTIMIZED)
 
 
@@ -77,16 +80,6 @@ def test_code_with_parts_computes_the_same_bytes_as_one_object(monkeypatch: pyte
     wanted = results(linker.load(one))
     assert results(linker.load(made)) == wanted
     assert results(linker.load_by_llvm(made)) == wanted
-
-
-@pytest.mark.parametrize("rows", range(1, TILE_ROWS + 1))
-def test_the_levels_of_parts_change_no_instruction(rows: int) -> None:
-    module = ir.Module()
-    parts = share_parts(module)
-    TileFunction(module, ir.FloatType(), register_tile.register_tile(4, rows), rows).function()
-    (part,) = parts.values()
-    code = native_compiler.compile_part(part, EMITTED_LOOPS)
-    assert code == native_compiler.compile_part(part, OPTIMIZED) != native_compiler.compile_part(part, UNOPTIMIZED)
 
 
 CALLS = """
@@ -173,3 +166,47 @@ def test_a_part_that_is_cut_off_is_refused(kept: int) -> None:
         linker.load(ObjectCode("relayvm_entry", first + second[:kept]))
     with pytest.raises(LinkError):
         linker.load(ObjectCode("relayvm_entry", first))  # the symbols of the parts are unknown
+
+
+@shared
+@generic
+def fill(out: Array, value: float, count: int, lanes: int) -> None:
+    """Fill an array with a number."""
+    for k in range(0, count, lanes):
+        store(out, k, splat(out.dtype.type(value), lanes))
+
+
+@shared
+@generic
+def answer() -> int:
+    """Return a number, which functions of parts do not."""
+    return 3
+
+
+FILL = """
+def f(out, n):
+    x = array_float32(out, n)
+    fill(x, 2.5, n, static(4))
+    fill(x, 1.5, n // 2, static(8))
+    return 7
+"""
+
+
+def test_a_shared_function_is_a_part_for_each_of_its_static_arguments() -> None:
+    function = python_function(FILL, fill=fill, static=static)
+    made = compile_object(function, "int64(int64, int64)", UNOPTIMIZED)
+    assert len(objects_in(made.code)) == 3
+    found, plain = np.zeros((2, 16), np.float32)
+    call = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)(linker.load(made))
+    assert call(found.ctypes.data, 16) == function(plain.ctypes.data, 16) == 7
+    np.testing.assert_array_equal(found, plain)
+    assert found.tolist() == [1.5] * 8 + [2.5] * 8
+
+
+@pytest.mark.parametrize(
+    ("call", "message"), [("answer()", "the result of answer"), ("fill(x, 2.5, 4, fill)", "an argument of fill")]
+)
+def test_shared_functions_are_called_by_values(call: str, message: str) -> None:
+    text = f"def f(out, n):\n    x = array_float32(out, n)\n    {call}\n    return 0\n"
+    with pytest.raises(Outside, match=message):
+        compile_object(python_function(text, fill=fill, answer=answer), "int64(int64, int64)", UNOPTIMIZED)

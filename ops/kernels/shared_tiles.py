@@ -1,0 +1,30 @@
+"""The tiles that kernels share, compiled ahead of all kernels."""
+
+from __future__ import annotations
+
+from ..native.compiled import kernel_store
+from ..native.jit.convolution.clipped_tile import Clip, multiply_clipped
+from ..native.jit.convolution.shifted_tile import multiply_shifted
+from ..native.jit.convolution.turned_tile import multiply_turned
+from ..native.jit.products.operands import Ahead, Panels, Rows
+from ..native.jit.products.paced_tile import multiply_paced
+from ..native.jit.products.panel_products import multiply_panels
+from ..native.memory import array_float32, array_int64, native
+
+
+@native
+def call_tiles(address: int, n: int) -> int:
+    """Call each kind of tile of float32, the type of most products.  Nobody calls this function: it has tiles of all kinds."""
+    x = array_float32(address, n)
+    rows, panels = Rows(x, n, n), Panels(x, n, n, n)
+    multiply_panels(rows, panels, rows, n, n, n, n, Ahead(n, n, n, rows))
+    multiply_paced(rows, panels, rows, n, n, n, n, n, n)
+    multiply_clipped(rows, panels, rows, n, n, n, Clip(x, n, x[0], x[1]), rows)
+    multiply_turned(rows, panels, rows, n, n, n, n)
+    multiply_shifted(rows, x, n, array_int64(address, n), n, rows, n, n, n)
+    return 0
+
+
+def obtain_tiles() -> None:
+    """Store the machine code of the tiles."""
+    kernel_store.obtain_parts(call_tiles, "int64(int64, int64)")
