@@ -195,7 +195,7 @@ class Compilation:
             for name, kind in zip(names, kinds, strict=True):
                 n = len(llvm_parts(kind))
                 if isinstance(kind, Lent):
-                    emitter.variables.borrow(name, kind.list, list(made.args[at : at + n]))
+                    emitter.variables.borrow(name, kind.of, list(made.args[at : at + n]))
                 else:
                     emitter.variables.set(emitter.builder, name, Value(kind, tuple(made.args[at : at + n])))
                 at += n

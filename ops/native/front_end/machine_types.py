@@ -87,12 +87,12 @@ class Tuple:
 class Lent:
     """A list of the caller: the places of the parts of its items, which the function may assign."""
 
-    list: Tuple
+    of: Tuple
 
     @functools.cached_property
     def parts(self) -> list[ir.Type]:
         """The LLVM types of the places."""
-        return [part.as_pointer() for part in self.list.parts]
+        return [part.as_pointer() for part in self.of.parts]
 
 
 @frozen
