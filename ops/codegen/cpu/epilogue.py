@@ -37,9 +37,9 @@ from ...core.implementation import HOST
 from ...core.op import OpPattern
 from ...core.tensor_types import ITEMSIZE, Tensor
 from ...native.front_end.vector_hints import BLOCK
-from ...native.jit.prefetch import fetch_early, fetch_to_write
 from ...native.jit.products.register_tile import PANEL_BYTES
 from ...native.memory import Array, generic, native
+from ...native.prefetch import fetch_early, fetch_to_write
 from ...strategy.choice import candidates, choose
 from ..loop_nest.expression import LOAD, Cell
 from ..loop_nest.expression_text import element_of, indented

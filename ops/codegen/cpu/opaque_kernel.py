@@ -27,8 +27,8 @@ from ...core.implementation import ALIGNMENT, HOST, Buffer, Kernel
 from ...core.op import Op
 from ...core.tensor_types import ITEMSIZE, computed_in, is_float
 from ...core.tensor_types import Tensor as GroupTensor
-from ...native.jit.prefetch import fetch_early, fetch_to_write
 from ...native.object_layout import TENSOR
+from ...native.prefetch import fetch_early, fetch_to_write
 from ...native.status import OUT_OF_MEMORY
 from ...native.threads import work_partition as of_work
 from ..loop_nest.cost import PER_NS

@@ -13,10 +13,10 @@ from collections.abc import Callable
 
 from ...native.jit.convolution.panel_row import reads_rows_apart
 from ...native.jit.convolution.turned_tile import multiply_turned, square_side, turn_square
-from ...native.jit.prefetch import fetch_early
 from ...native.jit.products.operands import Panels, Rows
 from ...native.jit.products.register_tile import GROUP_PANELS, PANEL_BYTES, TILE_ROWS
 from ...native.memory import Array, generic
+from ...native.prefetch import fetch_early
 
 #: Input channels of a part: the panel, and the data of a small picture, stay in the first cache.
 INNER = 128

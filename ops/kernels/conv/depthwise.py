@@ -11,8 +11,8 @@ from ...native.jit.convolution.data_taps import COLUMN_WORDS, HEIGHTS, MOST_STEP
 from ...native.jit.convolution.plane_taps import TOGETHER
 from ...native.jit.convolution.window_taps import WINDOW, add_windows
 from ...native.jit.non_temporal import LINE_BYTES
-from ...native.jit.prefetch import fetch
 from ...native.memory import Array, Axes, generic
+from ...native.prefetch import fetch
 from ..spatial.cpu import CHANNEL, COLUMN, DEPTH, ROW
 from .by_plane import place_columns
 

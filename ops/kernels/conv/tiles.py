@@ -17,12 +17,12 @@ import numpy as np
 
 from ...native.jit.convolution.packing_tile import PACKING_ROWS, multiply_and_pack
 from ...native.jit.convolution.panel_row import reads_rows_apart, store_alternate, store_gathered, store_run, store_two_runs
-from ...native.jit.prefetch import fetch_early
 from ...native.jit.products.operands import Ahead, Panels, Rows
 from ...native.jit.products.panel_products import copy_line, multiply_panels
 from ...native.jit.products.register_tile import GROUP_PANELS, PANEL_BYTES, TILE_ROWS
 from ...native.jit.products.row_products import multiply_by_rows
 from ...native.memory import Array, Axes, generic
+from ...native.prefetch import fetch_early
 from ..spatial.cpu import BATCH, CHANNEL, COLUMN, DEPTH, ROW
 from .by_plane import lanes_between
 

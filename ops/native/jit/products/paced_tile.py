@@ -10,9 +10,9 @@ import numpy as np
 
 from ...inlining import keep_out_of_line, keep_short, shared
 from ...memory import Array, generic
+from ...prefetch import fetch, fetch_early
 from ...static_values import at_compile_time, static, static_range
 from ...vectors import Mask, Vector, from_element, hidden, keep_order, splat
-from ..prefetch import fetch, fetch_early
 from .operands import Panels, Rows, flat, panels_from, rows_from
 from .register_tile import GROUP_PANELS, TILE_ROWS, RegisterTile, panel_width, register_tile, tiles_of_columns
 from .tile_steps import FETCH_ROWS, add_products, column_of, fetch_results, load_sums, masks_of, no_sums, steps_of, store_sums

@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 from ...inlining import keep_out_of_line, keep_short, shared
 from ...memory import Array, generic
+from ...prefetch import fetch_early
 from ...static_values import static, static_range
 from ...vectors import Mask, Vector, from_element, load, store
-from ..prefetch import fetch_early
 from .operands import Ahead, Panels, Rows, flat, flat_panels, rows_from
 from .register_tile import TILE_ROWS, RegisterTile, panel_width
 from .tile_steps import (
@@ -104,7 +104,7 @@ def add_steps(sums: list[Vector], a: Rows, first: int, steps: int, panels: Panel
 
 @generic
 def _fetched_of_panels(panels: Panels, tile: RegisterTile, ahead: Ahead) -> list[int]:
-    """How many elements ahead each panel of a tile fetches: a panel that fetches nothing, 0, so its own elements."""
+    """The elements from each panel of a tile to those that it fetches: 0, to its own, where nothing new is fetched."""
     count = max(1, tile.vectors * tile.lanes // panel_width(panels.data.itemsize))
     return [ahead.elements if ahead.first <= panel < ahead.end else 0 for panel in static_range(count)]
 

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from ...memory import Array, generic
+from ...prefetch import fetch_early, fetch_to_write
 from ...static_values import at_compile_time, static_range
 from ...vectors import Mask, Vector, fused_multiply_add, lanes_below, load, load_some, splat, store, store_some
-from ..prefetch import fetch_early, fetch_to_write
 from .operands import Panels, Rows, panels_from, rows_from
 from .register_tile import RegisterTile, panel_width, tiles_of_columns
 
