@@ -16,8 +16,9 @@ from ...declarations.frozen_dataclass import frozen
 class Part:
     """Functions that kernels share.
 
-    ``name`` with the text of the module ``maker``, and of those that it uses, determines their code.  ``functions(module)`` emits
-    them into an LLVM module.  ``symbol``: the part is linked only if the optimized kernel still calls this function; "": always.
+    ``name`` with the text of the module ``maker``, and of those that it uses, determines their code; or, of a part that is a
+    function of Python, the fingerprint of ``body``.  ``functions(module)`` emits them into an LLVM module, which may call other
+    parts.  ``symbol``: the part is linked only if the optimized kernel still calls this function; "": always.
     ``loops``: whether LLVM makes faster code of its loops.
     """
 
@@ -26,6 +27,7 @@ class Part:
     functions: Callable[[Any], list[Any]]
     symbol: str = ""
     loops: bool = False
+    body: Callable[..., Any] | None = None
 
 
 #: The parts that the functions of a module call, by name.

@@ -53,6 +53,16 @@ def generic(function: F) -> F:
     return function
 
 
+def apart(function: F) -> F:
+    """Mark a generic function as a part of object code, which kernels share (see ``front_end.bodies_apart``).
+
+    It returns an int.  A parameter may be a native function without a result, whose own parameters are words, and ``sums``: an
+    array of the type of the parameter ``out``.
+    """
+    vars(function)["__apart__"] = True
+    return function
+
+
 def twin(function: F) -> F:
     """Mark the Python form of a primitive: ``front_end.machine_forms`` has the machine form under the same name."""
     _mark(function, "twin")

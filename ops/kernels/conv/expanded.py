@@ -21,7 +21,7 @@ from ...native.jit.convolution.panel_row import reads_rows_apart
 from ...native.jit.convolution.window_taps import WINDOW, add_windows
 from ...native.jit.products.register_tile import PANEL_BYTES, TILE_ROWS
 from ...native.jit.products.row_products import multiply_by_rows
-from ...native.memory import Array, Axes, generic
+from ...native.memory import Array, Axes, apart, generic
 from ...native.status import OK
 from .depthwise import FINISHED
 from .tiles import columns_apart, copy_columns, stretch_columns
@@ -143,6 +143,7 @@ def convolve_channels(
             begin = c + 1
 
 
+@apart
 @generic
 def bands(
     data: Array, data_dims: Axes, weight: Array, weight_dims: Axes, bias: Array, depthwise: Array, out: Array, out_dims: Axes,

@@ -225,12 +225,13 @@ def _code_of_shared(shared: Shared, signature: str, levels: Levels) -> Entry:
 
 def _code_of_part(part: Part, levels: Levels) -> bytes:
     """The object of a part, compiled unless the process or the disk has it.  Not counted: kernels contain their parts."""
-    key = source_key(source_hash(part.maker), f"part {part.name}", levels)
+    source = source_hash(part.maker) if part.body is None else fingerprint(part.body)
+    key = source_key(source, f"part {part.name}", levels)
 
     def make() -> bytes:
         found = disk_cache.read(key)
         if found is None:
-            found = Entry(key, f"part {part.name}", "", compile_part(part, levels))
+            found = Entry(key, f"part {part.name}", "", compile_part(part, levels, _code_of_part))
             disk_cache.write(found)
         return bytes(found.payload)
 

@@ -9,10 +9,22 @@ from typing import Any
 
 from llvmlite import ir
 
-from ..code_parts import share_parts
+from ..code_parts import Part, share_parts
 from ..user_function import is_kernel, is_users, no_status, not_compiled
-from . import kept_text, nests
-from .machine_types import BOOL, INT64, NOTHING, Boolean, Integer, Type, Value, frozen_list, has_vectors, llvm_parts
+from . import bodies_apart, kept_text, nests
+from .machine_types import (
+    BOOL,
+    INT64,
+    NOTHING,
+    WORD,
+    Boolean,
+    Integer,
+    Type,
+    Value,
+    frozen_list,
+    has_vectors,
+    llvm_parts,
+)
 from .numba_functions import c_arguments, compiled_by_numba, declared
 from .scalars import Outside, cast
 from .statements import Again, Assumed, Statements
@@ -34,13 +46,12 @@ class Compilation:
     ``with_parts``: whether functions of parts are declared only; else the module has them, too.
     """
 
-    def __init__(self, triple: str, data_layout: str, with_parts: bool = False) -> None:
-        self.module = ir.Module("native")
+    def __init__(self, module: ir.Module, with_parts: bool = False) -> None:
+        self.module = module
         #: The parts to link (see ``code_parts``).
-        self.parts = share_parts(self.module) if with_parts else {}
+        self.parts = share_parts(self.module) if with_parts else None
         #: Modules to link, from numba.
         self.bitcode: list[bytes] = []
-        self.module.triple, self.module.data_layout = triple, data_layout
         self._functions: dict[_Key, tuple[kept_text.Function, Type]] = {}
         self._pending: set[_Key] = set()
         self._recursive: set[_Key] = set()
@@ -70,12 +81,39 @@ class Compilation:
         else:
             b.ret(cast(b, Value(kind, (returned,)), result).scalar)
 
+    def body(self, body: bodies_apart.Body) -> ir.Function:
+        """Emit a body as a function of the module, which other objects call."""
+        made = body.declared(self.module)
+        inner, kind = self._function_for(body.function, body.kinds)
+        b = ir.IRBuilder(made.append_basic_block("entry"))
+        returned = b.call(inner, [part for argument in body.arguments(made) for part in argument.parts])
+        b.ret(cast(b, Value(kind, (returned,)), INT64).scalar)
+        return made
+
+    def _call_apart(self, b: Any, function: Callable[..., Any], arguments: list[Value]) -> Value:
+        """Emit a call of a body that is a part of object code."""
+        assert self.parts is not None
+        given = list[Value]()
+        for argument in arguments:
+            if bodies_apart.is_native(argument.type):
+                kind = bodies_apart.pointer_kind(argument.type.value, function, arguments)
+                inner, result = self._function_for(argument.type.value, kind.kinds)
+                assert result == NOTHING, argument.type.value
+                argument = Value(kind, (b.ptrtoint(inner, WORD),))
+            given.append(argument)
+        body = bodies_apart.body_for(function, given)
+        self.parts.setdefault(body.name, _part_of(body))
+        parts = [part for a in given for part in a.parts]
+        return Value(INT64, (b.call(body.declared(self.module), [p for p, c in zip(parts, body.constants) if c is None]),))
+
     def _call(self, emitter: Statements, function: Callable[..., Any], arguments: list[Value]) -> Value:
         """Emit a call of a native function."""
         b = emitter.builder
         if function.__native__ == "function":  # type: ignore[attr-defined]
             arguments = [cast(b, a, INT64) for a in arguments]
         arguments = [frozen_list(a) for a in arguments]
+        if self.parts is not None and bodies_apart.is_apart(function, arguments):
+            return self._call_apart(b, function, arguments)
         kinds = tuple(a.type for a in arguments)
         inner, kind = self._function_for(function, kinds)
         if is_kernel(function) and not isinstance(kind, (Integer, Boolean)):
@@ -204,6 +242,17 @@ class Compilation:
         if any(map(has_vectors, (*kinds, result))):
             made.attributes.add("alwaysinline")  # vectors stay in registers
         return made
+
+
+def _part_of(body: bodies_apart.Body) -> Part:
+    """The part that is a body."""
+
+    def functions(module: ir.Module) -> list[ir.Function]:
+        compilation = Compilation(module, with_parts=True)
+        compilation.use_offset_table()
+        return [compilation.body(body)]
+
+    return Part(body.name, __name__, functions, body.name, loops=True, body=body.function)
 
 
 def _c_type(name: str) -> Integer:
