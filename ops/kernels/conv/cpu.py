@@ -267,7 +267,7 @@ def pointwise(
     return OK
 
 
-@apart
+@apart("before")
 @generic
 def planes(
     data: Array, data_dims: Axes, weight: Array, weight_dims: Axes, out: Array, out_dims: Axes, low: int, high: int, room: Array,
@@ -297,7 +297,7 @@ def planes(
     return OK
 
 
-@apart
+@apart()
 @generic
 def tiles(
     data: Array, data_dims: Axes, weight: Array, weight_dims: Axes, out: Array, out_dims: Axes, low: int, high: int,
@@ -316,7 +316,7 @@ def tiles(
     return OK
 
 
-@apart
+@apart()
 @generic
 def positions(
     data: Array, data_dims: Axes, weight: Array, weight_dims: Axes, out: Array, out_dims: Axes, low: int, high: int,
@@ -332,7 +332,7 @@ def positions(
     return OK
 
 
-@apart
+@apart()
 @generic
 def rows(
     data: Array, data_dims: Axes, weight: Array, weight_dims: Axes, out: Array, out_dims: Axes, low: int, high: int,
@@ -348,7 +348,7 @@ def rows(
     return OK
 
 
-@apart
+@apart()
 @generic
 def taps(
     data: Array, data_dims: Axes, weight: Array, weight_dims: Axes, out: Array, out_dims: Axes, low: int, high: int,
@@ -365,7 +365,7 @@ def taps(
     return OK
 
 
-@apart
+@apart()
 @generic
 def shifts(
     data: Array, data_dims: Axes, weight: Array, weight_dims: Axes, out: Array, out_dims: Axes, low: int, high: int,
@@ -382,7 +382,7 @@ def shifts(
     return OK
 
 
-@apart
+@apart()
 @generic
 def winograd(
     data: Array, data_dims: Axes, weight: Array, weight_dims: Axes, out: Array, out_dims: Axes, low: int, high: int,
@@ -401,7 +401,7 @@ def winograd(
     return OK
 
 
-@apart
+@apart()
 @generic
 def winograd_of_filters(
     data: Array, data_dims: Axes, filters: Array, filters_dims: Axes, out: Array, out_dims: Axes, low: int, high: int,

@@ -143,7 +143,7 @@ def convolve_channels(
             begin = c + 1
 
 
-@apart
+@apart()
 @generic
 def bands(
     data: Array, data_dims: Axes, weight: Array, weight_dims: Axes, bias: Array, depthwise: Array, out: Array, out_dims: Axes,

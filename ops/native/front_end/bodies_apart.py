@@ -1,7 +1,7 @@
 """Bodies of kernels that are parts of object code: kernels that differ in epilogues or sizes share one body.
 
 A generic function marked ``apart`` is compiled to an object of its own for each combination of the types of its arguments and of
-constants among these: LLVM makes other code where a stride is 1.  Functions that it is called with, such as an epilogue, stay with
+constants among these, for LLVM makes other code where a stride is 1.  Functions that it is called with, such as an epilogue, stay with
 the kernel, and the body calls them by their addresses: once for many elements.
 """
 
@@ -63,9 +63,10 @@ def pointer_kind(function: Callable[..., Any], body: Callable[..., Any], argumen
 
 def body_for(function: Callable[..., Any], arguments: list[Value]) -> Body:
     """The body for these arguments, in which functions are pointers."""
-    parts = [part for a in arguments for part in a.parts]
-    constants = tuple(part if isinstance(part, ir.Constant) else None for part in parts)
-    return Body(function, tuple(a.type for a in arguments), constants)
+    passed, constants = vars(function)["__apart__"], list[ir.Constant | None]()
+    for name, argument in zip(_parameters(function), arguments, strict=True):
+        constants += [p if isinstance(p, ir.Constant) and name not in passed else None for p in argument.parts]
+    return Body(function, tuple(a.type for a in arguments), tuple(constants))
 
 
 def is_native(kind: Type) -> bool:
