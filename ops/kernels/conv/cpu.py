@@ -267,7 +267,7 @@ def pointwise(
     return OK
 
 
-@apart("before")
+@apart()
 @generic
 def planes(
     data: Array, data_dims: Axes, weight: Array, weight_dims: Axes, out: Array, out_dims: Axes, low: int, high: int, room: Array,
