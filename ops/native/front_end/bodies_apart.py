@@ -1,8 +1,8 @@
 """Bodies of kernels that are parts of object code: kernels that differ in epilogues or sizes share one body.
 
 A generic function marked ``apart`` is compiled to an object of its own for each combination of the types of its arguments and of
-constants among these, for LLVM makes other code where a stride is 1.  Functions that it is called with, such as an epilogue, stay with
-the kernel, and the body calls them by their addresses: once for many elements.
+constants among these, for LLVM makes other code where a stride is 1.  Functions that it is called with, such as an epilogue, stay
+with the kernel, and the body calls them by their addresses: once for many elements.
 """
 
 from __future__ import annotations

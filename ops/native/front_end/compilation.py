@@ -103,8 +103,8 @@ class Compilation:
             given.append(argument)
         body = bodies_apart.body_for(function, given)
         self.parts.setdefault(body.name, _part_of(body))
-        parts = [part for a in given for part in a.parts]
-        return Value(INT64, (b.call(body.declared(self.module), [p for p, c in zip(parts, body.constants) if c is None]),))
+        parts = zip([part for a in given for part in a.parts], body.constants, strict=True)
+        return Value(INT64, (b.call(body.declared(self.module), [part for part, constant in parts if constant is None]),))
 
     def _call(self, emitter: Statements, function: Callable[..., Any], arguments: list[Value]) -> Value:
         """Emit a call of a native function."""
