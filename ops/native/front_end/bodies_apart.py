@@ -52,7 +52,9 @@ class Body(NamedTuple):
 
 def is_apart(function: Callable[..., Any], arguments: list[Value]) -> bool:
     """Whether a function is compiled apart where it is called with these arguments."""
-    return hasattr(function, "__apart__") and not any(_is_object(a.type) for a in arguments)
+    return hasattr(function, "__apart__") and not any(
+        _holds_object(a.type) and native_function(a.type) is None for a in arguments
+    )
 
 
 def pointer_kind(function: Callable[..., Any], body: Callable[..., Any], arguments: list[Value]) -> Pointer:
@@ -69,17 +71,14 @@ def body_for(function: Callable[..., Any], arguments: list[Value]) -> Body:
     return Body(function, tuple(a.type for a in arguments), tuple(constants))
 
 
-def is_native(kind: Type) -> bool:
-    """Whether a type is a native function."""
-    return isinstance(kind, Static) and getattr(kind.value, "__native__", None) in ("function", "generic")
-
-
-def _is_object(kind: Type) -> bool:
-    """Whether a type holds an object of Python that is not passed by its address."""
-    return any(map(_holds_object, kind.items)) if isinstance(kind, Tuple) else _holds_object(kind) and not is_native(kind)
+def native_function(kind: Type) -> Callable[..., Any] | None:
+    """The native function that a type is; None for another type."""
+    thing = kind.value if isinstance(kind, Static) else None
+    return thing if getattr(thing, "__native__", None) in ("function", "generic") else None
 
 
 def _holds_object(kind: Type) -> bool:
+    """Whether a type holds an object of Python."""
     return any(map(_holds_object, kind.items)) if isinstance(kind, Tuple) else isinstance(kind, Static)
 
 

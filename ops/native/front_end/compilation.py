@@ -95,10 +95,11 @@ class Compilation:
         assert self.parts is not None
         given = list[Value]()
         for argument in arguments:
-            if bodies_apart.is_native(argument.type):
-                kind = bodies_apart.pointer_kind(argument.type.value, function, arguments)
-                inner, result = self._function_for(argument.type.value, kind.kinds)
-                assert result == NOTHING, argument.type.value
+            called = bodies_apart.native_function(argument.type)
+            if called is not None:
+                kind = bodies_apart.pointer_kind(called, function, arguments)
+                inner, result = self._function_for(called, kind.kinds)
+                assert result == NOTHING, called
                 argument = Value(kind, (b.ptrtoint(inner, WORD),))
             given.append(argument)
         body = bodies_apart.body_for(function, given)
