@@ -140,6 +140,7 @@ def show(subject: Subject, found: dict[str, Any]) -> None:
 def first_run(path: Path, shapes: tuple[tuple[int, ...], ...], cache: str) -> dict[str, Any]:
     """A process that compiles and runs a model: processor seconds, companions included, kernels, the largest memory."""
     environment = {**os.environ, "RELAYVM_CACHE_DIR": cache, "RELAYVM_CACHE_MAX_BYTES": str(16 << 30)}
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     command = [sys.executable, "-c", FIRST_RUN, str(path), json.dumps(shapes)]
     done = subprocess.run(command, env=environment, capture_output=True, text=True)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..ops.native.compiled.compile_reports import logged
+from ..ops.native.jit.gc_pause import collection_paused
 from ..vm.api.executable import Executable
 from ..vm.bytecode.executable import DEVICES
 from ..vm.machine.machine_code import compile_ahead
@@ -73,6 +74,7 @@ def _compiled_file(path: Path, device: str, settings: Config, tuning: Tuning) ->
     """The executable of a text's or a model's file, from the cache if it is there."""
     from .executable_cache import cached
 
+    @collection_paused()
     def compiled() -> tuple[Executable, Mapping[str, Path]]:
         compile_ahead()
         from .lowered import lowered  # every pass, which an executable from the cache does without

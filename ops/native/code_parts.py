@@ -17,8 +17,8 @@ class Part:
     """Functions that kernels share.
 
     ``name`` with ``maker`` determines their code: the text of a module and of those that it uses, or a native function and all
-    that it calls.  ``functions(module)`` emits them into an LLVM module.  ``symbol``: the part is linked only if the optimized
-    kernel still calls this function; "": always.
+    that it calls.  ``functions(module)`` emits them into an LLVM module, which may call other parts.  ``symbol``: the part is
+    linked only if the optimized kernel still calls this function; "": always.
     ``loops``: whether LLVM makes faster code of its loops.
     """
 

@@ -17,6 +17,20 @@ def shared(function: F) -> F:
     return function
 
 
+def apart(*passed: str) -> Callable[[F], F]:
+    """Mark a generic function as a part of object code, which kernels share (see ``front_end.bodies_apart``).
+
+    It returns an int.  A parameter may be a native function without a result, whose own parameters are words, and ``sums``: an
+    array of the type of the parameter ``out``.  ``passed``: parameters for whose constants no code of its own is compiled.
+    """
+
+    def mark(function: F) -> F:
+        vars(function)["__apart__"] = passed
+        return function
+
+    return mark
+
+
 def is_shared(function: Callable[..., Any]) -> bool:
     """Whether a function is marked as ``shared``."""
     return hasattr(function, "__shared__")

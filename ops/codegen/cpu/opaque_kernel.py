@@ -269,10 +269,11 @@ class _Wrapper:
     def _shape(self, number: int, rank: int) -> None:
         """The shape of a tensor, or of the partition that is passed to the body."""
         name = f"shape{number}"
-        self.arguments.append(name)
         if not self._is_partitioned(number):
-            self.lines.append(f"{name} = array_int64(t{number} + {_SHAPE_OFFSET}, {rank})")
+            # in the call itself: its length is a constant there, for which a body that is compiled apart is made
+            self.arguments.append(f"array_int64(t{number} + {_SHAPE_OFFSET}, {rank})")
             return
+        self.arguments.append(name)
         self.buffers[name] = Buffer("int64", dim(rank))
         self.assignments.append(f"{name}[0] = high - low")
         self.assignments += [f"{name}[{axis}] = tensor(t{number}).shape[{axis}]" for axis in range(1, rank)]

@@ -17,6 +17,7 @@ from collections.abc import Callable
 import numpy as np
 
 from ...native.blas.gemm import call_gemm
+from ...native.inlining import apart
 from ...native.memory import Array, Axes, generic
 from ...native.status import OK
 from ..spatial.cpu import BATCH, CHANNEL, COLUMN, DEPTH, ROW, end_inside, first_inside, sizes_of, strides_of
@@ -267,6 +268,7 @@ def pointwise(
     return OK
 
 
+@apart()
 @generic
 def planes(
     data: Array, data_dims: Axes, weight: Array, weight_dims: Axes, out: Array, out_dims: Axes, low: int, high: int, room: Array,
@@ -296,6 +298,7 @@ def planes(
     return OK
 
 
+@apart()
 @generic
 def tiles(
     data: Array, data_dims: Axes, weight: Array, weight_dims: Axes, out: Array, out_dims: Axes, low: int, high: int,
@@ -314,6 +317,7 @@ def tiles(
     return OK
 
 
+@apart()
 @generic
 def positions(
     data: Array, data_dims: Axes, weight: Array, weight_dims: Axes, out: Array, out_dims: Axes, low: int, high: int,
@@ -329,6 +333,7 @@ def positions(
     return OK
 
 
+@apart()
 @generic
 def rows(
     data: Array, data_dims: Axes, weight: Array, weight_dims: Axes, out: Array, out_dims: Axes, low: int, high: int,
@@ -344,6 +349,7 @@ def rows(
     return OK
 
 
+@apart()
 @generic
 def taps(
     data: Array, data_dims: Axes, weight: Array, weight_dims: Axes, out: Array, out_dims: Axes, low: int, high: int,
@@ -360,6 +366,7 @@ def taps(
     return OK
 
 
+@apart()
 @generic
 def shifts(
     data: Array, data_dims: Axes, weight: Array, weight_dims: Axes, out: Array, out_dims: Axes, low: int, high: int,
@@ -376,6 +383,7 @@ def shifts(
     return OK
 
 
+@apart()
 @generic
 def winograd(
     data: Array, data_dims: Axes, weight: Array, weight_dims: Axes, out: Array, out_dims: Axes, low: int, high: int,
@@ -394,6 +402,7 @@ def winograd(
     return OK
 
 
+@apart()
 @generic
 def winograd_of_filters(
     data: Array, data_dims: Axes, filters: Array, filters_dims: Axes, out: Array, out_dims: Axes, low: int, high: int,

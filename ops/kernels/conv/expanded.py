@@ -16,6 +16,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from ...native.inlining import apart
 from ...native.jit.convolution.clipped_tile import Clip, multiply_clipped
 from ...native.jit.convolution.panel_row import reads_rows_apart
 from ...native.jit.convolution.window_taps import WINDOW, add_windows
@@ -145,6 +146,7 @@ def convolve_channels(
             begin = c + 1
 
 
+@apart()
 @generic
 def bands(
     data: Array, data_dims: Axes, weight: Array, weight_dims: Axes, bias: Array, depthwise: Array, out: Array, out_dims: Axes,

@@ -14,6 +14,7 @@ import math
 
 import numpy as np
 
+from ...native.inlining import apart
 from ...native.memory import Array, Axes, Element, Word, alloc, array_float64, array_int64, free, generic
 from ...native.status import BAD_VALUE, INDEX_OUT_OF_RANGE, OK, OUT_OF_MEMORY
 from ..spatial.cpu import BATCH, CHANNEL, COLUMN, ROW, sizes_of, strides_of
@@ -228,6 +229,7 @@ def align_region(
                 out[to + k * out_steps[ROW] + m * out_steps[COLUMN]] = largest
 
 
+@apart("scale")
 @generic
 def roi_align(
     data: Array, data_dims: Axes, rois: Array, rois_dims: Axes, out: Array, out_dims: Axes, pooled: Axes, scale: float,

@@ -108,6 +108,14 @@ def path_of(key_id: str) -> Path:
     return _private(check_inside, _subfolder(_ENTRIES) / key_id[:2]) / key_id[2:]
 
 
+def lock_path(key_id: str) -> Path:
+    """The path of the file that is locked while the entry with this id is made.  Raises NoFolder, OSError."""
+    temporary_folder = _subfolder(_TEMPORARY)
+    for needed in (temporary_folder.parent, temporary_folder):
+        make_folder(needed)
+    return temporary_folder / f"{key_id}.lock"
+
+
 def private_file(path: Path) -> Path:
     """A file in the folder of the cache, which need not exist.  Raises NoFolder if others can write to it."""
     return _private(check_inside, path)

@@ -20,6 +20,7 @@ from ..cache import disk_cache
 from ..cache.cache_entry import Entry
 from ..cache.cache_key import CacheKey
 from ..cache.disk_cache import CacheWarning, folder
+from ..cache.file_locks import one_at_a_time
 from ..code_parts import Part
 from ..jit.given_literals import filled
 from ..jit.native_compiler import (
@@ -231,9 +232,14 @@ def _code_of_part(part: Part, levels: Levels) -> bytes:
     def make() -> bytes:
         found = disk_cache.read(key)
         if found is None:
-            found = Entry(key, f"part {part.name}", "", compile_part(part, levels))
-            disk_cache.write(found)
+            with one_at_a_time(key):
+                found = disk_cache.read(key) or write_part()
         return bytes(found.payload)
+
+    def write_part() -> Entry:
+        made = Entry(key, f"part {part.name}", "", compile_part(part, levels, _code_of_part))
+        disk_cache.write(made)
+        return made
 
     return _parts.get(key.id, make)[0]
 

@@ -16,19 +16,23 @@ from .machine_types import (
     VOID,
     Array,
     Lent,
+    Pointer,
     Record,
     Static,
     Tuple,
+    Type,
     Value,
     Vector,
     Words,
     decayed,
+    function_type,
+    is_number,
     items,
     known,
     tuple_of,
 )
 from .math_functions import number_function
-from .scalars import Outside
+from .scalars import Outside, cast
 
 
 class Calls(Expressions):
@@ -40,6 +44,8 @@ class Calls(Expressions):
         if isinstance(node.func, ast.Attribute) and node.func.attr == "reshape":
             return self._flat(node, self.value(node.func.value))
         called = self.value(node.func)
+        if isinstance(called.type, Pointer) and not node.keywords:
+            return self._by_pointer(called, called.type.kinds, [decayed(self.value(a)) for a in node.args])
         if not isinstance(called.type, Static) or any(isinstance(a, ast.Starred) for a in node.args):
             raise Outside(f"the call {ast.unparse(node)}")
         function = called.type.value
@@ -94,6 +100,16 @@ class Calls(Expressions):
         if emit is None:
             raise Outside(f"a call of {getattr(function, '__name__', function)}")
         return emit(self.builder, [decayed(argument) for argument in arguments])
+
+    def _by_pointer(self, called: Value, kinds: tuple[Type, ...], arguments: list[Value]) -> Value:
+        """Call a function by its address."""
+        b = self.builder
+        arguments = [cast(b, a, INT64) if is_number(a.type) and k == INT64 else a for a, k in zip(arguments, kinds, strict=True)]
+        if tuple(a.type for a in arguments) != kinds:
+            raise Outside(f"arguments of {[a.type for a in arguments]} instead of {kinds}")
+        function = b.inttoptr(called.scalar, function_type(kinds).as_pointer())
+        b.call(function, [part for a in arguments for part in a.parts])
+        return VOID
 
     def _array_at(self, view: Any, address: Value, shape: Value) -> Value:
         sizes = items(shape) if isinstance(shape.type, Tuple) else [shape]

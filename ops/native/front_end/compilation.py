@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import ast
-import hashlib
 import re
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 from llvmlite import ir
@@ -14,9 +12,22 @@ from llvmlite import ir
 from ..code_parts import Part, share_parts
 from ..inlining import is_shared
 from ..user_function import is_kernel, is_users, no_status, not_compiled
-from ..vector_registers import registers_name
-from . import kept_text, nests
-from .machine_types import BOOL, INT64, NOTHING, Boolean, Integer, Lent, Type, Value, frozen_list, has_vectors, llvm_parts
+from . import bodies_apart, kept_text, nests
+from .machine_types import (
+    BOOL,
+    INT64,
+    NOTHING,
+    VOID,
+    WORD,
+    Boolean,
+    Integer,
+    Lent,
+    Type,
+    Value,
+    frozen_list,
+    has_vectors,
+    llvm_parts,
+)
 from .numba_functions import c_arguments, compiled_by_numba, declared
 from .scalars import Outside, cast
 from .statements import Again, Assumed, Statements
@@ -38,13 +49,12 @@ class Compilation:
     ``with_parts``: whether functions of parts are declared only; else the module has them, too.
     """
 
-    def __init__(self, triple: str, data_layout: str, with_parts: bool = False, module: ir.Module | None = None) -> None:
-        self.module, self._with_parts = module or ir.Module("native"), with_parts
+    def __init__(self, module: ir.Module, with_parts: bool = False) -> None:
+        self.module = module
         #: The parts to link (see ``code_parts``).
-        self.parts = share_parts(self.module) if with_parts else {}
+        self.parts = share_parts(self.module) if with_parts else None
         #: Modules to link, from numba.
         self.bitcode: list[bytes] = []
-        self.module.triple, self.module.data_layout = triple, data_layout
         self._functions: dict[_Key, tuple[kept_text.Function, Type]] = {}
         self._pending: set[_Key] = set()
         self._recursive: set[_Key] = set()
@@ -74,14 +84,48 @@ class Compilation:
         else:
             b.ret(cast(b, Value(kind, (returned,)), result).scalar)
 
+    def body(self, body: bodies_apart.Body) -> ir.Function:
+        """Emit a body as a function of the module, which other objects call."""
+        made = body.declared(self.module)
+        inner, kind = self._function_for(body.function, body.kinds)
+        b = ir.IRBuilder(made.append_basic_block("entry"))
+        returned = b.call(inner, [part for argument in body.arguments(made) for part in argument.parts])
+        if body.returns:
+            b.ret(cast(b, Value(kind, (returned,)), INT64).scalar)
+        else:
+            b.ret_void()
+        return made
+
+    def _call_apart(self, b: Any, function: Callable[..., Any], arguments: list[Value]) -> Value:
+        """Emit a call of a body that is a part of object code."""
+        assert self.parts is not None
+        given = list[Value]()
+        for argument in arguments:
+            called = bodies_apart.native_function(argument.type)
+            if called is not None:
+                kind = bodies_apart.pointer_kind(called, function, arguments)
+                inner, result = self._function_for(called, kind.kinds)
+                assert result == NOTHING, called
+                argument = Value(kind, (b.ptrtoint(inner, WORD),))
+            given.append(argument)
+        body = bodies_apart.body_for(function, given)
+        self.parts.setdefault(body.name, _part_of(body))
+        parts = zip([part for a in given for part in a.parts], body.constants, strict=True)
+        returned = b.call(body.declared(self.module), [part for part, constant in parts if constant is None])
+        for recording in self._recordings:
+            recording.is_whole = False  # its text would not name the part
+        return Value(INT64, (returned,)) if body.returns else VOID
+
     def _call(self, emitter: Statements, function: Callable[..., Any], arguments: list[Value]) -> Value:
         """Emit a call of a native function."""
         b = emitter.builder
         if function.__native__ == "function":  # type: ignore[attr-defined]
             arguments = [cast(b, a, INT64) for a in arguments]
         arguments = [frozen_list(a) for a in arguments]
+        if self.parts is not None and bodies_apart.is_apart(function, arguments):
+            return self._call_apart(b, function, arguments)
         kinds = tuple(a.type for a in arguments)
-        inner, kind = self._function_for(function, kinds)
+        inner, kind = self._called(function, kinds)
         if is_kernel(function) and not isinstance(kind, (Integer, Boolean)):
             raise no_status(function)
         self._recordings[-1].calls[f'@"{inner.name}"'] = (function, kinds), kind
@@ -91,11 +135,21 @@ class Compilation:
             return Value(kind, tuple(b.extract_value(returned, i) for i in range(n)))
         return Value(kind, (returned,) if n else ())
 
+    def _called(self, function: Callable[..., Any], kinds: tuple[Type, ...]) -> tuple[ir.Function, Type]:
+        """The LLVM function to call, which is in a part if kernels share the function, and the type of its result."""
+        if self.parts is None or not is_shared(function):
+            return self._function_for(function, kinds)
+        if " at 0x" in repr(kinds):  # a function, by its address
+            raise Outside(f"an argument of {function.__name__}, which kernels share")
+        body = bodies_apart.body_of_types(function, kinds)
+        if body.returns:
+            raise Outside(f"the result of {function.__name__}, which kernels share")
+        self.parts.setdefault(body.name, _part_of(body))
+        return body.declared(self.module), NOTHING
+
     def _function_for(self, function: Callable[..., Any], kinds: tuple[Type, ...]) -> tuple[ir.Function, Type]:
         """The LLVM function for arguments of these types, and the type of its result."""
         key = id(function), kinds
-        if self._with_parts and is_shared(function):
-            return self._of_part(function, kinds), NOTHING
         if key in self._pending:
             self._recursive.add(key)
             for recording in self._recordings:
@@ -111,20 +165,6 @@ class Compilation:
                 self._pending.remove(key)
         return self._functions[key]
 
-    def _of_part(self, function: Callable[..., Any], kinds: tuple[Type, ...]) -> ir.Function:
-        """The declaration of a function that kernels share; its part is noted."""
-        if " at 0x" in repr(kinds):  # a function, by its address
-            raise Outside(f"an argument of {function.__name__}, which kernels share")
-        of_kinds = hashlib.sha256(repr(kinds).encode()).hexdigest()[:16]
-        symbol = f"relayvm.{function.__name__}.{of_kinds}"
-        if symbol not in self.module.globals:
-            ir.Function(
-                self.module, ir.FunctionType(ir.VoidType(), [part for kind in kinds for part in llvm_parts(kind)]), symbol
-            )
-            name = f"{function.__module__}.{symbol} {registers_name()}"
-            self.parts.setdefault(name, Part(name, function, partial(_emit_part, function, kinds, symbol), symbol))
-        return self.module.globals[symbol]
-
     def _insert(self, function: Callable[..., Any], kinds: tuple[Type, ...], key: _Key) -> bool:
         """Take a function from its kept text; whether there is one that fits.  The module is the same as without the text."""
         kept = kept_text.find(function, kinds)
@@ -133,12 +173,12 @@ class Compilation:
         for calls in kept.failed:
             del self.module.globals[self._declared(function.__name__, kinds, kept.result).name]
             for called, types in calls:
-                self._function_for(called, types)
+                self._called(called, types)
         made = self._declared(function.__name__, kinds, kept.result)
         self._functions[key] = made, kept.result
         names = {kept.name: f'@"{made.name}"'}
         for name, ((called, types), result) in kept.calls.items():
-            inner, kind = self._function_for(called, types)
+            inner, kind = self._called(called, types)
             if kind != result:  # a global has changed that the called function names
                 del self._functions[key], self.module.globals[made.name]
                 return False
@@ -229,16 +269,15 @@ class Compilation:
         return made
 
 
-def _emit_part(function: Callable[..., Any], kinds: tuple[Type, ...], symbol: str, module: ir.Module) -> list[ir.Function]:
-    """Emit a function that kernels share into a module of its own, as ``symbol``."""
-    made = ir.Function(module, ir.FunctionType(ir.VoidType(), [part for kind in kinds for part in llvm_parts(kind)]), symbol)
-    inner, kind = Compilation(module.triple, module.data_layout, module=module)._function_for(function, kinds)
-    if kind != NOTHING:
-        raise Outside(f"the result of {function.__name__}, which kernels share")
-    b = ir.IRBuilder(made.append_basic_block("entry"))
-    b.call(inner, made.args)
-    b.ret_void()
-    return [made]
+def _part_of(body: bodies_apart.Body) -> Part:
+    """The part that is a body."""
+
+    def functions(module: ir.Module) -> list[ir.Function]:
+        compilation = Compilation(module, with_parts=True)
+        compilation.use_offset_table()
+        return [compilation.body(body)]
+
+    return Part(body.name, body.function, functions, body.name, loops=not is_shared(body.function))
 
 
 def _c_type(name: str) -> Integer:

@@ -9,7 +9,7 @@ most 16 bits fit a float32; larger integers need a float64.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -129,7 +129,14 @@ class Static:
         return id(self.value)
 
 
-Type: TypeAlias = Integer | Real | Boolean | Nothing | Array | Record | Words | Tuple | Lent | Vector | Known | Static
+@frozen
+class Pointer:
+    """The address of a native function without a result, which is called with arguments of the types ``kinds``."""
+
+    kinds: tuple[Type, ...]
+
+
+Type: TypeAlias = Integer | Real | Boolean | Nothing | Array | Record | Words | Tuple | Lent | Vector | Known | Static | Pointer
 Scalar: TypeAlias = Integer | Real | Boolean
 
 INT64, UINT64, INT32, UINT8, UINT16 = (Integer(b, s) for b, s in ((64, True), (64, False), (32, True), (8, False), (16, False)))
@@ -186,9 +193,14 @@ def llvm_parts(kind: Type) -> list[ir.Type]:
         return [_llvm(kind)]
     if isinstance(kind, Array):
         return [element_llvm(kind.dtype).as_pointer(), *[WORD] * kind.rank]
-    if isinstance(kind, (Record, Words)):
+    if isinstance(kind, (Record, Words, Pointer)):
         return [WORD]
     return kind.parts if isinstance(kind, (Tuple, Lent, Vector)) else []
+
+
+def function_type(kinds: Iterable[Type]) -> ir.FunctionType:
+    """The LLVM type of a function without a result that takes values of these types."""
+    return ir.FunctionType(ir.VoidType(), [part for kind in kinds for part in llvm_parts(kind)])
 
 
 def has_vectors(kind: Type) -> bool:

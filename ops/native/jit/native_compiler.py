@@ -10,14 +10,14 @@ import os
 import platform
 import sys
 import types
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from ....declarations.frozen_dataclass import frozen
 from ..cache.host_processor import host_processor
 from ..cache.installed_version import installed_version
-from ..code_parts import Part
+from ..code_parts import Part, parts_of
 from ..inlining import is_shared
 from . import marked_accesses
 from .gc_pause import collection_paused
@@ -116,7 +116,7 @@ def _own_text(f: Any) -> tuple[bytes, list[str]]:
 
     Kept, for most kernels call the same functions.
     """
-    of = f.__code__, f.__defaults__, f.__doc__, getattr(f, "__interleaved__", False), is_shared(f)
+    of = f.__code__, f.__defaults__, f.__doc__, getattr(f, "__interleaved__", False), is_shared(f), getattr(f, "__apart__", None)
     kept = f.__dict__.get(_OWN_TEXT)
     if kept is not None and all(map(operator.is_, kept[0], of)):
         return kept[1], kept[2]
@@ -265,50 +265,65 @@ def _target_machine(code_level: int) -> Any:
     )  # fmt: skip
 
 
-@collection_paused()
-def compile_part(part: Part, levels: Levels) -> bytes:
-    """Compile the functions of a part to an object."""
-    import llvmlite.binding as llvm
-    from llvmlite import ir
+#: The object code of a part, by the levels of the code that calls it.
+CodeOfPart = Callable[[Part, Levels], bytes]
 
-    machine, made = _target_machine(levels.code), ir.Module(part.name)
-    made.triple, made.data_layout = llvm.get_default_triple(), str(machine.target_data)
+
+@collection_paused()
+def compile_part(part: Part, levels: Levels, code_of_part: CodeOfPart | None = None) -> bytes:
+    """Compile the functions of a part to an object, which the objects of the parts that it calls follow."""
+    made = _module(part.name, levels)
     functions = part.functions(made)
     for function in functions:
         function.linkage = ""
-    module = llvm.parse_assembly(str(made))
-    return bytes(machine.emit_object(_optimize(module, [f.name for f in functions], machine, levels)))
+    return _object_code(made, [f.name for f in functions], levels, code_of_part or compile_part)
 
 
 @collection_paused()
 def compile_object(
-    function: Callable[..., Any], signature: str, levels: Levels = OPTIMIZED,
-    code_of_part: Callable[[Part, Levels], bytes] = compile_part,
-) -> ObjectCode:  # fmt: skip
+    function: Callable[..., Any], signature: str, levels: Levels = OPTIMIZED, code_of_part: CodeOfPart | None = None
+) -> ObjectCode:
     """Compile ``function`` to object code with a C signature such as ``"int32(int64, int64)"``.
 
     Raises ``scalars.Outside`` for a function outside the subset of Python, which is a bug of this package.
     """
-    import llvmlite.binding as llvm
-
     from ..front_end.compilation import Compilation
 
-    machine = _target_machine(levels.code)
-    compilation = Compilation(llvm.get_default_triple(), str(machine.target_data), with_parts=has_near_constants())
+    compilation = Compilation(_module("native", levels), with_parts=has_near_constants())
     compilation.entry(function, signature, _ENTRY)
     if has_near_constants():
         compilation.use_offset_table()
-    text = str(compilation.module)
+    code = _object_code(compilation.module, (_ENTRY,), levels, code_of_part or compile_part, compilation.bitcode)
+    return ObjectCode(_ENTRY, code)
+
+
+def _module(name: str, levels: Levels) -> Any:
+    """An empty module for this machine."""
+    import llvmlite.binding as llvm
+    from llvmlite import ir
+
+    made = ir.Module(name)
+    made.triple, made.data_layout = llvm.get_default_triple(), str(_target_machine(levels.code).target_data)
+    return made
+
+
+def _object_code(
+    made: Any, entries: Collection[str], levels: Levels, code_of_part: CodeOfPart, bitcode: Sequence[bytes] = ()
+) -> bytes:
+    """The object of a module, and those of its parts; ``bitcode``: modules to link."""
+    import llvmlite.binding as llvm
+
+    machine, text = _target_machine(levels.code), str(made)
     module = llvm.parse_assembly(text)
-    for code in compilation.bitcode:
+    for code in bitcode:
         module.link_in(llvm.parse_bitcode(code))
-    module = _optimize(module, (_ENTRY,), machine, levels)
+    module = _optimize(module, entries, machine, levels)
     if marked_accesses.has_marks(text):
         module = llvm.parse_assembly(marked_accesses.complete(str(module)))
-    own = machine.emit_object(module)
+    own = bytes(machine.emit_object(module))
     called = {function.name for function in module.functions}
-    parts = [part for part in compilation.parts.values() if not part.symbol or part.symbol in called]
-    return ObjectCode(_ENTRY, b"".join((own, *(code_of_part(part, _levels_of(part, levels)) for part in parts))))
+    parts = [part for part in (parts_of(made) or {}).values() if not part.symbol or part.symbol in called]
+    return b"".join((own, *(code_of_part(part, _levels_of(part, levels)) for part in parts)))
 
 
 def _levels_of(part: Part, levels: Levels) -> Levels:

@@ -60,18 +60,28 @@ def load_by_llvm(object_code: ObjectCode) -> int:
 
 
 def _functions_of_all(parts: Sequence[bytes]) -> dict[str, int]:
-    return {name: address for part in parts for name, address in _functions_of(part).items()}
+    """The functions of parts, which call functions of later parts."""
+    shared: dict[str, int] = {}
+    for part in reversed(parts):
+        shared |= _functions_of(part, tuple((name, shared[name]) for name in _outside(part) if name in shared))
+    return shared
 
 
 @functools.cache
-def _functions_of(part: bytes) -> dict[str, int]:
-    """The functions of a part, mapped once for all kernels of the process."""
-    found = read_object(part)
+def _outside(part: bytes) -> tuple[str, ...]:
+    """The functions that a part calls and does not have."""
+    return tuple(read_object(part).undefined_symbols())
+
+
+@functools.cache
+def _functions_of(part: bytes, called: tuple[tuple[str, int], ...]) -> dict[str, int]:
+    """The functions of a part, mapped once for all kernels of the process; ``called``: functions of other parts."""
+    found, shared = read_object(part), dict(called)
     names = [s.name for s in found.symbols if s.is_global and s.section != UNDEFINED]
     try:
-        return map_functions(found, names, _address)
+        return map_functions(found, names, lambda name: shared.get(name) or _address(name))
     except Unsupported:
-        _resolve(found.undefined_symbols(), {})
+        _resolve(found.undefined_symbols(), shared)
         return _by_llvm(part, names)
 
 

@@ -46,7 +46,7 @@ def machine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
     def code_of_part(part: Part, levels: native_compiler.Levels) -> bytes:
         key = name, part.name, part.maker, levels
         if key not in PARTS:
-            PARTS[key] = native_compiler.compile_part(part, levels)
+            PARTS[key] = native_compiler.compile_part(part, levels, code_of_part)
         return PARTS[key]
 
     def address_of(function: Any, signature: str, _: str, levels: Any) -> int:

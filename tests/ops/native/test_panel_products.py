@@ -131,7 +131,7 @@ def assembly(rows: int, processor: str) -> list[str]:
     import llvmlite.binding as llvm
     from llvmlite import ir
 
-    compilation = Compilation("", "", with_parts=True)
+    compilation = Compilation(ir.Module("native"), with_parts=True)
     call = python_function(CALL.format(dtype="float32"), multiply_panels=multiply_panels, **RECORDS)
     compilation.entry(call, f"int64({', '.join(['int64'] * call.__code__.co_argcount)})", "f")
     module = ir.Module()

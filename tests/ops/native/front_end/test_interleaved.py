@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from llvmlite import ir
 
 from relayvm.ops.native.front_end.compilation import Compilation
 from relayvm.ops.native.front_end.vector_hints import INTERLEAVED_LOOP, interleaved, multiply_add
@@ -36,7 +37,7 @@ def together(x):
 
 def hints(function):
     """The number of loops with the hint, in the code before it is optimized."""
-    made = Compilation("x86_64-unknown-linux-gnu", "")
+    made = Compilation(ir.Module())
     made.entry(function, "int64(int64, int64, int64, int64)", "entry")
     return str(made.module).count(INTERLEAVED_LOOP[0][0])
 

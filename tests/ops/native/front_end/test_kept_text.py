@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from llvmlite import ir
 
 import relayvm as relay
 from relayvm.ops.native.compiled import kernel_store
@@ -39,7 +40,7 @@ def rooted(x: int) -> int:
 
 def text_of(function: Callable[..., Any], signature: str) -> str:
     """The text of a module with the function and all that it calls, declarations of libraries' functions in any order."""
-    compilation = Compilation("", "", with_parts=has_near_constants())
+    compilation = Compilation(ir.Module(), with_parts=has_near_constants())
     compilation.entry(function, signature, "entry")
     lines = filter(None, str(compilation.module).splitlines())
     return "\n".join(sorted(lines, key=lambda line: line if line.startswith("declare") else "|"))

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
+from llvmlite import ir
 
 from relayvm.ops.native import front_end, static_values, vectors
 from relayvm.ops.native.front_end.compilation import Compilation
@@ -211,7 +212,7 @@ def test_fields_are_part_of_the_key_of_the_code() -> None:
 def test_refusals(body: str, why: str) -> None:
     function = python_function(text_of(body, "float32"), **NAMES)
     with pytest.raises(Outside, match=why):
-        Compilation("", "").entry(function, "int64(int64, int64, int64)", "entry")
+        Compilation(ir.Module()).entry(function, "int64(int64, int64, int64)", "entry")
 
 
 def test_accesses_outside_an_array() -> None:
@@ -247,7 +248,7 @@ def counted(address: int) -> int:
 
 def test_a_kept_text_is_that_of_the_values_computed(monkeypatch: pytest.MonkeyPatch) -> None:
     def text() -> str:
-        compilation = Compilation("", "")
+        compilation = Compilation(ir.Module())
         compilation.entry(counted, "int64(int64)", "entry")
         return str(compilation.module)
 

@@ -14,7 +14,7 @@ from relayvm.ops.native.cache import disk_cache
 from relayvm.ops.native.compiled import kernel_store
 from relayvm.ops.native.front_end import compilation
 from relayvm.ops.native.front_end.scalars import Outside
-from relayvm.ops.native.inlining import shared
+from relayvm.ops.native.inlining import apart, shared
 from relayvm.ops.native.jit import native_compiler
 from relayvm.ops.native.jit.convolution.winograd_tiles import transform_sums
 from relayvm.ops.native.jit.native_compiler import (
@@ -117,9 +117,9 @@ def count_parts(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The names of the parts that are compiled from now on."""
     names, compile_part = [], native_compiler.compile_part
 
-    def counted(part: Any, levels: Any) -> bytes:
+    def counted(part: Any, *others: Any) -> bytes:
         names.append(part.name)
-        return compile_part(part, levels)
+        return compile_part(part, *others)
 
     monkeypatch.setattr(kernel_store, "compile_part", counted)
     return names
@@ -210,3 +210,61 @@ def test_shared_functions_are_called_by_values(call: str, message: str) -> None:
     text = f"def f(out, n):\n    x = array_float32(out, n)\n    {call}\n    return 0\n"
     with pytest.raises(Outside, match=message):
         compile_object(python_function(text, fill=fill, answer=answer), "int64(int64, int64)", UNOPTIMIZED)
+
+
+@apart("step")
+@generic
+def body(out: Array, step: int, way: int, finish: Callable[..., None], argv: int) -> int:
+    for i in range(out.size):
+        out[i] = i * step + way
+    multiply_panels(Rows(out, 0, 1), Panels(out, 0, 16, 1), Rows(out, 0, 1), 1, 1, 1, 0, Ahead(0, 0, 0, Rows(out, 0, 0)))
+    finish(argv, 1, out, 3)
+    return int(out.size)
+
+
+BODY = """
+@generic
+def finish(argv, at, sums, more):
+    store_i64(argv, at + {answer})
+    for i in range(sums.size):
+        sums[i] = sums[i] + more
+def f(out, argv, size):
+    return body(array_float32(out, size), {step}, {way}, finish, argv)
+"""
+
+
+def run(answer: int, step: int, way: int) -> tuple[int, int, list[float]]:
+    """The result of a kernel with ``body``, the word that its epilogue stores, and the elements that both write."""
+    text = BODY.format(answer=answer, step=step, way=way)
+    function = python_function(text, body=body, generic=generic)
+    address = kernel_store.address_of(function, "int64(int64, int64, int64)", levels=UNOPTIMIZED)
+    out, word = np.zeros(3, "float32"), np.zeros(1, "int64")
+    given = out.ctypes.data, word.ctypes.data, out.size
+    return ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * 3)(address)(*given), int(word[0]), out.tolist()
+
+
+def test_kernels_share_a_body_that_calls_their_own_epilogues(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    fresh_cache(monkeypatch, tmp_path)
+    names = count_parts(monkeypatch)
+    # element 0 is the product of itself with itself
+    assert run(10, 2, 0) == (3, 11, [3, 5, 7])
+    first = len(names)
+    assert run(20, 5, 0) == (3, 21, [3, 8, 13])  # another epilogue and another step, which is passed
+    assert len(names) == first and sum("body" in name for name in names) == 1
+    assert run(20, 5, 2) == (3, 21, [7, 10, 15])  # another constant: a body of its own, with the same tiles
+    assert len(names) == first + 1
+    fresh_process(monkeypatch)
+    assert run(30, 7, 2) == (3, 31, [7, 12, 19])
+    assert len(names) == first + 1
+
+
+def test_a_body_apart_computes_the_same_by_the_linker_of_llvm() -> None:
+    function = python_function(BODY.format(answer=1, step=2, way=3), body=body, generic=generic)
+    made = compile_object(function, "int64(int64, int64, int64)", UNOPTIMIZED)
+    assert len(objects_in(made.code)) > 2
+    found = []
+    for load in (linker.load, linker.load_by_llvm):
+        out, word = np.zeros(3, "float32"), np.zeros(1, "int64")
+        ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * 3)(load(made))(out.ctypes.data, word.ctypes.data, 3)
+        found.append((int(word[0]), out.tolist()))
+    assert found[0] == found[1] == (2, [12, 8, 10])
