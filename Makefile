@@ -57,7 +57,7 @@ test-all: test  ## `make test`, then the rest of the tests: more dtypes, modes, 
 fuzz: $(VENV)/stamp-test  ## random trials for SECONDS=60, of PARTS= (see tests/campaign); a finding becomes a test in build/campaign
 	$(PY) -m tests.campaign $(PARTS) --seconds $(SECONDS) $(FUZZ_ARGS)
 
-check: lint types  ## lint, format, types, and the tests that use no kernel (a minute)
+check: lint types  ## lint, format, types, and the tests that use no machine code (a minute)
 	$(PYTEST) --tier check $(PYTEST_ARGS)
 
 lint: $(VENV)/stamp-test

@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from .syntax_trees import statements
+
 ROOT = Path(__file__).resolve().parents[1]
 #: A folder imports itself and those to its left.
 LAYERS = ("declarations", "shape_funcs", "ops", "vm", "compiler", "serving", "cluster")
@@ -71,7 +73,8 @@ def imports(tree: ast.Module) -> Iterator[Import]:
         elif isinstance(node, ast.ImportFrom):
             yield Import(node.level, node.module, node.lineno, not lazy)
         elif not isinstance(node, ast.expr):  # which has no import
-            typing_only = isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
+            test = getattr(node, "test", None)
+            typing_only = "TYPE_CHECKING" in (getattr(test, "id", ""), getattr(test, "attr", ""))
             inner_lazy = lazy or typing_only or isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
             todo += [(inner, inner_lazy) for inner in reversed(list(ast.iter_child_nodes(node)))]
 
@@ -185,7 +188,7 @@ def import_graph(texts: Mapping[str, str]) -> dict[str, set[str]]:
     graph: dict[str, set[str]] = {name: set() for name in names}
     for path, text in texts.items():
         name, parts = module_name(path), path.split("/")
-        for node in ast.walk(parsed(text)):
+        for node in statements(parsed(text)):
             if isinstance(node, ast.ImportFrom) and node.level:
                 source = ".".join([*parts[: len(parts) - node.level], *(node.module.split(".") if node.module else [])])
                 targets = {f"{source}.{alias.name}".lstrip(".") for alias in node.names}
@@ -325,8 +328,14 @@ FOREIGN_PRIVATE = {
 NAMED_TUPLE = {"_asdict", "_make", "_replace"}
 
 
+#: A private attribute of another object than ``self``; in a file without such a text there is none.
+_MAYBE_FOREIGN = re.compile(r"(?<!\bself)(?<!\bcls)\._")
+
+
 def foreign_private(text: str) -> set[str]:
     """The private attributes that a file reads of objects other than ``self``, and that nothing in it defines."""
+    if not _MAYBE_FOREIGN.search(text):
+        return set()
     tree = parsed(text)
     defined: set[str] = set()
     for node in ast.walk(tree):

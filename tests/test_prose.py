@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from .python_tokens import strings_and_comments
+from .syntax_trees import statements
 
 ROOT = Path(__file__).resolve().parents[1]
 LAYERS = ("declarations", "shape_funcs", "ops", "vm", "compiler", "serving", "cluster")
@@ -112,7 +113,7 @@ RETIRED = retired_words()
 
 def docstrings(tree: ast.Module) -> Iterator[tuple[int, str]]:
     """Line and text of every docstring."""
-    for node in ast.walk(tree):
+    for node in statements(tree):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             text = ast.get_docstring(node)
             if text:

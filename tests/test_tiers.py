@@ -25,7 +25,7 @@ def test_test_and_rest_are_all_tests() -> None:
         assert tiers.belongs(None, extensive, drawn)
         assert tiers.belongs("test", extensive, drawn) or tiers.belongs("rest", extensive, drawn)
         assert tiers.belongs("check", extensive, drawn) == tiers.belongs("test", extensive, drawn) == (not extensive)
-        assert tiers.belongs("rest", extensive, drawn) or not drawn, "a property has most of its examples in `rest`"
+        assert tiers.belongs("rest", extensive, drawn) or not drawn, "a property has more examples in `rest`"
 
 
 def test_processes_that_tests_start_know_the_tier() -> None:
@@ -107,9 +107,9 @@ def test_rest_draws_what_test_has_not(number: int) -> None:
             patch.setattr(tiers, "_tier", tier)
             drawn[tier] = tiers.draws(number)
             assert len(drawn[tier]) == tiers.examples(number)
-        assert tiers.examples(number, is_extensive=True) >= number // 2
-    assert [*drawn["test"], *drawn["rest"]] == [*range(max(number // 2, len(drawn["test"])))]
-    assert len(drawn["test"]) >= min(number, tiers.FEWEST)
+        assert tiers.examples(number, is_extensive=True) >= number // tiers.PART["rest"]
+    assert [*drawn["test"], *drawn["rest"]] == [*range(max(number // tiers.PART["rest"], len(drawn["test"])))]
+    assert len(drawn["test"]) >= min(number, tiers.FEWEST["test"])
 
 
 def test_make_runs_every_tier() -> None:

@@ -1,11 +1,11 @@
 """Tiers of tests: ``--tier check``, ``--tier test`` and ``--tier rest``; without the option every test runs.
 
 ============  =========================================================================================================
-``check``     the tests of ``test`` that use no kernel and start no process, and those marked ``quick``; of tests marked ``many``
-              one in MANY cases
+``check``     the tests of ``test`` that use no machine code, start no process and are not marked ``lengthy``, and those marked
+              ``quick``; of tests marked ``many`` one in MANY cases
 ``test``      every test that is not ``extensive``: every operator and every device; properties with a part of their examples
-``rest``      the tests that are ``extensive``, with half of their examples, and examples of other properties that ``test`` has
-              not drawn, up to half of them: ``test`` and ``rest`` are all tests, except cases of tests marked ``spread``
+``rest``      the tests that are ``extensive``, with a third of their examples, and examples of other properties that ``test`` has
+              not drawn, up to a third of them: ``test`` and ``rest`` are all tests, except cases of tests marked ``spread``
 ============  =========================================================================================================
 
 A test marked ``spread`` has parameters whose values need not meet each value of the others, such as a dtype and a device.  Of
@@ -16,9 +16,9 @@ for values over which one test loops.
 Of a test marked ``split(n)`` the tier ``test`` runs one in ``n`` cases, and ``rest`` the others: for cases that take long and are
 alike, not for properties.
 
-No list says which tests use a kernel.  In ``check`` a test that asks for one, starts a process or compiles for the emulated GPU
-is skipped at that point.  The names of the skipped tests are kept in pytest's cache beside a hash of their file, and the next
-``check`` leaves them out from the start, until the file changes.
+No list says which tests use machine code.  In ``check`` a test that asks for a kernel, has LLVM emit an object, starts a process
+or compiles for the emulated GPU is skipped at that point.  The names of the skipped tests are kept in pytest's cache beside a
+hash of their file, and the next ``check`` leaves them out from the start, until the file changes.
 """
 
 from __future__ import annotations
@@ -46,10 +46,12 @@ MARKERS = (
     "drawn: draws examples without hypothesis' decorator; by `tiers.drawing`, or as many as `tiers.examples` or `tiers.draws`",
     "quick(**kept): in `make check`, although it uses kernels or starts a process; with arguments only the cases in which "
     "parameters have values of `kept`",
+    "lengthy(**kept): not in `make check`, for it takes tenths of a second; with arguments only the cases in which a parameter "
+    "has another value than those of `kept`",
     "many: a test with so many cases, mostly one for each operator, that `make check` has only some of them",
 )
-#: A tier draws one in so many examples of a property, and not fewer than FEWEST; a run without ``--tier`` draws all.
-PART, FEWEST = {"check": 20, "test": 5, "rest": 2}, 10
+#: A tier draws one in so many examples of a property, and not fewer than so many; a run without ``--tier`` draws all.
+PART, FEWEST = {"check": 20, "test": 8, "rest": 3}, {"check": 5, "test": 10, "rest": 10}
 #: ``check`` has one in so many cases of a test that is marked ``many``.
 MANY = 4
 #: In pytest's cache: for each file a hash of its text, and the tests that were skipped.
@@ -78,7 +80,7 @@ def belongs(tier: str | None, extensive: bool, drawn: bool) -> bool:
 def examples(number: int, is_extensive: bool = False) -> int:
     """The number of examples, out of ``number``, that a property draws in this run.
 
-    ``rest``: those up to a half of ``number`` that ``test`` has not drawn, of a property that is not extensive.
+    ``rest``: those up to a third of ``number`` that ``test`` has not drawn, of a property that is not extensive.
     """
     drawn = _share(number, "test") if _tier == "rest" and not is_extensive else 0
     return _share(number, _tier) - min(drawn, _share(number, _tier))
@@ -91,7 +93,7 @@ def draws(number: int) -> range:
 
 
 def _share(number: int, tier: str | None) -> int:
-    return max(number // PART[tier], min(number, FEWEST)) if tier in PART else number
+    return max(number // PART[tier], min(number, FEWEST[tier])) if tier in PART else number
 
 
 def other_seed() -> int | None:
@@ -111,7 +113,17 @@ def drawing(number: int, **more: Any) -> Callable[[T], T]:
 
 def is_extensive(markers: Iterable[pytest.Mark], parameters: Mapping[str, Any]) -> bool:
     """Whether a case with these parameters is extensive."""
-    return any(not m.kwargs or not _has(m, parameters) for m in markers if m.name == "extensive")
+    return _is_beyond("extensive", markers, parameters)
+
+
+def is_lengthy(markers: Iterable[pytest.Mark], parameters: Mapping[str, Any]) -> bool:
+    """Whether a case with these parameters takes too long for ``check``."""
+    return _is_beyond("lengthy", markers, parameters)
+
+
+def _is_beyond(name: str, markers: Iterable[pytest.Mark], parameters: Mapping[str, Any]) -> bool:
+    """Whether a case is none that a marker of this name keeps; a marker without arguments keeps none."""
+    return any(not m.kwargs or not _has(m, parameters) for m in markers if m.name == name)
 
 
 def is_quick(markers: Iterable[pytest.Mark], parameters: Mapping[str, Any]) -> bool:
@@ -120,8 +132,12 @@ def is_quick(markers: Iterable[pytest.Mark], parameters: Mapping[str, Any]) -> b
 
 
 def _has(marker: pytest.Mark, parameters: Mapping[str, Any]) -> bool:
-    """Whether each parameter that the marker names has one of its values.  An object with a ``name`` is known by it."""
-    return all(getattr(parameters[p], "name", parameters[p]) in values for p, values in marker.kwargs.items())
+    """Whether each parameter that the marker names has one of its values.  An object with a name is known by it."""
+    return all(_named(parameters[p]) in values for p, values in marker.kwargs.items())
+
+
+def _named(value: Any) -> Any:
+    return getattr(value, "name", getattr(value, "__name__", value))
 
 
 def add_option(parser: pytest.Parser) -> None:
@@ -130,7 +146,7 @@ def add_option(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Declare the markers; in ``check`` watch for kernels and processes."""
+    """Declare the markers; in ``check`` watch for machine code and processes."""
     global _tier
     _tier = config.getoption("--tier")
     os.environ[VARIABLE] = _tier or ""
@@ -144,7 +160,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Leave out the tests of other tiers."""
     tier = config.getoption("--tier")
     skipped = _known(config) if tier == "check" else set()
-    left_out = skipped | _surplus(items) if tier == "check" else skipped
+    left_out = skipped | _surplus(items) | _lengthy(items) if tier == "check" else skipped
     late = _late(items)
     kept = _spread(tier, [i for i in items if _belongs(tier, i, i in late)])
     kept = [i for i in kept if i.nodeid not in left_out or _quick(i)]
@@ -167,6 +183,11 @@ def _surplus(items: list[pytest.Item]) -> set[str]:
                 surplus.add(item.nodeid)
             numbers[test] += 1
     return surplus
+
+
+def _lengthy(items: Iterable[pytest.Item]) -> set[str]:
+    """The cases that take too long for ``check``."""
+    return {item.nodeid for item in items if is_lengthy(item.iter_markers("lengthy"), _parameters(item))}
 
 
 def _late(items: Iterable[pytest.Item]) -> set[pytest.Item]:
@@ -279,9 +300,11 @@ def _known(config: pytest.Config) -> set[str]:
 
 
 class _Watch:
-    """Skips a test that uses a kernel or starts a process, and keeps its name."""
+    """Skips a test that uses machine code or starts a process, and keeps its name."""
 
     def __init__(self, config: pytest.Config) -> None:
+        from llvmlite.binding import TargetMachine
+
         from relayvm.ops.native.compiled import kernel_store
 
         self._config = config
@@ -291,6 +314,17 @@ class _Watch:
         # a listener of compilations as well: with an empty cache the test is skipped before the compilation
         kernel_store.on_compile.append(lambda _: self._stop("uses a kernel"))
         kernel_store.on_use.append(lambda _: self._stop("uses a kernel"))
+        for emit in (TargetMachine.emit_object, TargetMachine.emit_assembly):
+            setattr(TargetMachine, emit.__name__, self._watched(emit))
+
+    def _watched(self, emit: Callable[..., Any]) -> Callable[..., Any]:
+        """LLVM's method, which ends the test."""
+
+        def watched(*args: Any) -> Any:
+            self._stop("compiles machine code")
+            return emit(*args)
+
+        return watched
 
     def _audit(self, event: str, _: tuple[Any, ...]) -> None:
         if event in _ACTIONS:

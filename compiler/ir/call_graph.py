@@ -19,7 +19,7 @@ def mentioned(expr: Expr) -> list[str]:
             found[node.name] = None
         elif node not in seen:
             seen.add(node)
-            stack.extend(reversed(children(node)))
+            stack += children(node)[::-1]
     return list(found)
 
 

@@ -42,6 +42,8 @@ def children(expr: Expr) -> tuple[Expr, ...]:
     match expr:
         case Call(op=op, args=args):
             return args if isinstance(op, Op) else (op, *args)
+        case _ if isinstance(expr, LEAVES):  # early, for half of the nodes are leaves
+            return ()
         case Tuple(fields=fields):
             return fields
         case TupleGetItem(tuple_value=value):

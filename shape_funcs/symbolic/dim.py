@@ -73,11 +73,12 @@ class Dim:
     ===========  ====================================================================
     """
 
-    __slots__ = ("__weakref__", "args", "depth", "key", "nonneg", "op")
+    __slots__ = ("__weakref__", "args", "depth", "key", "nonneg", "op", "operands")
     op: str
     args: tuple[Any, ...]
     key: str  # text that orders expressions; equal for equal expressions, in every process
     nonneg: bool  # known to be >= 0
+    operands: tuple[Dim, ...]  # those of ``args`` that are dims, of a polynomial its atoms
     depth: int  # of the expression tree: 1 for a symbol or an int
     _table: ClassVar[weakref.WeakValueDictionary[tuple[Any, ...], Dim]] = weakref.WeakValueDictionary()
 
@@ -85,10 +86,10 @@ class Dim:
         interned = cls._table.get((op, args))
         if interned is None:
             new = super().__new__(cls)
-            new.op, new.args = op, args
+            new.op, new.args, new.operands = op, args, _operands_of(op, args)
             new.key = _key_of(new)
             new.nonneg = _nonneg_of(new)
-            new.depth = 1 + max((c.depth for c in children(new)), default=0)
+            new.depth = 1 + max((c.depth for c in new.operands), default=0)
             interned = cls._table.setdefault((op, args), new)
         return interned
 
@@ -213,11 +214,10 @@ def is_static(dims: Iterable[Dim]) -> bool:
     return all(d.op == INT for d in dims)
 
 
-def children(d: Dim) -> tuple[Dim, ...]:
-    """The operands of ``d``."""
-    if d.op == POLY:
-        return tuple(atom for _, atoms in d.args for atom in atoms)
-    return tuple(a for a in d.args if isinstance(a, Dim))
+def _operands_of(op: str, args: tuple[Any, ...]) -> tuple[Dim, ...]:
+    if op == POLY:
+        return tuple(atom for _, atoms in args for atom in atoms)
+    return tuple(a for a in args if isinstance(a, Dim))
 
 
 def is_nonneg(d: Dim) -> bool:
@@ -236,9 +236,11 @@ def postorder(dims: Iterable[Dim], stop: Container[Dim] = ()) -> list[Dim]:
             out.append(d)
         elif d not in seen:
             seen.add(d)
-            stack.append((d, True))
-            if d not in stop:
-                stack.extend((c, False) for c in reversed(children(d)))
+            if d.operands and d not in stop:
+                stack.append((d, True))
+                stack += [(c, False) for c in reversed(d.operands)]
+            else:
+                out.append(d)
     return out
 
 
@@ -429,7 +431,7 @@ def substitute(d: Dim, known: Mapping[Dim, Dim]) -> Dim:
             for coefficient, atoms in part.args:
                 out = out + product([coefficient, *(done[a] for a in atoms)])
             done[part] = out
-        elif children(part):
+        elif part.operands:
             done[part] = BUILD[part.op](*(done[a] if isinstance(a, Dim) else a for a in part.args))
         else:
             done[part] = part

@@ -12,7 +12,7 @@ from .random_programs import kernels_once
 class Cuda(Programs):
     """Random programs; the first way of each runs on the emulated GPU."""
 
-    name, unit, slice_trials, hang_seconds = "cuda", "programs", 12, 120.0
+    name, unit, slice_trials, hang_seconds = "cuda", "programs", 8, 120.0
     slice_environment = {kernels_once.INTERPRETS: "1"}  # noqa: RUF012
     devices = (("cuda",), ("cuda", "sim", "cpu"))
     fused_share = 0.15

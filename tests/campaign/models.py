@@ -80,7 +80,7 @@ def _folder() -> Path:
 class Models(Part[Model]):
     """Altered ONNX models."""
 
-    name, unit, slice_trials, hang_seconds = "models", "models", 150, 60.0
+    name, unit, slice_trials, hang_seconds = "models", "models", 80, 60.0
 
     def prepare(self) -> None:
         """Build the suite's models and limit the memory."""

@@ -56,7 +56,7 @@ class Case:
 class OnnxGraphs(Part[Case]):
     """Random ONNX graphs."""
 
-    name, unit, slice_trials, hang_seconds = "onnx_graphs", "graphs", 40, 60.0
+    name, unit, slice_trials, hang_seconds = "onnx_graphs", "graphs", 25, 60.0
     slice_environment = {kernels_once.INTERPRETS: "1"}  # noqa: RUF012
 
     def draw(self, seed: int) -> Case:

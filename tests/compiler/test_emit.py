@@ -306,6 +306,7 @@ def test_values_are_where_they_are_read_and_only_flagged_data_comes_to_the_host(
                 assert op.data_dependent[op.inputs.index(flagged[2])]
 
 
+@pytest.mark.lengthy
 @settings(max_examples=20)
 @given(programs())
 def test_op_mode_copies_at_least_what_input_mode_does(program: str) -> None:

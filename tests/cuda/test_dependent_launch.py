@@ -109,6 +109,7 @@ def test_an_access_before_the_wait_is_found(monkeypatch: pytest.MonkeyPatch) -> 
     assert not np.array_equal(vm.run(x).numpy(), chain(x))
 
 
+@pytest.mark.lengthy
 def test_an_old_gpu_is_refused() -> None:
     emulator.set("compute_capability", 80)
     with pytest.raises(ConfigError, match="dependent_launch=on needs a GPU of sm_90 or newer"):

@@ -57,6 +57,7 @@ def test_a_program_of_nothing() -> None:
     assert assemble([], [], {}).run([]) == []
 
 
+@pytest.mark.lengthy
 def test_deep_expressions_do_not_recurse() -> None:
     x = N
     for k in range(5000):

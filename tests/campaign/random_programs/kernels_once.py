@@ -46,13 +46,17 @@ _interpreted_at: set[int] = set()
 
 
 @contextmanager
-def looked_up_once() -> Iterator[list[int]]:
-    """While this is open, machines load their kernels so.  Gives the addresses of kernels that are interpreted."""
+def looked_up_once(known: Callable[[Group], int] | None = None) -> Iterator[list[int]]:
+    """While this is open, machines load their kernels so.  Gives the addresses of kernels that are interpreted.
+
+    ``known``: the address of a kernel; None: one in ``NATIVE_ONE_OF`` fused kernels is machine code.
+    """
     met: list[int] = []
+    known = known or _known_address
 
     def address(group: Group, levels: Levels | None = None) -> int:
         # the levels of optimization change no result
-        found = _known_address(group)
+        found = known(group)
         if found in _interpreted_at:
             met.append(found)
         return found
@@ -76,8 +80,12 @@ def looked_up_once() -> Iterator[list[int]]:
 def _address(group: Group) -> int:
     if _is_native(group):
         return _native(group)
-    opaque = group.nodes[0].operator.pattern is OpPattern.OPAQUE
-    return _interpreted(kernel_addresses.kernel_function(_source(group)) if opaque else plain(_source(group).text))
+    by_hand = _is_hand_written(group)
+    return _interpreted(kernel_addresses.kernel_function(_source(group)) if by_hand else plain(_source(group).text))
+
+
+def _is_hand_written(group: Group) -> bool:
+    return group.nodes[0].operator.pattern is OpPattern.OPAQUE
 
 
 def _is_native(group: Group) -> bool:
@@ -123,3 +131,5 @@ def _once(function: Callable[[Group], Any]) -> Callable[[Group], Any]:
 
 _native, _source = kernel_addresses.kernel_address, _once(kernel_addresses.kernel_source)
 _known_address = _once(_address)
+#: The address of a kernel that is machine code only if it is written by hand.
+hand_written_native = _once(lambda group: _native(group) if _is_hand_written(group) else _interpreted(plain(_source(group).text)))

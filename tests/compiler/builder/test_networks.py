@@ -115,6 +115,7 @@ def lstm(values: dict[str, np.ndarray]) -> np.ndarray:
 # ---- tests ---------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.lengthy(name=["mlp", "lstm", "dcgan"])
 @pytest.mark.parametrize("name", NETWORKS)
 def test_the_weights_have_no_annotation_and_get_types(name: str) -> None:
     net = NETWORKS[name]()

@@ -132,6 +132,7 @@ def test_any_text_is_a_condition_or_a_named_mistake(text: str) -> None:
 # ---- of a comparison -----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.lengthy
 def test_of_a_comparison() -> None:
     found = comparison((profile(1000, dtoh_bytes=8), profile(2000, dtoh_bytes=8852)))
     texts = ["b.dtoh_bytes > 0", "a.dtoh_bytes > 8", "b.time > a.time * 1.05", "b.time_ratio_low > 1.05", "a.time_ratio != 1"]

@@ -82,6 +82,7 @@ def random_crossings(seed: int) -> CutProblem:
     return problem
 
 
+@pytest.mark.lengthy(block=[0, 1, 2])
 @pytest.mark.split(2)
 @pytest.mark.parametrize("block", range(8))
 def test_no_assignment_is_better(block: int) -> None:

@@ -90,6 +90,7 @@ def test_a_mutator_in_a_pass_is_typed_again() -> None:
     assert np.allclose(relay.VirtualMachine(relay.compile(fused)).run(data).numpy(), np.tanh(data))
 
 
+@pytest.mark.lengthy(levels=[50])
 @pytest.mark.parametrize("levels", [50, 8_000])
 def test_deep_programs(levels: int) -> None:
     limit = sys.getrecursionlimit()

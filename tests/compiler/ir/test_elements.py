@@ -107,6 +107,7 @@ def _pairs(op: Op, dtype: str) -> Iterator[tuple[np.ndarray, ...]]:
     yield x[y == 0], y[y == 0]
 
 
+@pytest.mark.lengthy(dtype=["bool", "uint8", "int32"])
 @pytest.mark.parametrize("dtype", WHOLE)
 def test_edges(dtype: str) -> None:
     """Operators of one and two tensors at the least, the greatest and other telling numbers."""
@@ -131,6 +132,7 @@ def test_conversions(source: str) -> None:
         assert _check(op, (values,), op.attrs(wanted)) == len(values)
 
 
+@pytest.mark.lengthy
 def test_every_operator_as_its_recipe_calls_it() -> None:
     """Guards, selects, loads at computed places, reductions, several results."""
     followed = set()

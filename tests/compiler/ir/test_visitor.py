@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 
 from relayvm.compiler.ir.expr import Call, Constant, Expr, Function, IRModule, Let, Tuple, TupleGetItem, Var
@@ -43,6 +44,7 @@ def test_free_variables_and_uses() -> None:
     assert uses(post_order(expr))[id(b)] == 2
 
 
+@pytest.mark.lengthy
 def test_depth() -> None:
     expr: Expr = Constant(np.zeros(()))
     for _ in range(20_000):

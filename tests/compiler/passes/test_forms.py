@@ -103,6 +103,7 @@ def test_writes_of_references_stay_in_order(name: str) -> None:
         np.testing.assert_allclose(found.numpy(), expected, rtol=1e-6)
 
 
+@pytest.mark.lengthy
 def test_a_chain_of_thousands_of_lets() -> None:
     lines = "".join(f"let %v{n + 1} = add(%v{n}, %v{n});" for n in range(3_000))
     mod = relay.parse(f"{HEADER}def @main(%v0: float32) {{ {lines} %v3000 }}")

@@ -60,6 +60,7 @@ def test_a_module_grows_within_its_bound(monkeypatch: pytest.MonkeyPatch) -> Non
     assert "f" not in calls(inlined(chain("f", SMALL) + main))
 
 
+@pytest.mark.lengthy
 def test_functions_that_double_each_other_stay_within_the_bound() -> None:
     """Each function calls the next one twice: all bodies in one would be 2 ** 30 bindings."""
     text = "".join(f"def @f{i}(%x: {VECTOR}) -> {VECTOR} {{ add(@f{i + 1}(%x), @f{i + 1}(tanh(%x))) }}\n" for i in range(30))

@@ -196,6 +196,7 @@ def _attrs(op: Op) -> list[Any]:
 UNARY = [op for op in ARITHMETIC.operators if len(op.inputs) == 1]
 
 
+@pytest.mark.lengthy
 @pytest.mark.split(2)
 @pytest.mark.extensive(dtype=("float32", "int8", "uint64", "bool"))
 @pytest.mark.parametrize("dtype", DTYPES)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -21,6 +22,7 @@ def _main(params: list[Var], body: Expr) -> IRModule:
     return IRModule({"main": Function(tuple(params), body)})
 
 
+@pytest.mark.lengthy
 def test_a_deep_graph_with_sharing() -> None:
     x = Var("x", TensorType.of((3,)))
     body: Expr = x

@@ -182,6 +182,7 @@ def chain_of_diamonds(n: int) -> Expr:
     return Function((x,), expr)
 
 
+@pytest.mark.lengthy(make=["chain_of_calls"])
 @pytest.mark.parametrize("make", [chain_of_lets, chain_of_calls, chain_of_diamonds])
 def test_long_programs(make: object) -> None:
     module = IRModule({"main": make(DEPTH)})  # type: ignore[operator]
@@ -191,6 +192,7 @@ def test_long_programs(make: object) -> None:
     assert astext(again) == text
 
 
+@pytest.mark.lengthy
 def test_deep_nesting() -> None:
     n = 1000
     x, c = Var("x"), Var("c", scalar("bool"))

@@ -42,6 +42,7 @@ def test_a_wrong_result_is_noticed() -> None:
     assert difference(right[:1], right) == "float32[1, 3, 4] instead of [2, 3, 4]"
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("target", ("cpu", "sim"))
 def test_its_layers_share_their_kernels(target: str) -> None:
     executable = relay.compile(PROGRAM.read_text(), target=target)

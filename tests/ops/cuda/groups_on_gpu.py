@@ -8,16 +8,13 @@ from typing import Any
 import numpy as np
 
 from relayvm.ops.codegen.cuda import cuda_source
-from relayvm.ops.codegen.cuda.cuda_program import Extent
 from relayvm.ops.core.group import Group
 from relayvm.ops.core.tensor_types import numpy_dtype
 from relayvm.ops.core.type_relation import shape_program
-from relayvm.shape_funcs.symbolic.dim import axis_size
-from relayvm.shape_funcs.symbolic.program import SIZE
 
 from ...emulator.session import Session
 from ..fused.run_group import one_call
-from .on_gpu import _Steps as _StepsOfDims
+from .on_gpu import _Steps
 
 #: Elements before a tensor, where it shall not be aligned.
 _AWAY = 1
@@ -40,14 +37,6 @@ def evaluate(group: Group, arrays: Sequence[Any], *, aligned: bool = True) -> tu
         sizes = [*(x.shape for x in inputs), *shapes]
         status = _Steps(gpu, cuda_source(group), [*tensors, *results, counts], dims, sizes).run()
         return status, [gpu.get(a, s, d) for a, s, d in zip(results, shapes, dtypes, strict=True)]
-
-
-class _Steps(_StepsOfDims):
-    """Steps whose sizes may also be those of axes."""
-
-    def value(self, extent: Extent) -> int:
-        self.loads |= {axis_size(k, a): (k, SIZE, a) for k, shape in enumerate(self.shapes) for a in range(len(shape))}
-        return super().value(extent)
 
 
 def _skipped(x: np.ndarray, away: int) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import functools
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -34,8 +35,8 @@ from relayvm.ops.core.tensor_types import Tensor, numpy_dtype
 from relayvm.ops.core.type_relation import build_group, shape_program
 from relayvm.ops.native.memory import free
 from relayvm.ops.native.status import OK
-from relayvm.shape_funcs.symbolic.dim import Dim, axis_size, const, dim, sym
-from relayvm.shape_funcs.symbolic.program import SIZE, Load, assemble
+from relayvm.shape_funcs.symbolic.dim import Dim, Shape, axis_size, const, dim, sym
+from relayvm.shape_funcs.symbolic.program import SIZE, Load, ShapeProgram, assemble
 from relayvm.vm.devices.cuda import launch_table
 from relayvm.vm.devices.cuda.cublas_lt import ProductLibrary
 from relayvm.vm.devices.cuda.cudnn.library import ConvolutionLibrary
@@ -172,15 +173,28 @@ def _address(symbol: str) -> int:
     return ctypes.cast(getattr(emulator.library(), symbol), ctypes.c_void_p).value or 0
 
 
+@functools.lru_cache(4096)
+def _program(size: Dim, dims: tuple[Shape, ...]) -> ShapeProgram:
+    """The program of a size over tensors of these dims, which the examples of a property share."""
+    return assemble([(size,)], [], _loads(dims))
+
+
+@functools.lru_cache(256)
+def _loads(dims: tuple[Shape, ...]) -> dict[Dim, Load]:
+    loads: dict[Dim, Load] = {}
+    for position, shape in reversed(list(enumerate(dims))):
+        loads.update({d: (position, SIZE, axis) for axis, d in enumerate(shape) if const(d) is None})
+        loads.update({axis_size(position, axis): (position, SIZE, axis) for axis in range(len(shape))})
+    return loads
+
+
 class _Steps:
     """Executes the steps of a CudaSource in Python, as the machine does."""
 
     def __init__(self, gpu: Session, source: CudaSource, tensors: list[int], dims: list[Any], shapes: list[Any]) -> None:
-        self.gpu, self.source, self.tensors, self.shapes = gpu, source, tensors, shapes
-        self.loads: dict[Dim, Load] = {}
-        for position, shape in reversed(list(enumerate(dims))):
-            self.loads.update({d: (position, SIZE, axis) for axis, d in enumerate(shape) if const(d) is None})
-            self.loads.update({axis_size(position, axis): (position, SIZE, axis) for axis in range(len(shape))})
+        self.gpu, self.source, self.tensors = gpu, source, tensors
+        self.arrays = [np.broadcast_to(np.int8(0), shape) for shape in shapes]
+        self.dims, self.values = tuple(map(tuple, dims)), dict[Dim, int]()
         self.fault = gpu.put(np.zeros(1, np.uint64))
         self.scratch = [gpu.allocate(max(1, self.value(n))) for n in source.scratch]
         self.handles: dict[str, int] = {}
@@ -189,9 +203,11 @@ class _Steps:
         self.finalizers: list[Any] = []
 
     def value(self, extent: Extent) -> int:
-        """A size, by a shape program over the tensors' shapes alone."""
-        program = assemble([(dim(extent),)], [], self.loads)
-        return program.run([np.broadcast_to(np.int8(0), shape) for shape in self.shapes])[0][0]
+        """A size, by a shape program over the tensors' shapes alone; each is computed once."""
+        size = dim(extent)
+        if size not in self.values:
+            self.values[size] = _program(size, self.dims).run(self.arrays)[0][0]
+        return self.values[size]
 
     def run(self, is_checked: bool = emulator.CHECKED) -> int:
         """Run all steps; the status that a kernel reported, 0 if none."""

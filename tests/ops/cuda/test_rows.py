@@ -12,6 +12,7 @@ from ..fused.reductions.row_groups import CASES, needs_elements
 from .groups_on_gpu import evaluate
 
 
+@pytest.mark.split(2)
 @pytest.mark.parametrize("name", CASES)
 def test_each_is_one_kernel_and_right(name):
     case = CASES[name]

@@ -36,6 +36,7 @@ def check(data: np.ndarray, sections: int | tuple[int, ...], axis: int, aligned:
         np.testing.assert_array_equal(mine, part, strict=True)
 
 
+@pytest.mark.spread("axis")
 @pytest.mark.parametrize("axis", [0, 1, 2])
 @pytest.mark.parametrize("sections", [1, 3, (2, 2, 5), (0,)])
 @settings(max_examples=15)

@@ -158,6 +158,7 @@ def test_what_both_sides_of_a_choice_need_is_written_once():
     check(group, [x], [np.stack([-np.tanh(x), np.exp(np.tanh(x))])])
 
 
+@pytest.mark.lengthy
 def test_elements_at_too_many_places_are_refused():
     nodes, last = [], 0
     for _ in range(20):

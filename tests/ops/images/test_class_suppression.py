@@ -137,6 +137,7 @@ def kept_one_by_one(boxes: np.ndarray, scores: np.ndarray, iou: Any) -> list[int
     return [k[0] for k in kept]
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("jit", [False, True])
 @pytest.mark.parametrize("iou", [0.0, 0.4, -0.5, np.nan, np.inf])
 @pytest.mark.extensive(iou=[0.4])

@@ -124,6 +124,7 @@ def test_a_region_that_is_no_number_reads_nothing_outside() -> None:
         assert np.isin(result, [1, 7]).all() or np.isnan(result).any()
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("rank", [1, 2])
 def test_as_onnx_resizes(rank: int) -> None:
     from onnx import helper

@@ -118,6 +118,7 @@ def test_every_element_is_better_than_those_before() -> None:
         np.testing.assert_array_equal(values, column[indices])
 
 
+@pytest.mark.lengthy
 def test_sorted_and_reversed_input_of_odd_length() -> None:
     up = np.arange(1001.0)
     end_in_nan, last_moves = np.append(up, [np.nan, np.nan]), np.append(up, 999.5)

@@ -39,12 +39,14 @@ def test_identical_sides_show_no_difference_in_the_whole_table() -> None:
     assert alarms <= 2, "at most 5 % of 40"
 
 
+@pytest.mark.lengthy
 def test_five_percent_are_found() -> None:
     random = np.random.default_rng(6)
     last = [table(random, planted=1.05)[-1] for _ in range(20)]
     assert sum(v is not None and v.significant and v.ratio > 1 for v in last) >= 18
 
 
+@pytest.mark.lengthy
 def test_a_single_test_is_wrong_as_often_as_it_says() -> None:
     random = np.random.default_rng(7)
     p = np.array([rank_test(*times(random, 1e5, 1.0, drifts=0)) for _ in range(600)])

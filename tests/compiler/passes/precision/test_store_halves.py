@@ -213,6 +213,7 @@ def primitives(mod: IRModule, target: str, precision: str) -> list[str]:
     return [name for name in names if not name.startswith(("reshape", "nn_batch_flatten", "squeeze", "expand_dims"))]
 
 
+@pytest.mark.lengthy
 @pytest.mark.split(2)
 @pytest.mark.spread("target")
 @pytest.mark.parametrize("target", ["cuda", "cpu"])

@@ -20,6 +20,7 @@ if reason := emulator.available():
 SHAPES = [(), (0,), (1,), (9,), (3, 4), (0, 3), (2, 0), (2, 3, 4), (2049,), (70, 61), (2,) * 8]
 
 
+@pytest.mark.split(2)
 @pytest.mark.parametrize("shape", SHAPES)
 def test_argwhere_finds_what_is_not_zero_in_order(shape: tuple[int, ...]) -> None:
     rng = np.random.default_rng(len(shape))

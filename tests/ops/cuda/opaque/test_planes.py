@@ -50,6 +50,7 @@ GEOMETRIES: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.spread("kernel_layout")
 @pytest.mark.parametrize("kernel_layout", kernel_layouts(2))
 @pytest.mark.parametrize("geometry", GEOMETRIES)
 def test_convolution_of_every_layout(geometry: str, kernel_layout: str) -> None:

@@ -62,6 +62,7 @@ OTHER = {
 }
 
 
+@pytest.mark.lengthy(other=["another function"])
 @pytest.mark.parametrize("other", OTHER)
 def test_similar_expressions_are_none(other):
     for body in bodies(**OTHER[other]):
@@ -80,6 +81,7 @@ def test_other_dtypes_are_composed():
     assert "gelu" not in kernel_source(group).text
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 def test_halves_have_a_function_of_their_own(dtype):
     for body in bodies():

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import relayvm.ops  # noqa: F401  declares the operators
 from relayvm.ops.codegen import kernel_source
 
+from .... import tiers
 from ..run_group import evaluate
 from .row_groups import kernels
 
@@ -39,12 +40,13 @@ def group_of(operand: str, fold: str):
     return group, names
 
 
+@pytest.mark.drawn
 @pytest.mark.parametrize("fold", FOLDS)
 @pytest.mark.parametrize("operand", OPERANDS)
 def test_the_law_of_a_fold(operand, fold):
     group, names = group_of(operand, fold)
 
-    @settings(max_examples=25, deadline=None)
+    @tiers.drawing(25)
     @given(st.tuples(*[st.integers(0, 3)] * 2, *[st.integers(0 if "sum" in fold else 1, 5)] * 2))
     def check(sizes):
         random = np.random.default_rng(sum(sizes))
