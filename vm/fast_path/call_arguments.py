@@ -7,8 +7,7 @@ from ...ops.native.jit.c_functions import call_4
 from ...ops.native.memory import load_i64, native, store_i64, tensor
 from ...ops.native.object_layout import TAG_ADT
 from ...ops.native.objects import adt_at
-from ..devices.sim.simulated_device import is_lost
-from ..runtime.objects.heap import new_record, retain
+from ..runtime.objects.heap import is_lost, new_record, retain
 from ..runtime.requests import RELEASE, TO_DEVICE
 from ..state.state_layout import state_at
 from ..values.signature import AROUND, DEVICE, DTYPE, FIELD, N_FIELDS, OBJECT, PARAMETER_WORDS, RANK, VALUE

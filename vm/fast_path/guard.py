@@ -210,10 +210,10 @@ def begin(self: int, args: int, n: int) -> int:
         return serve(handle, BUSY)
     take(state)
     made = 1
-    if s.gpu != 0:  # arguments may be memory of another library
+    if s.takes_arrays != 0:  # arguments may be memory of another library
         made = call_one_arg(load_i64(handle + 8 * handles.SERVE), load_i64(args + 8))
     if made != 0:
-        if s.gpu != 0:
+        if s.takes_arrays != 0:
             py_decref(made)
         rows = load_i64(args)
         n_rows = load_i64(load_i64(rows + _DIMS))

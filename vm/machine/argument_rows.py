@@ -12,6 +12,7 @@ import numpy as np
 
 from ...declarations.frozen_dataclass import frozen
 from ...ops.core.tensor_types import DTYPES, dtype_name
+from ..device_table import CPU
 from ..runtime.argument_objects import (
     DEVICE,
     DONATED_BYTES,
@@ -26,7 +27,6 @@ from ..runtime.argument_objects import (
     WANTED,
     WHAT,
 )
-from ..state.state_layout import CUDA
 from ..values.tensor import Tensor
 
 
@@ -77,7 +77,7 @@ def _add(rows: list[list[int]], value: Any, device: int, *, donated: bool = Fals
         on_host = isinstance(value, np.ndarray)
         row[KIND], row[WHAT] = ELEMENTS, value.ctypes.data if on_host else value.address
         row[DTYPE], row[RANK] = DTYPES.index(dtype_name(value.dtype) if on_host else value.dtype), len(value.shape)
-        row[DEVICE] = 0 if on_host else CUDA
+        row[DEVICE] = CPU if on_host else device
         row[SIZES : SIZES + len(value.shape)] = value.shape
         if donated:
             row[DONATED_BYTES] = value.nbytes

@@ -109,10 +109,10 @@ def on_device(state: int, at: int, device: int) -> int:
     if device == 0 or tensor(at).device == device:
         return at
     s = state_at(state)
-    made = host_to_device(state, at, device, -1, -1, False)
+    made = host_to_device(state, at, device, -1, -1, 0)
     if made == 0 and s.outstanding != 0:  # memory of queued work can be reused after a synchronisation
         s.status = wait_for_all(state, _MEMORY)
         if s.status == 0:
-            made = host_to_device(state, at, device, -1, -1, False)
+            made = host_to_device(state, at, device, -1, -1, 0)
     release(state, at)
     return made

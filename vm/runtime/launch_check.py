@@ -21,7 +21,8 @@ from ...ops.native.memory import load_i64, native, store_i64, tensor
 from ...ops.native.object_layout import TAG_TENSOR
 from ...ops.native.status import MISFIT, NOT_ON_HOST, OK, OUT_OF_MEMORY
 from ...shape_funcs.symbolic.program import DATA
-from ..state.state_layout import CUDA, TRACE_OFF, state_at
+from ..device_table import CPU
+from ..state.state_layout import TRACE_OFF, state_at
 from .objects.heap import n_bytes, n_elements, release
 from .shape_eval import checks_hold, element, load_slots, run_rows
 from .stream import fetch, wait_for_all
@@ -138,7 +139,7 @@ def load_from_devices(state: int, program: int, regs: int, operands: int, n: int
             value = tensor(t).shape[index]
         elif index >= n_elements(t):
             return MISFIT
-        elif tensor(t).device != CUDA:
+        elif tensor(t).device == CPU or s.is_host_memory != 0:
             value = element(t, index)
         else:
             copy = read_back(state, t)
@@ -153,7 +154,7 @@ def load_from_devices(state: int, program: int, regs: int, operands: int, n: int
 
 @native
 def read_back(state: int, at: int) -> int:
-    """Copy a GPU's tensor to the host; 0 on failure.  The copy is no part of the program: profiles do not show it."""
+    """Copy a device's tensor to the host; 0 on failure.  The copy is no part of the program: profiles do not show it."""
     s = state_at(state)
     copies, nbytes, tracing = s.dtoh_copies, s.dtoh_bytes, s.tracing
     s.tracing = TRACE_OFF

@@ -6,10 +6,15 @@ from collections.abc import Callable
 
 import numpy as np
 
+from ...ops.core.implementation import GPU as ON_GPU
 from ...ops.native.memory import record
 from ...ops.native.object_layout import Record
+from ..device_table import DEVICES
 
 _WORD = np.int64
+
+#: The number of the device.
+CUDA = DEVICES.index(ON_GPU)
 
 #: The ring through which arguments are copied: parts, bytes of each, alignment of each copy.
 RING_PARTS, RING_PART_BYTES, RING_ALIGNMENT = 8, 1 << 19, 64

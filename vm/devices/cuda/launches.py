@@ -11,6 +11,7 @@ from ...runtime.shape_eval import load_slots, run_rows, sizes_differ
 from ...runtime.tracing.event_trace import begin_kernel
 from ...state.gpu_layout import (
     CONVOLUTION_ENTRY,
+    CUDA,
     ENTRY_KIND,
     PLAN_BODY,
     PLAN_FIRST,
@@ -38,7 +39,7 @@ from ...state.gpu_layout import (
     TURNS_PER,
     gpu_at,
 )
-from ...state.state_layout import CUDA, PACKED_WORDS, TRACE_OFF, state_at
+from ...state.state_layout import PACKED_BYTES, TRACE_OFF, packed_at, state_at
 from .cudnn.layout import CONVOLUTION_ROW_AT
 from .cudnn_table import has_plan
 from .events import begin_timing, drop_timing, end_timing
@@ -246,12 +247,13 @@ def evaluate_new_sizes(plan: int, program: int, argv: int, slots: int) -> int:
 
 
 @native
-def launch(state: int, gpu: int, packed: int, argv: int, n: int, n_outputs: int, pc: int) -> int:
+def launch(state: int, gpu: int, packed: int, argv: int, counts: int, pc: int) -> int:
     """Launch a packed function; a status."""
     s, c = state_at(state), gpu_at(gpu)
+    n, n_outputs = counts >> 32, counts & 0xFFFFFFFF
     if c.error != 0:
         return DEVICE_ERROR
-    plan = load_i64(s.packed + 8 * (PACKED_WORDS * packed + 3))
+    plan = packed_at(s.packed + PACKED_BYTES * packed).launches
     status = evaluate_sizes(gpu, plan, argv) + 0
     if status != 0:
         return status
