@@ -19,7 +19,7 @@ from ..bytecode.trusted import skips_checks
 from ..device_table import CPU, DEVICE_TABLE, DEVICES, machine_of
 from ..runtime.huge_pages import in_huge_pages
 from ..runtime.kernels.prepared import KernelRow, prepared_for
-from ..state.state_layout import ARGV_WORDS, FUNCTION_WORDS, N_DEVICES, PACKED_WORDS, SHAPE_PROGRAM_WORDS
+from ..state.state_layout import ARGV_WORDS, FUNCTION_BYTES, N_DEVICES, PACKED_WORDS, SHAPE_PROGRAM_BYTES
 from ..values.signature import named_dims
 
 if TYPE_CHECKING:
@@ -72,10 +72,10 @@ class Tables:
             [x for start, f in zip(self.starts, exe.functions, strict=True) for x in (start, f.n_registers, len(f.params))],
             np.int64,
         )
-        assert len(self.functions) == FUNCTION_WORDS * len(exe.functions)
+        assert self.functions.nbytes == FUNCTION_BYTES * len(exe.functions)
         self._programs: list[np.ndarray] = []
         self.shape_programs = np.array([x for p in exe.shape_funcs for x in self._shape_program(p)], np.int64)
-        assert len(self.shape_programs) == SHAPE_PROGRAM_WORDS * len(exe.shape_funcs)
+        assert self.shape_programs.nbytes == SHAPE_PROGRAM_BYTES * len(exe.shape_funcs)
         self.argv = np.zeros(ARGV_WORDS, np.int64)
         #: Preconditions of launches of each packed function on its tensors; () for a trusted executable.
         self.demands = () if skips_checks(exe) else _demanded(exe)

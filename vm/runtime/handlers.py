@@ -17,9 +17,11 @@ from ..state.state_layout import (
     HOST_CALL,
     N_DEVICES,
     PACKED_BYTES,
-    SHAPE_PROGRAM_WORDS,
+    SHAPE_PROGRAM_BYTES,
     TRACE_OFF,
+    demands_at,
     packed_at,
+    shape_program_at,
     state_at,
 )
 from .frames import set_register
@@ -65,7 +67,7 @@ def invoke_packed(state: int, pc: int, regs: int, packed: int, n_outputs: int, a
         return INTERNAL
     demands = row.demands
     if demands != 0:
-        status = call_4(load_i64(demands), state, demands, regs, args)
+        status = call_4(demands_at(demands).check, state, demands, regs, args)
         if status != OK:
             return status
     if row.function == 0:
@@ -275,8 +277,8 @@ def invoke_shape_func(state: int, pc: int, regs: int, func: int, args: int, n_ar
         store_i64(s.argv + 8 * i, source)
     outs = s.argv + 8 * n_args
     start = clock_ns() if s.tracing != TRACE_OFF else 0
-    program = s.shape_programs + 8 * SHAPE_PROGRAM_WORDS * func
-    status = evaluate(state, load_i64(program), load_i64(program + 8), s.argv, outs)
+    program = shape_program_at(s.shape_programs + SHAPE_PROGRAM_BYTES * func)
+    status = evaluate(state, program.words, program.slots, s.argv, outs)
     s.shape_func_calls += 1
     if s.tracing != TRACE_OFF:
         record_shape_func(state, pc, func, start, s.argv, n_args)

@@ -39,9 +39,9 @@ STATE = np.dtype(
     [
         # program: addresses of tables
         ("code", _WORD),
-        ("functions", _WORD),  # rows of FUNCTION_WORDS
-        ("packed", _WORD),  # rows of PACKED_WORDS
-        ("shape_programs", _WORD),  # rows of SHAPE_PROGRAM_WORDS
+        ("functions", _WORD),  # rows of FUNCTION
+        ("packed", _WORD),  # rows of PACKED
+        ("shape_programs", _WORD),  # rows of SHAPE_PROGRAM
         ("constants", _WORD),  # N_DEVICES object addresses for each constant; 0: not there yet
         ("libraries", _WORD),  # addresses of library functions
         ("team", _WORD),  # the thread team of kernels (``ops.native.threads.team``)
@@ -108,10 +108,14 @@ STATE = np.dtype(
 
 state_at: Callable[[int], Record] = record(STATE)
 
-#: A row of the function table: first word of its code, number of registers, number of parameters.
-FUNCTION_WORDS = 3
-#: Words of a shape program's row: addresses of its words and of its slots.
-SHAPE_PROGRAM_WORDS = 2
+#: A row of the function table.  ``start``: first word of its code.
+FUNCTION = np.dtype([("start", _WORD), ("n_registers", _WORD), ("n_parameters", _WORD)])
+FUNCTION_BYTES = FUNCTION.itemsize
+function_at: Callable[[int], Record] = record(FUNCTION)
+#: A shape program's row: addresses of its words and of its slots.
+SHAPE_PROGRAM = np.dtype([("words", _WORD), ("slots", _WORD)])
+SHAPE_PROGRAM_BYTES = SHAPE_PROGRAM.itemsize
+shape_program_at: Callable[[int], Record] = record(SHAPE_PROGRAM)
 #: A row of the packed table.  ``function``: kernel address (0: a kernel in Python; on a GPU: 1).  ``types``: address of the
 #: argument check (``arguments_match``).  ``launches``: on a GPU the address of its launches (see ``cuda.launch_table``).
 #: ``workspaces``: number of workspaces among its last arguments, which no trace shows.  ``demands``: address of its
@@ -130,8 +134,15 @@ TYPE_BYTES = TYPE.itemsize
 type_at: Callable[[int], Record] = record(TYPE)
 PACKED_WORDS = PACKED_BYTES // 8
 packed_at: Callable[[int], Record] = record(PACKED)
-#: A frame's header, before its registers: return address, caller's base, caller's registers, destination register.
-FRAME_WORDS = 4
+#: A frame's header, before its registers.  ``base``, ``n_registers``: the caller's.  ``dst``: distance in bytes of the result's
+#: register from the caller's first one.
+HEADER = np.dtype([("return_pc", _WORD), ("base", _WORD), ("n_registers", _WORD), ("dst", _WORD)])
+FRAME_WORDS = HEADER.itemsize // 8
+header_at: Callable[[int], Record] = record(HEADER)
+#: The begin of a kernel's preconditions.  ``check``: address of the check of its launches.  ``program``: address of the words of
+#: the shape program, 0 without one.
+DEMANDS = np.dtype([("check", _WORD), ("n_outputs", _WORD), ("n_equal", _WORD), ("program", _WORD), ("n_tensors", _WORD)])
+demands_at: Callable[[int], Record] = record(DEMANDS)
 
 # Reasons for which the loop returns; and further requests to Python: the error of a machine that is not free, of arguments
 # without memory, of a missing result.
@@ -152,6 +163,10 @@ EVENT = np.dtype(
 )  # fmt: skip
 EVENT_WORDS = EVENT.itemsize // 8
 event_at: Callable[[int], Record] = record(EVENT)
+#: The type of an argument in the trace, before its sizes.
+EVENT_TYPE = np.dtype([("dtype", _WORD), ("ndim", _WORD)])
+EVENT_TYPE_BYTES = EVENT_TYPE.itemsize
+event_type_at: Callable[[int], Record] = record(EVENT_TYPE)
 EVENT_KERNEL, EVENT_SHAPE_FUNC, EVENT_DTOH, EVENT_HTOD, EVENT_SYNC, EVENT_ALLOC, EVENT_HOST_CALL = range(7)
 
 #: Byte that fills the sim device's memory, and the host's on request (see ``poison``), in blocks that no finished kernel has

@@ -90,7 +90,8 @@ class Tensor(ArrayLike):
     @property
     def device(self) -> str:
         """The device of the elements: ``cpu``, ``sim`` or ``cuda``."""
-        return DEVICES[record_at(self._address).device]
+        name: str = DEVICES[record_at(self._address).device]
+        return name
 
     @property
     def ndim(self) -> int:

@@ -15,7 +15,7 @@ from ....ops.native.status import DEVICE_ERROR, OK, OUT_OF_MEMORY
 from ...runtime.objects.chunks import chunk_at, object_in
 from ...runtime.objects.heap import LOST, n_bytes
 from ...runtime.tracing.event_trace import record_event
-from ...state.gpu_layout import CUDA, PORTABLE, gpu_at
+from ...state.gpu_layout import CUDA, PORTABLE, gpu_at, user_at
 from ...state.state_layout import EVENT_DTOH, HOST_COPIES, TRACE_OFF, state_at
 from ..request_table import handler
 from .context_switch import enter, leave
@@ -82,7 +82,7 @@ def wait_for_users(gpu: int, users: int) -> None:
     c = gpu_at(gpu)
     enter(gpu)
     while users != 0:
-        event, following = load_i64(users), load_i64(users + 8)
+        event, following = user_at(users).event, user_at(users).next
         checked(gpu, drive_3(gpu, STREAM_WAIT_EVENT, c.compute, event, 0))
         release_event(gpu, event)
         free(users)

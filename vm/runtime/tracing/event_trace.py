@@ -7,10 +7,12 @@ from ...state.growable import grow
 from ...state.state_layout import (
     EVENT_KERNEL,
     EVENT_SHAPE_FUNC,
+    EVENT_TYPE_BYTES,
     EVENT_WORDS,
     PACKED_BYTES,
     TRACE_EVENTS,
     event_at,
+    event_type_at,
     packed_at,
     state_at,
 )
@@ -89,11 +91,13 @@ def record_types(state: int, argv: int, n: int, packed: int) -> None:
     for i in range(n):
         source = load_i64(argv + 8 * i)
         t = tensor(source)
-        store_i64(at, t.dtype)
-        store_i64(at + 8, t.ndim)
+        ty = event_type_at(at)
+        ty.dtype = t.dtype
+        ty.ndim = t.ndim
+        at += EVENT_TYPE_BYTES
         for axis in range(t.ndim):
-            store_i64(at + 16 + 8 * axis, t.shape[axis])
-        at += 16 + 8 * t.ndim
+            store_i64(at + 8 * axis, t.shape[axis])
+        at += 8 * t.ndim
         nbytes += n_bytes(source) if i != updated and i != result else 0
     s.trace_used += words
     event.words = EVENT_WORDS + words
