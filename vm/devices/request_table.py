@@ -40,7 +40,8 @@ def handler(
     names = {name.lower(): function for name, function in table.items()}
     namespace: dict[str, Any] = {**names, "state_at": state_at, "before": before}
     define(f"requests of {device}", "\n".join([*lines, "    return 0", ""]), namespace)
-    return native(namespace[device])  # type: ignore[no-any-return]
+    served: Handler = native(namespace[device])
+    return served
 
 
 def _arguments(function: Callable[..., Any], record: str) -> list[str]:

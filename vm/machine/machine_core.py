@@ -302,7 +302,8 @@ class MachineCore:
         The other stream waits for the work that computes the tensor.
         """
         assert self._runtime.session is not None
-        return self._runtime.session.export(tensor, stream)  # type: ignore[no-any-return]
+        made: Export = self._runtime.session.export(tensor, stream)
+        return made
 
     def _check_not_lost(self, tensor: Tensor) -> None:
         if is_lost(tensor._address):

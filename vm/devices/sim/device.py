@@ -5,7 +5,7 @@ from __future__ import annotations
 from ...bytecode.executable import ExecutableData
 from ...options import RuntimeOptions
 from ..device_session import DeviceSession
-from .queue import SIM
+from .device_queue import SIM
 from .simulated_device import serve
 
 #: Number of bytes per second, or of ns, that stands for no limit; sums with it fit int64.

@@ -19,7 +19,7 @@ from ...runtime.tracing.event_trace import end_event, record_event, record_kerne
 from ...state.device_requests import ALL
 from ...state.state_layout import EVENT_DTOH, PACKED_BYTES, POISON, TRACE_OFF, packed_at, state_at
 from ..request_table import handler
-from .queue import (
+from .device_queue import (
     KERNEL,
     QUEUE_COPY,
     QUEUE_KERNEL,
