@@ -15,11 +15,11 @@ from ..bytecode.sync_reason import SyncReason, number_of
 from ..device_table import CPU
 from ..state.device_requests import (
     ALL,
-    COPY_BEGIN,
-    COPY_DROP,
-    COPY_END,
     COPY_ON_DEVICE,
-    COPY_WAIT,
+    FETCH_BEGIN,
+    FETCH_DROP,
+    FETCH_END,
+    FETCH_WAIT,
     LAUNCH,
     SYNC,
     TO_DEVICE,
@@ -58,7 +58,7 @@ def wait_until(state: int, ticket: int) -> int:
     """Wait for the device up to ``ticket``; a status."""
     if ticket == ALL:
         return ask(state, SYNC, 0, 0, 0, 0)
-    return ask(state, COPY_WAIT, ticket, 0, 0, 0)
+    return ask(state, FETCH_WAIT, ticket, 0, 0, 0)
 
 
 @native
@@ -88,7 +88,7 @@ def begin_copy(state: int, source: int, pc: int, reason: int) -> int:
     p.device = tensor(source).device
     p.pc = pc
     p.reason = reason
-    p.ticket = ask(state, COPY_BEGIN, at, 0, 0, 0)
+    p.ticket = ask(state, FETCH_BEGIN, at, 0, 0, 0)
     if p.ticket < 0:
         s.status = -p.ticket
         p.device = CPU  # nothing to wait for
@@ -128,11 +128,11 @@ def end_copy(state: int, at: int, why: int, until: int) -> int:
     if why < 0:
         status = wait_until(state, ticket) + 0
     elif until == ALL:  # a wait for everything releases no ticket
-        status = max(status, ask(state, COPY_DROP, ticket, 0, 0, 0))
+        status = max(status, ask(state, FETCH_DROP, ticket, 0, 0, 0))
     if status == 0 and is_lost(source):
         status = RESULT_LOST
     if status == 0:
-        status = ask(state, COPY_END, at, 0, 0, 0)
+        status = ask(state, FETCH_END, at, 0, 0, 0)
     s.status = status
     nbytes = n_bytes(source)
     free_object(state, at, SMALL)

@@ -23,10 +23,10 @@ _MEANINGS = {
     "END_USE": "(address, bytes, users): nobody refers to these bytes any more; the next ``users`` of the storage",
     "TO_DEVICE": "(to, from, bytes, row << 1 | lasts): copy from the host; a status.  ``row`` of the trace, -1: none; ``lasts``: "
     "the source does not change until the copy is made",
-    "COPY_BEGIN": "(pending): begin a copy to the host after earlier launches; a ticket, < 0: a negated status",
-    "COPY_WAIT": "(ticket): wait for the copy, and release the ticket; a status",
-    "COPY_END": "(pending): the copy was waited for; a status",
-    "COPY_DROP": "(ticket): release the ticket, for which nobody waits; a status",
+    "FETCH_BEGIN": "(pending): begin a copy to the host after earlier launches; a ticket, < 0: a negated status",
+    "FETCH_WAIT": "(ticket): wait for the copy, and release the ticket; a status",
+    "FETCH_END": "(pending): the copy was waited for; a status",
+    "FETCH_DROP": "(ticket): release the ticket, for which nobody waits; a status",
     "COPY_ON_DEVICE": "(to, from, bytes): after earlier launches; a status",
     "SYNC": "wait for everything; a status",
     "FLUSH": "the host goes on with other work: hold nothing back; a status",
@@ -38,7 +38,7 @@ _MEANINGS = {
 #: The number of each request.
 REQUESTS = {name: number for number, name in enumerate(_MEANINGS)}
 (
-    LAUNCH, ENTER, LEAVE, ALLOC, FREE, END_USE, TO_DEVICE, COPY_BEGIN, COPY_WAIT, COPY_END, COPY_DROP, COPY_ON_DEVICE,
+    LAUNCH, ENTER, LEAVE, ALLOC, FREE, END_USE, TO_DEVICE, FETCH_BEGIN, FETCH_WAIT, FETCH_END, FETCH_DROP, COPY_ON_DEVICE,
     SYNC, FLUSH, TRIM_BEGIN, TRIM, TRACE, CLOSE,
 ) = REQUESTS.values()  # fmt: skip
 #: A ticket that stands for all work.

@@ -23,7 +23,7 @@ from ....ops.native.object_layout import (
 from ....ops.native.objects import adt_at, free_at, pending_at, storage_at
 from ....ops.native.status import OUT_OF_MEMORY, SIZE_OVERFLOW
 from ...device_table import CPU
-from ...state.device_requests import ALLOC, COPY_DROP, COPY_ON_DEVICE, END_USE, FREE, TRIM, TRIM_BEGIN, ask
+from ...state.device_requests import ALLOC, COPY_ON_DEVICE, END_USE, FETCH_DROP, FREE, TRIM, TRIM_BEGIN, ask
 from ...state.state_layout import (
     CLASSES_PER_POWER,
     FIRST_POWER,
@@ -140,7 +140,7 @@ def free_others(state: int, at: int) -> None:
             # the copy is dropped, but the device may still be writing to it
             pending = pending_at(at)
             if pending.device != CPU:
-                ask(state, COPY_DROP, pending.ticket, 0, 0, 0)
+                ask(state, FETCH_DROP, pending.ticket, 0, 0, 0)
             head = release_field(state, pending.source, release_field(state, pending.to, head))
             free_object(state, at, SMALL)
 
