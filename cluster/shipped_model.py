@@ -14,8 +14,8 @@ from ..compiler.inputs.array_files import read_weights
 from ..compiler.load_program import open_program
 from ..serving.protocol.served_model import ServedModel
 from ..vm.api.executable import Executable, load_bytes
-from ..vm.bytecode.executable import DEVICES
 from ..vm.bytecode.executable_file import to_bytes
+from ..vm.device_table import DEVICES
 
 #: The name of a model that has no file, in messages.
 _UNNAMED = "model"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ..ops.native.compiled.compile_reports import logged
 from ..ops.native.jit.gc_pause import collection_paused
 from ..vm.api.executable import Executable
-from ..vm.bytecode.executable import DEVICES
+from ..vm.device_table import DEVICES
 from ..vm.machine.machine_code import compile_ahead
 from .inputs.model_files import is_model_file
 from .settings.config import Config

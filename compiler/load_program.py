@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from ..ops.core.similar_names import did_you_mean
 from ..vm.api.executable import Executable, load_bytes
-from ..vm.bytecode.executable import DEVICES, VMFunction
+from ..vm.bytecode.executable import VMFunction
 from ..vm.bytecode.executable_file import MAGIC
+from ..vm.device_table import DEVICES
 from ..vm.diagnostics import codes
 from ..vm.diagnostics.argument_errors import a_text
 from ..vm.diagnostics.source import FileError, InputError, SourceText

@@ -20,6 +20,29 @@ _ADDITION = re.compile(r"^`([\w./]+)`:\n\n```(\w+)\n(.*?)^```$", re.DOTALL | re.
 #: Folders and files that a copy needs no own copy of.
 _LEFT_OUT = (".*", "build", "__pycache__", "*.egg-info")
 
+#: A program whose sizes depend on values, on the CPU and on the new device.
+_ON_THE_DEVICE = """
+import numpy as np
+import relayvm as relay
+
+TEXT = '''#[version = "0.0.5"]
+def @main(%x: Tensor[(?n, 2), float32], %s: Tensor[(2), int64]) {
+  (dyn.reshape(exp(%x), %s), argwhere(greater(%x, 0f)), sort(sum(%x, axis=[1])))
+}'''
+x = np.random.default_rng(0).standard_normal((6, 2)).astype("float32")
+args = x, np.array([3, 4])
+machines = [relay.VirtualMachine(relay.compile(relay.parse(TEXT), target=t, place="off")) for t in ("cpu", "prompt")]
+for _ in range(2):
+    there, here = ([r.numpy() for r in vm.run(*args)] for vm in machines)
+    for a, b in zip(there, here, strict=True):
+        np.testing.assert_array_equal(a, b)
+counters = machines[1].counters
+assert counters["htod_copies"] and counters["dtoh_copies"] and counters["syncs"], counters
+assert machines[1].run(*args)[0].device == "prompt"
+machines[1].close()
+print("prompt runs", counters["launches"], "kernels")
+"""
+
 
 def with_lines(text: str, change: str) -> str:
     """The text with the lines of a change that begin with ``+``, between the lines around them, which must be there once."""
@@ -53,7 +76,8 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def run(tree: Path, *arguments: str) -> None:
     environment = {**os.environ, "PYTHONPATH": str(tree.parent)}
-    done = subprocess.run([sys.executable, "-m", *arguments], cwd=tree, env=environment, capture_output=True, text=True)
+    how = () if arguments[0] == "-c" else ("-m",)
+    done = subprocess.run([sys.executable, *how, *arguments], cwd=tree, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
@@ -66,6 +90,12 @@ def test_the_operator(tree: Path) -> None:
 @pytest.mark.extensive
 def test_the_pass(tree: Path) -> None:
     run(tree, "pytest", "-q", "-k", "remove_copies", "tests/compiler/passes/test_before_after.py")
+
+
+@pytest.mark.extensive
+def test_the_device(tree: Path) -> None:
+    """A device is its folder and one line elsewhere, besides the package's name in setup.cfg."""
+    run(tree, "-c", _ON_THE_DEVICE)
 
 
 @pytest.mark.extensive
@@ -88,7 +118,7 @@ def test_lines_are_put_between_others() -> None:
 def test_the_changed_lines_are_there() -> None:
     """Each change fits the tree as it is."""
     changes = [(path, text) for path, language, text in _ADDITION.findall(PAGE.read_text(encoding="utf-8")) if language == "diff"]
-    assert len(changes) == 3
+    assert len(changes) == 5
     for path, text in changes:
         assert with_lines((ROOT / path).read_text(encoding="utf-8"), text)
 

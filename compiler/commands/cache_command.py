@@ -15,7 +15,7 @@ from ...ops.native.cache import disk_cache, installed_entries
 from ...ops.native.cache.cache_entry import DamagedEntry, Entry, unpack
 from ...ops.native.cache.cache_key import differences, distinct_parts
 from ...ops.native.tuning import tuning_records
-from ...vm.bytecode.executable import DEVICES
+from ...vm.device_table import DEVICES
 from ...vm.diagnostics.source import FileError, InputError
 from ...vm.inspection.figures import bytes_short, bytes_text
 from ..load_program import read_module

@@ -10,10 +10,10 @@ from typing import Any
 
 import click
 
-from ...vm.bytecode.executable import DEVICES, VMFunction
+from ...vm.bytecode.executable import VMFunction
+from ...vm.device_table import LINKED
 from ...vm.diagnostics.source import ConfigError, FileError, InputError
 from ...vm.report.profile_report import Profile
-from ...vm.state.state_layout import SIM
 from ..comparison.compare import Comparison, compare_profiles
 from ..comparison.compare_conditions import FIGURES, Condition, ConditionError, failures, parse_condition
 from ..comparison.compare_text import page_table
@@ -87,8 +87,8 @@ _FAIL_IF_HELP = (
     f"SIDE.FIGURE, numbers, + - * /, comparisons, and, or, not. Figures, per run, times in ns: {', '.join(FIGURES)}."
 )
 _LINK_HELP = (
-    f"Simulate a link to {DEVICES[SIM]}: its speed and the time that each copy takes besides; memory: neither. "
-    f"Default: {PCI_EXPRESS} for a --preset on {DEVICES[SIM]}, else memory."
+    f"Simulate a link to {LINKED}: its speed and the time that each copy takes besides; memory: neither. "
+    f"Default: {PCI_EXPRESS} for a --preset on {LINKED}, else memory."
 )
 _PRESET_HELP = "; ".join(f"{name}: sides {', '.join(sides)}" for name, sides in PRESETS.items())
 
@@ -202,7 +202,7 @@ def compare_command(
                 on_round=on_round,
                 tolerance=tolerance,
                 check=None if expected is None else _check(expected, tolerance),
-                link=PCI_EXPRESS if link is None and preset is not None and device == DEVICES[SIM] else link,
+                link=PCI_EXPRESS if link is None and preset is not None and device == LINKED else link,
             )
     _write(found, json_out, html, trace)
     with standard_output():

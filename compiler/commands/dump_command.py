@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from ...vm.bytecode.executable import DEVICES
+from ...vm.device_table import DEVICES
 from ...vm.inspection import kernel_texts
 from ..load_program import open_program, read_module
 from ..lowering.pipeline import STAGES, stages

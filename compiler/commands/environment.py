@@ -12,7 +12,7 @@ from ...ops.native.blas import library_calls
 from ...ops.native.cache import disk_cache
 from ...ops.native.jit.native_compiler import OPTIMIZE_VARIABLE
 from ...ops.native.tuning.fingerprint import library_fields
-from ...vm.bytecode.executable import DEVICES
+from ...vm.device_table import DEVICES
 from ...vm.diagnostics.source import ConfigError
 from ...vm.options import CHECK_VARIABLE, OPENMP_VARIABLE, THREADS_VARIABLE
 from ...vm.thread_count import number_and_source

@@ -10,7 +10,7 @@ import click
 
 from ...ops.core.implementation import OpCall
 from ...ops.strategy.measured import bucket_of, bucket_text, static_shapes
-from ...vm.bytecode.executable import DEVICES
+from ...vm.device_table import DEVICES
 from ...vm.inspection.figures import align, time_text
 from ..load_program import read_module
 from ..settings.config import Config

@@ -7,7 +7,7 @@ from pathlib import PurePath
 from typing import Any
 
 from ...declarations.frozen_dataclass import frozen
-from ...vm.bytecode.executable import DEVICES
+from ...vm.device_table import DEVICES
 from ...vm.inspection.figures import align, bytes_short, bytes_text, rate_text, time_text
 from ...vm.report.profile_data import COPY_NAMES
 from ...vm.report.profile_report import Profile

@@ -10,11 +10,11 @@ from typing import Any
 
 from ...vm.api.executable import Executable
 from ...vm.api.machine import VirtualMachine
-from ...vm.bytecode.executable import DEVICES, ExecutableData, VMFunction
+from ...vm.bytecode.executable import ExecutableData, VMFunction
+from ...vm.device_table import LINKED
 from ...vm.diagnostics.argument_errors import a_count, a_mapping, a_sequence
 from ...vm.diagnostics.source import ConfigError, InputError
 from ...vm.report.profiling import Sampler, check_repeat
-from ...vm.state.state_layout import SIM
 from ..compile import compile
 from ..inputs.given_inputs import Wanted, make_inputs
 from ..lowered import Program
@@ -152,10 +152,10 @@ def measure(
     to a factor of two for its whole life, so two machines of one executable would differ.
     """
     check_repeat(repeat, warmup)
-    if link is not None and all(exe.target != DEVICES[SIM] for exe in sides.values()):
+    if link is not None and all(exe.target != LINKED for exe in sides.values()):
         raise InputError(
-            f"a link leads to the device {DEVICES[SIM]}, and no side runs there",
-            help=f'device="{DEVICES[SIM]}"; --device {DEVICES[SIM]}',
+            f"a link leads to the device {LINKED}, and no side runs there",
+            help=f'device="{LINKED}"; --device {LINKED}',
         )
     total, done, found, within = len(cases) * repeat, 0, [], ""
     for name, arguments in cases.items():
@@ -181,7 +181,7 @@ def measure(
 
 
 def _machine(exe: ExecutableData, link: SimulatedLink | None) -> VirtualMachine:
-    if link is None or exe.target != DEVICES[SIM]:
+    if link is None or exe.target != LINKED:
         return VirtualMachine(exe)
     return VirtualMachine(exe, link_bytes_per_s=link.bytes_per_s, link_latency_ns=link.latency_ns)
 

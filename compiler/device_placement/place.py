@@ -25,7 +25,7 @@ from ...ops.core.implementation import HOST
 from ...ops.core.op import Op
 from ...ops.defs.machine.adt_ops import NO_MATCH, RECORD_OPERATORS
 from ...ops.defs.machine.machine_ops import DEVICE_COPY, ON_DEVICE, OnDeviceAttrs
-from ...vm.bytecode.executable import DEVICES
+from ...vm.device_table import DEVICES
 from ...vm.diagnostics import codes
 from ...vm.diagnostics.source import Diagnostic, TypeCheckError
 from ..ir.anf import rebuild, rebuild_lets, values

@@ -29,7 +29,7 @@ from ...ops.core.group import Group
 from ...ops.core.implementation import HOST
 from ...ops.core.op import Op, OpPattern
 from ...ops.core.tensor_types import ITEMSIZE, TensorType, TupleType, Type
-from ...ops.core.type_relation import Need, build_group, data_dependent, shape_program
+from ...ops.core.type_relation import Need, build_group, host_reads, shape_program
 from ...ops.defs.machine.adt_ops import NO_MATCH, RECORD_OPERATORS
 from ...ops.defs.machine.machine_ops import ALLOC_CLOSURE, ASSERT_SAME_SIZE, ASSERT_SHAPE, DEVICE_COPY, ON_DEVICE, STOP_FUSION
 from ...ops.defs.movement.transform import ShapeOfAttrs
@@ -298,7 +298,7 @@ class PlacementGraph:
         self.items[var] = item
         for a in self._read(var, call, args):
             self._use(a, region, item)
-        if any(data_dependent(op, self.dependence)) or op.shape_func.upper_bound:
+        if any(host_reads(op, self.dependence)) or op.shape_func.upper_bound:
             self._shape_function(var, call, args, position, item)
         return self._slot(call.ty, item)
 

@@ -14,9 +14,10 @@ from ...ops.defs.machine import machine_ops
 from ...ops.defs.machine.adt_ops import ADT_FIELDS
 from ...vm.api.executable import Executable
 from ...vm.bytecode import isa
-from ...vm.bytecode.executable import DEVICES, VMFunction
+from ...vm.bytecode.executable import VMFunction
 from ...vm.bytecode.operand_kinds import Role
 from ...vm.bytecode.trusted import register
+from ...vm.device_table import DEVICES
 from ...vm.diagnostics import codes
 from ...vm.diagnostics.printable import printable_name
 from ...vm.diagnostics.source import Span, TypeCheckError

@@ -12,7 +12,8 @@ from ...ops.core.adt_types import AdtDefinition, TypeCall, type_parts
 from ...ops.core.copy_reason import CopyReason
 from ...ops.core.tensor_types import Type
 from ...shape_funcs.symbolic.program import ShapeProgram
-from ...vm.bytecode.executable import DEVICES, PackedFunc, VMFunction
+from ...vm.bytecode.executable import PackedFunc, VMFunction
+from ...vm.device_table import DEVICES
 from ...vm.diagnostics.python_source import Brief, PythonSource
 from ...vm.diagnostics.source import Span
 from ..ir.expr import IRModule

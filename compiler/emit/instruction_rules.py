@@ -16,7 +16,7 @@ from ...shape_funcs.symbolic.dim import Dim, eq, sym
 from ...shape_funcs.symbolic.program import SIZE, ShapeProgram, assemble
 from ...shape_funcs.symbolic.registry import Check
 from ...vm.bytecode import isa
-from ...vm.bytecode.executable import DEVICES
+from ...vm.device_table import DEVICES
 from ..ir.expr import Call, Constant, Expr, GlobalVar, Var
 from ..ir.primitive_shape import primitive
 from .code_builder import CodeBuilder

@@ -7,7 +7,7 @@ from typing import Any
 
 from ...ops.core.similar_names import did_you_mean
 from ...vm.api.machine import VirtualMachine
-from ...vm.bytecode.executable import DEVICES
+from ...vm.device_table import DEVICES
 from ...vm.diagnostics import codes
 from ...vm.diagnostics.argument_errors import a_mapping, a_text, wrong
 from ...vm.diagnostics.python_source import here

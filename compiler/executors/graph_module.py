@@ -8,8 +8,8 @@ from typing import Any
 from ...ops.core.ndarray import NDArray
 from ...vm.api.executable import Executable
 from ...vm.api.machine import VirtualMachine
-from ...vm.bytecode.executable import DEVICES
 from ...vm.bytecode.named_arrays import load_param_dict
+from ...vm.device_table import DEVICES
 from ...vm.diagnostics.argument_errors import UnknownName, a_count, a_text
 from ...vm.diagnostics.python_source import here
 from ...vm.diagnostics.source import ArgumentError, InputError

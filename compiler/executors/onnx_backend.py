@@ -10,7 +10,7 @@ import onnx
 from onnx.backend.base import Backend, BackendRep, namedtupledict
 
 from ...vm.api.machine import VirtualMachine
-from ...vm.bytecode.executable import DEVICES
+from ...vm.device_table import DEVICES
 from ...vm.values.adt import ADT
 from ...vm.values.tensor import Tensor
 from ..compile import compile

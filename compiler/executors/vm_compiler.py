@@ -9,7 +9,7 @@ import numpy as np
 
 from ...ops.core.ndarray import NDArray
 from ...vm.api.executable import Executable
-from ...vm.bytecode.executable import DEVICES
+from ...vm.device_table import DEVICES
 from ...vm.diagnostics import codes
 from ...vm.diagnostics.argument_errors import a_mapping
 from ...vm.diagnostics.python_source import here

@@ -11,7 +11,7 @@ class LoweringContext:
     """The facts that decide how a module is lowered, apart from its functions and the enabled passes.
 
     ``target``: the device of the executable.  ``data_dependence``: the inputs of an operator whose data a shape function gets
-    (see ``data_dependent``).  ``entries``: the functions that a user may call; the user holds their arguments.
+    (see ``host_reads``).  ``entries``: the functions that a user may call; the user holds their arguments.
     """
 
     target: str = HOST

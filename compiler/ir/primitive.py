@@ -16,10 +16,10 @@ import numpy as np
 
 from ...ops.core.conditions import Choice
 from ...ops.core.group import Group, Literal, Node
-from ...ops.core.implementation import GPU, HOST
 from ...ops.core.op import Op
 from ...ops.core.tensor_types import FuncType, Tensor, TensorType, TupleType, Type, numpy_dtype
 from ...ops.core.type_relation import build_group
+from ...vm import device_table
 from .anf import Names, operands
 from .expr import Call, Constant, Expr, Function, Tuple, Var, let_chain, make_lets, type_of
 
@@ -68,7 +68,7 @@ def choice_of(function: Function) -> Choice | None:
 
 def machine_of(function: Function, target: str) -> str:
     """The machine that runs a primitive function of a program for ``target``, as implementations name it."""
-    return GPU if function.attrs.get("device", target) == GPU else HOST
+    return device_table.machine_of(function.attrs.get("device", target))
 
 
 def function_of(group: Group, device: str = "") -> Function:

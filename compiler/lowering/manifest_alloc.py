@@ -39,7 +39,7 @@ from ...ops.core.copy_reason import CopyKind, CopyReason
 from ...ops.core.group import Node
 from ...ops.core.op import Op, OpPattern, get
 from ...ops.core.tensor_types import Tensor, TensorType, TupleType, Type, numpy_dtype, tensors
-from ...ops.core.type_relation import Need, build_group
+from ...ops.core.type_relation import build_group
 from ...ops.defs.machine import machine_ops
 from ...ops.defs.machine.adt_ops import NO_MATCH, RECORD_OPERATORS
 from ...ops.defs.movement.transform import ShapeOfAttrs
@@ -397,8 +397,8 @@ class _AllocationInserter:
         if (prim.code, needed) in scope.ran:
             return scope.ran[prim.code, needed]
         args = []
-        for a, need, asked in zip(_arguments_with_spans(scope, call), shape.states, shape.flagged_by, strict=True):
-            args.append(scope.on_host(a, self.reason(*asked[0]), wide=True) if need & Need.DATA else scope.anywhere(a))
+        for a, reads in zip(_arguments_with_spans(scope, call), shape.host_reads, strict=True):
+            args.append(scope.on_host(a, reads[0], wide=True) if reads else scope.anywhere(a))
         ranks = [len(out) for out in shape.program.outputs]
         types = tuple(vector_type(r) for r in ranks)
         base = call.op.name
@@ -408,13 +408,6 @@ class _AllocationInserter:
         vectors = tuple(scope.bind(f"{base}_shape", TupleGetItem(all_, k), t) for k, t in enumerate(types))
         scope.ran[prim.code, needed] = vectors
         return vectors
-
-    def reason(self, op: str, name: str) -> CopyReason:
-        """The reason why the host reads input ``name`` of operator ``op``."""
-        operator = get(op)
-        flagged = operator.data_dependent[operator.inputs.index(name)]
-        other = CopyKind.PER_OP if self.context.data_dependence == "op" else CopyKind.RELAY
-        return CopyReason(CopyKind.FLAGGED if flagged else other, op, name.rstrip("*"))
 
     def cast(self, vector: Var, dtype: str, device: str) -> GlobalVar:
         """The primitive that casts a shape vector to ``dtype`` on ``device``."""

@@ -8,9 +8,8 @@ from ...ops.core.implementation import GPU, HOST
 from ...ops.core.tensor_types import HALVES
 from ...ops.kernels.attention import cuda as attention_cuda
 from ...ops.strategy.choice import Preferred
-from ...vm.bytecode.executable import DEVICES
+from ...vm.device_table import machine_of
 from ...vm.options import Environment
-from ...vm.state.state_layout import CUDA
 from ..device_placement.place import place
 from ..ir.expr import IRModule
 from ..ir.lowering_context import LoweringContext
@@ -69,6 +68,7 @@ def passes(config: Config, context: LoweringContext, preferred: Preferred | None
     ``preferred``: the implementations preferred by measurements (see ``ops.strategy.choice``).
     """
     target = context.target
+    machine = machine_of(target)
     basic = config.opt_level >= 1
     optimise = config.opt_level >= 2
 
@@ -92,7 +92,7 @@ def passes(config: Config, context: LoweringContext, preferred: Preferred | None
 
     def narrow(mod: IRModule) -> IRModule:
         # CPUs have kernels of convolutions of float32 alone, beside one for any dtypes that is much slower
-        return store_halves(mod, config.precision, context.entries, () if target == DEVICES[CUDA] else CONVOLUTIONS)
+        return store_halves(mod, config.precision, context.entries, () if machine == GPU else CONVOLUTIONS)
 
     limit = config.most_copied_bytes
 
@@ -100,10 +100,10 @@ def passes(config: Config, context: LoweringContext, preferred: Preferred | None
         return mod if limit is None else strict_copies(mod, limit)
 
     def reduce_monotonic(mod: IRModule) -> IRModule:
-        return reduce_before_monotonic(mod, GPU if target == DEVICES[CUDA] else HOST)
+        return reduce_before_monotonic(mod, machine)
 
     def fuse_heads(mod: IRModule) -> IRModule:
-        return fuse_attention(mod, dict(config.forced), attention_cuda.pays if target == DEVICES[CUDA] else None)
+        return fuse_attention(mod, dict(config.forced), attention_cuda.pays if machine == GPU else None)
 
     def fuse_pairs(mod: IRModule) -> IRModule:
         return fuse_expansions(mod, dict(config.forced))
@@ -136,12 +136,12 @@ def passes(config: Config, context: LoweringContext, preferred: Preferred | None
         (optimise, "eliminate_dead_code", remove_dead),
         # before the passes that make one call of several: which they make depends on the dtypes
         (config.precision in HALVES, "store_halves", narrow),
-        (optimise and config.precision in HALVES and target == DEVICES[CUDA], "channels_last", channels_last),
+        (optimise and config.precision in HALVES and machine == GPU, "channels_last", channels_last),
         (optimise, "fuse_attention", fuse_heads),
         # on GPUs libraries compute both convolutions
-        (optimise and config.expansions and target != DEVICES[CUDA], "fuse_expansions", fuse_pairs),
+        (optimise and config.expansions and machine != GPU, "fuse_expansions", fuse_pairs),
         # on GPUs cuBLAS reads weights as they are
-        (optimise and target != DEVICES[CUDA], "pack_weights", pack),
+        (optimise and machine != GPU, "pack_weights", pack),
         # after dead code elimination: uses by dead code would keep fields alive
         (optimise, "narrow_tuples", narrow_tuples),
         (optimise, "eliminate_dead_code", remove_dead),
@@ -151,7 +151,7 @@ def passes(config: Config, context: LoweringContext, preferred: Preferred | None
         # before plan_memory: in-place reuse depends on the implementations
         (True, "select_implementations", select),
         (True, "manifest_alloc", allocate),
-        (target == DEVICES[CUDA], "check_kernels", lambda mod: check_kernels(mod, target)),
+        (machine == GPU, "check_kernels", lambda mod: check_kernels(mod, target)),
         (limit is not None, "strict_copies", refuse_copies),
         (config.bulk and target != HOST, "start_copies", start_copies),
         (basic and config.plan != "off", "plan_memory", plan),

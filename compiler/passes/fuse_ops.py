@@ -35,11 +35,12 @@ others are arguments.
 
 from __future__ import annotations
 
-from ...ops.core.implementation import GPU, HOST
+from ...ops.core.implementation import GPU
 from ...ops.core.op import Op, OpPattern
 from ...ops.core.tensor_types import TupleType
 from ...ops.core.type_relation import build_group
 from ...ops.defs.machine.machine_ops import ON_DEVICE, STOP_FUSION
+from ...vm.device_table import machine_of
 from ..ir.anf import Names, inner_chains, operands, rebuild, uses
 from ..ir.expr import (
     Call,
@@ -84,7 +85,7 @@ class _Fuser:
 
     def __init__(self, primitives: _Primitives, enabled: bool, context: LoweringContext) -> None:
         self.primitives, self.enabled, self.dependence = primitives, enabled, context.data_dependence
-        self.target = context.target
+        self.target, self.machine = context.target, machine_of(context.target)
         self.devices: dict[Expr, str] = {}
         self.tuples: dict[Expr, tuple[Expr, ...]] = {}
         self.renamed: dict[Expr, Expr] = {}
@@ -156,7 +157,7 @@ class _Fuser:
         pinned, consumers = _find_uses(steps, result)
         pinned |= self.stopped
         calls = [step for step in steps if isinstance(step, OperatorCall)]
-        on_host = [call for call in calls if self.target != GPU and not call.device]
+        on_host = [call for call in calls if self.machine != GPU and not call.device]
         finished: dict[Expr, OperatorCall] = {call.var: call for call in on_host if call.is_finished and call.var not in pinned}
 
         def follows(items: list[OperatorCall]) -> bool:
@@ -177,8 +178,8 @@ class _Fuser:
         """The cluster of each call, where values that are ``pinned`` end a cluster."""
         of: dict[OperatorCall, Cluster] = {}
         for step in reversed(calls):
-            machine = GPU if (step.device or self.target) == GPU else HOST
-            is_finished = step.is_added_to if machine == GPU else self.target != GPU and step.is_finished
+            machine = machine_of(step.device or self.target)
+            is_finished = step.is_added_to if machine == GPU else self.machine != GPU and step.is_finished
             is_fused = step.var not in pinned and (step.gives_elements or is_finished)
             users = consumers.get(step.var, []) if is_fused else []
             consumer = _sole_consumer(users, of, self.dependence, step.device, machine)

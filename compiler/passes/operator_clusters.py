@@ -13,7 +13,7 @@ from ...ops.core.group import Group, Node
 from ...ops.core.implementation import GPU, HOST
 from ...ops.core.op import Op, OpPattern, TypeRelError
 from ...ops.core.tensor_types import Tensor, TensorType, TupleType
-from ...ops.core.type_relation import build_group, data_dependent
+from ...ops.core.type_relation import build_group, host_reads
 from ...shape_funcs.symbolic.dim import Dim, const, sym
 from ...vm.diagnostics.source import Span
 from ..ir.expr import Call, Constant, Expr, Var
@@ -72,7 +72,7 @@ class OperatorCall:
         """Whether input ``number`` is read only elementwise, so that its producer can be part of the kernel."""
         fusable = self.op.pattern <= OpPattern.COMM_REDUCE and not isinstance(self.call.ty, TupleType)
         fusable |= machine == GPU and any(number in k.elements for k in self.op.kernels)
-        return fusable and not data_dependent(self.op, dependence)[number]
+        return fusable and host_reads(self.op, dependence)[number] is None
 
 
 @dataclass(eq=False)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from ...ops.core.implementation import HOST
+from ...ops.core.implementation import GPU, HOST
 from ...ops.core.similar_names import nearest
-from ...vm.bytecode.executable import DEVICES
+from ...vm.device_table import DEVICES
 from ...vm.diagnostics import codes
 from ...vm.diagnostics.source import ConfigError
-from ...vm.state.state_layout import CUDA
 
 #: Other names of the device ``cuda``.
 _GPU_NAMES = ("gpu", "nvidia", "cuda:0", "nvptx", "cu")
@@ -26,6 +25,6 @@ def check_target(target: str) -> None:
         return
     is_gpu = str(target).lower() in _GPU_NAMES
     is_processor = str(target).startswith("llvm")
-    hint = f"; a GPU is called {DEVICES[CUDA]} here" if is_gpu else nearest(str(target), DEVICES)
+    hint = f"; a GPU is called {GPU} here" if is_gpu else nearest(str(target), DEVICES)
     hint = f"; the CPU is called {HOST} here, and llvm takes no options" if is_processor else hint
     raise ConfigError(f"unknown target {target!r}{hint}", help=f"valid targets: {', '.join(DEVICES)}", code=codes.Config.DEVICE)

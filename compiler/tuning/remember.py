@@ -14,7 +14,7 @@ from typing import Any
 
 from ...declarations.frozen_dataclass import frozen
 from ...ops.core.conditions import Versions
-from ...ops.core.implementation import HOST, OpCall
+from ...ops.core.implementation import OpCall
 from ...ops.native.cache.cache_key import CacheKey
 from ...ops.native.cache.disk_cache import CacheWarning
 from ...ops.native.tuning import tuning_records
@@ -31,10 +31,8 @@ from ...ops.strategy.measured import (
     libraries_of,
     static_shapes,
 )
-from ...vm.bytecode.executable import DEVICES
 from ...vm.diagnostics.source import InputError, RelayError
 from ...vm.loading.executable_fingerprint import machine_fields
-from ...vm.state.state_layout import CUDA
 from ..ir.expr import IRModule
 from ..ir.structural_equal import structural_hash
 from ..settings.config import Config
@@ -204,7 +202,7 @@ def _measured(call: OpCall, bucket: Bucket, before: Callable[[OpCall], object], 
 
     before(call)
     try:
-        finding = trial(call, HOST if call.device == HOST else DEVICES[CUDA])
+        finding = trial(call, call.device)
     except RelayError as error:
         why = error.diagnostics[0].message
         warnings.warn(f"{call.op.name} {bucket_text(bucket)} was not measured: {why}", CacheWarning, stacklevel=3)

@@ -11,13 +11,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from ...declarations.frozen_dataclass import frozen
-from ...ops.core.implementation import GPU, HOST, OpCall
+from ...ops.core.implementation import OpCall
 from ...ops.core.op import OpPattern
 from ...ops.core.tensor_types import Tensor, TensorType, TupleType, Type
 from ...shape_funcs.symbolic.dim import SYM, Dim, const, dim, name_of, substitute, symbols
-from ...vm.bytecode.executable import DEVICES
 from ...vm.bytecode.size_expressions import known_value, parameter_sizes
-from ...vm.state.state_layout import CUDA
+from ...vm.device_table import machine_of
 from ..ir.expr import Call, Expr, Function, GlobalVar, If, IRModule, let_chain
 from ..ir.primitive import group_of
 from ..lowering.pipeline import lowering
@@ -47,11 +46,6 @@ class Tunable:
         """The call at these sizes; None if it depends on others."""
         inputs, outputs = (_sized(tensors, sizes) for tensors in (self.call.inputs, self.call.outputs))
         return None if inputs is None or outputs is None else replace(self.call, inputs=inputs, outputs=outputs)
-
-
-def machine_of(device: str) -> str:
-    """The machine whose implementations a call on ``device`` has."""
-    return GPU if device == DEVICES[CUDA] else HOST
 
 
 def tunable(mod: IRModule, config: Config, target: str) -> list[Tunable]:

@@ -132,7 +132,7 @@ class Op:
             REGISTRY[self.name] = self
             return
         need((self.reduction is not None) == (self.pattern is OpPattern.COMM_REDUCE), "reduction goes with COMM_REDUCE")
-        need(len(self.shape_func.flags(len(self.inputs))) == len(self.inputs), "has a flag too many or too few")
+        need(self.shape_func.data_dependent.fit(len(self.inputs)), "has a flag too many or too few")
         REGISTRY[self.name] = self
 
     def __repr__(self) -> str:
@@ -161,7 +161,7 @@ class Op:
     @property
     def data_dependent(self) -> tuple[bool, ...]:
         """Per input, whether the shape function reads the values."""
-        return self.shape_func.flags(len(self.inputs))
+        return self.shape_func.data_dependent.of_inputs(len(self.inputs))
 
     @property
     def implementations(self) -> tuple[str, ...]:

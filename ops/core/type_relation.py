@@ -43,6 +43,7 @@ from ...shape_funcs.symbolic.program import (
 )
 from ...shape_funcs.symbolic.registry import Check, Operand, ShapeError, tracing
 from .attrs import check_attrs
+from .copy_reason import CopyKind, CopyReason
 from .group import Group, Literal, Node
 from .op import Op, TypeRelError
 from .tensor_types import Tensor, TensorType, TupleType, Type, is_float, known_extent
@@ -108,18 +109,22 @@ def _apply(op: Op, operands: Sequence[Any], attrs: Any) -> tuple[tuple[Tensor, .
     return tensors, tuple(replace(c, message=_named(op, c.message)) for c in trace.checks)
 
 
-def data_dependent(op: Op, dependence: str = "input") -> tuple[bool, ...]:
-    """Per input, whether its data must be on the host for the shape function.
+def host_reads(op: Op, dependence: str = "input") -> tuple[CopyReason | None, ...]:
+    """Per input, the reason why its data must be on the host for the shape function; None: its shape suffices.
 
     ``dependence``: ``input``: the operator's flags; ``op``: one flag per operator, set if any input is flagged;
     ``relay``: the flags of Relay's last version.
     """
     flags = op.data_dependent
+    added, kind = flags, CopyKind.FLAGGED
     if dependence == "op":
-        return (any(flags),) * len(flags)
-    if dependence == "relay":
-        return tuple(a or b for a, b in zip(flags, RELAY_FLAGS.get(op.name, flags), strict=True))
-    return flags
+        added, kind = (any(flags),) * len(flags), CopyKind.PER_OP
+    elif dependence == "relay":
+        added, kind = RELAY_FLAGS.get(op.name, flags), CopyKind.RELAY
+    return tuple(
+        CopyReason(CopyKind.FLAGGED if flag else kind, op.name, name.rstrip("*")) if flag or other else None
+        for name, flag, other in zip(op.inputs, flags, added, strict=True)
+    )
 
 
 # ---- primitives --------------------------------------------------------------------------------------------------
@@ -142,13 +147,13 @@ class PrimitiveShape:
     additional sizes of ``shape_program``.  It must run if a result is not static *or* the program has checks.
     ``states``: the Need of each parameter.
     ``counts``: ``(result, index)`` for each result whose first axis is trimmed to the kernel's count ``index``.
-    ``flagged_by``: per parameter, the ``(operator, input)`` pairs that require its data.
+    ``host_reads``: per parameter, the reasons why its data must be on the host.
     """
 
     program: ShapeProgram
     states: tuple[Need, ...]
     counts: tuple[tuple[int, int], ...]
-    flagged_by: tuple[tuple[tuple[str, str], ...], ...]
+    host_reads: tuple[tuple[CopyReason, ...], ...]
 
 
 def build_group(params: Iterable[Tensor], literals: Iterable[Literal], nodes: Iterable[Node], results: Iterable[int]) -> Group:
@@ -170,7 +175,7 @@ def shape_program(
     additional checks.
 
     A parameter's state reflects the actual loads of the program.  With a ``dependence`` other than ``input`` (see
-    ``data_dependent``), the state of each flagged parameter includes DATA, even if none of its elements is loaded.
+    ``host_reads``), the state of each flagged parameter includes DATA, even if none of its elements is loaded.
     """
     inference = _infer(group)
     outputs = [inference.values[r].shape for r in group.results]
@@ -187,11 +192,11 @@ def shape_program(
     states = [Need.NONE] * len(group.params)
     for p, kind, _ in program.loads:
         states[p] |= Need.DATA if kind == DATA else Need.SHAPE
-    flagging = _flagging_inputs(group, dependence)
+    reasons = _reasons_of_params(group, dependence)
     if dependence != "input":
-        states = [s | Need.DATA if flagging[p] else s for p, s in enumerate(states)]
-    flagged_by = tuple(flagging[p] if s & Need.DATA else () for p, s in enumerate(states))
-    return PrimitiveShape(program, tuple(states), counts, flagged_by)
+        states = [s | Need.DATA if reasons[p] else s for p, s in enumerate(states)]
+    reads = tuple(reasons[p] if s & Need.DATA else () for p, s in enumerate(states))
+    return PrimitiveShape(program, tuple(states), counts, reads)
 
 
 def checks_and_loads(group: Group) -> tuple[tuple[Check, ...], dict[Dim, Load]]:
@@ -244,14 +249,13 @@ def _infer(group: Group) -> Inference:
     return inference
 
 
-def _flagging_inputs(group: Group, dependence: str) -> list[tuple[tuple[str, str], ...]]:
-    out: list[list[tuple[str, str]]] = [[] for _ in group.params]
+def _reasons_of_params(group: Group, dependence: str) -> list[tuple[CopyReason, ...]]:
+    out: list[list[CopyReason]] = [[] for _ in group.params]
     for node in group.nodes:
-        flags = data_dependent(node.operator, dependence)
-        for name, arg, flag in zip(node.operator.inputs, node.args, flags, strict=True):
+        for arg, reason in zip(node.args, host_reads(node.operator, dependence), strict=True):
             for ref in arg if isinstance(arg, tuple) else (arg,):
-                if flag and ref < len(out) and (node.op, name) not in out[ref]:
-                    out[ref].append((node.op, name))
+                if reason is not None and ref < len(out) and reason not in out[ref]:
+                    out[ref].append(reason)
     return [tuple(x) for x in out]
 
 

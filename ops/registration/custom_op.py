@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 from ...shape_funcs.symbolic.dim import Dim
 from ...shape_funcs.symbolic.registry import (
     SHAPE_FUNCS,
+    InputFlags,
     ShapeError,
     ShapeFunc,
     ShapeFuncBody,
@@ -142,11 +143,12 @@ def register_shape_func(
     reports.  With ``func``, an existing shape function and its flags are replaced, for programs compiled afterwards;
     `restore_shape_func` restores it.  Raises ValueError for a wrong number of flags.
     """
-    flags = (data_dependent,) if isinstance(data_dependent, bool) else tuple(data_dependent)
+    flags = InputFlags.of(data_dependent)
     if op in REGISTRY:
-        count = len(REGISTRY[op].inputs)
-        if len(flags) not in (1, count) or (len(flags) == 1 < count and not isinstance(data_dependent, bool)):
-            raise ValueError(f"operator {op!r} has {count} inputs ({', '.join(REGISTRY[op].inputs)}), not {len(flags)} flags")
+        inputs = REGISTRY[op].inputs
+        if not flags.fit(len(inputs)):
+            given = len(flags.of_inputs(1))
+            raise ValueError(f"operator {op!r} has {len(inputs)} inputs ({', '.join(inputs)}), not {given} flags")
         if upper_bound and not REGISTRY[op].kernels:
             raise ValueError(f"operator {op!r} has no kernel of its own that could report a size")
     if func is None:

@@ -66,21 +66,36 @@ ShapeFuncBody = Callable[[Any, Any], Any]
 
 
 @frozen
+class InputFlags:
+    """Whether a shape function reads the values of its inputs.  ``flags``: a bool per input, or one bool for all inputs."""
+
+    flags: bool | tuple[bool, ...]
+
+    @staticmethod
+    def of(declared: bool | Sequence[bool]) -> InputFlags:
+        """The flags as a registration declares them."""
+        return InputFlags(declared if isinstance(declared, bool) else tuple(declared))
+
+    def fit(self, count: int) -> bool:
+        """Whether an operator of ``count`` inputs can have these flags."""
+        return isinstance(self.flags, bool) or len(self.flags) == count
+
+    def of_inputs(self, count: int) -> tuple[bool, ...]:
+        """One flag for each of ``count`` inputs."""
+        return (self.flags,) * count if isinstance(self.flags, bool) else self.flags
+
+
+@frozen
 class ShapeFunc:
     """A shape function with its flags.
 
-    ``data_dependent``: one flag per input of the operator, or a single flag for all inputs.
     ``upper_bound``: whether the result contains ``result_size`` dims, whose true sizes the kernel reports.
     """
 
     name: str
     body: ShapeFuncBody
-    data_dependent: tuple[bool, ...]
+    data_dependent: InputFlags
     upper_bound: bool = False
-
-    def flags(self, n_inputs: int) -> tuple[bool, ...]:
-        """One flag per input."""
-        return self.data_dependent * n_inputs if len(self.data_dependent) == 1 else self.data_dependent
 
 
 SHAPE_FUNCS: LateRegistry[ShapeFunc] = LateRegistry()
@@ -94,7 +109,7 @@ def register_shape_func(
     ``data_dependent``: per input, whether the body reads the input's *values*; a single bool holds for all inputs.
     ``upper_bound``: whether the result contains ``result_size`` dims.  Raises ValueError if the operator has a shape function.
     """
-    flags = (data_dependent,) if isinstance(data_dependent, bool) else tuple(data_dependent)
+    flags = InputFlags.of(data_dependent)
 
     def register(body: ShapeFuncBody) -> ShapeFuncBody:
         if SHAPE_FUNCS.has_declared(name):

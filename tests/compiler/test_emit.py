@@ -20,7 +20,8 @@ from relayvm.ops.core.tensor_types import FuncType, TupleType, Type
 from relayvm.shape_funcs.symbolic.program import DATA
 from relayvm.vm.api.executable import Executable
 from relayvm.vm.bytecode import isa
-from relayvm.vm.bytecode.executable import DEVICES, VMFunction
+from relayvm.vm.bytecode.executable import VMFunction
+from relayvm.vm.device_table import DEVICES
 from relayvm.vm.diagnostics.source import TypeCheckError
 from relayvm.vm.options import CHECK_VARIABLE
 

@@ -14,11 +14,12 @@ from hypothesis import strategies as st
 
 from relayvm import ops  # noqa: F401  (registers)
 from relayvm.ops.analysis.untrusted_group import group_from_json
+from relayvm.ops.core.copy_reason import CopyKind, CopyReason
 from relayvm.ops.core.group import Group, Literal, Node
 from relayvm.ops.core.implementation import Kernel
 from relayvm.ops.core.op import REGISTRY, NoAttrs, Op, OpPattern, TypeRelError, get
 from relayvm.ops.core.tensor_types import Tensor, TensorType, TupleType
-from relayvm.ops.core.type_relation import Need, build_group, data_dependent, relate, shape_program
+from relayvm.ops.core.type_relation import Need, build_group, host_reads, relate, shape_program
 from relayvm.shape_funcs.symbolic.dim import RESULT, Dim, dim, is_nonneg, postorder, sym
 from relayvm.shape_funcs.symbolic.registry import SHAPE_FUNCS, register_shape_func
 
@@ -242,7 +243,7 @@ def test_a_fused_group() -> None:
     shape = shape_program(g)
     assert shape.states == (Need.SHAPE, Need.NONE)
     assert shape.program.run([np.zeros((3, 4)), np.zeros(4)]) == [(3,)]
-    assert shape.counts == () and shape.flagged_by == ((), ())
+    assert shape.counts == () and shape.host_reads == ((), ())
 
 
 def test_a_shared_dim_is_read_from_the_first_parameter() -> None:
@@ -256,8 +257,11 @@ def test_states_with_flags_per_input_and_per_operator() -> None:
     per_input, per_op = shape_program(g), shape_program(g, dependence="op")
     assert per_input.states == (Need.SHAPE, Need.DATA, Need.DATA, Need.DATA)
     assert per_op.states == (Need.BOTH, Need.DATA, Need.DATA, Need.DATA)
-    assert per_input.flagged_by == ((), *[(("dyn.strided_slice", n),) for n in ("begin", "end", "strides")])
-    assert per_op.flagged_by[0] == (("dyn.strided_slice", "data"),)
+    assert per_input.host_reads == (
+        (),
+        *[(CopyReason(CopyKind.FLAGGED, "dyn.strided_slice", n),) for n in ("begin", "end", "strides")],
+    )
+    assert per_op.host_reads[0] == (CopyReason(CopyKind.PER_OP, "dyn.strided_slice", "data"),)
     assert per_op.program == per_input.program
     data = np.zeros((9, 7))
     assert per_input.program.run([data, np.array([1, -3]), np.array([8, 9]), np.array([2, 1])]) == [data[1:8:2, -3:9].shape]
@@ -267,9 +271,11 @@ def test_only_what_is_read_is_asked_for() -> None:
     """The axis of a scalar's only place is not needed."""
     g = group([f(4, D0), f(dtype="int64")], [node("dyn.expand_dims", 0, 1, num_newaxis=0)], [2])
     assert shape_program(g).states[0] == Need.SHAPE
-    assert data_dependent(get("dyn.expand_dims")) == (False, True)
-    assert data_dependent(get("dyn.expand_dims"), dependence="op") == (True, True)
-    assert data_dependent(get("add"), dependence="op") == (False, False)
+    axis = CopyReason(CopyKind.FLAGGED, "dyn.expand_dims", "axis")
+    assert host_reads(get("dyn.expand_dims")) == (None, axis)
+    assert host_reads(get("dyn.expand_dims"), "op") == (CopyReason(CopyKind.PER_OP, "dyn.expand_dims", "data"), axis)
+    assert host_reads(get("dyn.expand_dims"), "relay") == (CopyReason(CopyKind.RELAY, "dyn.expand_dims", "data"), axis)
+    assert host_reads(get("add"), "op") == host_reads(get("add"), "relay") == (None, None)
 
 
 def test_one_value_as_data_and_as_shape() -> None:
@@ -293,7 +299,7 @@ def test_a_tuple_whose_data_decides(sum_of_tuple: Op) -> None:
     g = group([f(2, dtype="int32"), f(dtype="int64"), f(D0)], [node("test.sum_of_tuple", (0, 1), 2)], [3])
     shape = shape_program(g)
     assert shape.states == (Need.DATA, Need.DATA, Need.SHAPE)
-    assert shape.flagged_by[1] == (("test.sum_of_tuple", "parts*"),)
+    assert shape.host_reads[1] == (CopyReason(CopyKind.FLAGGED, "test.sum_of_tuple", "parts"),)
     assert shape.program.run([np.array([2, 3]), np.array(4), np.zeros(5)]) == [(9, 5)]
     types = [(t(2, dtype="int32"), t(dtype="int64")), t(N)]
     assert relate(sum_of_tuple, types, NoAttrs(), [(np.array([2, 3]), np.array(4)), None])[0] == t(9, N)

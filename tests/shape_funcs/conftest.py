@@ -60,7 +60,7 @@ class ShapesOf:
                 values = tuple(v if choose() else c for v, c in zip(names, constant_dims(array), strict=True))
             return Operand(tuple(sizes), str(array.dtype), values)
 
-        flags = self.func.flags(len(self.inputs))
+        flags = self.func.data_dependent.of_inputs(len(self.inputs))
         operands = tuple(
             tuple(operand(x, f) for x in i) if isinstance(i, list) else operand(i, f)
             for i, f in zip(self.inputs, flags, strict=True)

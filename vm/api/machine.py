@@ -91,7 +91,7 @@ class VirtualMachine(MachineCore):
             return value  # the call refuses a value that does not fit
         session = self._runtime.session
         if type(value) is not Tensor:
-            if session is not None and session.is_on_gpu(value):
+            if session is not None and session.is_here(value):
                 return value
             value = np.array(as_array(name, value, ty.dtype))
         checker.check(name, ty, value.shape, value.dtype.name)

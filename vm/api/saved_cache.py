@@ -24,7 +24,6 @@ from ..diagnostics.source import CacheMismatch, ConfigError, FileError, RelayErr
 from ..loading.executable_fingerprint import code_fields, machine_fields, program_hash
 from ..machine.machine_core import MachineCore
 from ..runtime.kernels.kernel_addresses import SIGNATURE
-from ..state.state_layout import CUDA
 from .cache_file import Bundle, read
 
 #: Kinds of saved caches: compiled kernels, tuning records, both.
@@ -90,7 +89,7 @@ def _records(exe: ExecutableData) -> tuple[Record, ...]:
     found: dict[str, Record] = {}
     for p in exe.packed:
         if p.group.nodes[0].operator.kernels:
-            call = p.group.call_on(GPU if p.device == CUDA else HOST)
+            call = p.group.call_on(p.machine)
             machine = machine_fields(call.device, libraries_of(call))
             found |= {record.key.id: record for record in preferences.records_of(call, machine)}
     return tuple(found.values())

@@ -10,8 +10,9 @@ import numpy as np
 
 from ...ops.core.tensor_types import dim_text
 from ...shape_funcs.symbolic.dim import ANY
+from ..device_table import DEVICES
 from . import isa
-from .executable import DEVICES, ExecutableData, LateBound, MemoryNote, VMFunction
+from .executable import ExecutableData, LateBound, MemoryNote, VMFunction
 from .operand_kinds import Role
 from .register_flow import jump_targets
 from .size_expressions import size_text

@@ -12,19 +12,16 @@ from ...declarations.frozen_dataclass import frozen
 from ...ops.core.adt_types import AdtDefinition, TypeCall
 from ...ops.core.copy_reason import CopyReason
 from ...ops.core.group import Group
-from ...ops.core.implementation import GPU, HOST
 from ...ops.core.tensor_types import Type
 from ...shape_funcs.symbolic.dim import ANY, Dim
 from ...shape_funcs.symbolic.program import ShapeProgram
+from ..device_table import DEVICE_TABLE
 from ..diagnostics import codes
 from ..diagnostics.argument_errors import UnknownName, a_text
 from ..diagnostics.python_source import here
 from ..diagnostics.source import ConfigError, SourceText
 from . import isa
 from .operand_kinds import Role
-
-#: Device names, indexed by the device numbers of instructions.  Number 0 is always the host.
-DEVICES = (HOST, "sim", GPU)
 
 
 @frozen
@@ -85,6 +82,11 @@ class PackedFunc:
     @property
     def name(self) -> str:
         return self.group.name
+
+    @property
+    def machine(self) -> str:
+        """HOST or GPU: the machine whose kernel it is."""
+        return DEVICE_TABLE[self.device].machine
 
 
 @frozen

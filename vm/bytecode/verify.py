@@ -16,10 +16,11 @@ from ...declarations.frozen_dataclass import frozen
 from ...ops.core.adt_types import AdtDefinition, RefType, TypeCall, TypeVar
 from ...ops.core.tensor_types import DTYPES, ITEMSIZE, MAX_RANK, FuncType, TensorType, TupleType, Type
 from ...shape_funcs.symbolic.program import ShapeProgram
+from ..device_table import DEVICES
 from ..diagnostics.source import ExecutableFormatError
 from ..state.state_layout import MAX_ARGS
 from . import isa
-from .executable import DEVICES, ExecutableData, LateBound, PackedFunc, VMFunction
+from .executable import ExecutableData, LateBound, PackedFunc, VMFunction
 from .operand_kinds import Role
 from .register_flow import check_registers, jump_targets
 

@@ -24,13 +24,14 @@ from ...ops.native.memory import (
     free,
     load_i64,
     native,
+    record,
     set_machine_form,
     store_i32,
-    store_i64,
     store_u8,
     tensor,
     twin,
 )
+from ...ops.native.object_layout import Record
 from ..runtime import requests
 
 # ---- functions of the Python C API, by symbol --------------------------------------------------------------------------
@@ -81,6 +82,21 @@ _CONTIGUOUS_ALIGNED = 0x0001 | 0x0100
 TUPLE_SIZE, TUPLE_ITEMS = 16, 24
 
 
+def words_of(**offsets: int) -> Callable[[int], Record]:
+    """A view of words of a C structure at these byte offsets."""
+    names, places = zip(*sorted(offsets.items(), key=lambda item: item[1]), strict=True)
+    return record(np.dtype({"names": names, "formats": [np.int64] * len(names), "offsets": places, "itemsize": places[-1] + 8}))
+
+
+object_at = words_of(type=_TYPE)
+array_at = words_of(type=_TYPE, data=_DATA, dims=_DIMS, descr=_DESCR)
+tuple_at = words_of(size=TUPLE_SIZE)
+#: The arguments of a built-in function.
+args_at = words_of(first=0, second=8, third=16)
+#: A versioned tensor of DLPack: the words besides versions, type and rank.  ``owner``: what its deleter releases.
+managed_at = words_of(owner=8, deleter=16, flags=24, data=32, device=40, shape=56, strides=64, byte_offset=72)
+
+
 def _shape_offset() -> int:
     from ...ops.native.object_layout import TENSOR
 
@@ -93,8 +109,14 @@ SHAPE_OFFSET = _shape_offset()
 
 # ---- numpy arrays over results ---------------------------------------------------------------------------------------------
 
-#: Words of the handle of ``as_array``: two functions of the numpy C API, the array type, None, then the descr of each dtype.
-(_NEW_FROM_DESCR, _SET_BASE, _NEW_TYPE, _NONE, _FIRST_DESCR) = range(5)
+#: The handle of ``as_array``: two functions of the numpy C API, the array type, None, and the descr of each dtype.
+_NUMPY = np.dtype(
+    [
+        ("new_from_descr", np.int64), ("set_base", np.int64), ("new_type", np.int64), ("none", np.int64),
+        ("descr", np.int64, (len(DTYPES),)),
+    ]
+)  # fmt: skip
+_numpy_at: Callable[[int], Record] = record(_NUMPY)
 #: Indices of the two functions in the table of the numpy C API; they are part of numpy's ABI.
 _NEW_FROM_DESCR_INDEX, _SET_BASE_INDEX = 94, 282
 _WRITEABLE_CARRAY = _CONTIGUOUS_ALIGNED | 0x0400
@@ -106,22 +128,20 @@ def as_array(self: int, args: int, n: int) -> int:
 
     None for a tensor on a device.
     """
-    handle = load_i64(self + _DATA)
-    owner = load_i64(args)
-    at = py_long_as(load_i64(args + 8))
+    numpy = _numpy_at(array_at(self).data)
+    owner = args_at(args).first
+    at = py_long_as(args_at(args).second)
     t = tensor(at)
     if t.device != 0:
-        none = load_i64(handle + 8 * _NONE)
+        none = numpy.none
         py_incref(none)
         return none
-    descr = load_i64(handle + 8 * (_FIRST_DESCR + t.dtype))
+    descr = numpy.descr[t.dtype]
     py_incref(descr)  # the call below steals this reference
-    kind = load_i64(handle + 8 * _NEW_TYPE)
-    new = load_i64(handle + 8 * _NEW_FROM_DESCR)
-    array = call_8(new, kind, descr, t.ndim, at + SHAPE_OFFSET, 0, t.data, _WRITEABLE_CARRAY, 0)
+    array = call_8(numpy.new_from_descr, numpy.new_type, descr, t.ndim, at + SHAPE_OFFSET, 0, t.data, _WRITEABLE_CARRAY, 0)
     if array != 0:
         py_incref(owner)
-        call_2(load_i64(handle + 8 * _SET_BASE), array, owner)
+        call_2(numpy.set_base, array, owner)
     return array
 
 
@@ -133,20 +153,21 @@ def array_maker() -> Callable[[Any, int], np.ndarray | None]:
     pointer = ctypes.pythonapi.PyCapsule_GetPointer
     pointer.restype, pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
     table = pointer(_multiarray_umath._ARRAY_API, None)
-    handle = np.zeros(_FIRST_DESCR + len(DTYPES), np.int64)
-    handle[_NEW_FROM_DESCR] = ctypes.c_int64.from_address(table + 8 * _NEW_FROM_DESCR_INDEX).value
-    handle[_SET_BASE] = ctypes.c_int64.from_address(table + 8 * _SET_BASE_INDEX).value
-    handle[_NEW_TYPE], handle[_NONE] = id(np.ndarray), id(None)
-    handle[_FIRST_DESCR:] = [id(numpy_dtype(d)) for d in DTYPES]
+    handle = np.zeros(1, _NUMPY)
+    numpy = handle[0]
+    numpy["new_from_descr"] = ctypes.c_int64.from_address(table + 8 * _NEW_FROM_DESCR_INDEX).value
+    numpy["set_base"] = ctypes.c_int64.from_address(table + 8 * _SET_BASE_INDEX).value
+    numpy["new_type"], numpy["none"] = id(np.ndarray), id(None)
+    numpy["descr"] = [id(numpy_dtype(d)) for d in DTYPES]
     return builtin(as_array, handle)
 
 
 # ---- DLPack -----------------------------------------------------------------------------------------------------------------
 
 _ITEMSIZES = tuple(ITEMSIZE[d] for d in DTYPES)
-#: Words of the handle of ``export``: deleter, destructor, name and used name of a versioned capsule.
-(_DELETER, _DESTRUCTOR, _NAME) = range(3)
-EXPORT_WORDS = 3
+#: The handle of ``export``: deleter, destructor and name of a versioned capsule.
+_EXPORT = np.dtype([("deleter", np.int64), ("destructor", np.int64), ("name", np.int64)])
+_export_at: Callable[[int], Record] = record(_EXPORT)
 _VERSIONED_NAME = b"dltensor_versioned"
 _MANAGED_BYTES, _DL_TENSOR = 96, 32
 #: DLPack's type codes, by the dtype's name without its bits.
@@ -160,36 +181,37 @@ def export(self: int, args: int, n: int) -> int:
 
     ``device``: DLPack's device type, or-ed with the device id << 32.
     """
-    handle = load_i64(self + _DATA)
-    owner = load_i64(args)
-    at = py_long_as(load_i64(args + 8))
+    handle = _export_at(array_at(self).data)
+    owner = args_at(args).first
+    at = py_long_as(args_at(args).second)
     t = tensor(at)
     managed = alloc(_MANAGED_BYTES)
     store_i32(managed, 1)
     store_i32(managed + 4, 0)
-    store_i64(managed + 8, owner)
-    store_i64(managed + 16, load_i64(handle + 8 * _DELETER))
-    store_i64(managed + 24, 0)
+    m = managed_at(managed)
+    m.owner = owner
+    m.deleter = handle.deleter
+    m.flags = 0
+    m.data = t.data
+    m.device = py_long_as(args_at(args).third)
     dl = managed + _DL_TENSOR
-    store_i64(dl, t.data)
-    store_i64(dl + 8, py_long_as(load_i64(args + 16)))
     store_i32(dl + 16, t.ndim)
     store_u8(dl + 20, _KIND_CODES[t.dtype])
     store_u8(dl + 21, 8 * _ITEMSIZES[t.dtype])
     store_u8(dl + 22, 1)
     store_u8(dl + 23, 0)
-    store_i64(dl + 24, at + SHAPE_OFFSET)
-    store_i64(dl + 32, 0)
-    store_i64(dl + 40, 0)
+    m.shape = at + SHAPE_OFFSET
+    m.strides = 0
+    m.byte_offset = 0
     py_incref(owner)
-    return capsule_new(managed, load_i64(handle + 8 * _NAME), load_i64(handle + 8 * _DESTRUCTOR))
+    return capsule_new(managed, handle.name, handle.destructor)
 
 
 @native
 def delete_managed(managed: int) -> None:
     """The deleter of an exported tensor.  It may be called from any thread."""
     lock = gil_ensure()
-    py_decref(load_i64(managed + 8))
+    py_decref(managed_at(managed).owner)
     gil_release(lock)
     free(managed)
 
@@ -272,10 +294,10 @@ def machine() -> Callable[[int, int, int, int], int]:
 def exporter() -> Callable[[Any, int, int], Any]:
     """The built-in ``export``."""
     name = ctypes.create_string_buffer(_VERSIONED_NAME)
-    handle = np.zeros(EXPORT_WORDS, np.int64)
-    handle[_DELETER] = kernel_store.address_of(delete_managed, FREE_SIGNATURE)
-    handle[_DESTRUCTOR] = kernel_store.address_of(destroy_capsule, FREE_SIGNATURE)
-    handle[_NAME] = ctypes.addressof(name)
+    handle = np.zeros(1, _EXPORT)
+    handle["deleter"] = kernel_store.address_of(delete_managed, FREE_SIGNATURE)
+    handle["destructor"] = kernel_store.address_of(destroy_capsule, FREE_SIGNATURE)
+    handle["name"] = ctypes.addressof(name)
     _alive.append(name)
     return builtin(export, handle)
 

@@ -26,10 +26,10 @@ from ..state.growable import grow
 from ..state.state_layout import ARGUMENTS, BUSY, DONE, FREE, NO_RESULT, RUNNING, state_at
 from ..values.signature import named_dims
 from ..values.tensor import Tensor
-from . import c_api, handles
+from . import c_api
 from .c_api import (
-    _DATA,
-    _DIMS,
+    args_at,
+    array_at,
     c_function,
     capsule_context,
     capsule_new,
@@ -40,6 +40,7 @@ from .c_api import (
     py_long_from,
 )
 from .call_arguments import wrap_arguments
+from .handles import ENTRY, MACHINE, closer_at, entry_at, machine_at, slots_at
 from .results import is_as_declared, new_tensor, new_tuple, result_table
 
 if TYPE_CHECKING:
@@ -82,13 +83,13 @@ def give_up(state: int, machine: int, at: int) -> None:
 @native
 def finalize(self: int, args: int, n: int) -> int:
     """``Tensor.__del__``; a partly initialised Tensor and a second call are allowed."""
-    handle, number = load_i64(self + handles.HANDLE_SLOT), load_i64(self + handles.ADDRESS_SLOT)
+    handle, number = slots_at(self).handle, slots_at(self).number
     if handle != 0 and number != 0:
-        store_i64(self + handles.ADDRESS_SLOT, 0)
+        slots_at(self).number = 0
         at = py_long_as(number)
         py_decref(number)
-        handle = load_i64(handle + _DATA)
-        give_up(load_i64(handle + 8 * handles.STATE), load_i64(handle + 8 * handles.MACHINE), at)
+        handle = array_at(handle).data
+        give_up(machine_at(handle).state, machine_at(handle).machine, at)
     return py_long_from(0)
 
 
@@ -118,7 +119,7 @@ def serve(handle: int, why: int) -> int:
     number = py_long_from(why)
     if number == 0:
         return 0
-    answer = call_one_arg(load_i64(handle + 8 * handles.SERVE), number)
+    answer = call_one_arg(machine_at(handle).serve, number)
     py_decref(number)
     return answer
 
@@ -126,7 +127,7 @@ def serve(handle: int, why: int) -> int:
 @native
 def run_to_end(handle: int) -> int:
     """Run the opened function to its end; 0 with an exception set on failure."""
-    state, machine = load_i64(handle + 8 * handles.STATE), load_i64(handle + 8 * handles.MACHINE)
+    state, machine = machine_at(handle).state, machine_at(handle).machine
     while True:
         thread = save_thread()
         reason = call_4(machine, state, RUN, 0, 0)
@@ -143,15 +144,15 @@ def run_to_end(handle: int) -> int:
 @native
 def result_of(entry: int, handle: int) -> int:
     """The result of a finished run as a Python object; 0 with an exception set on failure."""
-    state, machine = load_i64(handle + 8 * handles.STATE), load_i64(handle + 8 * handles.MACHINE)
+    state, machine = machine_at(handle).state, machine_at(handle).machine
     s = state_at(state)
     if s.result == 0:
         return serve(handle, NO_RESULT)
     t = tensor(s.result)
-    if t.tag != TAG_TENSOR or t.ndim != load_i64(entry + 8 * handles.RANK) or t.dtype != load_i64(entry + 8 * handles.DTYPE):
-        rows, n = load_i64(entry + 8 * handles.RESULT), load_i64(entry + 8 * handles.N_RESULT_ROWS)
+    if t.tag != TAG_TENSOR or t.ndim != entry_at(entry).rank or t.dtype != entry_at(entry).dtype:
+        rows, n = entry_at(entry).result, entry_at(entry).n_result_rows
         if rows == 0 or not is_as_declared(rows, n, s.result):
-            return serve(handle, -1 - load_i64(entry + 8 * handles.FUNCTION))
+            return serve(handle, -1 - entry_at(entry).function)
         made = new_tuple(handle, rows, n)
         return made if made >= 0 else serve(handle, NO_RESULT)
     if t.storage == 0 or storage_at(t.storage).size_class == DONATED:
@@ -167,8 +168,8 @@ def result_of(entry: int, handle: int) -> int:
 @native
 def run_function(entry: int, handle: int, n: int) -> int:
     """Run a function with the ``n`` arguments in ``argv`` in a locked machine, then unlock the machine."""
-    state, machine = load_i64(handle + 8 * handles.STATE), load_i64(handle + 8 * handles.MACHINE)
-    call_4(machine, state, OPEN, load_i64(entry + 8 * handles.FUNCTION), n)
+    state, machine = machine_at(handle).state, machine_at(handle).machine
+    call_4(machine, state, OPEN, entry_at(entry).function, n)
     made = run_to_end(handle)
     if made != 0:
         made = result_of(entry, handle)
@@ -182,19 +183,19 @@ def run_function(entry: int, handle: int, n: int) -> int:
 @native
 def enter(self: int, args: int, n: int) -> int:
     """``enter(*arguments)``: run a function on the fast path; None, without a run, if the arguments need ``begin``."""
-    entry = load_i64(self + _DATA)
-    handle = load_i64(entry + 8 * handles.OF)
-    state, machine = load_i64(handle + 8 * handles.STATE), load_i64(handle + 8 * handles.MACHINE)
+    entry = array_at(self).data
+    handle = entry_at(entry).of
+    state, machine = machine_at(handle).state, machine_at(handle).machine
     s = state_at(state)
     if s.busy != FREE:
         return serve(handle, BUSY)
-    if n == load_i64(entry + 8 * handles.N_PARAMETERS):
+    if n == entry_at(entry).n_parameters:
         take(state)
         s.status = 0
         if wrap_arguments(entry, handle, args, n):
             return run_function(entry, handle, n)
         leave(state, machine)
-    none = load_i64(handle + 8 * handles.NONE)
+    none = machine_at(handle).none
     py_incref(none)
     return none
 
@@ -202,22 +203,22 @@ def enter(self: int, args: int, n: int) -> int:
 @native
 def begin(self: int, args: int, n: int) -> int:
     """``begin(rows, prepared)``: run a function on arguments described by rows (see ``argument_rows``)."""
-    entry = load_i64(self + _DATA)
-    handle = load_i64(entry + 8 * handles.OF)
-    state, machine = load_i64(handle + 8 * handles.STATE), load_i64(handle + 8 * handles.MACHINE)
+    entry = array_at(self).data
+    handle = entry_at(entry).of
+    state, machine = machine_at(handle).state, machine_at(handle).machine
     s = state_at(state)
     if s.busy != FREE:
         return serve(handle, BUSY)
     take(state)
     made = 1
-    if s.gpu != 0:  # arguments may be memory of another library
-        made = call_one_arg(load_i64(handle + 8 * handles.SERVE), load_i64(args + 8))
+    if s.takes_arrays != 0:  # arguments may be memory of another library
+        made = call_one_arg(machine_at(handle).serve, args_at(args).second)
     if made != 0:
-        if s.gpu != 0:
+        if s.takes_arrays != 0:
             py_decref(made)
-        rows = load_i64(args)
-        n_rows = load_i64(load_i64(rows + _DIMS))
-        count = call_4(machine, state, BUILD, load_i64(rows + _DATA), n_rows)
+        rows = args_at(args).first
+        n_rows = load_i64(array_at(rows).dims)
+        count = call_4(machine, state, BUILD, array_at(rows).data, n_rows)
         if count >= 0:
             return run_function(entry, handle, count)
         made = serve(handle, ARGUMENTS)
@@ -228,13 +229,13 @@ def begin(self: int, args: int, n: int) -> int:
 @native
 def alone(self: int, args: int, n: int) -> int:
     """``alone(function)``: the result of ``function()``, called with the machine locked."""
-    handle = load_i64(self + _DATA)
-    state = load_i64(handle + 8 * handles.STATE)
+    handle = array_at(self).data
+    state = machine_at(handle).state
     if state_at(state).busy == RUNNING:
         return serve(handle, BUSY)
     take(state)
-    answer = call_no_args(load_i64(args))
-    leave(state, load_i64(handle + 8 * handles.MACHINE))
+    answer = call_no_args(args_at(args).first)
+    leave(state, machine_at(handle).machine)
     return answer
 
 
@@ -244,14 +245,14 @@ def obtain(self: int, args: int, n: int) -> int:
 
     With OWN the caller keeps its reference to ``a``.
     """
-    handle = load_i64(self + _DATA)
-    state, machine = load_i64(handle + 8 * handles.STATE), load_i64(handle + 8 * handles.MACHINE)
-    request, a, b = py_long_as(load_i64(args)), py_long_as(load_i64(args + 8)), py_long_as(load_i64(args + 16))
+    handle = array_at(self).data
+    state, machine = machine_at(handle).state, machine_at(handle).machine
+    request, a, b = py_long_as(args_at(args).first), py_long_as(args_at(args).second), py_long_as(args_at(args).third)
     if request == OWN:
         call_4(machine, state, RETAIN, a, 0)
     at = call_4(machine, state, request, a, b)
     if at == 0:
-        none = load_i64(handle + 8 * handles.NONE)
+        none = machine_at(handle).none
         py_incref(none)
         return none
     made = new_tensor(handle, at)
@@ -264,16 +265,17 @@ def obtain(self: int, args: int, n: int) -> int:
 def close_capsule(capsule: int) -> None:
     """The destructor of the capsules of ``make_closer``: close the machine."""
     handle = capsule_pointer(capsule, 0)
-    call_4(load_i64(handle + 8), load_i64(handle), CLOSE, load_i64(handle + 16), 0)
+    c = closer_at(handle)
+    call_4(c.machine, c.state, CLOSE, c.n_constants, 0)
     py_decref(capsule_context(capsule))
 
 
 @native
 def make_closer(self: int, args: int, n: int) -> int:
     """``make_closer(handle, memory)``: see ``closer``."""
-    capsule = capsule_new(load_i64(load_i64(args) + _DATA), 0, load_i64(load_i64(self + _DATA)))
+    capsule = capsule_new(array_at(args_at(args).first).data, 0, load_i64(array_at(self).data))
     if capsule != 0:
-        memory = load_i64(args + 8)
+        memory = args_at(args).second
         py_incref(memory)
         capsule_set_context(capsule, memory)
     return capsule
@@ -323,22 +325,22 @@ class Guard:
 
     def __init__(self, machine: Any, state: int, serve: Callable[[Any], Any]) -> None:
         _finish_tensors()
-        self.handle = np.zeros(handles.MACHINE_WORDS, np.int64)
-        self.handle[:] = state, c_api.machine_address(), id(machine), id(serve), id(None), id(self.handle), id(Tensor)
+        self.handle = np.zeros(1, MACHINE)
+        self.handle[0] = state, c_api.machine_address(), id(machine), id(serve), id(None), id(self.handle), id(Tensor)
         self.alone = c_api.builtin(alone, self.handle)
         self.obtain = c_api.builtin(obtain, self.handle)
 
     def entry(self, number: int, function: VMFunction, table: np.ndarray | None) -> tuple[Any, Any, Any]:
         """The objects to keep alive, ``enter`` (None without a parameter ``table``) and ``begin`` of a function."""
-        words, ty = np.zeros(handles.ENTRY_WORDS, np.int64), function.result
+        words, ty = np.zeros(1, ENTRY), function.result
         result = result_table(ty) if isinstance(ty, TupleType) else None
-        rank, dtype = (ty.rank, DTYPES.index(ty.dtype)) if isinstance(ty, TensorType) else (-1, -1)
-        words[: handles.PARAMETERS] = self.handle.ctypes.data, number, len(function.params)
+        entry = words[0]
+        entry["of"], entry["function"], entry["n_parameters"] = self.handle.ctypes.data, number, len(function.params)
         if table is not None:
-            words[handles.PARAMETERS : handles.ARRAY_TYPE] = table.ctypes.data, len(table)
-        words[handles.ARRAY_TYPE : handles.RANK] = id(np.ndarray), id(tuple), len(named_dims(function))
-        words[handles.RANK : handles.RESULT] = rank, dtype
+            entry["parameters"], entry["n_rows"] = table.ctypes.data, len(table)
+        entry["array_type"], entry["tuple_type"], entry["n_named"] = id(np.ndarray), id(tuple), len(named_dims(function))
+        entry["rank"], entry["dtype"] = (ty.rank, DTYPES.index(ty.dtype)) if isinstance(ty, TensorType) else (-1, -1)
         if result is not None:
-            words[handles.RESULT :] = result.ctypes.data, len(result)
+            entry["result"], entry["n_result_rows"] = result.ctypes.data, len(result)
         fast = c_api.builtin(enter, words) if table is not None and c_api.arrays_are_readable() else None
         return (words, table, result, self.handle), fast, c_api.builtin(begin, words)

@@ -2,19 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+import numpy as np
+
+from ...ops.native.memory import record
+from ...ops.native.object_layout import Record
 from ..values.tensor import Tensor
 from . import c_api
 
-#: Words of a machine's handle: its state and its entry point; borrowed references to the machine, its ``_serve``, None, the
-#: handle itself, and the type Tensor.
-(STATE, MACHINE, VM, SERVE, NONE, SELF, TENSOR) = range(7)
-MACHINE_WORDS = 7
-#: Words of a function's handle: address of the machine's handle; number of the function; its number of parameters; parameter
-#: table (see ``signature``) and number of its rows; the types ndarray and tuple; number of named dims; rank and dtype of
-#: the result, -1 if it is no tensor; the table of the result (see ``results``), 0 if Python converts it, and number of its rows.
-(OF, FUNCTION, N_PARAMETERS, PARAMETERS, N_ROWS, ARRAY_TYPE, TUPLE_TYPE, N_NAMED) = range(8)
-(RANK, DTYPE, RESULT, N_RESULT_ROWS) = range(8, 12)
-ENTRY_WORDS = 12
+_WORD = np.int64
+
+#: A machine's handle: its state and its entry point; borrowed references to the machine, its ``_serve``, None, the handle itself,
+#: and the type Tensor.
+MACHINE = np.dtype([(name, _WORD) for name in ("state", "machine", "vm", "serve", "none", "itself", "tensor")])
+#: A function's handle.  ``of``: address of the machine's handle.  ``parameters``: parameter table (see ``signature``).
+#: ``rank``, ``dtype``: of the result, -1 if it is no tensor.  ``result``: the table of the result (see ``results``), 0 if Python
+#: converts the result.
+ENTRY = np.dtype(
+    [
+        ("of", _WORD), ("function", _WORD), ("n_parameters", _WORD), ("parameters", _WORD), ("n_rows", _WORD),
+        ("array_type", _WORD), ("tuple_type", _WORD), ("n_named", _WORD), ("rank", _WORD), ("dtype", _WORD), ("result", _WORD),
+        ("n_result_rows", _WORD),
+    ]
+)  # fmt: skip
+#: The handle of a closer: state and entry point of the machine, number of its constants.
+CLOSER = np.dtype([("state", _WORD), ("machine", _WORD), ("n_constants", _WORD)])
+machine_at: Callable[[int], Record] = record(MACHINE)
+entry_at: Callable[[int], Record] = record(ENTRY)
+closer_at: Callable[[int], Record] = record(CLOSER)
 
 
 def _slot(name: str) -> int:
@@ -27,4 +43,5 @@ def _slot(name: str) -> int:
     return words[0]
 
 
-ADDRESS_SLOT, VM_SLOT, HANDLE_SLOT = _slot("_address"), _slot("_vm"), _slot("_handle")
+#: The slots of a Tensor that built-in functions read.
+slots_at = c_api.words_of(number=_slot("_address"), vm=_slot("_vm"), handle=_slot("_handle"))

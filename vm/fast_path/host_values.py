@@ -9,8 +9,8 @@ from ...ops.native.memory import bits_float, float32_bits, float_bits, load_i32,
 from ...ops.native.object_layout import TAG_TENSOR
 from ..runtime.objects.chunks import LARGE, new_object
 from ..state.state_layout import state_at
-from ..values.signature import DESCR, DTYPE, FLOAT, INT, NUMBER_OFFSET, NUMPY_NUMBER, RANK, ROOM, SIZES
-from .c_api import _CONTIGUOUS_ALIGNED, _DATA, _DESCR, _DIMS, _FLAGS, _NDIM, _TYPE, py_long_as_and_overflow
+from ..values.signature import NUMBER_OFFSET, ROOM_OFFSET, parameter_at
+from .c_api import _CONTIGUOUS_ALIGNED, _FLAGS, _NDIM, array_at, object_at, py_long_as_and_overflow
 
 _FLOAT32, _FLOAT64, _INT32 = (DTYPES.index(d) for d in ("float32", "float64", "int32"))
 _LARGEST_FLOAT32 = float(np.finfo(np.float32).max)
@@ -23,7 +23,7 @@ def sizes_fit(state: int, dims: int, ndim: int, parameter: int) -> bool:
     """Whether the ``ndim`` sizes at ``dims`` fit the parameter, and the named sizes of the parameters before it."""
     s = state_at(state)
     for i in range(ndim):
-        size, wanted = load_i64(dims + 8 * i), load_i64(parameter + 8 * (SIZES + i))
+        size, wanted = load_i64(dims + 8 * i), parameter_at(parameter).sizes[i]
         if wanted >= 0:
             if size != wanted:
                 return False
@@ -39,21 +39,21 @@ def sizes_fit(state: int, dims: int, ndim: int, parameter: int) -> bool:
 @native
 def wrap_array(state: int, array: int, parameter: int) -> int:
     """A host tensor that borrows the memory of a numpy array; 0 if the array does not fit the parameter."""
-    if load_i64(array + _DESCR) != load_i64(parameter + 8 * DESCR):
+    if array_at(array).descr != parameter_at(parameter).descr:
         return 0
     ndim = load_i32(array + _NDIM) + 0
-    if ndim != load_i64(parameter + 8 * RANK) or (load_i32(array + _FLAGS) & _CONTIGUOUS_ALIGNED) != _CONTIGUOUS_ALIGNED:
+    if ndim != parameter_at(parameter).rank or (load_i32(array + _FLAGS) & _CONTIGUOUS_ALIGNED) != _CONTIGUOUS_ALIGNED:
         return 0
-    dims = load_i64(array + _DIMS)
+    dims = array_at(array).dims
     if not sizes_fit(state, dims, ndim, parameter):
         return 0
     at = new_object(state, TAG_TENSOR, LARGE)
     if at == 0:
         return 0
     t = tensor(at)
-    t.data = load_i64(array + _DATA)
+    t.data = array_at(array).data
     t.ndim = ndim
-    t.dtype = load_i64(parameter + 8 * DTYPE)
+    t.dtype = parameter_at(parameter).dtype
     t.device = 0
     for i in range(ndim):
         t.shape[i] = load_i64(dims + 8 * i)
@@ -64,12 +64,12 @@ def wrap_array(state: int, array: int, parameter: int) -> int:
 def wrap_number(state: int, number: int, parameter: int) -> int:
     """A host tensor over the memory of a number, or over the room of the parameter with the number in it; 0 if the number does
     not fit the parameter, or its conversion is left to ``signature.as_array``."""
-    kind, data = load_i64(number + _TYPE), 0
-    if kind == load_i64(parameter + 8 * NUMPY_NUMBER):
+    kind, data = object_at(number).type, 0
+    if kind == parameter_at(parameter).numpy_number:
         data = number + NUMBER_OFFSET
-    elif kind == load_i64(parameter + 8 * FLOAT):
+    elif kind == parameter_at(parameter).float:
         data = float_element(number, parameter)
-    elif kind == load_i64(parameter + 8 * INT):
+    elif kind == parameter_at(parameter).int:
         data = int_element(number, parameter)
     at = new_object(state, TAG_TENSOR, LARGE) if data != 0 else 0
     if at == 0:
@@ -77,7 +77,7 @@ def wrap_number(state: int, number: int, parameter: int) -> int:
     t = tensor(at)
     t.data = data
     t.ndim = 0
-    t.dtype = load_i64(parameter + 8 * DTYPE)
+    t.dtype = parameter_at(parameter).dtype
     t.device = 0
     return at
 
@@ -85,19 +85,19 @@ def wrap_number(state: int, number: int, parameter: int) -> int:
 @native
 def float_element(number: int, parameter: int) -> int:
     """The address of a Python float as an element of the parameter's dtype; 0 for one that float32 cannot hold."""
-    if load_i64(parameter + 8 * DTYPE) == _FLOAT64:
+    if parameter_at(parameter).dtype == _FLOAT64:
         return number + NUMBER_OFFSET
     value = bits_float(load_i64(number + NUMBER_OFFSET))
     if abs(value) > _LARGEST_FLOAT32:
         return 0
-    store_i64(parameter + 8 * ROOM, float32_bits(np.float32(value)))
-    return parameter + 8 * ROOM
+    parameter_at(parameter).room = float32_bits(np.float32(value))
+    return parameter + ROOM_OFFSET
 
 
 @native
 def int_element(number: int, parameter: int) -> int:
     """The address of a Python int as an element of the parameter's dtype; 0 for one that might change its value."""
-    room, dtype = parameter + 8 * ROOM, load_i64(parameter + 8 * DTYPE)
+    room, dtype = parameter + ROOM_OFFSET, parameter_at(parameter).dtype
     value = py_long_as_and_overflow(number, room)
     overflow = load_i32(room)
     if overflow != 0 or (dtype == _INT32 and not -_END_OF_INT32 <= value < _END_OF_INT32):

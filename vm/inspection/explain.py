@@ -10,19 +10,19 @@ from ...declarations.frozen_dataclass import frozen
 from ...ops.codegen.cuda import cuda_source, has_kernel
 from ...ops.codegen.cuda.cuda_program import Launch, Turns
 from ...ops.core.copy_reason import CopyKind, CopyReason
-from ...ops.core.implementation import HOST
+from ...ops.core.implementation import GPU, HOST
 from ...ops.core.tensor_types import TensorType, dim_text
 from ...shape_funcs.symbolic.dim import ANY, SYM, Dim, const, dim
 from ..bytecode import isa
-from ..bytecode.executable import DEVICES, ExecutableData, PackedFunc, VMFunction
+from ..bytecode.executable import ExecutableData, PackedFunc, VMFunction
 from ..bytecode.operand_kinds import Role
 from ..bytecode.size_expressions import known_value, parameter_sizes, portable, shape_text, size_text, tensor_params
+from ..device_table import DEVICES, machine_of
 from ..diagnostics import codes
 from ..diagnostics.argument_errors import a_count, a_mapping, a_sequence, a_text
 from ..diagnostics.source import InputError, Span
 from ..machine.runtime_errors import span_of
 from ..runtime.tracing.trace_events import DTOH, HTOD
-from ..state.state_layout import CUDA
 from .constant_uses import ConstantUse, constants_of
 from .figures import align
 from .storage import FunctionMemory, InPlaceResult, StorageUse, memory_of
@@ -168,7 +168,7 @@ def _call(exe: ExecutableData, f: VMFunction, pc: int, packed: PackedFunc) -> Ke
 
 def _calls_library(packed: PackedFunc) -> bool:
     """Whether the launch on a GPU may be more than kernels of the package."""
-    if packed.device != CUDA:
+    if packed.machine != GPU:
         return False
     steps = cuda_source(packed.group).steps if has_kernel(packed.group) else ()
     return not steps or not all(isinstance(step, (Launch, Turns)) for step in steps)
@@ -268,7 +268,7 @@ def _title(e: Explanation) -> str:
 
 def _graphs_text(e: Explanation) -> list[str]:
     """Lines about launches that are combined to graphs."""
-    launched = [c for c in e.calls if c.device == DEVICES[CUDA]]
+    launched = [c for c in e.calls if machine_of(c.device) == GPU]
     mode = e.config.get("graphs", "off")
     if mode == "off" or not launched:
         return []

@@ -10,11 +10,12 @@ from ...ops.codegen.cuda import cuda_source, has_kernel
 from ...ops.codegen.cuda.device_code import nvrtc
 from ...ops.codegen.cuda.machine_code import MachineCode, machine_code
 from ...ops.core.group import Group
+from ...ops.core.implementation import GPU
 from ...ops.native.jit import disassembler
-from ..bytecode.executable import DEVICES, ExecutableData
+from ..bytecode.executable import ExecutableData
+from ..device_table import DEVICE_TABLE, machine_of
 from ..diagnostics.source import ConfigError, InputError
 from ..runtime.kernels.kernel_addresses import in_python
-from ..state.state_layout import CUDA
 
 #: The architecture of machine code where there is no GPU.
 ARCHITECTURE = "sm_90"
@@ -27,7 +28,7 @@ def sources(exe: ExecutableData) -> str:
 
 
 def _source(group: Group, device: int) -> str:
-    if device == CUDA and has_kernel(group):
+    if DEVICE_TABLE[device].machine == GPU and has_kernel(group):
         return cuda_source(group).text or "# library calls only\n"
     return "# a kernel in Python\n" if in_python(group) else kernel_source(group).text
 
@@ -42,10 +43,10 @@ def machine_codes(exe: ExecutableData) -> str:
 
     Raises InputError for a program for another device, ConfigError without NVRTC or a disassembler.
     """
-    if exe.target != DEVICES[CUDA]:
+    if machine_of(exe.target) != GPU:
         message = f"a program for {exe.target} has no machine code of a GPU"
-        raise InputError(message, help=f"compile it for {DEVICES[CUDA]}: --device {DEVICES[CUDA]}")
-    groups = [group for group, device in _groups(exe) if device == CUDA and has_kernel(group)]
+        raise InputError(message, help=f"compile it for {GPU}: --device {GPU}")
+    groups = [group for group, device in _groups(exe) if DEVICE_TABLE[device].machine == GPU and has_kernel(group)]
     try:
         return "\n".join(_listing(group) for group in groups)
     except (nvrtc.NoNvrtc, disassembler.NoDisassembler) as error:

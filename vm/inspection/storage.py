@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 from ...declarations.frozen_dataclass import frozen
 from ...shape_funcs.symbolic.dim import Dim, dim
 from ..bytecode import isa
-from ..bytecode.executable import DEVICES, ExecutableData, MemoryNote, VMFunction
+from ..bytecode.executable import ExecutableData, MemoryNote, VMFunction
 from ..bytecode.operand_kinds import Role
 from ..bytecode.register_flow import jump_targets
+from ..device_table import DEVICES
 from ..diagnostics.source import Span
 from ..machine.runtime_errors import span_of
 

@@ -13,13 +13,13 @@ from ...ops.core.op import REGISTRY
 from ...ops.core.tensor_types import TensorType
 from ...shape_funcs.symbolic.dim import Dim
 from ..bytecode import isa
-from ..bytecode.executable import DEVICES, ExecutableData, VMFunction
+from ..bytecode.executable import ExecutableData, VMFunction
 from ..bytecode.operand_kinds import Role
 from ..bytecode.size_expressions import nbytes, parameter_sizes, portable, tensor_params
+from ..device_table import CPU, DEVICES
 from ..diagnostics.source import Span
 from ..machine.runtime_errors import span_of
 from ..runtime.tracing.trace_events import DTOH, HTOD
-from ..state.state_layout import CPU
 from ..values.output_names import leaf_outputs
 
 #: Kinds of transfers: a copy instruction, a constant, an argument of the entry, a result of the entry.

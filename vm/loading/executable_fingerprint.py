@@ -7,14 +7,15 @@ import json
 from collections.abc import Iterable
 from dataclasses import replace
 
+from ...ops.core.implementation import GPU
 from ...ops.native.compiled.kernel_store import toolchain
 from ...ops.native.jit.native_compiler import OPTIMIZED, kernel_levels
 from ...ops.native.tuning import fingerprint
 from ...ops.native.tuning.fingerprint import NONE
 from .. import thread_count
-from ..bytecode.executable import DEVICES, ExecutableData, LateBound
+from ..bytecode.executable import ExecutableData, LateBound
 from ..bytecode.types_json import type_to_json
-from ..state.state_layout import CUDA
+from ..device_table import machine_of
 
 #: Hexadecimal digits of a program's hash.
 _DIGITS = 32
@@ -25,7 +26,7 @@ def machine_fields(target: str, libraries: Iterable[str] = ()) -> dict[str, str]
 
     ``libraries``: the library functions that may be called.
     """
-    if target == DEVICES[CUDA]:
+    if machine_of(target) == GPU:
         return {"device": target, **_gpu_fields()}
     host = {"threads": str(thread_count.get_num_threads()), **fingerprint.host_fields(), **fingerprint.library_fields(libraries)}
     slow = {} if kernel_levels() == OPTIMIZED else {"kernels": "unoptimized"}
@@ -34,7 +35,7 @@ def machine_fields(target: str, libraries: Iterable[str] = ()) -> dict[str, str]
 
 def code_fields(target: str) -> dict[str, str]:
     """Properties of the machine that affect compiled code for the device ``target``."""
-    return {"device": target, **toolchain(), **(_gpu_fields() if target == DEVICES[CUDA] else {})}
+    return {"device": target, **toolchain(), **(_gpu_fields() if machine_of(target) == GPU else {})}
 
 
 def _gpu_fields() -> dict[str, str]:

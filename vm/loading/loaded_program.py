@@ -7,22 +7,24 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ...ops.core.implementation import GPU
 from ...ops.core.tensor_types import DTYPES
 from ...ops.native.blas import library_calls
 from ...ops.native.compiled import kernel_store
 from ...ops.native.object_layout import TAG_TENSOR, TENSOR
 from ...shape_funcs.symbolic.program import ShapeProgram
-from ..bytecode.executable import DEVICES, ExecutableData, LateBound
+from ..bytecode.executable import ExecutableData, LateBound
 from ..bytecode.sync_reason import SYNC_REASONS, number_of
 from ..bytecode.trusted import skips_checks
+from ..device_table import CPU, DEVICE_TABLE, DEVICES, machine_of
 from ..runtime.huge_pages import in_huge_pages
 from ..runtime.kernels.prepared import KernelRow, prepared_for
-from ..state.state_layout import ARGV_WORDS, CPU, CUDA, FUNCTION_WORDS, N_DEVICES, PACKED_WORDS, SHAPE_PROGRAM_WORDS
+from ..state.state_layout import ARGV_WORDS, FUNCTION_BYTES, N_DEVICES, PACKED_WORDS, SHAPE_PROGRAM_BYTES
 from ..values.signature import named_dims
 
 if TYPE_CHECKING:
     from ...ops.analysis.preconditions import Demands
-    from ..devices.cuda.session import Session
+    from ..devices.device_session import DeviceSession
 
 _FOREVER = 1 << 60  # a reference count that never reaches 0: objects that live as long as the machine
 
@@ -58,7 +60,7 @@ class Tables:
     ``processes``: the number of processes that may compile kernels (see ``side_compilation``).
     """
 
-    def __init__(self, exe: ExecutableData, session: Session | None = None, processes: int = 1) -> None:
+    def __init__(self, exe: ExecutableData, session: DeviceSession | None = None, processes: int = 1) -> None:
         self.session = session
         #: First word of each function in the whole code.
         self.starts, at = [], 0
@@ -70,10 +72,10 @@ class Tables:
             [x for start, f in zip(self.starts, exe.functions, strict=True) for x in (start, f.n_registers, len(f.params))],
             np.int64,
         )
-        assert len(self.functions) == FUNCTION_WORDS * len(exe.functions)
+        assert self.functions.nbytes == FUNCTION_BYTES * len(exe.functions)
         self._programs: list[np.ndarray] = []
         self.shape_programs = np.array([x for p in exe.shape_funcs for x in self._shape_program(p)], np.int64)
-        assert len(self.shape_programs) == SHAPE_PROGRAM_WORDS * len(exe.shape_funcs)
+        assert self.shape_programs.nbytes == SHAPE_PROGRAM_BYTES * len(exe.shape_funcs)
         self.argv = np.zeros(ARGV_WORDS, np.int64)
         #: Preconditions of launches of each packed function on its tensors; () for a trusted executable.
         self.demands = () if skips_checks(exe) else _demanded(exe)
@@ -115,7 +117,7 @@ class Tables:
         for i, row in enumerate(rows):
             self._rows.append(np.array(row.tensors, np.int64).reshape(-1, 3))
             launches = on_gpu.get(i, 0)
-            address = int(launches != 0) if row.device == CUDA else addresses[i]
+            address = int(launches != 0) if DEVICE_TABLE[row.device].machine == GPU else addresses[i]
             tensors = self._rows[-1].ctypes.data
             checks = self._demand_words(self.demands[i]) if self.demands else 0
             words = address, row.device, tensors, launches, row.workspaces, checks, *row.updated
@@ -133,8 +135,8 @@ class Tables:
         return int(self._rows[-1].ctypes.data)
 
     def _on_gpu(self, exe: ExecutableData) -> dict[int, int]:
-        """For each packed function of a GPU the address of its launches."""
-        if exe.target != DEVICES[CUDA]:
+        """For each packed function with a kernel of a GPU the address of its launches."""
+        if machine_of(exe.target) != GPU:
             return {}
         from ..runtime.kernels.described_kernels import launched_on_gpu
 

@@ -11,22 +11,9 @@ from typing import Any
 import numpy as np
 
 from ...declarations.frozen_dataclass import frozen
-from ...ops.core.tensor_types import DTYPES, dtype_name
-from ..runtime.argument_objects import (
-    DEVICE,
-    DONATED_BYTES,
-    DTYPE,
-    ELEMENTS,
-    KIND,
-    OBJECT,
-    RANK,
-    ROW_WORDS,
-    SIZES,
-    TUPLE,
-    WANTED,
-    WHAT,
-)
-from ..state.state_layout import CUDA
+from ...ops.core.tensor_types import DTYPES, MAX_RANK, dtype_name
+from ..device_table import CPU
+from ..runtime.argument_objects import ELEMENTS, OBJECT, ROW, TUPLE
 from ..values.tensor import Tensor
 
 
@@ -51,34 +38,35 @@ def rows_of(prepared: Sequence[Any], devices: Sequence[int], donated: frozenset[
 
     The rows contain addresses: the caller keeps the arguments alive while it uses the rows.
     """
-    rows: list[list[int]] = []
+    rows: list[tuple[Any, ...]] = []
     for i, (value, device) in enumerate(zip(prepared, devices, strict=True)):
         _add(rows, value, device, donated=i in donated and device == 0)
-    return np.array(rows, np.int64).reshape(len(rows), ROW_WORDS)
+    return np.array(rows, ROW)
 
 
-def _add(rows: list[list[int]], value: Any, device: int, *, donated: bool = False) -> None:
+def _add(rows: list[tuple[Any, ...]], value: Any, device: int, *, donated: bool = False) -> None:
     """Append the rows of one value."""
-    row = [0] * ROW_WORDS
-    row[WANTED], row[DONATED_BYTES] = device, -1
     if isinstance(value, Records):
         for item, its_device in zip(value.items, value.devices, strict=True):
             _add(rows, item, its_device)
         return
     if isinstance(value, Record):
-        row[KIND], row[WHAT], row[DTYPE] = TUPLE, value.n_fields, value.tag
+        rows.append(_row(TUPLE, value.n_fields, device, dtype=value.tag))
     elif isinstance(value, tuple):
         for field in value:
             _add(rows, field, device)
-        row[KIND], row[WHAT] = TUPLE, len(value)
+        rows.append(_row(TUPLE, len(value), device))
     elif isinstance(value, Tensor):
-        row[KIND], row[WHAT] = OBJECT, value._address
+        rows.append(_row(OBJECT, value._address, device))
     else:
         on_host = isinstance(value, np.ndarray)
-        row[KIND], row[WHAT] = ELEMENTS, value.ctypes.data if on_host else value.address
-        row[DTYPE], row[RANK] = DTYPES.index(dtype_name(value.dtype) if on_host else value.dtype), len(value.shape)
-        row[DEVICE] = 0 if on_host else CUDA
-        row[SIZES : SIZES + len(value.shape)] = value.shape
-        if donated:
-            row[DONATED_BYTES] = value.nbytes
-    rows.append(row)
+        dtype = DTYPES.index(dtype_name(value.dtype) if on_host else value.dtype)
+        what, there = (value.ctypes.data, CPU) if on_host else (value.address, device)
+        rows.append(_row(ELEMENTS, what, device, dtype, there, value.shape, value.nbytes if donated else -1))
+
+
+def _row(
+    kind: int, what: int, wanted: int, dtype: int = 0, device: int = CPU, sizes: tuple[int, ...] = (), donated: int = -1
+) -> tuple[Any, ...]:
+    """A ROW."""
+    return kind, what, dtype, len(sizes), device, wanted, donated, 0, (*sizes, *[0] * (MAX_RANK - len(sizes)))

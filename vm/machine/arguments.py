@@ -15,10 +15,10 @@ from ...ops.core.tensor_types import TensorType, TupleType, Type, dtype_name
 from ...ops.native.status import RESULT_LOST, STATUS
 from ..bytecode.executable import ExecutableData
 from ..bytecode.sync_reason import SyncReason
-from ..devices.sim.simulated_device import is_lost
+from ..device_table import CPU
 from ..diagnostics import codes
 from ..diagnostics.source import InputError, VMError
-from ..state.state_layout import CPU
+from ..runtime.objects.heap import is_lost
 from ..values import dlpack
 from ..values.adt import ADT
 from ..values.signature import ArgumentChecker, as_array
@@ -37,15 +37,15 @@ def shared(runtime: Runtime, args: tuple[Any, ...]) -> tuple[Any, ...] | None:
 
     A tensor whose producer or dtype numpy refuses stays.
     """
-    has_gpu = runtime.session is not None
-    found = tuple(v if issubclass(type(v), _OWN) or not hasattr(v, "__dlpack__") else _shared(v, has_gpu) for v in args)
+    takes_arrays = runtime.session is not None and runtime.session.takes_arrays
+    found = tuple(v if issubclass(type(v), _OWN) or not hasattr(v, "__dlpack__") else _shared(v, takes_arrays) for v in args)
     return found if any(map(operator.is_not, found, args)) else None
 
 
-def _shared(value: Any, has_gpu: bool) -> Any:
+def _shared(value: Any, takes_arrays: bool) -> Any:
     try:
         # a machine without a GPU takes no tensors from one: numpy's refusal says where the tensor is, the question takes 2 us
-        return value if has_gpu and value.__dlpack_device__()[0] != dlpack.CPU else np.from_dlpack(value)
+        return value if takes_arrays and value.__dlpack_device__()[0] != dlpack.CPU else np.from_dlpack(value)
     except Exception:  # any of a foreign object's code: the general path converts the value, and reports its errors
         return value
 
@@ -79,7 +79,7 @@ def prepare(runtime: Runtime, checker: ArgumentChecker, name: str, ty: Type, val
                 raise lost(value)
             return value if device else _on_host(value)
         value = value.numpy()
-    if device and runtime.session is not None and runtime.session.is_on_gpu(value):
+    if device and runtime.session is not None and runtime.session.is_here(value):
         there = runtime.session.borrow(value)
         checker.check(name, ty, there.shape, there.dtype)
         return there

@@ -16,11 +16,11 @@ from ...ops.native.compiled import kernel_store
 from ...ops.native.memory import ARRAYS
 from ...ops.native.status import DEVICE_ERROR, OUT_OF_MEMORY, RESULT_LOST
 from .. import thread_count
-from ..bytecode.executable import DEVICES, ExecutableData, VMFunction
+from ..bytecode.executable import ExecutableData, VMFunction
 from ..bytecode.late_bound import check_bound
 from ..bytecode.sync_reason import SYNC_REASONS, SyncReason, number_of
 from ..bytecode.verify import verify
-from ..devices.sim.simulated_device import is_lost
+from ..device_table import CPU, DEVICE_TABLE, DEVICES
 from ..diagnostics import codes
 from ..diagnostics.argument_errors import a_text, wrong
 from ..diagnostics.source import ConfigError, VMError
@@ -28,13 +28,13 @@ from ..fast_path import c_api
 from ..fast_path.guard import Guard, closer
 from ..options import RuntimeOptions
 from ..runtime import requests
+from ..runtime.objects.heap import is_lost
 from ..runtime.tracing.trace_events import Event, read_events
 from ..state.state_layout import (
     ARGUMENTS,
     BUSY,
     CLOSED,
     COUNTERS,
-    CPU,
     FAILED,
     HOST_CALL,
     NO_RESULT,
@@ -162,7 +162,7 @@ class MachineCore:
         options = RuntimeOptions(device, memory_limit_bytes, stack_limit_bytes, link_bytes_per_s, link_latency_ns)
         self._device = DEVICES.index(exe.target)
         with kernel_store.tracked_uses() as prepared:
-            session, tables = opened(exe, ordinal)
+            session, tables = opened(exe, ordinal, options)
         thread_count.prepare()
         machine_code.obtain()
         #: Kernels that the constructor loaded from the kernel cache or compiled.
@@ -288,13 +288,13 @@ class MachineCore:
     def _ordinal(self) -> int:
         """The number of the GPU."""
         assert self._runtime.session is not None
-        return self._runtime.session.device.ordinal
+        return self._runtime.session.ordinal
 
     @property
     def _stream(self) -> int:
         """The driver's handle of the compute stream."""
         assert self._runtime.session is not None
-        return int(self._runtime.session.record["compute"])
+        return self._runtime.session.stream
 
     def _share_on_stream(self, tensor: Tensor, stream: int | None) -> Export:
         """The owner object for another library that uses a tensor on its own stream.
@@ -302,7 +302,8 @@ class MachineCore:
         The other stream waits for the work that computes the tensor.
         """
         assert self._runtime.session is not None
-        return self._runtime.session.interop.export(tensor, stream)
+        made: Export = self._runtime.session.export(tensor, stream)
+        return made
 
     def _check_not_lost(self, tensor: Tensor) -> None:
         if is_lost(tensor._address):
@@ -465,9 +466,10 @@ class MachineCore:
 
 
 def gpu_number(device: str | None) -> tuple[str | None, int]:
-    """Split a device name into name and number of the GPU: ``cuda:1`` is ("cuda", 1)."""
-    if device is not None and device.startswith("cuda:") and device[5:].isdecimal():
-        return "cuda", int(device[5:])
+    """Split a device name into name and number: ``cuda:1`` is ("cuda", 1)."""
+    name, _, number = (device or "").partition(":")
+    if number.isdecimal() and any(row.has_numbers for row in DEVICE_TABLE if row.name == name):
+        return name, int(number)
     return device, 0
 
 

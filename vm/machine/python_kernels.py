@@ -17,11 +17,12 @@ from ...ops.native.memory import tensor as record_at
 from ...ops.native.status import HOST_KERNEL
 from ..bytecode.executable import PackedFunc, VMFunction
 from ..bytecode.sync_reason import SyncReason, number_of
+from ..device_table import CPU, DEVICE_TABLE
 from ..diagnostics import codes
 from ..diagnostics.source import Diagnostic, VMError
 from ..runtime import requests
 from ..runtime.tracing.trace_events import HOST_CALL, Event
-from ..state.state_layout import CPU, CUDA, TRACE_OFF, TRACE_TYPES
+from ..state.state_layout import TRACE_OFF, TRACE_TYPES
 from ..values.tensor import Tensor
 from .runtime import Runtime
 from .runtime_errors import locate, operators, runtime_error, span_of
@@ -50,7 +51,7 @@ def call_python(runtime: Runtime) -> None:
     packed = runtime.exe.packed[number]
     # copy the addresses, since queued kernels overwrite argv; only native implementations use a workspace
     call = _Call(number, packed, runtime.tables.argv[: n - packed.group.workspace].tolist(), function, pc)
-    if call.packed.device == CUDA:
+    if not DEVICE_TABLE[call.packed.device].is_host_memory:
         _run_on_copies(runtime, call)
     else:
         _run_in_place(runtime, call)
@@ -67,7 +68,7 @@ def _run_in_place(runtime: Runtime, call: _Call) -> None:
 
 
 def _run_on_copies(runtime: Runtime, call: _Call) -> None:
-    """Run a kernel that needs numpy arrays for a GPU, on host copies of its tensors; the copies are counted."""
+    """Run a kernel that needs numpy arrays on host copies of a device's tensors; the copies are counted."""
     session, n = runtime.session, call.packed.n_inputs
     assert session is not None
     results = [np.empty(shape, numpy_dtype(dtype)) for _, shape, dtype in map(tensor_fields, call.addresses[n:])]
@@ -78,7 +79,7 @@ def _run_on_copies(runtime: Runtime, call: _Call) -> None:
     finally:
         copies.clear()  # otherwise the traceback of an error would keep them alive
     for at, array in zip(call.addresses[n:], results, strict=True):
-        session.copy_to_gpu(record_at(at).data, array)
+        session.copy_to_device(record_at(at).data, array)
         runtime.view["htod_copies"] += 1
         runtime.view["htod_bytes"] += array.nbytes
         runtime.view["outstanding"] = 1
@@ -86,7 +87,7 @@ def _run_on_copies(runtime: Runtime, call: _Call) -> None:
 
 def _copy_to_host(runtime: Runtime, at: int) -> int | Tensor:
     """The address of a tensor on the host, or a host copy of the tensor.  Raises VMError if the copy fails."""
-    if record_at(at).device != CUDA:
+    if DEVICE_TABLE[record_at(at).device].is_host_memory:
         return at
     copy = runtime.guard.obtain(requests.TO_HOST, at, number_of(SyncReason.PYTHON_KERNEL))
     if copy is None:

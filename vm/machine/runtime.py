@@ -1,25 +1,26 @@
-"""Runtime of one loaded program: tables, the state shared with native code, requests, and the session on a GPU."""
+"""Runtime of one loaded program: tables, the state shared with native code, requests, and the session on a device."""
 
 from __future__ import annotations
 
 import functools
+import importlib
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from .. import thread_count
-from ..bytecode.executable import DEVICES, ExecutableData
+from ..bytecode.executable import ExecutableData
 from ..bytecode.sync_reason import SyncReason, number_of
-from ..diagnostics.source import ConfigError
+from ..device_table import CPU, DEVICES
 from ..fast_path import c_api
 from ..loading.loaded_program import Tables
 from ..options import Environment, RuntimeOptions
 from ..runtime.tracing.trace_events import Event
-from ..state.state_layout import CUDA, FRAME_WORDS, STATE
+from ..state.state_layout import FRAME_WORDS, STATE
 
 if TYPE_CHECKING:
-    from ..devices.cuda.session import Session
+    from ..devices.device_session import DeviceSession
     from ..fast_path.guard import Guard
 
 _STACK_WORDS = 1 << 13
@@ -30,7 +31,7 @@ _NO_LIMIT = 1 << 62
 class Runtime:
     """State of a machine, for the modules on calls, arguments, errors and kernels in Python.
 
-    ``session``: the session on the GPU; None for other devices.  ``block``: the record STATE, shared with native code; ``view``
+    ``session``: the session on the device; None for the CPU.  ``block``: the record STATE, shared with native code; ``view``
     has its fields, ``address`` is its address.  ``request`` sends a request to the native machine (see ``requests``); the caller
     must hold the lock of the machine.  ``guard``: the built-in functions of the machine, which sets it.  ``host_events``: events
     of kernels in Python in a trace.  ``first_words``: the words of the initial stack, which has room for the first frame of any
@@ -39,7 +40,7 @@ class Runtime:
 
     guard: Guard
 
-    def __init__(self, exe: ExecutableData, session: Session | None, tables: Tables, options: RuntimeOptions) -> None:
+    def __init__(self, exe: ExecutableData, session: DeviceSession | None, tables: Tables, options: RuntimeOptions) -> None:
         self.exe, self.session, self.tables, self.options = exe, session, tables, options
         self.host_events: list[Event] = []
         self.traced_kernels: np.ndarray | None = None  # the words at the state's ``traced_kernels``
@@ -60,8 +61,6 @@ class Runtime:
         state["slots"] = self.tables.slots.ctypes.data + 8
         state["stack_limit"] = max(min(options.stack_limit_bytes, _NO_LIMIT) // 8, self.first_words)
         state["limit_bytes"] = _NO_LIMIT if options.memory_limit_bytes is None else min(options.memory_limit_bytes, _NO_LIMIT)
-        state["link_bytes_per_s"] = min(options.link_bytes_per_s, _NO_LIMIT)
-        state["link_latency_ns"] = min(options.link_latency_ns, _NO_LIMIT)
         state["team"] = thread_count.team()
         state["poison"] = environment.poison
         state["error_pc"] = -1
@@ -70,24 +69,12 @@ class Runtime:
             state["wait_each"] = 1 + number_of(SyncReason.EACH_LAUNCH)
 
 
-def opened(exe: ExecutableData, ordinal: int) -> tuple[Session | None, Tables]:
-    """The session on the executable's GPU (None for other devices), and the tables of the program.
+def opened(exe: ExecutableData, ordinal: int, options: RuntimeOptions) -> tuple[DeviceSession | None, Tables]:
+    """The session on the executable's device (None for the CPU), and the tables of the program.
 
-    Raises ConfigError if the GPU cannot be used.
+    Raises ConfigError if the device cannot be used.
     """
-    if exe.target != DEVICES[CUDA]:
-        return None, Tables(exe, processes=thread_count.get_num_threads())
-    from ...ops.codegen.cuda.device_code.nvrtc import NoNvrtc
-    from ..devices.cuda.driver_api.device import FORKED, FORKED_HELP, CudaError
-    from ..devices.cuda.driver_api.driver import NoCuda
-    from ..devices.cuda.session import Session
-
-    try:
-        config = exe.config
-        early, tf32 = config.get("dependent_launch") == "on", config.get("precision") == "tf32"
-        session = Session(ordinal, config.get("graphs", "auto"), early, tf32)
-        return session, Tables(exe, session, thread_count.get_num_threads())
-    except (NoCuda, NoNvrtc, CudaError) as error:
-        forked = isinstance(error, CudaError) and error.number == FORKED
-        help = FORKED_HELP if forked else "`cpu` and `sim` need no GPU; `relayvm env` lists the devices found"
-        raise ConfigError(str(error), help=help) from None
+    session, processes = None, thread_count.get_num_threads()
+    if exe.target != DEVICES[CPU]:
+        session = importlib.import_module(f"...devices.{exe.target}.device", __name__).opened(exe, ordinal, options)
+    return session, Tables(exe, session, processes)

@@ -55,14 +55,14 @@ def runtime_error(runtime: Runtime) -> VMError:
 
 def gpu_failed(runtime: Runtime) -> bool:
     """Whether the GPU of this machine has reported an error."""
-    return runtime.session is not None and bool(runtime.session.record["error"])
+    return runtime.session is not None and runtime.session.error != 0
 
 
 def _device_error(runtime: Runtime) -> tuple[str, list[tuple[str, Span | None]]]:
     """The GPU's error message, and notes on the launches since the last synchronisation, one of which may have failed."""
     state, session = runtime.view, runtime.session
     assert session is not None
-    words = session.describe_error(int(session.record["error"]))
+    words = session.describe_error(session.error)
     n = int(state["n_launched"])
     if n == 0:
         return words, []
@@ -173,7 +173,8 @@ def memory_help(runtime: Runtime) -> str:
     limit, live = runtime.options.memory_limit_bytes, int(runtime.view["live_bytes"])
     cap = f", the limit is {limit}" if limit is not None else ""
     text = f"{live} bytes are in use{cap}"
-    return text if runtime.session is None else f"{text}; {runtime.session.memory_text()}"
+    device = runtime.session.memory_text() if runtime.session is not None else ""
+    return f"{text}; {device}" if device else text
 
 
 def _help(runtime: Runtime, status: int) -> str | None:

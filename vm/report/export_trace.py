@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from ...ops.core.implementation import HOST
-from ..bytecode.executable import DEVICES
+from ..device_table import DEVICES
 from ..runtime.tracing.trace_events import ALLOC, DTOH, HOST_CALL, HTOD, KERNEL, SHAPE_FUNC, SYNC
 from .profile_data import Moment, ProfileData, Site
 from .profile_views import place

@@ -9,8 +9,9 @@ from typing import NamedTuple
 from ...declarations.frozen_dataclass import frozen
 from ...ops.core.implementation import HOST
 from ..bytecode import isa
-from ..bytecode.executable import DEVICES, ExecutableData
+from ..bytecode.executable import ExecutableData
 from ..bytecode.sync_reason import SYNC_REASONS
+from ..device_table import DEVICES
 from ..inspection.transfers import ARGUMENT, CONSTANT, RESULT, TEXTS
 from ..machine.runtime_errors import locate, operators, span_of
 from ..runtime.tracing.trace_events import ALLOC, DTOH, HOST_CALL, KERNEL, SHAPE_FUNC, SYNC, Event, types_text

@@ -5,9 +5,13 @@ The row of a tuple follows the rows of its fields.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+import numpy as np
+
 from ...ops.core.tensor_types import MAX_RANK
-from ...ops.native.memory import load_i64, native, store_i64, tensor
-from ...ops.native.object_layout import TAG_ADT, TAG_STORAGE, TAG_TENSOR
+from ...ops.native.memory import native, record, store_i64, tensor
+from ...ops.native.object_layout import TAG_ADT, TAG_STORAGE, TAG_TENSOR, Record
 from ...ops.native.objects import adt_at, storage_at
 from ...ops.native.status import OUT_OF_MEMORY
 from ..bytecode.sync_reason import SyncReason, number_of
@@ -17,11 +21,17 @@ from .objects.heap import DONATED, new_record, release, retain
 from .objects.poison import link_tensor
 from .stream import host_to_device, wait_for_all
 
-#: Words of a row: kind; address of the elements or of the object, or number of fields; dtype, rank and device of the elements
-#: (of a record, its constructor's number in place of the dtype);
-#: device of the parameter; bytes of a donated array, else -1; room for the new object; sizes.
-(KIND, WHAT, DTYPE, RANK, DEVICE, WANTED, DONATED_BYTES, MADE, SIZES) = range(9)
-ROW_WORDS = SIZES + MAX_RANK
+#: A row.  ``what``: address of the elements or of the object, or number of fields.  ``dtype``, ``rank``, ``device``: of the
+#: elements (of a record, its constructor's number in place of the dtype).  ``wanted``: device of the parameter.
+#: ``donated_bytes``: bytes of a donated array, else -1.  ``made``: room for the new object.
+ROW = np.dtype(
+    [
+        ("kind", np.int64), ("what", np.int64), ("dtype", np.int64), ("rank", np.int64), ("device", np.int64),
+        ("wanted", np.int64), ("donated_bytes", np.int64), ("made", np.int64), ("sizes", np.int64, (MAX_RANK,)),
+    ]
+)  # fmt: skip
+ROW_BYTES = ROW.itemsize
+row_at: Callable[[int], Record] = record(ROW)
 #: Kinds of rows.
 ELEMENTS, OBJECT, TUPLE = range(3)
 
@@ -40,48 +50,49 @@ def build(state: int, rows: int, n: int) -> int:
     s.error_pc = -1
     depth = 0  # number of new objects that are not yet fields of a tuple; object k is kept in row k
     for i in range(n):
-        row = rows + 8 * ROW_WORDS * i
-        fields = load_i64(row + 8 * WHAT) if load_i64(row + 8 * KIND) == TUPLE else 0
-        made = object_of(state, row)
+        row = row_at(rows + ROW_BYTES * i)
+        fields = row.what if row.kind == TUPLE else 0
+        made = object_of(state, rows + ROW_BYTES * i)
         if made == 0:
             if s.status == 0:
                 s.status = OUT_OF_MEMORY
             for k in range(depth):
-                release(state, load_i64(rows + 8 * (ROW_WORDS * k + MADE)))
+                release(state, row_at(rows + ROW_BYTES * k).made)
             return -1
         depth -= fields
         for k in range(fields):
-            store_i64(adt_at(made).fields + 8 * k, load_i64(rows + 8 * (ROW_WORDS * (depth + k) + MADE)))
-        store_i64(rows + 8 * (ROW_WORDS * depth + MADE), made)
+            store_i64(adt_at(made).fields + 8 * k, row_at(rows + ROW_BYTES * (depth + k)).made)
+        row_at(rows + ROW_BYTES * depth).made = made
         depth += 1
     for k in range(depth):
-        store_i64(s.argv + 8 * k, load_i64(rows + 8 * (ROW_WORDS * k + MADE)))
+        store_i64(s.argv + 8 * k, row_at(rows + ROW_BYTES * k).made)
     return depth
 
 
 @native
-def object_of(state: int, row: int) -> int:
+def object_of(state: int, address: int) -> int:
     """The object of a row, on its device, with the fields of a tuple still empty; 0 on failure, as ``build``."""
-    kind, what = load_i64(row + 8 * KIND), load_i64(row + 8 * WHAT)
+    row = row_at(address)
+    kind, what = row.kind, row.what
     if kind == TUPLE:
-        return new_record(state, TAG_ADT, load_i64(row + 8 * DTYPE), what)
+        return new_record(state, TAG_ADT, row.dtype, what)
     if kind == OBJECT:
-        return on_device(state, retain(what), load_i64(row + 8 * WANTED))
+        return on_device(state, retain(what), row.wanted)
     at = new_object(state, TAG_TENSOR, LARGE)
     if at == 0:
         return 0
     t = tensor(at)
     t.data = what
-    t.dtype = load_i64(row + 8 * DTYPE)
-    t.ndim = load_i64(row + 8 * RANK)
-    t.device = load_i64(row + 8 * DEVICE)
+    t.dtype = row.dtype
+    t.ndim = row.rank
+    t.device = row.device
     for i in range(t.ndim):
-        t.shape[i] = load_i64(row + 8 * (SIZES + i))
-    nbytes = load_i64(row + 8 * DONATED_BYTES)
+        t.shape[i] = row.sizes[i]
+    nbytes = row.donated_bytes
     if nbytes >= 0 and not give(state, at, nbytes):
         release(state, at)
         return 0
-    return on_device(state, at, load_i64(row + 8 * WANTED))
+    return on_device(state, at, row.wanted)
 
 
 @native
@@ -109,10 +120,10 @@ def on_device(state: int, at: int, device: int) -> int:
     if device == 0 or tensor(at).device == device:
         return at
     s = state_at(state)
-    made = host_to_device(state, at, device, -1, -1, False)
+    made = host_to_device(state, at, device, -1, -1, 0)
     if made == 0 and s.outstanding != 0:  # memory of queued work can be reused after a synchronisation
         s.status = wait_for_all(state, _MEMORY)
         if s.status == 0:
-            made = host_to_device(state, at, device, -1, -1, False)
+            made = host_to_device(state, at, device, -1, -1, 0)
     release(state, at)
     return made

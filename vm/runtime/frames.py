@@ -10,7 +10,7 @@ from ...ops.native.memory import load_i64, native, store_i64
 from ...ops.native.objects import closure_at
 from ...ops.native.status import INTERNAL, OK, STACK_OVERFLOW
 from ..state.growable import grow
-from ..state.state_layout import FRAME_WORDS, FUNCTION_WORDS, state_at
+from ..state.state_layout import FRAME_WORDS, FUNCTION_BYTES, function_at, header_at, state_at
 from .objects.heap import release, retain
 
 
@@ -67,8 +67,8 @@ def release_frame(state: int, regs: int, n: int) -> None:
 def fill_frame(state: int, function: int, base: int, given: int) -> bool:
     """Move ``given`` gathered arguments to a frame at ``base`` and clear its other registers; False on stack overflow."""
     s = state_at(state)
-    row = s.functions + 8 * FUNCTION_WORDS * function
-    n_registers = load_i64(row + 8)
+    row = function_at(s.functions + FUNCTION_BYTES * function)
+    n_registers = row.n_registers
     if not reserve_stack(state, base + n_registers + FRAME_WORDS):
         for i in range(given):
             release(state, load_i64(s.argv + 8 * i))
@@ -80,7 +80,7 @@ def fill_frame(state: int, function: int, base: int, given: int) -> bool:
         store_i64(regs + 8 * i, 0)
     s.base = base
     s.n_registers = n_registers
-    s.pc = load_i64(row)
+    s.pc = row.start
     return True
 
 
@@ -95,7 +95,7 @@ def call(
     """
     s = state_at(state)
     given = gather(regs, operands, n, captured, s.argv)
-    if given != load_i64(s.functions + 8 * (FUNCTION_WORDS * function + 2)):
+    if given != function_at(s.functions + FUNCTION_BYTES * function).n_parameters:
         for i in range(given):
             release(state, load_i64(s.argv + 8 * i))
         return INTERNAL
@@ -105,11 +105,11 @@ def call(
         return STACK_OVERFLOW
     for i in range(n_dead):
         set_register(state, s.stack + 8 * (base + load_i64(dead + 8 * i)), 0)
-    header = s.stack + 8 * top
-    store_i64(header, return_pc)
-    store_i64(header + 8, base)
-    store_i64(header + 16, n_registers)
-    store_i64(header + 24, dst)
+    header = header_at(s.stack + 8 * top)
+    header.return_pc = return_pc
+    header.base = base
+    header.n_registers = n_registers
+    header.dst = dst
     return OK
 
 
@@ -118,7 +118,7 @@ def call_tail(state: int, function: int, captured: int, regs: int, operands: int
     """Enter a function in place of the current frame; a status."""
     s = state_at(state)
     given = gather(regs, operands, n, captured, s.argv)
-    if given != load_i64(s.functions + 8 * (FUNCTION_WORDS * function + 2)):
+    if given != function_at(s.functions + FUNCTION_BYTES * function).n_parameters:
         for i in range(given):
             release(state, load_i64(s.argv + 8 * i))
         return INTERNAL
@@ -132,14 +132,14 @@ def leave_frame(state: int, regs: int, value: int) -> None:
     """Return an owned value to the caller; out of the first frame, whose caller's frame is 0, it is the result of the run."""
     s = state_at(state)
     release_frame(state, regs, s.n_registers)
-    header = regs - 8 * FRAME_WORDS
-    s.n_registers = load_i64(header + 16)
-    s.base = load_i64(header + 8)
+    header = header_at(regs - 8 * FRAME_WORDS)
+    s.n_registers = header.n_registers
+    s.base = header.base
     if s.base == 0:
         s.result = value
         return
-    s.pc = load_i64(header)
-    set_register(state, s.stack + 8 * s.base + load_i64(header + 24), value)
+    s.pc = header.return_pc
+    set_register(state, s.stack + 8 * s.base + header.dst, value)
 
 
 @native
@@ -148,27 +148,27 @@ def unwind(state: int) -> None:
     s = state_at(state)
     while s.base > 0:
         release_frame(state, s.stack + 8 * s.base, s.n_registers)
-        header = s.stack + 8 * (s.base - FRAME_WORDS)
-        s.n_registers = load_i64(header + 16)
-        s.base = load_i64(header + 8)
+        header = header_at(s.stack + 8 * (s.base - FRAME_WORDS))
+        s.n_registers = header.n_registers
+        s.base = header.base
 
 
 @native
 def open_frame(state: int, function: int, n: int) -> None:
     """Open the first frame of a run, with the ``n`` arguments at the state's ``argv``."""
     s = state_at(state)
-    row = s.functions + 8 * FUNCTION_WORDS * function
+    row = function_at(s.functions + FUNCTION_BYTES * function)
     for i in range(FRAME_WORDS):
         store_i64(s.stack + 8 * i, 0)
     registers = s.stack + 8 * FRAME_WORDS
-    n_registers = load_i64(row + 8)
+    n_registers = row.n_registers
     for i in range(n):
         store_i64(registers + 8 * i, load_i64(s.argv + 8 * i))
     for i in range(n, n_registers):
         store_i64(registers + 8 * i, 0)
     s.base = FRAME_WORDS
     s.n_registers = n_registers
-    s.pc = load_i64(row)
+    s.pc = row.start
     s.status = 0
     s.error_pc = -1
     s.result = 0

@@ -12,7 +12,18 @@ from ...ops.native.status import INTERNAL, NOT_ON_HOST, OK, OUT_OF_MEMORY
 from ..bytecode import isa
 from ..bytecode.dispatch import handles
 from ..bytecode.sync_reason import SyncReason, number_of
-from ..state.state_layout import EVENT_ALLOC, HOST_CALL, N_DEVICES, PACKED_WORDS, SHAPE_PROGRAM_WORDS, TRACE_OFF, state_at
+from ..state.state_layout import (
+    EVENT_ALLOC,
+    HOST_CALL,
+    N_DEVICES,
+    PACKED_BYTES,
+    SHAPE_PROGRAM_BYTES,
+    TRACE_OFF,
+    demands_at,
+    packed_at,
+    shape_program_at,
+    state_at,
+)
 from .frames import set_register
 from .launch_check import gather_operands
 from .objects.chunks import new_object, size_of_tensor
@@ -49,17 +60,17 @@ _MEMORY = number_of(SyncReason.MEMORY)
 def invoke_packed(state: int, pc: int, regs: int, packed: int, n_outputs: int, args: int, n_args: int) -> int:
     """Launch a kernel; a status, or HOST_CALL negated for a kernel in Python."""
     s = state_at(state)
-    row = s.packed + 8 * PACKED_WORDS * packed
+    row = packed_at(s.packed + PACKED_BYTES * packed)
     argv = s.argv
     gather_operands(argv, regs, args, n_args)
-    if not arguments_match(load_i64(row + 16), argv, n_args):
+    if not arguments_match(row.types, argv, n_args):
         return INTERNAL
-    demands = load_i64(row + 40)
+    demands = row.demands
     if demands != 0:
-        status = call_4(load_i64(demands), state, demands, regs, args)
+        status = call_4(demands_at(demands).check, state, demands, regs, args)
         if status != OK:
             return status
-    if load_i64(row) == 0:
+    if row.function == 0:
         return -HOST_CALL
     return launch(state, packed, argv, n_args, n_outputs, pc)
 
@@ -187,7 +198,7 @@ def load_const(state: int, pc: int, dst: int, const: int, device: int) -> int:
     row = s.constants + 8 * N_DEVICES * const
     found = load_i64(row + 8 * device)
     if found == 0:
-        found = host_to_device(state, load_i64(row), device, pc, -1, True)
+        found = host_to_device(state, load_i64(row), device, pc, -1, 1)
         if found == 0:
             return s.status
         store_i64(row + 8 * device, found)
@@ -266,8 +277,8 @@ def invoke_shape_func(state: int, pc: int, regs: int, func: int, args: int, n_ar
         store_i64(s.argv + 8 * i, source)
     outs = s.argv + 8 * n_args
     start = clock_ns() if s.tracing != TRACE_OFF else 0
-    program = s.shape_programs + 8 * SHAPE_PROGRAM_WORDS * func
-    status = evaluate(state, load_i64(program), load_i64(program + 8), s.argv, outs)
+    program = shape_program_at(s.shape_programs + SHAPE_PROGRAM_BYTES * func)
+    status = evaluate(state, program.words, program.slots, s.argv, outs)
     s.shape_func_calls += 1
     if s.tracing != TRACE_OFF:
         record_shape_func(state, pc, func, start, s.argv, n_args)

@@ -12,24 +12,30 @@ without the check run as fast as before.  ::
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ...ops.native.compiled import kernel_store
-from ...ops.native.memory import load_i64, native, store_i64, tensor
-from ...ops.native.object_layout import TAG_TENSOR
+from ...ops.native.memory import load_i64, native, record, store_i64, tensor
+from ...ops.native.object_layout import TAG_TENSOR, Record
 from ...ops.native.status import MISFIT, NOT_ON_HOST, OK, OUT_OF_MEMORY
 from ...shape_funcs.symbolic.program import DATA
-from ..state.state_layout import CUDA, TRACE_OFF, state_at
+from ..device_table import CPU
+from ..state.state_layout import DEMANDS, TRACE_OFF, demands_at, state_at
 from .objects.heap import n_bytes, n_elements, release
-from .shape_eval import checks_hold, element, load_slots, run_rows
+from .shape_eval import LOAD_BYTES, PROGRAM_BYTES, checks_hold, element, load_at, load_slots, program_at, run_rows
 from .stream import fetch, wait_for_all
 
 if TYPE_CHECKING:
     from ...ops.analysis.preconditions import Demands
 
-_HEAD = 5
+#: A demand that a size equals the size of another tensor, or a number.  ``other``: -1: none.  ``size``: its axis, or the size.
+EQUALITY = np.dtype([("tensor", np.int64), ("axis", np.int64), ("other", np.int64), ("size", np.int64)])
+_EQUALITY_BYTES = EQUALITY.itemsize
+equality_at: Callable[[int], Record] = record(EQUALITY)
+_HEAD_BYTES = DEMANDS.itemsize
 #: No sync reason: the wait is not counted.
 _UNCOUNTED = -1
 
@@ -56,30 +62,31 @@ def gather_operands(argv: int, regs: int, at: int, n: int) -> None:
 def check_launch(state: int, demands: int, regs: int, operands: int) -> int:
     """Check the tensors at the state's ``argv``, from the registers at ``operands``, against the preconditions; a status."""
     argv = state_at(state).argv
-    n, n_outputs = load_i64(demands + 32), load_i64(demands + 8)
+    head = demands_at(demands)
+    n, n_outputs = head.n_tensors, head.n_outputs
     for i in range(n):
         if tensor(load_i64(argv + 8 * i)).tag != TAG_TENSOR:
             return MISFIT
-    over = demands + 8 * (_HEAD + n)
-    if not sizes_match(argv, over + 8 * n_outputs, load_i64(demands + 16)):
+    reads = demands + _HEAD_BYTES
+    over = reads + 8 * n
+    if not sizes_match(argv, over + 8 * n_outputs, head.n_equal):
         return MISFIT
     for k in range(n_outputs):
-        if not is_unaliased(argv, demands + 8 * _HEAD, n - n_outputs + k, load_i64(over + 8 * k)):
+        if not is_unaliased(argv, reads, n - n_outputs + k, load_i64(over + 8 * k)):
             return MISFIT
-    program = load_i64(demands + 24)
-    return check_program(state, program, regs, operands, n) if program != 0 else OK
+    return check_program(state, head.program, regs, operands, n) if head.program != 0 else OK
 
 
 @native
-def sizes_match(argv: int, row: int, n_rows: int) -> bool:
-    """Whether the equalities at ``row`` hold."""
-    for _ in range(n_rows):
-        other, wanted = load_i64(row + 16), load_i64(row + 24)
-        if other >= 0:
-            wanted = tensor(load_i64(argv + 8 * other)).shape[wanted]
-        if tensor(load_i64(argv + 8 * load_i64(row))).shape[load_i64(row + 8)] != wanted:
+def sizes_match(argv: int, rows: int, n_rows: int) -> bool:
+    """Whether the equalities at ``rows`` hold."""
+    for i in range(n_rows):
+        row = equality_at(rows + _EQUALITY_BYTES * i)
+        wanted = row.size
+        if row.other >= 0:
+            wanted = tensor(load_i64(argv + 8 * row.other)).shape[wanted]
+        if tensor(load_i64(argv + 8 * row.tensor)).shape[row.axis] != wanted:
             return False
-        row += 32
     return True
 
 
@@ -130,15 +137,16 @@ def load_from_devices(state: int, program: int, regs: int, operands: int, n: int
     if status != OK:
         return status
     gather_operands(s.argv, regs, operands, n)  # queued work overwrote them
-    at = program + 32
-    for i in range(load_i64(program)):
-        t, index = load_i64(s.argv + 8 * load_i64(at)), load_i64(at + 16)
+    at = program + PROGRAM_BYTES
+    for i in range(program_at(program).n_loads):
+        row = load_at(at)
+        t, index = load_i64(s.argv + 8 * row.input), row.index
         value = 0
-        if load_i64(at + 8) != DATA:
+        if row.kind != DATA:
             value = tensor(t).shape[index]
         elif index >= n_elements(t):
             return MISFIT
-        elif tensor(t).device != CUDA:
+        elif tensor(t).device == CPU or s.is_host_memory != 0:
             value = element(t, index)
         else:
             copy = read_back(state, t)
@@ -147,13 +155,13 @@ def load_from_devices(state: int, program: int, regs: int, operands: int, n: int
             value = element(copy, index)
             release(state, copy)
         store_i64(s.slots + 8 * i, value)
-        at += 24
+        at += LOAD_BYTES
     return OK
 
 
 @native
 def read_back(state: int, at: int) -> int:
-    """Copy a GPU's tensor to the host; 0 on failure.  The copy is no part of the program: profiles do not show it."""
+    """Copy a device's tensor to the host; 0 on failure.  The copy is no part of the program: profiles do not show it."""
     s = state_at(state)
     copies, nbytes, tracing = s.dtoh_copies, s.dtoh_bytes, s.tracing
     s.tracing = TRACE_OFF

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from ...ops.native.jit.c_functions import call_6
 from ...ops.native.memory import free, load_i64, native, store_i64
-from ...ops.native.status import INTERNAL
-from ..devices.sim.simulated_device import ALL, drain
+from ...ops.native.status import INTERNAL, OK
+from ..state.device_requests import CLOSE as CLOSE_DEVICE
+from ..state.device_requests import ENTER, FLUSH, SYNC, ask
+from ..state.device_requests import LEAVE as LEAVE_DEVICE
+from ..state.device_requests import TRACE as TRACE_DEVICE
 from ..state.state_layout import (
     CLOSED,
-    GPU_CLOSE,
-    GPU_ENTER,
-    GPU_FLUSH,
-    GPU_LEAVE,
-    GPU_SYNC,
-    GPU_TRACE,
     N_DEVICES,
     OUT_OF_FUEL,
     TRACE_OFF,
@@ -70,9 +66,8 @@ def trim_all(state: int) -> int:
 def retire(state: int, n_constants: int) -> int:
     """Free everything that results do not hold; a status, that of the outstanding work.  No call may follow."""
     s = state_at(state)
-    status = drain(state, ALL) + 0
-    if s.gpu != 0:  # kernels that still run there may write to memory that is freed here
-        status = call_6(s.gpu, state, GPU_SYNC, 0, 0, 0, 0)
+    # kernels that still run may write to memory that is freed here
+    status = ask(state, SYNC, 0, 0, 0, 0) if s.device != 0 else OK
     s.outstanding = 0
     for i in range(n_constants):
         for device in range(1, N_DEVICES):
@@ -80,7 +75,8 @@ def retire(state: int, n_constants: int) -> int:
             release(state, load_i64(at))
             store_i64(at, 0)
     release_deferred(state)
-    drain(state, ALL)
+    if s.device != 0:
+        ask(state, SYNC, 0, 0, 0, 0)
     trim_all(state)
     if s.stack != 0:
         free(s.stack)
@@ -101,15 +97,14 @@ def close(state: int, n_constants: int) -> int:
     """Free everything; nobody may hold an object any more."""
     s = state_at(state)
     retire(state, n_constants)
-    if s.gpu != 0:
-        call_6(s.gpu, state, GPU_CLOSE, 0, 0, 0, 0)
+    if s.device != 0:
+        ask(state, CLOSE_DEVICE, 0, 0, 0, 0)
     while s.object_chunks != 0:
         following = load_i64(s.object_chunks)
         free(s.object_chunks)
         s.object_chunks = following
-    for block in (s.queue, s.deferred):
-        if block != 0:
-            free(block)
+    if s.deferred != 0:
+        free(s.deferred)
     return 0
 
 
@@ -119,35 +114,34 @@ def machine(state: int, request: int, a: int, b: int) -> int:
 
     RUN: the reason.  OPEN(function, n arguments).  RELEASE(object).  RETAIN, OWN(object): its address.  BUILD(rows, number of
     rows): number of arguments.  TAKE_IN(a row): address of a tensor that owns its elements.  STACK(words): 1.  TO_HOST(tensor,
-    sync reason), TO_DEVICE(tensor, device): address of a counted copy.  WAIT(sync reason), TRACE (a GPU's clock), RETIRE(n
+    sync reason), TO_DEVICE(tensor, device): address of a counted copy.  WAIT(sync reason), TRACE (a device's clock), RETIRE(n
     constants): a status.  TRIM: number of bytes freed.  Without memory, an address is 0, a number is -1, and a 1 is 0.
     """
-    gpu = state_at(state).gpu
-    uses_gpu = gpu != 0 and request not in (OPEN, RELEASE, RETAIN, STACK)
-    if uses_gpu:
-        call_6(gpu, state, GPU_ENTER, 0, 0, 0, 0)
+    uses_device = state_at(state).device != 0 and request not in (OPEN, RELEASE, RETAIN, STACK)
+    if uses_device:
+        ask(state, ENTER, 0, 0, 0, 0)
     answer = answer_to(state, request, a, b)
-    if uses_gpu:
-        call_6(gpu, state, GPU_LEAVE, 0, 0, 0, 0)
+    if uses_device:
+        ask(state, LEAVE_DEVICE, 0, 0, 0, 0)
     return answer
 
 
 @native
 def answer_to(state: int, request: int, a: int, b: int) -> int:
-    """The answer of ``machine``, once the GPU in use has been entered by this thread."""
-    gpu = state_at(state).gpu
+    """The answer of ``machine``, once the device in use has been entered by this thread."""
+    device = state_at(state).device
     if request == RUN:
         reason = run_loop(state)
-        # the GPU runs asynchronously; its errors are found by the next wait.  A time slice ends no region of launches
-        if gpu != 0 and reason != OUT_OF_FUEL:
-            call_6(gpu, state, GPU_FLUSH, 0, 0, 0, 0)
+        # the device runs asynchronously; its errors are found by the next wait.  A time slice ends no region of launches
+        if device != 0 and reason != OUT_OF_FUEL:
+            ask(state, FLUSH, 0, 0, 0, 0)
         return reason
     if request == OPEN:
         open_frame(state, a, b)
         return 0
     if request == LEAVE:
-        if gpu != 0:  # the run may have ended between two time slices
-            call_6(gpu, state, GPU_FLUSH, 0, 0, 0, 0)
+        if device != 0:  # the run may have ended between two time slices
+            ask(state, FLUSH, 0, 0, 0, 0)
         leave(state)
         return 0
     if request == RELEASE:
@@ -166,13 +160,13 @@ def answer_to(state: int, request: int, a: int, b: int) -> int:
     if request == TO_HOST:
         return fetch(state, a, b)
     if request == TO_DEVICE:
-        return host_to_device(state, a, b, -1, -1, False)
+        return host_to_device(state, a, b, -1, -1, 0)
     if request == WAIT:
         return wait_for_all(state, a) + 0
     if request == TRIM:
         return trim_all(state)
     if request == TRACE:
-        return call_6(gpu, state, GPU_TRACE, 0, 0, 0, 0)
+        return ask(state, TRACE_DEVICE, 0, 0, 0, 0)
     if request == RETIRE:
         return retire(state, a)
     if request == CLOSE:

@@ -6,6 +6,10 @@ the results for the sizes and elements in them: a program is not run again for t
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+import numpy as np
+
 from ...ops.core.tensor_types import DTYPES
 from ...ops.native.inlining import keep_out_of_line
 from ...ops.native.memory import (
@@ -18,10 +22,11 @@ from ...ops.native.memory import (
     load_i64,
     load_u8,
     native,
+    record,
     store_i64,
     tensor,
 )
-from ...ops.native.object_layout import TENSOR
+from ...ops.native.object_layout import Record
 from ...ops.native.status import INTERNAL, NOT_ON_HOST, OK, OUT_OF_MEMORY, SHAPE_CHECK, SIZE_OVERFLOW
 from ...shape_funcs.symbolic.int_operations import NARROW, WIDE
 from ...shape_funcs.symbolic.program import OPCODES
@@ -41,8 +46,18 @@ _CONST, _ADD, _MUL, _FLOORDIV, _MOD, _MIN, _MAX, _EQ, _LT, _WHERE, _ARANGE, _SCA
         "division",
     )
 )
-assert TENSOR.fields is not None
-_SHAPE = TENSOR.fields["shape"][1]
+_WORD = np.int64
+#: The begin of a program's words (see ``ShapeProgram.words``), a load, a row of arithmetic.
+PROGRAM = np.dtype([("n_loads", _WORD), ("n_rows", _WORD), ("n_checks", _WORD), ("n_outputs", _WORD)])
+LOAD = np.dtype([("input", _WORD), ("kind", _WORD), ("index", _WORD)])
+ROW = np.dtype([("op", _WORD), ("a", _WORD), ("b", _WORD), ("c", _WORD)])
+#: The word before the slots: whether they have the results for the sizes and elements in them.
+MARK = np.dtype([("is_filled", _WORD)])
+PROGRAM_BYTES, LOAD_BYTES, ROW_BYTES, MARK_BYTES = PROGRAM.itemsize, LOAD.itemsize, ROW.itemsize, MARK.itemsize
+program_at: Callable[[int], Record] = record(PROGRAM)
+load_at: Callable[[int], Record] = record(LOAD)
+row_at: Callable[[int], Record] = record(ROW)
+mark_at: Callable[[int], Record] = record(MARK)
 _HALF = 1 << 31
 _LARGEST = (1 << 63) - 1
 
@@ -146,15 +161,16 @@ def mul_overflows(a: int, b: int) -> bool:
 @native
 def load_slots(program: int, argv: int, slots: int) -> int:
     """Load the sizes and data elements that the program reads; a status.  The word before the slots becomes 0 if any differs."""
-    at = program + 32
+    at = program + PROGRAM_BYTES
     changes = 0
-    for i in range(load_i64(program)):
-        t = load_i64(argv + 8 * load_i64(at))
-        index = load_i64(at + 16)
-        if load_i64(at + 8) == 0:
+    for i in range(program_at(program).n_loads):
+        row = load_at(at)
+        t = load_i64(argv + 8 * row.input)
+        index = row.index
+        if row.kind == 0:
             if index >= tensor(t).ndim:
                 return INTERNAL
-            value = load_i64(t + _SHAPE + 8 * index)
+            value = tensor(t).shape[index]
         else:
             if tensor(t).device != 0:
                 return NOT_ON_HOST
@@ -163,9 +179,9 @@ def load_slots(program: int, argv: int, slots: int) -> int:
             value = element(t, index)
         changes |= value ^ load_i64(slots + 8 * i)
         store_i64(slots + 8 * i, value)
-        at += 24
+        at += LOAD_BYTES
     if changes != 0:
-        store_i64(slots - 8, 0)
+        mark_at(slots - MARK_BYTES).is_filled = 0
     return OK
 
 
@@ -175,31 +191,32 @@ def sizes_differ(program: int, argv: int, slots: int) -> bool:
 
     The program reads only sizes, of axes that the tensors have.
     """
-    at = program + 32
-    for i in range(load_i64(program)):
-        t = load_i64(argv + 8 * load_i64(at))
-        if load_i64(t + _SHAPE + 8 * load_i64(at + 16)) != load_i64(slots + 8 * i):
+    at = program + PROGRAM_BYTES
+    for i in range(program_at(program).n_loads):
+        row = load_at(at)
+        if tensor(load_i64(argv + 8 * row.input)).shape[row.index] != load_i64(slots + 8 * i):
             return True
-        at += 24
+        at += LOAD_BYTES
     return False
 
 
 @native
 def run_rows(program: int, slots: int) -> int:
     """Run the program's arithmetic; a status."""
-    n_loads = load_i64(program)
-    at = program + 32 + 24 * n_loads
+    n_loads = program_at(program).n_loads
+    at = program + PROGRAM_BYTES + LOAD_BYTES * n_loads
     to = slots + 8 * n_loads
-    for _ in range(load_i64(program + 8)):
-        op = load_i64(at)
-        first = load_i64(at + 8)
+    for _ in range(program_at(program).n_rows):
+        row = row_at(at)
+        op = row.op
+        first = row.a
         if op == _CONST:
             store_i64(to, first)
-            at += 32
+            at += ROW_BYTES
             to += 8
             continue
         a = load_i64(slots + 8 * first)
-        b = load_i64(slots + 8 * load_i64(at + 16))
+        b = load_i64(slots + 8 * row.b)
         r = 0
         if op == _ADD:
             r = a + b
@@ -224,9 +241,9 @@ def run_rows(program: int, slots: int) -> int:
         elif op == _LT:
             r = 1 if a < b else 0
         elif op == _WHERE:
-            r = b if a != 0 else load_i64(slots + 8 * load_i64(at + 24))
+            r = b if a != 0 else load_i64(slots + 8 * row.c)
         elif op == _ARANGE:
-            r = arange_length(a, b, load_i64(slots + 8 * load_i64(at + 24)))
+            r = arange_length(a, b, load_i64(slots + 8 * row.c))
         elif op == _SCALED:
             if scaled_overflows(a, b):
                 return SIZE_OVERFLOW
@@ -236,7 +253,7 @@ def run_rows(program: int, slots: int) -> int:
                 return SIZE_OVERFLOW
             r = division(a, b)
         store_i64(to, r)
-        at += 32
+        at += ROW_BYTES
         to += 8
     return OK
 
@@ -244,14 +261,15 @@ def run_rows(program: int, slots: int) -> int:
 @native
 def checks_of(program: int) -> int:
     """The address of the slots of the checks."""
-    return program + 32 + 24 * load_i64(program) + 32 * load_i64(program + 8)
+    head = program_at(program)
+    return program + PROGRAM_BYTES + LOAD_BYTES * head.n_loads + ROW_BYTES * head.n_rows
 
 
 @native
 def checks_hold(state: int, program: int, slots: int) -> bool:
     """Whether every check holds.  The state's ``detail`` gets the number of a failed check."""
     at = checks_of(program)
-    for i in range(load_i64(program + 16)):
+    for i in range(program_at(program).n_checks):
         if load_i64(slots + 8 * load_i64(at + 8 * i)) == 0:
             state_at(state).detail = i
             return False
@@ -263,16 +281,16 @@ def fill_slots(state: int, program: int, slots: int, argv: int) -> int:
     """Load the slots, and compute them if any load differs from the last time; a status."""
     status = load_slots(program, argv, slots) + 0
     if status != OK:
-        store_i64(slots - 8, 0)
+        mark_at(slots - MARK_BYTES).is_filled = 0
         return status
-    if load_i64(slots - 8) != 0:
+    if mark_at(slots - MARK_BYTES).is_filled != 0:
         return OK
     status = run_rows(program, slots) + 0
     if status != OK:
         return status
     if not checks_hold(state, program, slots):
         return SHAPE_CHECK
-    store_i64(slots - 8, 1)
+    mark_at(slots - MARK_BYTES).is_filled = 1
     return OK
 
 
@@ -285,8 +303,8 @@ def evaluate(state: int, program: int, slots: int, argv: int, outs: int) -> int:
     status = fill_slots(state, program, slots, argv) + 0
     if status != OK:
         return status
-    at = checks_of(program) + 8 * load_i64(program + 16)
-    n_outputs = load_i64(program + 24)
+    at = checks_of(program) + 8 * program_at(program).n_checks
+    n_outputs = program_at(program).n_outputs
     for k in range(n_outputs):
         ndim = load_i64(at)
         v = vector(state, ndim)

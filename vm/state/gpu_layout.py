@@ -6,18 +6,45 @@ from collections.abc import Callable
 
 import numpy as np
 
+from ...ops.core.implementation import GPU as ON_GPU
 from ...ops.native.memory import record
 from ...ops.native.object_layout import Record
+from ..device_table import DEVICES
 
 _WORD = np.int64
 
+#: The number of the device.
+CUDA = DEVICES.index(ON_GPU)
+
+
+def view_of(**numbers: int) -> Callable[[int], Record]:
+    """A view of the words with these numbers."""
+    names = sorted(numbers, key=numbers.__getitem__)
+    offsets = [np.dtype(_WORD).itemsize * numbers[name] for name in names]
+    end = offsets[-1] + np.dtype(_WORD).itemsize
+    return record(np.dtype({"names": names, "formats": [_WORD] * len(names), "offsets": offsets, "itemsize": end}))
+
+
+#: Words of the scratch block for results of driver calls.
+OUT_WORDS = 32
+#: Words of a library's call, or of a driver's answer.
+WORDS = np.dtype([("word", _WORD, (OUT_WORDS,))])
+words_at: Callable[[int], Record] = record(WORDS)
+#: A foreign stream's use of a storage (see ``cuda.interop``): the event at its end, and the use before it; 0: none.
+USER = np.dtype([("event", _WORD), ("next", _WORD)])
+user_at: Callable[[int], Record] = record(USER)
+#: Two events around work, and the row of the trace that gets its times.
+TIMED = np.dtype([("start", _WORD), ("end", _WORD), ("row", _WORD)])
+TIMED_WORDS = TIMED.itemsize // 8
+timed_at: Callable[[int], Record] = record(TIMED)
+#: A word of a step's entry that a launch stores: its place in the entry, and what decides its value.
+PATCH = np.dtype([("place", _WORD), ("value", _WORD)])
+PATCH_BYTES = PATCH.itemsize
+patch_at: Callable[[int], Record] = record(PATCH)
 #: The ring through which arguments are copied: parts, bytes of each, alignment of each copy.
 RING_PARTS, RING_PART_BYTES, RING_ALIGNMENT = 8, 1 << 19, 64
 #: CU_MEMHOSTALLOC_PORTABLE: page-locked memory for every context.
 PORTABLE = 1
-
-#: Words of the scratch block for results of driver calls.
-OUT_WORDS = 32
 
 GPU = np.dtype(
     [
@@ -137,10 +164,15 @@ MAX_TRIALS = 16
 (ENTRY_WORDS, ENTRY_KIND, ENTRY_FUNCTION, ENTRY_GRID, ENTRY_BLOCK, ENTRY_SHARED, ENTRY_N_ARGS, ENTRY_ARGS) = (
     0, 1, 2, 3, 6, 9, 10, 11,
 )  # fmt: skip
+entry_at = view_of(
+    function=ENTRY_FUNCTION, grid=ENTRY_GRID, kind=ENTRY_KIND, n_args=ENTRY_N_ARGS, shared=ENTRY_SHARED,
+    words=ENTRY_WORDS,
+)  # fmt: skip
 #: A library call has the value of ``unless`` as its grid; a product, or a convolution, the serial number of its row in its table.
 KERNEL_ENTRY, LIBRARY_ENTRY, PRODUCT_ENTRY, TURNS_ENTRY, CONVOLUTION_ENTRY = range(5)
 #: Turns are no launch: their step has the number of all items and that of a turn in place of an entry's grid.
 TURNS_ITEMS, TURNS_PER = ENTRY_GRID, ENTRY_GRID + 1
+turns_at = view_of(items=TURNS_ITEMS, per=TURNS_PER)
 #: The arguments of a product's entry: those of ``cublasLtMatmul``, whose first matrix is b, and the bias (0: none).
 PRODUCT_HANDLE, PRODUCT_DESCRIPTION, PRODUCT_ALPHA, PRODUCT_B, PRODUCT_LAYOUT_B, PRODUCT_A = range(ENTRY_ARGS, ENTRY_ARGS + 6)
 PRODUCT_LAYOUT_A, PRODUCT_BETA, PRODUCT_ADDED, PRODUCT_LAYOUT_ADDED, PRODUCT_OUT = range(ENTRY_ARGS + 6, ENTRY_ARGS + 11)
@@ -151,17 +183,30 @@ PRODUCT_STREAM, PRODUCT_BIAS, PRODUCT_WORDS = range(ENTRY_ARGS + 15, ENTRY_ARGS 
 PRODUCT_UNLESS, PRODUCT_RECORD, PRODUCT_SIZES, PRODUCT_ROW_AT, PRODUCT_ALIGNMENT, PRODUCT_ALL = (
     PRODUCT_WORDS + k for k in (0, 1, 2, 8, 9, 10)
 )
+product_entry_at = view_of(
+    a=PRODUCT_A, added=PRODUCT_ADDED, algorithm=PRODUCT_ALGORITHM, alignment=PRODUCT_ALIGNMENT, alpha=PRODUCT_ALPHA,
+    b=PRODUCT_B, beta=PRODUCT_BETA, bias=PRODUCT_BIAS, description=PRODUCT_DESCRIPTION, handle=PRODUCT_HANDLE,
+    layout_a=PRODUCT_LAYOUT_A, layout_added=PRODUCT_LAYOUT_ADDED, layout_b=PRODUCT_LAYOUT_B,
+    layout_out=PRODUCT_LAYOUT_OUT, out=PRODUCT_OUT, record=PRODUCT_RECORD, row_at=PRODUCT_ROW_AT, stream=PRODUCT_STREAM,
+    workspace=PRODUCT_WORKSPACE, workspace_bytes=PRODUCT_WORKSPACE_BYTES,
+)  # fmt: skip
 
 #: The launches of a packed function: address of the integer program over the tensors' sizes, address of its slots (see
 #: ``shape_eval``: the word before them is about the steps, too), address of the first step with work for these sizes (0: none),
 #: number of workspaces, number of steps; then the slot of each workspace's bytes; then the steps.
 (PLAN_PROGRAM, PLAN_SLOTS, PLAN_FIRST, PLAN_N_SCRATCH, PLAN_N_STEPS, PLAN_BODY) = range(6)
+plan_at = view_of(first=PLAN_FIRST, n_scratch=PLAN_N_SCRATCH, n_steps=PLAN_N_STEPS, program=PLAN_PROGRAM, slots=PLAN_SLOTS)
 #: A step: words in all; of the next step with work the address (0: none), and of the next behind those that a product or a
 #: convolution replaces or that turns repeat; number of these steps; place and number of the entry's words that are positive if
 #: the step has work; place of the entry; number of the entry's words of each kind that launches and sizes decide; then for each
 #: its place in the entry and its value.  The entry has all other words already.
 (STEP_WORDS, STEP_NEXT, STEP_AFTER, STEP_INSTEAD, STEP_GATE, STEP_N_GATES, STEP_ENTRY) = range(7)
 (STEP_N_SIZES, STEP_N_DATA, STEP_N_SCRATCH, STEP_N_SITES, STEP_N_ITEMS, STEP_PATCHES) = range(7, 13)
+step_at = view_of(
+    after=STEP_AFTER, entry=STEP_ENTRY, gate=STEP_GATE, instead=STEP_INSTEAD, next=STEP_NEXT, n_data=STEP_N_DATA,
+    n_gates=STEP_N_GATES, n_items=STEP_N_ITEMS, n_scratch=STEP_N_SCRATCH, n_sites=STEP_N_SITES, n_sizes=STEP_N_SIZES,
+    words=STEP_WORDS,
+)  # fmt: skip
 
 #: The constant part of a product: its description in the library, the library's numbers of the types of a, b and result, whether
 #: a and b are transposed, addresses of the factors.

@@ -9,6 +9,7 @@ import numpy as np
 from ...ops.core.tensor_types import MAX_FIELDS
 from ...ops.native.memory import record
 from ...ops.native.object_layout import Record
+from ..device_table import DEVICES
 
 _WORD = np.int64
 
@@ -17,11 +18,11 @@ SMALL_CLASSES, FIRST_POWER, CLASSES_PER_POWER = 16, 10, 8
 N_CLASSES = SMALL_CLASSES + CLASSES_PER_POWER * 37
 #: Number of sizes of objects: one, two or three lines of the cache.
 OBJECT_SIZES = 3
-#: Devices by number (``executable.DEVICES``), and the pools of storage: one for each device, and page-locked host memory, for
-#: copies between a GPU and the host.
-N_DEVICES = 3
-CPU, SIM, CUDA, PINNED = range(4)
-N_POOLS = 4
+#: The pools of storage: one for each device, by its number, and memory of the host for copies from a device that needs memory of
+#: a special kind, such as page-locked memory.
+N_DEVICES = len(DEVICES)
+HOST_COPIES = N_DEVICES
+N_POOLS = N_DEVICES + 1
 #: Most arguments of one kernel, call, or tuple; and the words of ``argv``: two such lists and a few more.
 MAX_ARGS = MAX_FIELDS
 ARGV_WORDS = 2 * MAX_ARGS + 8
@@ -38,9 +39,9 @@ STATE = np.dtype(
     [
         # program: addresses of tables
         ("code", _WORD),
-        ("functions", _WORD),  # rows of FUNCTION_WORDS
-        ("packed", _WORD),  # rows of PACKED_WORDS
-        ("shape_programs", _WORD),  # rows of SHAPE_PROGRAM_WORDS
+        ("functions", _WORD),  # rows of FUNCTION
+        ("packed", _WORD),  # rows of PACKED
+        ("shape_programs", _WORD),  # rows of SHAPE_PROGRAM
         ("constants", _WORD),  # N_DEVICES object addresses for each constant; 0: not there yet
         ("libraries", _WORD),  # addresses of library functions
         ("team", _WORD),  # the thread team of kernels (``ops.native.threads.team``)
@@ -78,16 +79,14 @@ STATE = np.dtype(
         ("deferred", _WORD),
         ("deferred_words", _WORD),
         ("n_deferred", _WORD),
-        # the queue of the sim device: variable-length entries
-        ("queue", _WORD),
-        ("queue_words", _WORD),
-        ("staged_bytes", _WORD),  # of queued copies
-        ("queue_head", _WORD),  # words already run
-        ("queue_used", _WORD),
-        ("queue_base", _WORD),  # words that ran before the contents of the buffer
+        # the device: the address of its handler of requests (``device_requests``) and of its record; 0: the CPU alone
+        ("device", _WORD),
+        ("device_record", _WORD),
+        ("host_pool", _WORD),  # the pool of the host's tensors that the device copies to
+        ("first_users", _WORD),  # ``users`` of a new storage of the device
+        ("is_host_memory", _WORD),  # whether the host can read the device's memory by address
+        ("takes_arrays", _WORD),  # whether arguments may be memory of another library
         ("handed_out", _WORD),  # number of allocations of storage on the device
-        ("link_bytes_per_s", _WORD),  # 0: as fast as memory
-        ("link_latency_ns", _WORD),  # of each copy over the link
         # waiting for a device
         ("outstanding", _WORD),  # whether a device has work that the host has not waited for
         ("wait_each", _WORD),  # wait after each launch
@@ -96,9 +95,6 @@ STATE = np.dtype(
         ("first_pc", _WORD),  # launches since the host's last wait: the first one and the last
         ("last_pc", _WORD),
         ("n_launched", _WORD),
-        # a cuda device: the address of its services and of its record; 0: there is none
-        ("gpu", _WORD),
-        ("gpu_record", _WORD),
         # the trace: rows as described at EVENT_WORDS; ``tracing`` is one of the levels below
         ("tracing", _WORD),
         # 0: all is recorded; else the address of a word for each kernel: whether it is, and nothing but such kernels
@@ -112,17 +108,41 @@ STATE = np.dtype(
 
 state_at: Callable[[int], Record] = record(STATE)
 
-#: A row of the function table: first word of its code, number of registers, number of parameters.
-FUNCTION_WORDS = 3
-#: Words of a shape program's row: addresses of its words and of its slots.
-SHAPE_PROGRAM_WORDS = 2
-#: A row of the packed table: kernel address (0: a kernel in Python; on a GPU: 1), device, address of the argument check
-#: (``arguments_match``), on a GPU the address of its launches (see ``cuda.launch_table``), number of workspaces among its last
-#: arguments, which no trace shows, address of its preconditions (``launch_check``; 0: the executable is trusted), positions of a
-#: parameter and of the result written over it, of which only some elements are accessed (-1: none).
-PACKED_WORDS = 8
-#: A frame's header, before its registers: return address, caller's base, caller's registers, destination register.
-FRAME_WORDS = 4
+#: A row of the function table.  ``start``: first word of its code.
+FUNCTION = np.dtype([("start", _WORD), ("n_registers", _WORD), ("n_parameters", _WORD)])
+FUNCTION_BYTES = FUNCTION.itemsize
+function_at: Callable[[int], Record] = record(FUNCTION)
+#: A shape program's row: addresses of its words and of its slots.
+SHAPE_PROGRAM = np.dtype([("words", _WORD), ("slots", _WORD)])
+SHAPE_PROGRAM_BYTES = SHAPE_PROGRAM.itemsize
+shape_program_at: Callable[[int], Record] = record(SHAPE_PROGRAM)
+#: A row of the packed table.  ``function``: kernel address (0: a kernel in Python; on a GPU: 1).  ``types``: address of the
+#: argument check (``arguments_match``).  ``launches``: on a GPU the address of its launches (see ``cuda.launch_table``).
+#: ``workspaces``: number of workspaces among its last arguments, which no trace shows.  ``demands``: address of its
+#: preconditions (``launch_check``; 0: the executable is trusted).  ``updated``, ``result``: positions of a parameter and of the
+#: result written over it, of which only some elements are accessed (-1: none).
+PACKED = np.dtype(
+    [
+        ("function", _WORD), ("device", _WORD), ("types", _WORD), ("launches", _WORD), ("workspaces", _WORD),
+        ("demands", _WORD), ("updated", _WORD), ("result", _WORD),
+    ]
+)  # fmt: skip
+PACKED_BYTES = PACKED.itemsize
+#: The type of an argument that a kernel was compiled for; device -1: any device.
+TYPE = np.dtype([("ndim", _WORD), ("dtype", _WORD), ("device", _WORD)])
+TYPE_BYTES = TYPE.itemsize
+type_at: Callable[[int], Record] = record(TYPE)
+PACKED_WORDS = PACKED_BYTES // 8
+packed_at: Callable[[int], Record] = record(PACKED)
+#: A frame's header, before its registers.  ``base``, ``n_registers``: the caller's.  ``dst``: distance in bytes of the result's
+#: register from the caller's first one.
+HEADER = np.dtype([("return_pc", _WORD), ("base", _WORD), ("n_registers", _WORD), ("dst", _WORD)])
+FRAME_WORDS = HEADER.itemsize // 8
+header_at: Callable[[int], Record] = record(HEADER)
+#: The begin of a kernel's preconditions.  ``check``: address of the check of its launches.  ``program``: address of the words of
+#: the shape program, 0 without one.
+DEMANDS = np.dtype([("check", _WORD), ("n_outputs", _WORD), ("n_equal", _WORD), ("program", _WORD), ("n_tensors", _WORD)])
+demands_at: Callable[[int], Record] = record(DEMANDS)
 
 # Reasons for which the loop returns; and further requests to Python: the error of a machine that is not free, of arguments
 # without memory, of a missing result.
@@ -132,32 +152,23 @@ FREE, RUNNING, CLOSED = range(3)
 
 #: Trace levels: nothing, events, events with the types of arguments of kernels and shape functions.
 TRACE_OFF, TRACE_EVENTS, TRACE_TYPES = range(3)
-#: An event of the trace: words in all, kind, pc, subject (packed, reason, shape function or device number), start and end in ns,
-#: bytes, start and end of its enqueueing by the host, bytes in use after it.  Then for each argument, if traced: dtype, number of
-#: axes, sizes.
-EVENT_WORDS = 10
+#: An event of the trace.  ``words``: words in all.  ``subject``: packed, reason, shape function or device number.  ``start``,
+#: ``end``: in ns.  ``asked_start``, ``asked_end``: start and end of its enqueueing by the host.  ``live_bytes``: bytes in use
+#: after it.  Then for each argument, if traced: dtype, number of axes, sizes.
+EVENT = np.dtype(
+    [
+        ("words", _WORD), ("kind", _WORD), ("pc", _WORD), ("subject", _WORD), ("start", _WORD), ("end", _WORD),
+        ("nbytes", _WORD), ("asked_start", _WORD), ("asked_end", _WORD), ("live_bytes", _WORD),
+    ]
+)  # fmt: skip
+EVENT_WORDS = EVENT.itemsize // 8
+event_at: Callable[[int], Record] = record(EVENT)
+#: The type of an argument in the trace, before its sizes.
+EVENT_TYPE = np.dtype([("dtype", _WORD), ("ndim", _WORD)])
+EVENT_TYPE_BYTES = EVENT_TYPE.itemsize
+event_type_at: Callable[[int], Record] = record(EVENT_TYPE)
 EVENT_KERNEL, EVENT_SHAPE_FUNC, EVENT_DTOH, EVENT_HTOD, EVENT_SYNC, EVENT_ALLOC, EVENT_HOST_CALL = range(7)
 
 #: Byte that fills the sim device's memory, and the host's on request (see ``poison``), in blocks that no finished kernel has
 #: written and in dead ones.
 POISON = 0xA5
-
-#: Requests to a GPU, ``gpu(state, request, a, b, c, d)`` (see ``cuda.gpu``): the device operations of this folder, in machine
-#: code of their own, which only machines on a GPU compile.
-(
-    GPU_ENTER,  # this thread is about to use it: a status
-    GPU_LEAVE,  # as often as GPU_ENTER: restores the thread's context and capture mode
-    GPU_AWAIT,  # (address of a list of users: see ``cuda.interop``): later launches wait for them; frees the list
-    GPU_ALLOC,  # (pool, bytes): address of a block, 0: no memory
-    GPU_FREE,  # (pool, address)
-    GPU_LAUNCH,  # (packed, argv, number of tensors << 32 | of results, pc): a status
-    GPU_TO_DEVICE,  # (to, from, bytes, row of the trace): copy from the host, whose memory may change afterwards; a status
-    GPU_COPY_BEGIN,  # (to, from, bytes, row of the trace): copy to the host after earlier launches; a ticket, < 0: failed
-    GPU_COPY_WAIT,  # (ticket): a status
-    GPU_COPY_ON_DEVICE,  # (to, from, bytes): in stream order; a status
-    GPU_SYNC,  # wait for everything; a status
-    GPU_FLUSH,  # launch queued entries; a status
-    GPU_TRIM,  # return the driver's free memory
-    GPU_TRACE,  # begin a trace; all earlier work has run; a status
-    GPU_CLOSE,
-) = range(15)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,6 +22,8 @@ from ...ops.core.tensor_types import (
     is_integer,
     numpy_dtype,
 )
+from ...ops.native.memory import record
+from ...ops.native.object_layout import Record
 from ...shape_funcs.symbolic.dim import SYM, Dim, const
 from ..bytecode.executable import VMFunction
 from ..diagnostics import codes
@@ -29,13 +31,23 @@ from ..diagnostics.printable import printable_name
 from ..diagnostics.source import InputError, VMError
 from . import dlpack
 
-#: Words of a row of the parameter table: address of the descr object, dtype number, rank, device; addresses of the types of
-#: numbers that a parameter of rank 0 takes, 0 for none: numpy's number of the dtype, Python's float and int; room for a converted
-#: number; number of the row of the tuple around it, -1 for a parameter; number of the field there, or of the parameter; number of
-#: fields, -1 for a tensor; room for Python's object and for the machine's; then sizes.  A size is >= 0: fixed, -1: any, -2 - k:
+_WORD = np.int64
+#: A row of the parameter table.  ``descr``: address of the descr object.  ``numpy_number``, ``float``, ``int``: addresses of the
+#: types of numbers that a parameter of rank 0 takes, 0 for none.  ``room``: for a converted number.  ``around``: number of the
+#: row of the tuple around it, -1 for a parameter.  ``field``: number of the field there, or of the parameter.  ``n_fields``: -1
+#: for a tensor.  ``value``, ``object``: room for Python's object and for the machine's.  A size is >= 0: fixed, -1: any, -2 - k:
 #: equal to every other size with the same k.  A tuple's row is in front of the rows of its fields.
-(DESCR, DTYPE, RANK, DEVICE, NUMPY_NUMBER, FLOAT, INT, ROOM, AROUND, FIELD, N_FIELDS, VALUE, OBJECT, SIZES) = range(14)
-PARAMETER_WORDS = SIZES + MAX_RANK
+PARAMETER = np.dtype(
+    [
+        ("descr", _WORD), ("dtype", _WORD), ("rank", _WORD), ("device", _WORD), ("numpy_number", _WORD), ("float", _WORD),
+        ("int", _WORD), ("room", _WORD), ("around", _WORD), ("field", _WORD), ("n_fields", _WORD), ("value", _WORD),
+        ("object", _WORD), ("sizes", _WORD, (MAX_RANK,)),
+    ]
+)  # fmt: skip
+PARAMETER_BYTES = PARAMETER.itemsize
+assert PARAMETER.fields is not None
+ROOM_OFFSET = PARAMETER.fields["room"][1]
+parameter_at: Callable[[int], Record] = record(PARAMETER)
 #: The byte offset of the value in Python's floats and numpy's numbers.
 NUMBER_OFFSET = 16
 
@@ -53,24 +65,26 @@ def _dims(ty: Type) -> list[Dim]:
 
 def parameter_table(function: VMFunction, device: int) -> np.ndarray | None:
     """The parameter table of the C-API fast path; None if a parameter is no tensor, and no tuple of tensors and such tuples."""
-    numbers, rows = named_dims(function), list[np.ndarray]()
+    numbers, rows = named_dims(function), list[Any]()
     todo = [(ty, function.device_of(i, device), -1, i) for i, (_, ty) in enumerate(function.params)]
     for ty, where, around, field in todo:  # which grows
-        row = np.zeros(PARAMETER_WORDS, np.int64)
-        row[AROUND], row[FIELD], row[N_FIELDS] = around, field, -1
+        row = np.zeros(1, PARAMETER)[0]
+        row["around"], row["field"], row["n_fields"] = around, field, -1
         if isinstance(ty, TupleType):
-            row[N_FIELDS] = len(ty.fields)
+            row["n_fields"] = len(ty.fields)
             todo += [(t, where, len(rows), k) for k, t in enumerate(ty.fields)]
         elif isinstance(ty, TensorType):
-            row[:NUMPY_NUMBER] = id(numpy_dtype(ty.dtype)), DTYPES.index(ty.dtype), ty.rank, where
-            row[NUMPY_NUMBER:ROOM] = _types_of_numbers(ty.dtype) if ty.rank == 0 else (0, 0, 0)
+            row["descr"], row["dtype"], row["rank"] = id(numpy_dtype(ty.dtype)), DTYPES.index(ty.dtype), ty.rank
+            row["device"] = where
+            if ty.rank == 0:
+                row["numpy_number"], row["float"], row["int"] = _types_of_numbers(ty.dtype)
             for axis, d in enumerate(ty.shape):
                 known = const(d)
-                row[SIZES + axis] = known if known is not None else (-2 - numbers[d] if d in numbers else -1)
+                row["sizes"][axis] = known if known is not None else (-2 - numbers[d] if d in numbers else -1)
         else:
             return None
         rows.append(row)
-    return np.array(rows, np.int64).reshape(len(rows), PARAMETER_WORDS)
+    return np.array(rows, PARAMETER)
 
 
 @functools.cache

@@ -9,11 +9,10 @@ import numpy as np
 from ...ops.core.tensor_types import DTYPES, numpy_dtype
 from ...ops.native.memory import tensor as record_at
 from ...ops.native.status import SIZE_OVERFLOW
-from ..bytecode.executable import DEVICES
 from ..bytecode.sync_reason import SyncReason
+from ..device_table import DEVICE_TABLE, DEVICES
 from ..diagnostics import codes
 from ..diagnostics.source import VMError
-from ..state.state_layout import CUDA
 from .array_ops import ArrayLike
 from .dlpack import capsule
 
@@ -91,7 +90,8 @@ class Tensor(ArrayLike):
     @property
     def device(self) -> str:
         """The device of the elements: ``cpu``, ``sim`` or ``cuda``."""
-        return DEVICES[record_at(self._address).device]
+        name: str = DEVICES[record_at(self._address).device]
+        return name
 
     @property
     def ndim(self) -> int:
@@ -143,8 +143,9 @@ class Tensor(ArrayLike):
 
     def __dlpack_device__(self) -> tuple[int, int]:
         """The tensor's GPU, or the CPU for all other devices; a tensor on ``sim`` is copied to the CPU."""
-        if record_at(self._address).device == CUDA:
-            return _DL_CUDA, self._vm._ordinal
+        dlpack = DEVICE_TABLE[record_at(self._address).device].dlpack
+        if dlpack != _DL_CPU:
+            return dlpack, self._vm._ordinal
         return _DL_CPU, 0
 
     @property
@@ -154,7 +155,7 @@ class Tensor(ArrayLike):
         The protocol tells the machine neither the consumer's stream nor the end of its use.  Keep the tensor alive until the work
         that uses it has finished, or use DLPack.  Raises AttributeError for a tensor on another device.
         """
-        if record_at(self._address).device != CUDA:
+        if self.__dlpack_device__()[0] != _DL_CUDA:
             raise AttributeError("__cuda_array_interface__: the tensor is not on a CUDA device")
         self._vm._check_not_lost(self)
         data, stream = record_at(self._address).data, self._vm._stream

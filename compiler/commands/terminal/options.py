@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import click
 
 from ....vm.bytecode.atomic_file import write_whole
-from ....vm.bytecode.executable import DEVICES
+from ....vm.device_table import DEVICES
 from ...comparison.result_check import RTOL, SCALE_TOL
 from ...inputs.given_inputs import FORMS, InputSyntaxError, Wanted, parse_input, parse_shape, split_option
 from ...inputs.random_inputs import Range, parse_range

@@ -20,7 +20,8 @@ from relayvm.shape_funcs.symbolic.dim import Dim, const
 from relayvm.vm.api.executable import Executable, from_bytes
 from relayvm.vm.api.machine import VirtualMachine
 from relayvm.vm.bytecode.verify import verify
-from relayvm.vm.state.state_layout import CPU, N_CLASSES, POISON
+from relayvm.vm.device_table import CPU
+from relayvm.vm.state.state_layout import N_CLASSES, POISON
 
 from .guarded import guarded
 

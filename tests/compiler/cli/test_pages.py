@@ -13,8 +13,8 @@ from relayvm.compiler.docs.pages import FOLDER as PAGES_FOLDER
 from relayvm.compiler.docs.pages import PAGES
 from relayvm.compiler.docs.python_page import GROUPS, MODULES, WITH_MEMBERS, first_sentence, public_names
 from relayvm.compiler.operator_docs.operator_pages import operators
-from relayvm.vm.bytecode.executable import DEVICES as ALL_DEVICES
 from relayvm.vm.bytecode.isa import INSTRUCTIONS
+from relayvm.vm.device_table import DEVICES as ALL_DEVICES
 
 from ...golden_texts import Golden
 from .answers import answer, data

@@ -89,7 +89,7 @@ def test_a_copy_begins_behind_its_producer_and_waits_for_nothing_else() -> None:
     vm = VirtualMachine(early("on"))
     vm.start_trace()
     result = vm.run(np.arange(6, dtype="f"), np.array([1], np.int64))
-    queued = int(vm._runtime.view["queue_used"]) - int(vm._runtime.view["queue_head"])
+    queued = int(vm._runtime.session.record["queue_used"]) - int(vm._runtime.session.record["queue_head"])
     result.numpy()
     events = vm.stop_trace()
     names = [vm.exe.packed[e.subject].name for e in sorted((e for e in events if e.kind == "kernel"), key=lambda e: e.start_ns)]
@@ -127,7 +127,7 @@ def test_nothing_planted_nothing_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_missing_wait_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert wrong(monkeypatch, lambda: monkeypatch.setattr(stream, "wait_until", lambda state, device, ticket: 0))
+    assert wrong(monkeypatch, lambda: monkeypatch.setattr(stream, "wait_until", lambda state, ticket: 0))
 
 
 def test_a_wait_for_too_little_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -135,7 +135,7 @@ def test_a_wait_for_too_little_is_noticed(monkeypatch: pytest.MonkeyPatch) -> No
     # the place before the last thing queued, which makes the value that is read
     assert wrong(
         monkeypatch,
-        lambda: monkeypatch.setattr(stream, "end_of_queue", lambda state: end(state) - 1 - simulated_device._HEAD * 8),
+        lambda: monkeypatch.setattr(simulated_device, "end_of_queue", lambda record: end(record) - 1 - simulated_device._HEAD),
     )
 
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import relayvm as relay
-from relayvm.vm.bytecode.executable import DEVICES as ALL_DEVICES
+from relayvm.vm.device_table import DEVICES as ALL_DEVICES
 
 from ...arrays import ints
 from ...devices import HOST, TARGETS

@@ -21,7 +21,7 @@ def test_work_that_nobody_waits_for_does_not_pile_up() -> None:
     held = []
     for i in range(100):
         result = vm.run(x + np.float32(i))
-        held.append(8 * int(vm._runtime.view["queue_used"]) + int(vm._runtime.view["staged_bytes"]))
+        held.append(8 * int(vm._runtime.session.record["queue_used"]) + int(vm._runtime.session.record["staged_bytes"]))
     assert max(held) <= 17 << 20
     assert any(later < earlier for earlier, later in itertools.pairwise(held))
     np.testing.assert_array_equal(result.numpy(), np.full(1 << 18, 100, np.float32))

@@ -16,8 +16,9 @@ from relayvm.ops.core.tensor_types import DTYPES, TensorType, TupleType
 from relayvm.shape_funcs.symbolic.program import SIZE, ShapeProgram
 from relayvm.vm.api.executable import Executable
 from relayvm.vm.bytecode import isa
-from relayvm.vm.bytecode.executable import DEVICES, MemoryNote, PackedFunc, VMFunction
+from relayvm.vm.bytecode.executable import MemoryNote, PackedFunc, VMFunction
 from relayvm.vm.bytecode.verify import verify
+from relayvm.vm.device_table import DEVICES
 from relayvm.vm.diagnostics.source import ExecutableFormatError, SourceText
 
 from .executables import F32, all_executables, executable, exp_group, function

@@ -9,7 +9,9 @@ import pytest
 
 import relayvm as relay
 from relayvm.ops.native import memory
+from relayvm.ops.native.status import INTERNAL
 from relayvm.vm.api.machine import VirtualMachine
+from relayvm.vm.devices import device_session
 from relayvm.vm.fast_path import c_api
 from relayvm.vm.machine import machine_core as vm_machine
 from relayvm.vm.machine.argument_rows import rows_of
@@ -76,6 +78,19 @@ def plain_machine(exe: relay.Executable, monkeypatch: pytest.MonkeyPatch) -> Vir
             memory._watch.add(rows.ctypes.data, rows.nbytes)
         return rows
 
+    def handler_of(served: Any, device: str) -> int:
+        def serve(*words: int) -> int:
+            try:
+                return int(served(*words))
+            except BaseException as error:
+                wrong.append(error)
+                return INTERNAL
+
+        handler = ctypes.CFUNCTYPE(_WORD, *[_WORD] * 6)(serve)
+        _alive.append(handler)
+        return ctypes.cast(handler, ctypes.c_void_p).value or 0
+
+    monkeypatch.setattr(device_session, "address_of", handler_of)
     monkeypatch.setattr(vm_machine, "rows_of", announced)
     monkeypatch.setattr(c_api, "arrays_are_readable", lambda: False)
     monkeypatch.setattr(c_api, "machine_address", lambda: address)

@@ -8,9 +8,9 @@ import pytest
 import relayvm as relay
 from relayvm.ops.native.memory import tensor
 from relayvm.ops.native.object_layout import TAG_ADT, TAG_STORAGE
+from relayvm.vm.device_table import CPU
 from relayvm.vm.options import POISON_VARIABLE
 from relayvm.vm.runtime.objects import chunks, heap
-from relayvm.vm.state.state_layout import CPU
 
 from ...programs import HEADER
 from .plain import plain_machine

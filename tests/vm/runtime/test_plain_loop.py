@@ -106,6 +106,8 @@ def test_the_loop_gives_the_same_un_jitted_and_range_checked(
             *tables._rows, *tables._programs, *tables._held,
         ):  # fmt: skip
             announce(block.ctypes.data, block.nbytes)
+        if vm._runtime.session is not None:
+            announce(vm._runtime.session.address, vm._runtime.session._block.nbytes)
         for args, want in zip(cases, expected, strict=True):
             for a in args:
                 announce(a.ctypes.data, a.nbytes)
@@ -133,7 +135,7 @@ def test_on_sim_a_missing_wait_is_a_wrong_answer(monkeypatch: pytest.MonkeyPatch
     args = make(5, np.random.default_rng(0))
     vm = plain_machine(exe, monkeypatch)
     right = vm.run(*args).numpy().copy()
-    monkeypatch.setattr(stream, "wait_for", lambda state, pc, device, why, ticket: 0)
+    monkeypatch.setattr(stream, "wait_for", lambda state, pc, why, ticket: 0)
     # twice: stale memory of the first run must not pass for the second run's result
     for _ in range(2):
         assert not np.array_equal(vm.run(*args).numpy(), right)

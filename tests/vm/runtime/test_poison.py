@@ -8,9 +8,10 @@ import pytest
 import relayvm as relay
 from relayvm.ops.native.memory import ARRAYS, tensor
 from relayvm.ops.native.object_layout import TAG_TENSOR
+from relayvm.vm.device_table import CPU
 from relayvm.vm.options import POISON_VARIABLE
 from relayvm.vm.runtime.objects import chunks, heap, poison
-from relayvm.vm.state.state_layout import CPU, POISON
+from relayvm.vm.state.state_layout import POISON
 
 from ...programs import HEADER
 from .plain import plain_machine

@@ -33,8 +33,8 @@ from .graphs.held_back import flush
 
 
 @native
-def to_device(state: int, gpu: int, to: int, source: int, nbytes: int, row: int) -> int:
-    """Copy from the host, in stream order; a status.  The source may change afterwards.
+def to_device(state: int, gpu: int, to: int, source: int, nbytes: int, traced: int) -> int:
+    """Copy from the host, in stream order; a status.  The source may change afterwards.  ``traced``: see TO_DEVICE.
 
     The bytes pass through the ring, part by part, so the driver reads page-locked memory only, and asynchronously.
     """
@@ -44,6 +44,7 @@ def to_device(state: int, gpu: int, to: int, source: int, nbytes: int, row: int)
     status = flush(gpu) + 0
     if status != 0 or nbytes == 0:
         return status
+    row = traced >> 1
     start = begin_timing(gpu, c.compute) if row >= 0 else 0
     done = 0
     while status == 0 and done < nbytes:

@@ -6,22 +6,16 @@ gets a plan, and later launches execute it.  If the library has none, the row sa
 
 from __future__ import annotations
 
-from ....ops.native.memory import load_i64, native, store_i64
-from ...state.gpu_layout import ENTRY_FUNCTION, ENTRY_GRID, gpu_at
+from ....ops.native.memory import native
+from ...state.gpu_layout import entry_at, gpu_at
 from .cudnn.layout import (
-    CONVOLUTION_ALIGNMENT,
-    CONVOLUTION_DATA,
-    CONVOLUTION_OUT,
-    CONVOLUTION_PLAN,
-    CONVOLUTION_RECORD,
-    CONVOLUTION_ROW_AT,
     CONVOLUTION_SIZES,
-    CONVOLUTION_WEIGHT,
     N_SIZES,
     PACK,
     PACK_ROWS,
     PLAN_ROW,
     PLAN_ROWS,
+    convolution_entry_at,
     convolutions_at,
     pack_at,
     plan_row_at,
@@ -41,18 +35,18 @@ _MOST_ALIGNED = 16
 @native
 def has_plan(gpu: int, entry: int) -> bool:
     """Whether the library has a plan for a convolution with these addresses and sizes, which is then in its entry."""
-    bits = load_i64(entry + 8 * CONVOLUTION_DATA) | load_i64(entry + 8 * CONVOLUTION_WEIGHT)
-    bits |= load_i64(entry + 8 * CONVOLUTION_OUT) | _MOST_ALIGNED
+    bits = convolution_entry_at(entry).data | convolution_entry_at(entry).weight
+    bits |= convolution_entry_at(entry).out | _MOST_ALIGNED
     alignment = bits & -bits
-    row = load_i64(entry + 8 * CONVOLUTION_ROW_AT)
-    is_kept = row != 0 and load_i64(entry + 8 * CONVOLUTION_ALIGNMENT) == alignment
-    if not is_kept or plan_row_at(row).serial != load_i64(entry + 8 * ENTRY_GRID):
+    row: int = convolution_entry_at(entry).row_at
+    is_kept = row != 0 and convolution_entry_at(entry).alignment == alignment
+    if not is_kept or plan_row_at(row).serial != entry_at(entry).grid:
         row = find_plan(gpu, entry, alignment)
-        store_i64(entry + 8 * CONVOLUTION_ROW_AT, row)
-        store_i64(entry + 8 * CONVOLUTION_ALIGNMENT, alignment)
-        store_i64(entry + 8 * ENTRY_GRID, plan_row_at(row).serial)  # a later plan may get the same address
-        store_i64(entry + 8 * ENTRY_FUNCTION, convolutions_at(gpu_at(gpu).convolutions).execute)
-        store_i64(entry + 8 * CONVOLUTION_PLAN, plan_row_at(row).plan)
+        convolution_entry_at(entry).row_at = row
+        convolution_entry_at(entry).alignment = alignment
+        entry_at(entry).grid = plan_row_at(row).serial  # a later plan may get the same address
+        entry_at(entry).function = convolutions_at(gpu_at(gpu).convolutions).execute
+        convolution_entry_at(entry).plan = plan_row_at(row).plan
     return plan_row_at(row).plan != 0
 
 
@@ -60,7 +54,7 @@ def has_plan(gpu: int, entry: int) -> bool:
 def find_plan(gpu: int, entry: int, alignment: int) -> int:
     """The row of a convolution, with a plan made at its first meeting."""
     p, sizes = convolutions_at(gpu_at(gpu).convolutions), entry + 8 * CONVOLUTION_SIZES
-    convolution = load_i64(entry + 8 * CONVOLUTION_RECORD)
+    convolution = convolution_entry_at(entry).record
     row = row_of(p.rows, _ROW, PLAN_ROWS, convolution, alignment, sizes, N_SIZES)
     if plan_row_at(row).serial != 0:
         return row

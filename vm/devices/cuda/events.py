@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from ....ops.native.memory import array_float32, free, load_i64, native, store_i64
 from ....ops.native.status import OK, OUT_OF_MEMORY
-from ...state.gpu_layout import gpu_at
+from ...state.gpu_layout import TIMED_WORDS, gpu_at, timed_at
 from ...state.growable import grow
-from ...state.state_layout import state_at
+from ...state.state_layout import event_at, state_at
 from .driver_api.driver_calls import (
     EVENT_CREATE,
     EVENT_DESTROY,
@@ -20,8 +20,6 @@ from .driver_api.driver_calls import (
 )
 
 _DISABLE_TIMING = 2
-#: Words in a row of the trace (see ``state_layout.EVENT_WORDS``): start and end of the execution.
-_START, _END = 4, 5
 
 
 @native
@@ -111,8 +109,8 @@ def end_timing(gpu: int, stream: int, start: int, row: int) -> int:
     if event == 0:
         release_timed_event(gpu, start)
         return OK
-    if c.timed_used + 3 > c.timed_words:
-        capacity = 2 * c.timed_words + 3 * 1024
+    if c.timed_used + TIMED_WORDS > c.timed_words:
+        capacity = 2 * c.timed_words + TIMED_WORDS * 1024
         block = grow(c.timed, c.timed_used, capacity)
         if block == 0:
             release_timed_event(gpu, start)
@@ -120,11 +118,11 @@ def end_timing(gpu: int, stream: int, start: int, row: int) -> int:
             return OUT_OF_MEMORY
         c.timed = block
         c.timed_words = capacity
-    at = c.timed + 8 * c.timed_used
-    store_i64(at, start)
-    store_i64(at + 8, event)
-    store_i64(at + 16, row)
-    c.timed_used += 3
+    timed = timed_at(c.timed + 8 * c.timed_used)
+    timed.start = start
+    timed.end = event
+    timed.row = row
+    c.timed_used += TIMED_WORDS
     c.starts_early = 0
     return checked(gpu, drive_2(gpu, EVENT_RECORD, event, stream))
 
@@ -149,15 +147,16 @@ def elapsed_ns(gpu: int, start: int, end: int) -> int:
 def read_times(state: int, gpu: int) -> None:
     """Write the times of completed work to the rows of the trace; all work must have completed."""
     s, c = state_at(state), gpu_at(gpu)
-    for i in range(c.timed_used // 3):
-        at = c.timed + 24 * i
-        start, end, row = load_i64(at), load_i64(at + 8), load_i64(at + 16)
+    for i in range(c.timed_used // TIMED_WORDS):
+        timed = timed_at(c.timed + 8 * TIMED_WORDS * i)
+        start, end, row = timed.start, timed.end, timed.row
         if row < s.trace_used:
             # the driver reports float32 milliseconds: short times are exact only when measured directly
             begun, took = elapsed_ns(gpu, c.base_event, start), elapsed_ns(gpu, start, end)
             if begun >= 0 and took >= 0:
-                store_i64(s.trace + 8 * (row + _START), c.base_ns + begun)
-                store_i64(s.trace + 8 * (row + _END), c.base_ns + begun + took)
+                event = event_at(s.trace + 8 * row)
+                event.start = c.base_ns + begun
+                event.end = c.base_ns + begun + took
         release_timed_event(gpu, start)
         release_timed_event(gpu, end)
     c.timed_used = 0

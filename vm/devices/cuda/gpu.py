@@ -1,38 +1,23 @@
 """Device operations of a GPU, as machine code of their own: memory, launches, copies and waits, through the driver by address.
 
-The machine calls ``gpu(state, request, a, b, c, d)`` (see ``state_layout``); programs for other devices never compile it.
+``serve`` answers the machine's requests (see ``vm.state.device_requests``); programs for other devices never compile it.
 Launches and copies to the GPU go to one stream, in program order, so memory may be reused as soon as the host has freed it.
 Copies to the host go to a second stream, behind an event that marks the work they need: they do not wait for later launches.
 """
 
 from __future__ import annotations
 
-from ....ops.native.memory import clock_ns, free, load_i64, native, store_i64
+from ....ops.core.implementation import GPU as ON_GPU
+from ....ops.native.memory import clock_ns, free, load_i64, native, store_i64, tensor
 from ....ops.native.object_layout import TAG_STORAGE
-from ....ops.native.objects import storage_at
-from ....ops.native.status import DEVICE_ERROR, INTERNAL, OK, OUT_OF_MEMORY
+from ....ops.native.objects import pending_at, storage_at
+from ....ops.native.status import DEVICE_ERROR, OK, OUT_OF_MEMORY
 from ...runtime.objects.chunks import chunk_at, object_in
-from ...runtime.objects.heap import LOST
-from ...state.gpu_layout import PORTABLE, gpu_at
-from ...state.state_layout import (
-    CUDA,
-    GPU_ALLOC,
-    GPU_AWAIT,
-    GPU_CLOSE,
-    GPU_COPY_BEGIN,
-    GPU_COPY_ON_DEVICE,
-    GPU_COPY_WAIT,
-    GPU_ENTER,
-    GPU_FLUSH,
-    GPU_FREE,
-    GPU_LAUNCH,
-    GPU_LEAVE,
-    GPU_SYNC,
-    GPU_TO_DEVICE,
-    GPU_TRACE,
-    GPU_TRIM,
-    state_at,
-)
+from ...runtime.objects.heap import LOST, n_bytes
+from ...runtime.tracing.event_trace import record_event
+from ...state.gpu_layout import CUDA, PORTABLE, gpu_at, user_at
+from ...state.state_layout import EVENT_DTOH, HOST_COPIES, TRACE_OFF, state_at
+from ..request_table import handler
 from .context_switch import enter, leave
 from .copies import begin_copy, close_ring, on_device, to_device
 from .cudnn_table import close_convolutions
@@ -64,14 +49,14 @@ from .matrix_products import clear_products
 
 @native
 def allocate(gpu: int, pool: int, nbytes: int) -> int:
-    """Allocate a block of device memory (CUDA) or of page-locked memory (PINNED); its address, 0: no memory."""
+    """Allocate a block of device memory or of page-locked memory (HOST_COPIES); its address, 0: no memory."""
     c = gpu_at(gpu)
     if c.error != 0:
         return 0
-    if pool == CUDA:
-        error = drive_4(gpu, MEM_ALLOC, c.out, nbytes, c.pool, c.compute)
-    else:
+    if pool == HOST_COPIES:
         error = drive_3(gpu, HOST_ALLOC, c.out, nbytes, PORTABLE)
+    else:
+        error = drive_4(gpu, MEM_ALLOC, c.out, nbytes, c.pool, c.compute)
     if error == 0:
         return load_i64(c.out)
     if error != NO_MEMORY:
@@ -82,10 +67,10 @@ def allocate(gpu: int, pool: int, nbytes: int) -> int:
 @native
 def deallocate(gpu: int, pool: int, address: int) -> None:
     """Return a block to the driver; device memory in stream order."""
-    if pool == CUDA:
-        drive_2(gpu, MEM_FREE, address, gpu_at(gpu).compute)
-    else:
+    if pool == HOST_COPIES:
         drive_1(gpu, HOST_FREE, address)
+    else:
+        drive_2(gpu, MEM_FREE, address, gpu_at(gpu).compute)
 
 
 @native
@@ -97,7 +82,7 @@ def wait_for_users(gpu: int, users: int) -> None:
     c = gpu_at(gpu)
     enter(gpu)
     while users != 0:
-        event, following = load_i64(users), load_i64(users + 8)
+        event, following = user_at(users).event, user_at(users).next
         checked(gpu, drive_3(gpu, STREAM_WAIT_EVENT, c.compute, event, 0))
         release_event(gpu, event)
         free(users)
@@ -211,42 +196,62 @@ def trim(state: int, gpu: int) -> int:
     return drive_2(gpu, POOL_TRIM, gpu_at(gpu).pool, 0)
 
 
+# ---- requests (see ``vm.state.device_requests``) -------------------------------------------------------------------------------
+
+
 @native
-def gpu(state: int, request: int, a: int, b: int, c: int, d: int) -> int:
-    """Serve a request to the GPU: see ``vm.state.state_layout``."""
-    own = state_at(state).gpu_record
-    if request == GPU_LAUNCH:
-        return launch(state, own, a, b, c >> 32, c & 0xFFFFFFFF, d)
-    gpu_at(own).starts_early = 0  # other work on the stream, or the begin of a run, which follows such work
-    if request == GPU_ENTER:
-        return enter(own) + 0
-    if request == GPU_LEAVE:
-        leave(own)
-        return 0
-    if request == GPU_AWAIT:
-        wait_for_users(own, a)
-        return 0
-    if request == GPU_FLUSH:
-        return flush(own) + 0
-    if request == GPU_ALLOC:
-        return allocate(own, a, b)
-    if request == GPU_FREE:
-        deallocate(own, a, b)
-        return 0
-    if request == GPU_TO_DEVICE:
-        return to_device(state, own, a, b, c, d) + 0
-    if request == GPU_COPY_BEGIN:
-        return begin_copy(state, own, a, b, c, d) + 0
-    if request == GPU_COPY_WAIT:
-        return end_copy(state, own, a) + 0
-    if request == GPU_COPY_ON_DEVICE:
-        return on_device(state, own, a, b, c) + 0
-    if request == GPU_SYNC:
-        return synchronize(state, own) + 0
-    if request == GPU_TRIM:
-        return trim(state, own)
-    if request == GPU_TRACE:
-        return begin_trace(own) + 0
-    if request == GPU_CLOSE:
-        return close(state, own) + 0
-    return INTERNAL
+def before_other(gpu: int) -> None:
+    """Other work on the stream than a launch, or the begin of a run, which follows such work."""
+    gpu_at(gpu).starts_early = 0
+
+
+@native
+def end_use(gpu: int, block: int, nbytes: int, users: int) -> int:
+    """A GPU works in stream order: the next user of a block is launched after the last one.  Foreign streams are waited for."""
+    if users != 0:
+        wait_for_users(gpu, users)
+    return 0
+
+
+@native
+def begin_copy_to_host(state: int, gpu: int, pending: int) -> int:
+    """Begin a pending copy; an event to wait for, or a negated status."""
+    p = pending_at(pending)
+    nbytes, row = n_bytes(p.source), -1
+    if state_at(state).tracing != TRACE_OFF:
+        now = clock_ns()
+        row = record_event(state, EVENT_DTOH, p.pc, p.reason, now, now, nbytes)
+    return begin_copy(state, gpu, tensor(p.to).data, tensor(p.source).data, nbytes, row)
+
+
+@native
+def begin_trim(gpu: int) -> int:
+    """Launch what is held back; the next wait reports its status again.  No block has to stay: see ``end_use``."""
+    flush(gpu)
+    return 0
+
+
+serve = handler(
+    ON_GPU,
+    {
+        "LAUNCH": launch,
+        "ENTER": enter,
+        "LEAVE": leave,
+        "ALLOC": allocate,
+        "FREE": deallocate,
+        "END_USE": end_use,
+        "TO_DEVICE": to_device,
+        "FETCH_BEGIN": begin_copy_to_host,
+        "FETCH_WAIT": end_copy,
+        "FETCH_DROP": end_copy,
+        "COPY_ON_DEVICE": on_device,
+        "SYNC": synchronize,
+        "FLUSH": flush,
+        "TRIM_BEGIN": begin_trim,
+        "TRIM": trim,
+        "TRACE": begin_trace,
+        "CLOSE": close,
+    },
+    record="gpu",
+    before=before_other,
+)

@@ -10,9 +10,10 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING, Any
 
-from ....ops.native.memory import alloc, store_i64
+from ....ops.native.memory import alloc
 from ....ops.native.memory import tensor as record_at
 from ....ops.native.objects import storage_at
+from ...state.gpu_layout import user_at
 from .driver_api.device import CudaError, Device
 from .driver_api.provider import DEFAULT_STREAM
 
@@ -136,8 +137,8 @@ class StreamInterop:
             self._driver.call("cuCtxSynchronize")
             return True
         storage = storage_at(record_at(tensor._address).storage)
-        store_i64(user, event)
-        store_i64(user + 8, storage.users)
+        row = user_at(user)
+        row.event, row.next = event, storage.users
         storage.users = user
         return True
 

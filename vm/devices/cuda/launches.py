@@ -7,47 +7,33 @@ from ....ops.native.memory import clock_ns, load_i64, native, store_i64, tensor
 from ....ops.native.objects import storage_at
 from ....ops.native.status import DEVICE_ERROR, OK, OUT_OF_MEMORY
 from ...runtime.objects.heap import free_storage, new_storage
-from ...runtime.shape_eval import load_slots, run_rows, sizes_differ
+from ...runtime.shape_eval import MARK_BYTES, load_slots, mark_at, run_rows, sizes_differ
 from ...runtime.tracing.event_trace import begin_kernel
 from ...state.gpu_layout import (
     CONVOLUTION_ENTRY,
-    ENTRY_KIND,
+    CUDA,
+    PATCH_BYTES,
     PLAN_BODY,
     PLAN_FIRST,
-    PLAN_N_SCRATCH,
-    PLAN_N_STEPS,
-    PLAN_PROGRAM,
-    PLAN_SLOTS,
     PRODUCT_ENTRY,
-    PRODUCT_ROW_AT,
     STEP_AFTER,
-    STEP_ENTRY,
-    STEP_GATE,
-    STEP_INSTEAD,
-    STEP_N_DATA,
-    STEP_N_GATES,
-    STEP_N_ITEMS,
-    STEP_N_SCRATCH,
-    STEP_N_SITES,
-    STEP_N_SIZES,
     STEP_NEXT,
     STEP_PATCHES,
-    STEP_WORDS,
     TURNS_ENTRY,
-    TURNS_ITEMS,
-    TURNS_PER,
+    entry_at,
     gpu_at,
+    patch_at,
+    plan_at,
+    product_entry_at,
+    step_at,
+    turns_at,
 )
-from ...state.state_layout import CUDA, PACKED_WORDS, TRACE_OFF, state_at
-from .cudnn.layout import CONVOLUTION_ROW_AT
+from ...state.state_layout import PACKED_BYTES, TRACE_OFF, event_at, packed_at, state_at
+from .cudnn.layout import convolution_entry_at
 from .cudnn_table import has_plan
 from .events import begin_timing, drop_timing, end_timing
 from .graphs.held_back import issue_entry
 from .matrix_products import has_algorithm
-
-#: Word in a row of the trace: the end of the enqueueing by the host.
-_ASKED_END = 8
-
 
 # ---- workspaces and arguments ----------------------------------------------------------------------------------------------
 
@@ -82,24 +68,26 @@ def release_workspaces(state: int, gpu: int, n: int) -> None:
 def store_addresses(gpu: int, step: int, entry: int, plan: int, argv: int, pc: int) -> bool:
     """Store the words of a step's entry that each launch decides; False if there is no memory for a workspace."""
     c = gpu_at(gpu)
-    at = step + 8 * (STEP_PATCHES + 2 * load_i64(step + 8 * STEP_N_SIZES))
-    for _ in range(load_i64(step + 8 * STEP_N_DATA)):
-        store_i64(entry + 8 * load_i64(at), tensor(load_i64(argv + 8 * load_i64(at + 8))).data)
-        at += 16
-    for _ in range(load_i64(step + 8 * STEP_N_SCRATCH)):
-        storage = workspace(gpu, plan, load_i64(at + 8))
+    at = step + 8 * (STEP_PATCHES + 2 * step_at(step).n_sizes)
+    for _ in range(step_at(step).n_data):
+        patch = patch_at(at)
+        store_i64(entry + 8 * patch.place, tensor(load_i64(argv + 8 * patch.value)).data)
+        at += PATCH_BYTES
+    for _ in range(step_at(step).n_scratch):
+        storage = workspace(gpu, plan, patch_at(at).value)
         if storage < 0:
             return False
-        store_i64(entry + 8 * load_i64(at), tensor(storage).data if storage != 0 else 0)
-        at += 16
-    for _ in range(load_i64(step + 8 * STEP_N_SITES)):
-        store_i64(entry + 8 * load_i64(at), pc)
-        at += 16
+        store_i64(entry + 8 * patch_at(at).place, tensor(storage).data if storage != 0 else 0)
+        at += PATCH_BYTES
+    for _ in range(step_at(step).n_sites):
+        store_i64(entry + 8 * patch_at(at).place, pc)
+        at += PATCH_BYTES
     if c.first_item != 0:
-        for _ in range(load_i64(step + 8 * STEP_N_ITEMS)):
-            word, nbytes = entry + 8 * load_i64(at), load_i64(c.slots + 8 * load_i64(at + 8))
+        for _ in range(step_at(step).n_items):
+            patch = patch_at(at)
+            word, nbytes = entry + 8 * patch.place, load_i64(c.slots + 8 * patch.value)
             store_i64(word, load_i64(word) + c.first_item * nbytes)
-            at += 16
+            at += PATCH_BYTES
     return True
 
 
@@ -111,21 +99,22 @@ def launch_steps(gpu: int, plan: int, argv: int, pc: int) -> int:
     """Launch the steps of a packed function that have work; a status."""
     c = gpu_at(gpu)
     c.first_item = 0
-    step, turns = load_i64(plan + 8 * PLAN_FIRST), 0  # ``turns``: their step while they are taken
+    step: int = plan_at(plan).first
+    turns = 0  # their step while they are taken
     while step != 0:
-        entry = step + 8 * load_i64(step + 8 * STEP_ENTRY)
-        if load_i64(entry + 8 * ENTRY_KIND) == TURNS_ENTRY:
-            after = load_i64(step + 8 * STEP_AFTER)
-            turns, step = step, load_i64(step + 8 * STEP_NEXT)
+        entry = step + 8 * step_at(step).entry
+        if entry_at(entry).kind == TURNS_ENTRY:
+            after = step_at(step).after
+            turns, step = step, step_at(step).next
             if step == after:  # no step of theirs has work
                 turns = 0
             continue
         step = launch_step(gpu, step, entry, plan, argv, pc)
         if step < 0:
             return -step
-        if turns != 0 and step == load_i64(turns + 8 * STEP_AFTER):
+        if turns != 0 and step == step_at(turns).after:
             if take_turn(gpu, turns):
-                step = load_i64(turns + 8 * STEP_NEXT)
+                step = step_at(turns).next
             else:
                 turns = 0
     return OK
@@ -135,8 +124,8 @@ def launch_steps(gpu: int, plan: int, argv: int, pc: int) -> int:
 def take_turn(gpu: int, turns: int) -> bool:
     """Begin the next turn; False after the last."""
     c = gpu_at(gpu)
-    entry = turns + 8 * load_i64(turns + 8 * STEP_ENTRY)
-    total, per = load_i64(entry + 8 * TURNS_ITEMS), load_i64(entry + 8 * TURNS_PER)
+    entry = turns + 8 * step_at(turns).entry
+    total, per = turns_at(entry).items, turns_at(entry).per
     done = c.first_item + per
     if done >= total:
         c.first_item = 0
@@ -150,10 +139,10 @@ def launch_step(gpu: int, step: int, entry: int, plan: int, argv: int, pc: int) 
     """Launch one step; the step that follows (0: none), or a negated status."""
     if not store_addresses(gpu, step, entry, plan, argv, pc):
         return -OUT_OF_MEMORY
-    kind, following = load_i64(entry + 8 * ENTRY_KIND), STEP_NEXT
+    kind, following = entry_at(entry).kind, STEP_NEXT
     if kind == PRODUCT_ENTRY or kind == CONVOLUTION_ENTRY:
         if not (has_algorithm(gpu, entry) if kind == PRODUCT_ENTRY else has_plan(gpu, entry)):
-            return load_i64(step + 8 * STEP_NEXT)
+            return step_at(step).next
         following = STEP_AFTER
     status = issue_entry(gpu, entry) + 0
     return -status if status != 0 else load_i64(step + 8 * following)
@@ -162,51 +151,51 @@ def launch_step(gpu: int, step: int, entry: int, plan: int, argv: int, pc: int) 
 @native
 def prepare_steps(plan: int) -> None:
     """Store the sizes in the entries of the steps that have work, and connect these steps."""
-    at = plan + 8 * (PLAN_BODY + load_i64(plan + 8 * PLAN_N_SCRATCH))
+    at = plan + 8 * (PLAN_BODY + plan_at(plan).n_scratch)
     link = plan + 8 * PLAN_FIRST
-    for _ in range(load_i64(plan + 8 * PLAN_N_STEPS)):
-        if store_sizes(at, load_i64(plan + 8 * PLAN_SLOTS)):
+    for _ in range(plan_at(plan).n_steps):
+        if store_sizes(at, plan_at(plan).slots):
             store_i64(link, at)
             link = at + 8 * STEP_NEXT
-        at += 8 * load_i64(at + 8 * STEP_WORDS)
+        at += 8 * step_at(at).words
     store_i64(link, 0)
-    at = load_i64(plan + 8 * PLAN_FIRST)
+    at = plan_at(plan).first
     while at != 0:
-        store_i64(at + 8 * STEP_AFTER, step_after(at))
-        at = load_i64(at + 8 * STEP_NEXT)
+        step_at(at).after = step_after(at)
+        at = step_at(at).next
 
 
 @native
 def store_sizes(step: int, slots: int) -> bool:
     """Store the sizes in a step's entry, without a row of a table; False at once if it has no work."""
-    entry = step + 8 * load_i64(step + 8 * STEP_ENTRY)
-    gate, end = load_i64(step + 8 * STEP_GATE), load_i64(step + 8 * STEP_GATE) + load_i64(step + 8 * STEP_N_GATES)
+    entry = step + 8 * step_at(step).entry
+    gate, end = step_at(step).gate, step_at(step).gate + step_at(step).n_gates
     at = step + 8 * STEP_PATCHES
-    for _ in range(load_i64(step + 8 * STEP_N_SIZES)):
-        place, value = load_i64(at), load_i64(slots + 8 * load_i64(at + 8))
+    for _ in range(step_at(step).n_sizes):
+        place, value = patch_at(at).place, load_i64(slots + 8 * patch_at(at).value)
         store_i64(entry + 8 * place, value)
         if value <= 0 and gate <= place < end:
             return False
-        at += 16
+        at += PATCH_BYTES
     for k in range(gate, end):  # a word that no size decides may be 0, too
         if load_i64(entry + 8 * k) <= 0:
             return False
-    if load_i64(entry + 8 * ENTRY_KIND) == PRODUCT_ENTRY:
-        store_i64(entry + 8 * PRODUCT_ROW_AT, 0)
-    elif load_i64(entry + 8 * ENTRY_KIND) == CONVOLUTION_ENTRY:
-        store_i64(entry + 8 * CONVOLUTION_ROW_AT, 0)
+    if entry_at(entry).kind == PRODUCT_ENTRY:
+        product_entry_at(entry).row_at = 0
+    elif entry_at(entry).kind == CONVOLUTION_ENTRY:
+        convolution_entry_at(entry).row_at = 0
     return True
 
 
 @native
 def step_after(step: int) -> int:
     """The next step with work behind those that this step replaces or repeats; 0: none."""
-    end = step + 8 * load_i64(step + 8 * STEP_WORDS)
-    for _ in range(load_i64(step + 8 * STEP_INSTEAD)):
-        end += 8 * load_i64(end + 8 * STEP_WORDS)
-    at = load_i64(step + 8 * STEP_NEXT)
+    end = step + 8 * step_at(step).words
+    for _ in range(step_at(step).instead):
+        end += 8 * step_at(end).words
+    at = step_at(step).next
     while at != 0 and at < end:
-        at = load_i64(at + 8 * STEP_NEXT)
+        at = step_at(at).next
     return at
 
 
@@ -224,9 +213,9 @@ def mark_written(gpu: int, argv: int, n: int, n_outputs: int) -> None:
 @native
 def evaluate_sizes(gpu: int, plan: int, argv: int) -> int:
     """Set the slots and steps of the launch, unless they are set for the sizes of these tensors; a status."""
-    program, slots = load_i64(plan + 8 * PLAN_PROGRAM), load_i64(plan + 8 * PLAN_SLOTS)
+    program, slots = plan_at(plan).program, plan_at(plan).slots
     gpu_at(gpu).slots = slots
-    if load_i64(slots - 8) != 0 and not sizes_differ(program, argv, slots):
+    if mark_at(slots - MARK_BYTES).is_filled != 0 and not sizes_differ(program, argv, slots):
         return OK
     return evaluate_new_sizes(plan, program, argv, slots)
 
@@ -236,22 +225,23 @@ def evaluate_new_sizes(plan: int, program: int, argv: int, slots: int) -> int:
     """Set the slots and steps of the launch; a status."""
     keep_out_of_line()
     status = load_slots(program, argv, slots) + 0
-    store_i64(slots - 8, 0)
+    mark_at(slots - MARK_BYTES).is_filled = 0
     if status == OK:
         status = run_rows(program, slots) + 0
     if status == OK:
         prepare_steps(plan)
-        store_i64(slots - 8, 1)
+        mark_at(slots - MARK_BYTES).is_filled = 1
     return status
 
 
 @native
-def launch(state: int, gpu: int, packed: int, argv: int, n: int, n_outputs: int, pc: int) -> int:
+def launch(state: int, gpu: int, packed: int, argv: int, counts: int, pc: int) -> int:
     """Launch a packed function; a status."""
     s, c = state_at(state), gpu_at(gpu)
+    n, n_outputs = counts >> 32, counts & 0xFFFFFFFF
     if c.error != 0:
         return DEVICE_ERROR
-    plan = load_i64(s.packed + 8 * (PACKED_WORDS * packed + 3))
+    plan = packed_at(s.packed + PACKED_BYTES * packed).launches
     status = evaluate_sizes(gpu, plan, argv) + 0
     if status != 0:
         return status
@@ -260,7 +250,7 @@ def launch(state: int, gpu: int, packed: int, argv: int, n: int, n_outputs: int,
         status = launch_traced(state, gpu, plan, packed, argv, n, pc) + 0
     else:
         status = launch_steps(gpu, plan, argv, pc) + 0
-    release_workspaces(state, gpu, load_i64(plan + 8 * PLAN_N_SCRATCH))
+    release_workspaces(state, gpu, plan_at(plan).n_scratch)
     return status
 
 
@@ -275,7 +265,7 @@ def launch_traced(state: int, gpu: int, plan: int, packed: int, argv: int, n: in
     status = launch_steps(gpu, plan, argv, pc) + 0
     c.graphs = graphs
     if row >= 0:
-        store_i64(s.trace + 8 * (row + _ASKED_END), clock_ns())
+        event_at(s.trace + 8 * row).asked_end = clock_ns()
         if status == 0:
             status = end_timing(gpu, c.compute, start, row) + 0
         else:

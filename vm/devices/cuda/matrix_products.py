@@ -10,34 +10,16 @@ from __future__ import annotations
 from ....ops.native.jit.c_functions import call_1, call_4, call_5, call_10
 from ....ops.native.memory import load_i64, native, store_i64
 from ...state.gpu_layout import (
-    ENTRY_FUNCTION,
-    ENTRY_GRID,
-    PRODUCT_A,
-    PRODUCT_ADDED,
-    PRODUCT_ALGORITHM,
-    PRODUCT_ALIGNMENT,
-    PRODUCT_ALPHA,
-    PRODUCT_B,
-    PRODUCT_BETA,
     PRODUCT_BIAS,
-    PRODUCT_DESCRIPTION,
-    PRODUCT_HANDLE,
-    PRODUCT_LAYOUT_A,
-    PRODUCT_LAYOUT_ADDED,
-    PRODUCT_LAYOUT_B,
-    PRODUCT_LAYOUT_OUT,
-    PRODUCT_OUT,
-    PRODUCT_RECORD,
     PRODUCT_ROW,
-    PRODUCT_ROW_AT,
     PRODUCT_SIZES,
-    PRODUCT_STREAM,
-    PRODUCT_WORKSPACE,
-    PRODUCT_WORKSPACE_BYTES,
+    entry_at,
     gpu_at,
     product_at,
+    product_entry_at,
     product_row_at,
     products_at,
+    words_at,
 )
 from .driver_api.library_calls import BIAS_POINTER
 from .driver_api.size_table import row_of, store_key
@@ -59,9 +41,9 @@ _LOW = 0xFFFFFFFF
 def has_algorithm(gpu: int, entry: int) -> bool:
     """Whether the library has an algorithm for a product with these addresses and sizes, which is then in its entry."""
     alignment = alignment_of(entry)
-    row = load_i64(entry + 8 * PRODUCT_ROW_AT)
-    is_kept = row != 0 and load_i64(entry + 8 * PRODUCT_ALIGNMENT) == alignment
-    if not is_kept or product_row_at(row).serial != load_i64(entry + 8 * ENTRY_GRID):
+    row: int = product_entry_at(entry).row_at
+    is_kept = row != 0 and product_entry_at(entry).alignment == alignment
+    if not is_kept or product_row_at(row).serial != entry_at(entry).grid:
         row = find_row(gpu, entry, alignment)
         store_row(gpu, entry, alignment, row)
     return product_row_at(row).is_usable != 0
@@ -70,38 +52,38 @@ def has_algorithm(gpu: int, entry: int) -> bool:
 @native
 def alignment_of(entry: int) -> int:
     """The lowest alignment of the addresses of a product, in bytes, at most 256."""
-    bits = load_i64(entry + 8 * PRODUCT_A) | load_i64(entry + 8 * PRODUCT_B) | load_i64(entry + 8 * PRODUCT_ADDED)
-    bits |= load_i64(entry + 8 * PRODUCT_OUT) | load_i64(entry + 8 * PRODUCT_BIAS) | _MOST_ALIGNED
+    bits = product_entry_at(entry).a | product_entry_at(entry).b | product_entry_at(entry).added
+    bits |= product_entry_at(entry).out | product_entry_at(entry).bias | _MOST_ALIGNED
     return bits & -bits
 
 
 @native
 def store_row(gpu: int, entry: int, alignment: int, row: int) -> None:
     """Store the words of an entry that a row of the table decides."""
-    p, r, s = products_at(gpu_at(gpu).products), product_row_at(row), product_at(load_i64(entry + 8 * PRODUCT_RECORD))
-    store_i64(entry + 8 * PRODUCT_ROW_AT, row)
-    store_i64(entry + 8 * PRODUCT_ALIGNMENT, alignment)
-    store_i64(entry + 8 * ENTRY_GRID, r.serial)  # layouts of other sizes may get the same addresses later
-    store_i64(entry + 8 * ENTRY_FUNCTION, p.multiply)
-    store_i64(entry + 8 * PRODUCT_HANDLE, p.handle)
-    store_i64(entry + 8 * PRODUCT_DESCRIPTION, s.description)
-    store_i64(entry + 8 * PRODUCT_ALPHA, s.alpha)
+    p, r, s = products_at(gpu_at(gpu).products), product_row_at(row), product_at(product_entry_at(entry).record)
+    product_entry_at(entry).row_at = row
+    product_entry_at(entry).alignment = alignment
+    entry_at(entry).grid = r.serial  # layouts of other sizes may get the same addresses later
+    entry_at(entry).function = p.multiply
+    product_entry_at(entry).handle = p.handle
+    product_entry_at(entry).description = s.description
+    product_entry_at(entry).alpha = s.alpha
     # by columns the product is that of the transposed matrices, in reverse order
-    store_i64(entry + 8 * PRODUCT_LAYOUT_B, r.layout_b)
-    store_i64(entry + 8 * PRODUCT_LAYOUT_A, r.layout_a)
-    store_i64(entry + 8 * PRODUCT_BETA, s.beta)
-    store_i64(entry + 8 * PRODUCT_LAYOUT_ADDED, r.layout_out)
-    store_i64(entry + 8 * PRODUCT_LAYOUT_OUT, r.layout_out)
-    store_i64(entry + 8 * PRODUCT_ALGORITHM, row + _ALGORITHM)
-    store_i64(entry + 8 * PRODUCT_WORKSPACE, p.workspace)
-    store_i64(entry + 8 * PRODUCT_WORKSPACE_BYTES, p.workspace_bytes)
-    store_i64(entry + 8 * PRODUCT_STREAM, gpu_at(gpu).compute)
+    product_entry_at(entry).layout_b = r.layout_b
+    product_entry_at(entry).layout_a = r.layout_a
+    product_entry_at(entry).beta = s.beta
+    product_entry_at(entry).layout_added = r.layout_out
+    product_entry_at(entry).layout_out = r.layout_out
+    product_entry_at(entry).algorithm = row + _ALGORITHM
+    product_entry_at(entry).workspace = p.workspace
+    product_entry_at(entry).workspace_bytes = p.workspace_bytes
+    product_entry_at(entry).stream = gpu_at(gpu).compute
 
 
 @native
 def find_row(gpu: int, entry: int, alignment: int) -> int:
     """The row of a product, filled at its first meeting."""
-    p, sizes, product = products_at(gpu_at(gpu).products), entry + 8 * PRODUCT_SIZES, load_i64(entry + 8 * PRODUCT_RECORD)
+    p, sizes, product = products_at(gpu_at(gpu).products), entry + 8 * PRODUCT_SIZES, product_entry_at(entry).record
     row = row_of(p.rows, _ROW, p.n_rows, product, alignment, sizes, _N_SIZES)
     if product_row_at(row).serial != 0:
         return row
@@ -119,14 +101,15 @@ def find_row(gpu: int, entry: int, alignment: int) -> int:
 @native
 def fill_row(gpu: int, row: int, entry: int, alignment: int) -> None:
     """Make the layouts of a product, and let the library choose an algorithm."""
-    product, w = load_i64(entry + 8 * PRODUCT_RECORD), entry + 8 * PRODUCT_SIZES
+    product, w = product_entry_at(entry).record, entry + 8 * PRODUCT_SIZES
     c, r, s = gpu_at(gpu), product_row_at(row), product_at(product)
     p = products_at(c.products)
-    m, n, k, batch = load_i64(w), load_i64(w + 8), load_i64(w + 16), load_i64(w + 24)
+    sizes = words_at(w)
+    m, n, k, batch = sizes.word[0], sizes.word[1], sizes.word[2], sizes.word[3]
     a_width, a_rows = (m, k) if s.transpose_a != 0 else (k, m)
     b_width, b_rows = (k, n) if s.transpose_b != 0 else (n, k)
-    r.layout_a = new_layout(gpu, s.type_a, a_width, a_rows, batch, load_i64(w + 32))
-    r.layout_b = new_layout(gpu, s.type_b, b_width, b_rows, batch, load_i64(w + 40))
+    r.layout_a = new_layout(gpu, s.type_a, a_width, a_rows, batch, sizes.word[4])
+    r.layout_b = new_layout(gpu, s.type_b, b_width, b_rows, batch, sizes.word[5])
     r.layout_out = new_layout(gpu, s.type_out, n, m, batch, m * n)
     r.is_usable = 0
     if r.layout_a == 0 or r.layout_b == 0 or r.layout_out == 0:

@@ -7,7 +7,7 @@ import ctypes
 import functools
 import os
 import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -16,21 +16,23 @@ import numpy as np
 from ....ops.codegen.cuda import cuda_source
 from ....ops.codegen.cuda.cuda_program import Convolution, CudaSource, Launch, MatrixProduct
 from ....ops.codegen.cuda.device_code import nvrtc
+from ....ops.codegen.cuda.device_code.nvrtc import NoNvrtc
 from ....ops.codegen.dependent_launch import FIRST_ARCHITECTURE, waiting
 from ....ops.core.group import Group
 from ....ops.core.implementation import GPU as ON_GPU
-from ....ops.native.compiled import kernel_store
 from ....ops.strategy.choice import FORCED
 from ...bytecode.executable import PackedFunc
-from ...diagnostics.source import VMError
+from ...diagnostics.source import ConfigError, VMError
 from ...state.gpu_layout import GPU, GRAPH, GRAPHS, LAUNCH_CONFIG, MAX_VARIANTS, OUT_WORDS, PROGRAMMATIC_SERIALIZATION, VARIANT
+from ...state.state_layout import HOST_COPIES
+from ..device_session import DeviceSession
 from .cublas_lt import ProductLibrary
 from .cudnn.library import ConvolutionLibrary, report_missing
 from .driver_api import provider as providers
 from .driver_api.device import FORKED, FORKED_HELP, FORKED_TEXT, CudaError, Device, device, library_function
 from .driver_api.driver import NoCuda
 from .driver_api.provider import Borrowed
-from .gpu import gpu
+from .gpu import serve
 from .interop import StreamInterop
 from .launch_table import Plan, Symbols, plan
 
@@ -67,18 +69,27 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_disable_all)
 
 
-@functools.cache
-def gpu_address() -> int:
-    """The address of the GPU's request handler."""
-    return kernel_store.address_of(gpu, "int64(int64, int64, int64, int64, int64, int64)", "the machine's side of a GPU")
+@contextlib.contextmanager
+def reported() -> Iterator[None]:
+    """Convert an error of the driver or of NVRTC, before a machine runs, to a ConfigError."""
+    try:
+        yield
+    except (NoCuda, NoNvrtc, CudaError) as error:
+        forked = isinstance(error, CudaError) and error.number == FORKED
+        help = FORKED_HELP if forked else "`cpu` and `sim` need no GPU; `relayvm env` lists the devices found"
+        raise ConfigError(str(error), help=help) from None
 
 
-class Session:
+class Session(DeviceSession):
     """A machine's session on a GPU.  Raises NoCuda with the reason in one line.
 
     ``tf32``: whether libraries may round the factors of float32 of products and convolutions to TF32, for tensor cores.
     ``record``: the GPU record that machine code works with.
     """
+
+    takes_arrays = True
+    host_pool = HOST_COPIES  # page-locked
+    is_host_memory = False
 
     def __init__(self, ordinal: int, graphs: str = "auto", dependent_launch: bool = False, tf32: bool = False) -> None:
         self.device: Device = device(ordinal)
@@ -97,9 +108,7 @@ class Session:
         self._plans: list[Plan] = []
         self._borrowed: list[Borrowed] = []
         self._owners: set[int] = set()
-        self._block = np.zeros(1, GPU)
-        self.record = self._block[0]
-        self.address = self._block.ctypes.data
+        super().__init__(ON_GPU, serve, GPU)
         self._out = np.zeros(OUT_WORDS, np.int64)
         self._rows, self._variants = np.zeros(_GRAPH_LIMIT, GRAPH), np.zeros(_GRAPH_LIMIT * MAX_VARIANTS, VARIANT)
         self._scratch = np.zeros(1, np.int64)
@@ -163,16 +172,19 @@ class Session:
 
     def attach(self, state: Any, address: int) -> None:
         """Attach the machine with this STATE record to the GPU."""
-        state["gpu"], state["gpu_record"] = gpu_address(), self.address
+        super().attach(state, address)
         self.record["state"] = address
-        self._state = state
         _open.add(self)
 
     def plans(self, packed: Iterable[PackedFunc]) -> list[int]:
         """The address of the words of each packed function's launches.
 
-        Raises VMError if an implementation is forced whose library is missing.
+        Raises VMError if an implementation is forced whose library is missing, ConfigError if the GPU cannot be used.
         """
+        with reported():
+            return self._planned(packed)
+
+    def _planned(self, packed: Iterable[PackedFunc]) -> list[int]:
         with self.device.as_current():
             sources = [(p.group, self._waiting(self._possible(cuda_source(p.group), p))) for p in packed]
         nvrtc.compile_all(
@@ -276,7 +288,7 @@ class Session:
 
     # ---- arrays of other libraries ---------------------------------------------------------------------------------------------
 
-    def is_on_gpu(self, value: Any) -> bool:
+    def is_here(self, value: Any) -> bool:
         """Whether ``value`` is another library's array on this GPU."""
         return self._provider.is_on_gpu(value, self.device.ordinal)
 
@@ -323,12 +335,12 @@ class Session:
     def release_borrowed(self) -> None:
         """Drop borrowed arrays, between two calls, once the host has waited for the work that may read them."""
         self.interop.record_uses()
-        if not int(self._state["outstanding"]):
+        if not int(self.state["outstanding"]):
             self._borrowed.clear()
 
     # ---- copies and messages -----------------------------------------------------------------------------------------------
 
-    def copy_to_gpu(self, address: int, array: np.ndarray) -> None:
+    def copy_to_device(self, address: int, array: np.ndarray) -> None:
         """Copy a host array to the GPU, in stream order.  Raises CudaError."""
         if array.nbytes:
             with self.device.as_current():
@@ -336,14 +348,33 @@ class Session:
 
     def memory_text(self) -> str:
         """Describe the use of the GPU's memory: by this machine, by other machines of this process, by everything else."""
-        mine = int(self._state["pool_bytes"])
-        others = sum(int(s._state["pool_bytes"]) for s in _open if s is not self and s.device is self.device)
+        mine = int(self.state["pool_bytes"])
+        others = sum(int(s.state["pool_bytes"]) for s in _open if s is not self and s.device is self.device)
         free, total = self.device.free_bytes()
         rest = max(0, total - free - mine - others)
         return (
             f"of the {total} bytes of {self.device.name} this machine holds {mine}, other machines of this process {others}, "
             f"everything else {rest}; {free} are free"
         )
+
+    @property
+    def ordinal(self) -> int:
+        """The number of the GPU."""
+        return self.device.ordinal
+
+    @property
+    def stream(self) -> int:
+        """The driver's handle of the compute stream."""
+        return int(self.record["compute"])
+
+    def export(self, tensor: Any, stream: int | None) -> Any:
+        """The owner object for another library that uses a tensor on its own stream (see ``interop``)."""
+        return self.interop.export(tensor, stream)
+
+    @property
+    def error(self) -> int:
+        """The number of the error that the GPU has reported; 0: none."""
+        return int(self.record["error"])
 
     @property
     def help(self) -> str:
@@ -371,4 +402,4 @@ def _cublas(function: str, *args: int) -> None:
         raise NoCuda(f"{function} failed with cuBLAS status {error}")
 
 
-__all__ = ["GRAPHS", "NoCuda", "Session", "gpu_address"]
+__all__ = ["GRAPHS", "NoCuda", "Session"]

@@ -8,7 +8,7 @@ from contextlib import contextmanager, nullcontext
 from ....ops.analysis.preconditions import Demands, demands
 from ....ops.analysis.uses import reads
 from ....ops.codegen.cuda import has_kernel
-from ....ops.core.implementation import GPU, HOST
+from ....ops.core.implementation import GPU
 from ....ops.core.op import TypeRelError
 from ....ops.core.tensor_types import DTYPES
 from ....ops.native.cache.cache_key import CacheKey
@@ -17,7 +17,6 @@ from ....ops.native.jit.gc_pause import collection_paused
 from ...bytecode.executable import ExecutableData, PackedFunc
 from ...bytecode.trusted import is_compiled_here
 from ...diagnostics.source import ExecutableFormatError, RelayError
-from ...state.state_layout import CUDA
 from .fallback import first_line, usable
 from .kernel_addresses import group_key, libraries_of
 from .prepared import KernelRow
@@ -29,7 +28,7 @@ def demands_of(exe: ExecutableData) -> tuple[Demands, ...]:
     out = []
     for i, packed in enumerate(exe.packed):
         with _described(i, packed):
-            out.append(demands(packed.group, GPU if packed.device == CUDA else HOST))
+            out.append(demands(packed.group, packed.machine))
     return tuple(out)
 
 
@@ -38,16 +37,16 @@ def obtained(exe: ExecutableData, processes: int) -> tuple[list[KernelRow], list
 
     ``processes``: the number of processes that may compile (see ``side_compilation``).
     """
-    groups, own = [p.group for p in exe.packed if p.device != CUDA], is_compiled_here(exe)
+    groups, own = [p.group for p in exe.packed if p.machine != GPU], is_compiled_here(exe)
     with collection_paused(), logged(), companions(groups, processes):
-        found = [_made(i, p, own) if p.device != CUDA else (p, 0) for i, p in enumerate(exe.packed)]
+        found = [_made(i, p, own) if p.machine != GPU else (p, 0) for i, p in enumerate(exe.packed)]
     rows = [_row(packed, used) for packed, (used, _) in zip(exe.packed, found, strict=True)]
     return rows, [address for _, address in found]
 
 
 def prepared(packed: Sequence[PackedFunc]) -> list[tuple[KernelRow, str]] | None:
     """The row and the id of the machine code of each kernel; None if some have none, such as kernels in Python or of a GPU."""
-    keys = [group_key(p.group) if p.device != CUDA else None for p in packed]
+    keys = [group_key(p.group) if p.machine != GPU else None for p in packed]
     if any(key is None for key in keys):
         return None
     return [(_row(p, p), key.id) for p, key in zip(packed, keys, strict=True) if isinstance(key, CacheKey)]
@@ -56,7 +55,7 @@ def prepared(packed: Sequence[PackedFunc]) -> list[tuple[KernelRow, str]] | None
 def launched_on_gpu(exe: ExecutableData) -> list[int]:
     """The numbers of the packed functions that a GPU runs."""
     # a user's kernel in numpy works on copies (see ``python_kernels``)
-    return [i for i, p in enumerate(exe.packed) if p.device == CUDA and has_kernel(p.group)]
+    return [i for i, p in enumerate(exe.packed) if p.machine == GPU and has_kernel(p.group)]
 
 
 def _made(number: int, packed: PackedFunc, own: bool) -> tuple[PackedFunc, int]:
@@ -88,14 +87,14 @@ def _row(packed: PackedFunc, used: PackedFunc) -> KernelRow:
     types += [(1, DTYPES.index("uint8"))] * workspaces
     devices = [packed.device if read else -1 for read in reads(group)] + [packed.device] * packed.n_outputs
     arguments = tuple((rank, dtype, device) for (rank, dtype), device in zip(types, devices, strict=True))
-    libraries = () if packed.device == CUDA else libraries_of(used.group)
+    libraries = () if packed.machine == GPU else libraries_of(used.group)
     return KernelRow(packed.name, packed.device, arguments, workspaces, _updated(packed), libraries)
 
 
 def _updated(packed: PackedFunc) -> tuple[int, int]:
     """The positions of a parameter and of the result written over it, if only some elements are accessed; -1, -1 if none is."""
     group = packed.group
-    kernel = group.kernel_on(GPU if packed.device == CUDA else HOST) if group.nodes[0].operator.kernels else None
+    kernel = group.kernel_on(packed.machine) if group.nodes[0].operator.kernels else None
     for param, result in group.in_place:
         if kernel is not None and kernel.updates(group.nodes[0].attrs):
             return param, len(group.params) + result

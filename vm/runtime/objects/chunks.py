@@ -15,7 +15,8 @@ from ....ops.native.jit.non_temporal import LINE_BYTES
 from ....ops.native.memory import alloc, free, native, record, tensor
 from ....ops.native.object_layout import ADT, OBJECT_BYTES, STORAGE, Record
 from ....ops.native.objects import free_at
-from ...state.state_layout import CPU, OBJECT_SIZES, state_at
+from ...device_table import CPU
+from ...state.state_layout import OBJECT_SIZES, state_at
 
 #: Sizes of objects: one, two or three lines.
 SMALL, MEDIUM, LARGE = range(OBJECT_SIZES)

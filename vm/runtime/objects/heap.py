@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from ....ops.core.tensor_types import DTYPES, ITEMSIZE
 from ....ops.native.inlining import keep_out_of_line
-from ....ops.native.jit.c_functions import call_6
 from ....ops.native.memory import alloc, copy_bytes, fill_bytes, float_bits, free, load_i64, native, store_i64, tensor
 from ....ops.native.object_layout import (
     ADT,
@@ -23,23 +22,15 @@ from ....ops.native.object_layout import (
 )
 from ....ops.native.objects import adt_at, free_at, pending_at, storage_at
 from ....ops.native.status import OUT_OF_MEMORY, SIZE_OVERFLOW
-from ...state.device_queue import queue_poison
+from ...device_table import CPU
+from ...state.device_requests import ALLOC, COPY_ON_DEVICE, END_USE, FETCH_DROP, FREE, TRIM, TRIM_BEGIN, ask
 from ...state.state_layout import (
     CLASSES_PER_POWER,
-    CPU,
-    CUDA,
     FIRST_POWER,
-    GPU_ALLOC,
-    GPU_AWAIT,
-    GPU_COPY_ON_DEVICE,
-    GPU_COPY_WAIT,
-    GPU_FLUSH,
-    GPU_FREE,
-    GPU_TRIM,
+    HOST_COPIES,
     N_CLASSES,
     N_POOLS,
     POISON,
-    SIM,
     SMALL_CLASSES,
     state_at,
 )
@@ -80,6 +71,13 @@ DONATED = -1
 
 
 # ---- objects -------------------------------------------------------------------------------------------------------
+
+
+@native
+def is_lost(at: int) -> bool:
+    """Whether the launch that produces this tensor was dropped."""
+    storage = tensor(at).storage
+    return storage != 0 and storage_at(storage).writer == LOST  # type: ignore[no-any-return]
 
 
 @native
@@ -139,10 +137,10 @@ def free_others(state: int, at: int) -> None:
                 free(held.fields)
             free_object(state, at, size_of_record(held.n_fields))
         elif tag == TAG_PENDING:
-            # the copy is dropped, but the GPU may still be writing to it
+            # the copy is dropped, but the device may still be writing to it
             pending = pending_at(at)
-            if pending.device == CUDA:
-                call_6(state_at(state).gpu, state, GPU_COPY_WAIT, pending.ticket, 0, 0, 0)
+            if pending.device != CPU:
+                ask(state, FETCH_DROP, pending.ticket, 0, 0, 0)
             head = release_field(state, pending.source, release_field(state, pending.to, head))
             free_object(state, at, SMALL)
 
@@ -206,16 +204,16 @@ def class_bytes(c: int) -> int:
 @native
 def new_block(state: int, pool: int, size: int) -> int:
     """The address of a new block; 0 if there is no memory."""
-    if pool >= CUDA:
-        return call_6(state_at(state).gpu, state, GPU_ALLOC, pool, size, 0, 0)
+    if pool != CPU:
+        return ask(state, ALLOC, pool, size, 0, 0)
     return alloc(size)
 
 
 @native
 def free_block(state: int, pool: int, block: int) -> None:
     """Free a block."""
-    if pool >= CUDA:
-        call_6(state_at(state).gpu, state, GPU_FREE, pool, block, 0, 0)
+    if pool != CPU:
+        ask(state, FREE, pool, block, 0, 0)
     else:
         free(block)
 
@@ -237,7 +235,7 @@ def new_storage(state: int, nbytes: int, device: int) -> int:
         if at == 0:
             return 0
     storage_at(at).writer = 0
-    if device == SIM:
+    if device != CPU:
         s.handed_out += 1
         storage_at(at).serial = s.handed_out
     size = storage_at(at).nbytes
@@ -250,7 +248,7 @@ def new_storage(state: int, nbytes: int, device: int) -> int:
 
 @native
 def allocate_storage(state: int, size: int, device: int, c: int) -> int:
-    """A storage with a new block from the system or the GPU."""
+    """A storage with a new block from the system or the device."""
     s = state_at(state)
     if s.pool_bytes + size > s.limit_bytes:
         trim(state)
@@ -268,14 +266,14 @@ def allocate_storage(state: int, size: int, device: int, c: int) -> int:
             if block == 0:
                 free_object(state, at, size_of_storage(state, device, size))
                 return 0
-    if device == SIM or (device == CPU and s.poison != 0):
+    if device == CPU and s.poison != 0:
         fill_bytes(block, POISON, size)
     o = storage_at(at)
     if s.poison != 0:
         o.first_tensor = 0
     o.data = block
     o.nbytes = size
-    o.users = 0
+    o.users = s.first_users if device != CPU else 0
     o.device = device
     o.size_class = c
     s.pool_bytes += size
@@ -287,14 +285,14 @@ def free_storage(state: int, at: int) -> None:
     """Return a storage to the pool; a donated one to its array."""
     s = state_at(state)
     o = storage_at(at)
-    if (o.device != CPU or s.poison != 0) and (o.device != CUDA or o.users != 0):
+    if (o.device != CPU or s.poison != 0) and (o.device == CPU or o.users != 0):
         end_use(state, at)
     if o.size_class == DONATED:
         free_object(state, at, LARGE)
         return
     slot = o.device * N_CLASSES + o.size_class
     before = 0
-    if o.device == CUDA:
+    if o.device != CPU:
         before = lower_storage(s.free_storage[slot], o.data)
     if before == 0:
         free_at(at).next = s.free_storage[slot]
@@ -309,7 +307,7 @@ def free_storage(state: int, at: int) -> None:
 def lower_storage(at: int, address: int) -> int:
     """The last of the first free storages in a list whose blocks lie before an address; 0: none.
 
-    The lowest free block of a GPU is used first, so a repeated run has the addresses of the run before, and its graph serves.
+    The lowest free block of a device is used first, so a repeated run has the addresses of the run before, and its graph serves.
     """
     before = 0
     for _ in range(_ORDERED):
@@ -324,18 +322,14 @@ def lower_storage(at: int, address: int) -> int:
 def end_use(state: int, at: int) -> None:
     """End the use of a storage's bytes.
 
-    On ``sim`` they are poisoned after the work queued so far.  A GPU works in stream order: the next user of the block is
-    launched after the last one, and waits for the foreign streams that used the block.
+    Dead memory of the host is poisoned if asked for; a device does what it has to before the next use.
     """
     keep_out_of_line()
     o = storage_at(at)
-    if o.device == SIM:
-        queue_poison(state, o.data, o.nbytes)
-    elif o.device == CPU and state_at(state).poison != 0:
+    if o.device != CPU:
+        o.users = ask(state, END_USE, o.data, o.nbytes, o.users, 0)
+    elif state_at(state).poison != 0:
         fill_bytes(o.data, POISON, o.nbytes)
-    elif o.device == CUDA and o.users != 0:
-        call_6(state_at(state).gpu, state, GPU_AWAIT, o.users, 0, 0, 0)
-        o.users = 0
 
 
 @native
@@ -346,10 +340,9 @@ def trim(state: int) -> int:
     """
     s = state_at(state)
     given = 0
-    if s.gpu != 0:
-        call_6(s.gpu, state, GPU_FLUSH, 0, 0, 0, 0)  # the next wait reports the status again
+    busy = ask(state, TRIM_BEGIN, 0, 0, 0, 0) if s.device != 0 else 0
     for device in range(N_POOLS):
-        if device == SIM and s.queue_used != 0:
+        if device != CPU and busy != 0:
             continue
         for c in range(N_CLASSES):
             at = s.free_storage[device * N_CLASSES + c]
@@ -363,8 +356,8 @@ def trim(state: int) -> int:
                 at = following
             s.free_storage[device * N_CLASSES + c] = 0
     s.pool_bytes -= given
-    if s.gpu != 0:
-        call_6(s.gpu, state, GPU_TRIM, 0, 0, 0, 0)
+    if s.device != 0:
+        ask(state, TRIM, 0, 0, 0, 0)
     return given
 
 
@@ -465,7 +458,7 @@ def view(state: int, source: int, dtype: int) -> int:
 
 @native
 def like(state: int, source: int, device: int) -> int:
-    """A tensor of the same shape and dtype with a new storage on ``device`` (PINNED: on the host); 0: no memory."""
+    """A tensor of the same shape and dtype with a new storage on ``device`` (HOST_COPIES: on the host); 0: no memory."""
     storage = new_storage(state, n_bytes(source), device)
     if storage == 0:
         return 0
@@ -477,7 +470,7 @@ def like(state: int, source: int, device: int) -> int:
     s = tensor(source)
     o.ndim = s.ndim
     o.dtype = s.dtype
-    o.device = device if device <= CUDA else 0
+    o.device = device if device != HOST_COPIES else CPU
     o.storage = storage
     o.data = storage_at(storage).data
     for i in range(s.ndim):
@@ -498,8 +491,8 @@ def owned(state: int, at: int) -> int:
         return at
     device = tensor(at).device
     copy = like(state, at, device)
-    if copy != 0 and device == CUDA:
-        call_6(state_at(state).gpu, state, GPU_COPY_ON_DEVICE, tensor(copy).data, tensor(at).data, n_bytes(at), 0)
+    if copy != 0 and device != CPU:
+        ask(state, COPY_ON_DEVICE, tensor(copy).data, tensor(at).data, n_bytes(at), 0)
     elif copy != 0:
         copy_bytes(tensor(copy).data, tensor(at).data, n_bytes(at))
     release(state, at)

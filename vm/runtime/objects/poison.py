@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from ....ops.native.memory import fill_bytes, native, tensor
 from ....ops.native.objects import storage_at
-from ...state.device_queue import queue_poison
-from ...state.state_layout import CPU, POISON, SIM, state_at
+from ...device_table import CPU
+from ...state.device_requests import END_USE, ask
+from ...state.state_layout import POISON, state_at
 
 #: Words of a tensor's payload: the next and the previous tensor in its storage (0: none), and the maximum number of bytes it
 #: covers.
@@ -70,8 +71,8 @@ def poison_uncovered(state: int, storage: int, low: int, high: int) -> None:
 
 @native
 def poison_bytes(state: int, device: int, data: int, nbytes: int) -> None:
-    """Poison dead bytes: on ``sim`` after the work queued so far, which may still read them."""
-    if device == CPU and state_at(state).poison != 0:
+    """Poison dead bytes; those of a device once the work enqueued so far has run, which may still read them."""
+    if device != CPU:
+        ask(state, END_USE, data, nbytes, 0, 0)
+    elif state_at(state).poison != 0:
         fill_bytes(data, POISON, nbytes)
-    elif device == SIM:
-        queue_poison(state, data, nbytes)

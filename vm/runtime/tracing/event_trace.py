@@ -4,7 +4,18 @@ from __future__ import annotations
 
 from ....ops.native.memory import clock_ns, load_i64, native, store_i64, tensor
 from ...state.growable import grow
-from ...state.state_layout import EVENT_KERNEL, EVENT_SHAPE_FUNC, EVENT_WORDS, PACKED_WORDS, TRACE_EVENTS, state_at
+from ...state.state_layout import (
+    EVENT_KERNEL,
+    EVENT_SHAPE_FUNC,
+    EVENT_TYPE_BYTES,
+    EVENT_WORDS,
+    PACKED_BYTES,
+    TRACE_EVENTS,
+    event_at,
+    event_type_at,
+    packed_at,
+    state_at,
+)
 from ..objects.heap import n_bytes
 
 
@@ -32,18 +43,28 @@ def record_event(state: int, kind: int, pc: int, subject: int, start: int, end: 
         return -1
     row = s.trace_used
     at = s.trace + 8 * s.trace_used
-    store_i64(at, EVENT_WORDS)
-    store_i64(at + 8, kind)
-    store_i64(at + 16, pc)
-    store_i64(at + 24, subject)
-    store_i64(at + 32, start)
-    store_i64(at + 40, end)
-    store_i64(at + 48, nbytes)
-    store_i64(at + 56, start)
-    store_i64(at + 64, end)
-    store_i64(at + 72, s.live_bytes)
+    event = event_at(at)
+    event.words = EVENT_WORDS
+    event.kind = kind
+    event.pc = pc
+    event.subject = subject
+    event.start = start
+    event.end = end
+    event.nbytes = nbytes
+    event.asked_start = start
+    event.asked_end = end
+    event.live_bytes = s.live_bytes
     s.trace_used += EVENT_WORDS
     return row
+
+
+@native
+def end_event(state: int, row: int) -> None:
+    """Set the end of an event to now; ``row`` -1: there is none."""
+    if row >= 0:
+        event = event_at(state_at(state).trace + 8 * row)
+        event.end = clock_ns()
+        event.asked_end = event.end
 
 
 @native
@@ -55,8 +76,8 @@ def record_types(state: int, argv: int, n: int, packed: int) -> None:
     s = state_at(state)
     updated, result = -1, -1
     if packed >= 0:
-        row = s.packed + 8 * PACKED_WORDS * packed
-        updated, result = load_i64(row + 48), load_i64(row + 56)
+        row = packed_at(s.packed + PACKED_BYTES * packed)
+        updated, result = row.updated, row.result
         if updated >= 0 and tensor(load_i64(argv + 8 * updated)).data != tensor(load_i64(argv + 8 * result)).data:
             updated, result = -1, -1
     words = 0
@@ -64,21 +85,23 @@ def record_types(state: int, argv: int, n: int, packed: int) -> None:
         words += 2 + tensor(load_i64(argv + 8 * i)).ndim
     if s.trace_used < EVENT_WORDS or not trace_room(state, words):
         return
-    event = s.trace + 8 * (s.trace_used - EVENT_WORDS)
+    event = event_at(s.trace + 8 * (s.trace_used - EVENT_WORDS))
     at = s.trace + 8 * s.trace_used
     nbytes = 0
     for i in range(n):
         source = load_i64(argv + 8 * i)
         t = tensor(source)
-        store_i64(at, t.dtype)
-        store_i64(at + 8, t.ndim)
+        ty = event_type_at(at)
+        ty.dtype = t.dtype
+        ty.ndim = t.ndim
+        at += EVENT_TYPE_BYTES
         for axis in range(t.ndim):
-            store_i64(at + 16 + 8 * axis, t.shape[axis])
-        at += 16 + 8 * t.ndim
+            store_i64(at + 8 * axis, t.shape[axis])
+        at += 8 * t.ndim
         nbytes += n_bytes(source) if i != updated and i != result else 0
     s.trace_used += words
-    store_i64(event, EVENT_WORDS + words)
-    store_i64(event + 48, nbytes)
+    event.words = EVENT_WORDS + words
+    event.nbytes = nbytes
 
 
 @native
@@ -89,10 +112,11 @@ def record_kernel(state: int, pc: int, packed: int, start: int, argv: int, n: in
     if row < 0:
         return
     if asked_start != 0:
-        store_i64(s.trace + 8 * row + 56, asked_start)
-        store_i64(s.trace + 8 * row + 64, asked_end)
+        event = event_at(s.trace + 8 * row)
+        event.asked_start = asked_start
+        event.asked_end = asked_end
     if s.tracing > TRACE_EVENTS:
-        record_types(state, argv, n - load_i64(s.packed + 8 * (PACKED_WORDS * packed + 4)), packed)
+        record_types(state, argv, n - packed_at(s.packed + PACKED_BYTES * packed).workspaces, packed)
 
 
 @native
@@ -112,4 +136,4 @@ def record_shape_func(state: int, pc: int, number: int, start: int, argv: int, n
     row = record_event(state, EVENT_SHAPE_FUNC, pc, number, start, clock_ns(), 0)
     if row >= 0 and s.tracing > TRACE_EVENTS:
         record_types(state, argv, n, -1)
-        store_i64(s.trace + 8 * row + 48, 0)
+        event_at(s.trace + 8 * row).nbytes = 0

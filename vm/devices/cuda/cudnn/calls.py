@@ -3,35 +3,30 @@
 from __future__ import annotations
 
 from .....ops.native.jit.c_functions import call_3
-from .....ops.native.memory import load_i64, native
+from .....ops.native.memory import native
 from ....state.gpu_layout import ENTRY_ARGS, gpu_at
 from ..driver_api.library_calls import checked_library
 from .layout import (
-    CONVOLUTION_DATA,
-    CONVOLUTION_OUT,
-    CONVOLUTION_PLAN,
-    CONVOLUTION_WEIGHT,
     PACK,
     PACK_ROWS,
+    convolution_entry_at,
     convolutions_at,
     pack_at,
 )
 from .plans import destroy, new_pack
 
 _ODD = 0x9E3779B97F4A7C15 - (1 << 64)
-_PLAN, _DATA, _WEIGHT, _OUT = (
-    8 * (word - ENTRY_ARGS) for word in (CONVOLUTION_PLAN, CONVOLUTION_DATA, CONVOLUTION_WEIGHT, CONVOLUTION_OUT)
-)
 
 
 @native
 def call_convolution(gpu: int, function: int, w: int) -> int:
     """Execute a plan with the words of an entry (see ``gpu_layout.CONVOLUTION_ENTRY``); a status."""
     p = convolutions_at(gpu_at(gpu).convolutions)
-    pack = find_pack(gpu, load_i64(w + _DATA), load_i64(w + _WEIGHT), load_i64(w + _OUT))
+    entry = convolution_entry_at(w - 8 * ENTRY_ARGS)
+    pack = find_pack(gpu, entry.data, entry.weight, entry.out)
     if pack == 0:
         return checked_library(gpu, p.failed)
-    return checked_library(gpu, call_3(function, p.handle, load_i64(w + _PLAN), pack))
+    return checked_library(gpu, call_3(function, p.handle, entry.plan, pack))
 
 
 @native

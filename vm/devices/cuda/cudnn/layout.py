@@ -8,7 +8,7 @@ import numpy as np
 
 from .....ops.native.memory import record
 from .....ops.native.object_layout import Record
-from ....state.gpu_layout import ENTRY_ARGS
+from ....state.gpu_layout import ENTRY_ARGS, view_of
 
 _WORD = np.int64
 
@@ -21,6 +21,10 @@ BATCH, CHANNELS, OUTPUTS, INPUTS, SPACE, OUT_SPACE, WINDOW = 0, 1, 2, 3, 4, 7, 1
 #: (0: none) and the alignment.
 CONVOLUTION_UNLESS, CONVOLUTION_RECORD, CONVOLUTION_SIZES = (CONVOLUTION_WORDS + k for k in range(3))
 CONVOLUTION_ROW_AT, CONVOLUTION_ALIGNMENT, CONVOLUTION_ALL = (CONVOLUTION_SIZES + N_SIZES + k for k in range(3))
+convolution_entry_at = view_of(
+    alignment=CONVOLUTION_ALIGNMENT, data=CONVOLUTION_DATA, out=CONVOLUTION_OUT, plan=CONVOLUTION_PLAN,
+    record=CONVOLUTION_RECORD, row_at=CONVOLUTION_ROW_AT, weight=CONVOLUTION_WEIGHT,
+)  # fmt: skip
 
 #: The constant part of a convolution: see ``cuda_program.Convolution``.
 CONVOLUTION = np.dtype(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from .....ops.native.jit.c_functions import call_4, call_16, call_24
 from .....ops.native.memory import load_i64, native, store_i64
 from .....ops.native.status import DEVICE_ERROR, INTERNAL, OK
-from ....state.gpu_layout import gpu_at, products_at
+from ....state.gpu_layout import gpu_at, products_at, words_at
 
 #: CUBLASLT_MATMUL_DESC_BIAS_POINTER: an attribute of a product's description.
 BIAS_POINTER = 8
@@ -19,11 +19,12 @@ def call_library(gpu: int, function: int, args: int, n: int) -> int:
     w = gpu_at(gpu).out
     for i in range(n):
         store_i64(w + 8 * i, load_i64(args + 8 * i))
+    words = words_at(w)
     error = call_24(
-        function, load_i64(w), load_i64(w + 8), load_i64(w + 16), load_i64(w + 24), load_i64(w + 32), load_i64(w + 40),
-        load_i64(w + 48), load_i64(w + 56), load_i64(w + 64), load_i64(w + 72), load_i64(w + 80), load_i64(w + 88),
-        load_i64(w + 96), load_i64(w + 104), load_i64(w + 112), load_i64(w + 120), load_i64(w + 128), load_i64(w + 136),
-        load_i64(w + 144), load_i64(w + 152), load_i64(w + 160), load_i64(w + 168), load_i64(w + 176), load_i64(w + 184),
+        function, words.word[0], words.word[1], words.word[2], words.word[3], words.word[4], words.word[5],
+        words.word[6], words.word[7], words.word[8], words.word[9], words.word[10], words.word[11],
+        words.word[12], words.word[13], words.word[14], words.word[15], words.word[16], words.word[17],
+        words.word[18], words.word[19], words.word[20], words.word[21], words.word[22], words.word[23],
     )  # fmt: skip
     return checked_library(gpu, error)
 
@@ -34,14 +35,15 @@ def call_product(gpu: int, function: int, w: int) -> int:
 
     The address of the bias is an attribute of the description, so each launch sets the attribute.
     """
-    if load_i64(w + 128) != 0:
-        error = call_4(products_at(gpu_at(gpu).products).set_description, load_i64(w + 8), BIAS_POINTER, w + 128, 8)
+    words = words_at(w)
+    if words.word[16] != 0:
+        error = call_4(products_at(gpu_at(gpu).products).set_description, words.word[1], BIAS_POINTER, w + 128, 8)
         if error & 0xFFFFFFFF != 0:
             return checked_library(gpu, error)
     error = call_16(
-        function, load_i64(w), load_i64(w + 8), load_i64(w + 16), load_i64(w + 24), load_i64(w + 32), load_i64(w + 40),
-        load_i64(w + 48), load_i64(w + 56), load_i64(w + 64), load_i64(w + 72), load_i64(w + 80), load_i64(w + 88),
-        load_i64(w + 96), load_i64(w + 104), load_i64(w + 112), load_i64(w + 120),
+        function, words.word[0], words.word[1], words.word[2], words.word[3], words.word[4], words.word[5],
+        words.word[6], words.word[7], words.word[8], words.word[9], words.word[10], words.word[11],
+        words.word[12], words.word[13], words.word[14], words.word[15],
     )  # fmt: skip
     return checked_library(gpu, error)
 

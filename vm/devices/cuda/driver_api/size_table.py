@@ -6,29 +6,35 @@ bytes, and the sizes.  A table has a power of two of rows and is never full: its
 
 from __future__ import annotations
 
-from .....ops.native.memory import load_i64, native, store_i64
+from collections.abc import Callable
 
-#: Words of a key before the sizes.
-_SERIAL, _RECORD, _ALIGNMENT, _SIZES = range(4)
+import numpy as np
+
+from .....ops.native.memory import load_i64, native, record
+from .....ops.native.object_layout import Record
+
+#: A key; there are as many sizes as the table has.
+_KEY = np.dtype([("serial", np.int64), ("record", np.int64), ("alignment", np.int64), ("sizes", np.int64, (1,))])
+_key_at: Callable[[int], Record] = record(_KEY)
 _LOW = 0xFFFFFFFF
 _ODD = 0x9E3779B97F4A7C15 - (1 << 64)
 
 
 @native
-def row_of(rows: int, row_bytes: int, n_rows: int, record: int, alignment: int, sizes: int, n_sizes: int) -> int:
+def row_of(rows: int, row_bytes: int, n_rows: int, step: int, alignment: int, sizes: int, n_sizes: int) -> int:
     """The row with a key, or the empty row for it; ``rows``: the address of the first row, ``sizes``: that of the sizes."""
-    h = (record ^ alignment) * _ODD
+    h = (step ^ alignment) * _ODD
     for i in range(n_sizes):
         h = (h ^ load_i64(sizes + 8 * i)) * _ODD
     h ^= (h >> 32) & _LOW
     place = h & (n_rows - 1)
     while True:
         row = rows + row_bytes * place
-        if load_i64(row + 8 * _SERIAL) == 0:
+        if _key_at(row).serial == 0:
             return row
-        if load_i64(row + 8 * _RECORD) == record and load_i64(row + 8 * _ALIGNMENT) == alignment:
+        if _key_at(row).record == step and _key_at(row).alignment == alignment:
             i = 0
-            while i < n_sizes and load_i64(row + 8 * (_SIZES + i)) == load_i64(sizes + 8 * i):
+            while i < n_sizes and _key_at(row).sizes[i] == load_i64(sizes + 8 * i):
                 i += 1
             if i == n_sizes:
                 return row
@@ -36,10 +42,11 @@ def row_of(rows: int, row_bytes: int, n_rows: int, record: int, alignment: int, 
 
 
 @native
-def store_key(row: int, serial: int, record: int, alignment: int, sizes: int, n_sizes: int) -> None:
+def store_key(row: int, serial: int, step: int, alignment: int, sizes: int, n_sizes: int) -> None:
     """Store the key of a row."""
-    store_i64(row + 8 * _SERIAL, serial)
-    store_i64(row + 8 * _RECORD, record)
-    store_i64(row + 8 * _ALIGNMENT, alignment)
+    key = _key_at(row)
+    key.serial = serial
+    key.record = step
+    key.alignment = alignment
     for i in range(n_sizes):
-        store_i64(row + 8 * (_SIZES + i), load_i64(sizes + 8 * i))
+        key.sizes[i] = load_i64(sizes + 8 * i)

@@ -12,17 +12,15 @@ from .....ops.native.status import OK
 from ....state.gpu_layout import (
     CAPTURED,
     CHANGE_NS,
-    ENTRY_FUNCTION,
     ENTRY_GRID,
-    ENTRY_KIND,
-    ENTRY_SHARED,
-    ENTRY_WORDS,
     KERNEL_ENTRY,
     REGRID_NS,
+    entry_at,
     gpu_at,
     graph_at,
     node_params_at,
     variant_at,
+    words_at,
 )
 from ....state.state_layout import state_at
 from ..driver_api.driver_calls import (
@@ -88,9 +86,9 @@ def make_graph(gpu: int, variant: int, at: int, end: int, nodes: int) -> int:
     status = OK
     while at < end and status == OK:
         status = launch_entry(gpu, at) + 0
-        store_i64(nodes, last_node(gpu) if load_i64(at + 8 * ENTRY_KIND) == KERNEL_ENTRY else 0)
+        store_i64(nodes, last_node(gpu) if entry_at(at).kind == KERNEL_ENTRY else 0)
         nodes += 8
-        at += 8 * load_i64(at + 8 * ENTRY_WORDS)
+        at += 8 * entry_at(at).words
     c.launch_config = config
     c.starts_early = 0
     ended = drive_2(gpu, CAPTURE_END, c.compute, c.out)
@@ -109,10 +107,11 @@ def make_graph(gpu: int, variant: int, at: int, end: int, nodes: int) -> int:
 def last_node(gpu: int) -> int:
     """The node that the capture added last; 0: the driver does not say, or there are several without successors."""
     out = gpu_at(gpu).out
-    store_i64(out + 8, 0)
-    store_i64(out + 40, 0)
+    words = words_at(out)
+    words.word[1] = 0
+    words.word[5] = 0
     error = drive_6(gpu, CAPTURE_INFO, gpu_at(gpu).compute, out + 8, out + 16, out + 24, out + 32, out + 40)
-    return load_i64(load_i64(out + 32)) if error == 0 and load_i64(out + 40) == 1 else 0
+    return load_i64(words.word[4]) if error == 0 and words.word[5] == 1 else 0
 
 
 # ---- changes of nodes ---------------------------------------------------------------------------------------------------------
@@ -143,7 +142,7 @@ def time_to_change(old: int, at: int, end: int, change_ns: int, limit: int) -> i
         return 0
     time_ns = 0
     while at < end and time_ns < limit:
-        words = load_i64(at + 8 * ENTRY_WORDS)
+        words = entry_at(at).words
         if not are_equal(old, at, words):
             has_grid = are_equal(old + 8 * ENTRY_GRID, at + 8 * ENTRY_GRID, 3)
             time_ns += change_ns if has_grid else REGRID_NS
@@ -158,7 +157,7 @@ def update(gpu: int, variant: int, at: int, end: int) -> bool:
     v = variant_at(variant)
     old, node = v.entries + 0, v.nodes + 0
     while at < end:
-        words = load_i64(at + 8 * ENTRY_WORDS)
+        words = entry_at(at).words
         if not are_equal(old, at, words):
             if load_i64(node) == 0 or set_node(gpu, v.exec, load_i64(node), at) != 0:
                 return False
@@ -175,10 +174,10 @@ def set_node(gpu: int, graph: int, node: int, at: int) -> int:
     """Set the parameters of a kernel's node to those of an entry; the driver's error number."""
     out = gpu_at(gpu).out
     p = node_params_at(out + _PARAMS)
-    p.function = load_i64(at + 8 * ENTRY_FUNCTION)
+    p.function = entry_at(at).function
     for i in range(3):
         p.sizes[i] = grid_and_block(at, i)
-    p.shared_bytes = load_i64(at + 8 * ENTRY_SHARED)
+    p.shared_bytes = entry_at(at).shared
     p.params = 0
     p.extra = store_extra(gpu, at)
     p.kernel = 0

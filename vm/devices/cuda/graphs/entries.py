@@ -9,22 +9,19 @@ stream (libraries, copies, events, graphs, memory, other programs between two ru
 
 from __future__ import annotations
 
-from .....ops.native.memory import load_i64, native, store_i64
+from .....ops.native.memory import native
 from .....ops.native.status import OK
 from ....state.gpu_layout import (
     CONVOLUTION_ENTRY,
     ENTRY_ARGS,
     ENTRY_BLOCK,
-    ENTRY_FUNCTION,
     ENTRY_GRID,
-    ENTRY_KIND,
-    ENTRY_N_ARGS,
-    ENTRY_SHARED,
-    ENTRY_WORDS,
     KERNEL_ENTRY,
     PRODUCT_ENTRY,
+    entry_at,
     gpu_at,
     launch_config_at,
+    words_at,
 )
 from ..cudnn.calls import call_convolution
 from ..driver_api.driver_calls import LAUNCH_KERNEL, LAUNCH_KERNEL_EX, checked, drive_4, drive_11
@@ -38,10 +35,10 @@ _BUFFER, _SIZE = 1, 2
 def launch_entry(gpu: int, at: int) -> int:
     """Launch one entry; a status."""
     c = gpu_at(gpu)
-    n = load_i64(at + 8 * ENTRY_N_ARGS)
+    n = entry_at(at).n_args
     args = at + 8 * ENTRY_ARGS
-    function = load_i64(at + 8 * ENTRY_FUNCTION)
-    kind = load_i64(at + 8 * ENTRY_KIND)
+    function = entry_at(at).function
+    kind = entry_at(at).kind
     if kind == KERNEL_ENTRY:
         return launch_kernel(gpu, function, at)
     c.starts_early = 0
@@ -56,20 +53,21 @@ def launch_entry(gpu: int, at: int) -> int:
 def store_extra(gpu: int, at: int) -> int:
     """Store the options by which the driver takes an entry's arguments as a block of words; their address."""
     out = gpu_at(gpu).out
-    store_i64(out, 8 * load_i64(at + 8 * ENTRY_N_ARGS))
-    store_i64(out + 8, _BUFFER)
-    store_i64(out + 16, at + 8 * ENTRY_ARGS)
-    store_i64(out + 24, _SIZE)
-    store_i64(out + 32, out)
-    store_i64(out + 40, 0)
+    words = words_at(out)
+    words.word[0] = 8 * entry_at(at).n_args
+    words.word[1] = _BUFFER
+    words.word[2] = at + 8 * ENTRY_ARGS
+    words.word[3] = _SIZE
+    words.word[4] = out
+    words.word[5] = 0
     return out + 8
 
 
 @native
 def grid_and_block(at: int, number: int) -> int:
     """Of the six sizes of an entry's grid and block two, as numbers of 32 bits in a word."""
-    sizes = at + 8 * (ENTRY_GRID + 2 * number)
-    return load_i64(sizes) | load_i64(sizes + 8) << 32
+    sizes = words_at(at + 8 * ENTRY_GRID)
+    return sizes.word[2 * number] | sizes.word[2 * number + 1] << 32
 
 
 @native
@@ -77,7 +75,7 @@ def launch_kernel(gpu: int, function: int, at: int) -> int:
     """Launch the kernel of an entry; a status."""
     c = gpu_at(gpu)
     extra = store_extra(gpu, at)
-    shared = load_i64(at + 8 * ENTRY_SHARED)
+    shared = entry_at(at).shared
     if c.starts_early != 0:
         config = launch_config_at(c.launch_config)
         for i in range(3):
@@ -86,9 +84,9 @@ def launch_kernel(gpu: int, function: int, at: int) -> int:
         return checked(gpu, drive_4(gpu, LAUNCH_KERNEL_EX, c.launch_config, function, 0, extra))
     if c.launch_config != 0:
         c.starts_early = 1  # the next kernel
-    g, b = at + 8 * ENTRY_GRID, at + 8 * ENTRY_BLOCK
-    gx, gy, gz = load_i64(g), load_i64(g + 8), load_i64(g + 16)
-    bx, by, bz = load_i64(b), load_i64(b + 8), load_i64(b + 16)
+    g, b = words_at(at + 8 * ENTRY_GRID), words_at(at + 8 * ENTRY_BLOCK)
+    gx, gy, gz = g.word[0], g.word[1], g.word[2]
+    bx, by, bz = b.word[0], b.word[1], b.word[2]
     return checked(gpu, drive_11(gpu, LAUNCH_KERNEL, function, gx, gy, gz, bx, by, bz, shared, c.compute, 0, extra))
 
 
@@ -99,5 +97,5 @@ def launch_entries(gpu: int, at: int, end: int) -> int:
         status = launch_entry(gpu, at) + 0
         if status != 0:
             return status
-        at += 8 * load_i64(at + 8 * ENTRY_WORDS)
+        at += 8 * entry_at(at).words
     return OK

@@ -17,12 +17,11 @@ copied while they are equal.
 from __future__ import annotations
 
 from .....ops.native.inlining import keep_out_of_line
-from .....ops.native.memory import copy_bytes, load_i64, native
+from .....ops.native.memory import copy_bytes, native
 from .....ops.native.status import OK, OUT_OF_MEMORY
 from ....state.gpu_layout import (
     AWAITED,
     CHANGE_NS,
-    ENTRY_WORDS,
     FAR,
     GRAPH_LAUNCH_NS,
     GRAPHS_AUTO,
@@ -34,6 +33,7 @@ from ....state.gpu_layout import (
     MAX_VARIANTS,
     MET,
     NEVER,
+    entry_at,
     gpu_at,
     graph_at,
     variant_at,
@@ -77,7 +77,7 @@ def issue_entry(gpu: int, entry: int) -> int:
     c = gpu_at(gpu)
     if c.graphs == GRAPHS_OFF:
         return launch_entry(gpu, entry)
-    words = load_i64(entry + 8 * ENTRY_WORDS)
+    words = entry_at(entry).words
     if c.n_queued == 0:
         begin_following(gpu)
     expected: int = c.expected

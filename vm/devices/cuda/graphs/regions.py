@@ -7,14 +7,11 @@ words.  Regions with equal keys launch the same functions in the same order, ove
 from __future__ import annotations
 
 from .....ops.native.jit.c_functions import by_name
-from .....ops.native.memory import alloc, copy_bytes, free, load_i64, native, store_i64
+from .....ops.native.memory import alloc, copy_bytes, free, load_i64, native
 from ....state.gpu_layout import (
     AWAITED,
     CAPTURED,
     ENTRY_BLOCK,
-    ENTRY_FUNCTION,
-    ENTRY_KIND,
-    ENTRY_WORDS,
     GRAPH,
     KERNEL_ENTRY,
     MAX_TRIALS,
@@ -22,9 +19,11 @@ from ....state.gpu_layout import (
     MET,
     NEVER,
     VARIANT,
+    entry_at,
     gpu_at,
     graph_at,
     variant_at,
+    words_at,
 )
 from ....state.state_layout import state_at
 from ..driver_api.driver_calls import GRAPH_DESTROY, GRAPH_EXEC_DESTROY, drive_1
@@ -72,12 +71,12 @@ def store_key(at: int, end: int, to: int) -> int:
     """Store the key of the entries from ``at`` to ``end``, which has at most as many words; the number of its words."""
     start = to
     while at < end:
-        words = load_i64(at + 8 * ENTRY_WORDS)
-        if load_i64(at + 8 * ENTRY_KIND) == KERNEL_ENTRY:
-            block = at + 8 * ENTRY_BLOCK
-            store_i64(to, words | _KERNEL)
-            store_i64(to + 8, load_i64(at + 8 * ENTRY_FUNCTION))
-            store_i64(to + 16, load_i64(block) | load_i64(block + 8) << 16 | load_i64(block + 16) << 32)
+        words = entry_at(at).words
+        if entry_at(at).kind == KERNEL_ENTRY:
+            block, key = words_at(at + 8 * ENTRY_BLOCK), words_at(to)
+            key.word[0] = words | _KERNEL
+            key.word[1] = entry_at(at).function
+            key.word[2] = block.word[0] | block.word[1] << 16 | block.word[2] << 32
             to += 8 * KERNEL_KEY_WORDS
         else:
             copy_bytes(to, at, 8 * words)
@@ -89,16 +88,16 @@ def store_key(at: int, end: int, to: int) -> int:
 @native
 def hash_entry(at: int) -> int:
     """A hash of the words of an entry."""
-    return hash_words(at, load_i64(at + 8 * ENTRY_WORDS))
+    return hash_words(at, entry_at(at).words)
 
 
 @native
 def hash_key(gpu: int, at: int) -> int:
     """A hash of the key of an entry."""
-    if load_i64(at + 8 * ENTRY_KIND) != KERNEL_ENTRY:
+    if entry_at(at).kind != KERNEL_ENTRY:
         return hash_entry(at)
     out = gpu_at(gpu).out
-    return hash_words(out, store_key(at, at + 8 * load_i64(at + 8 * ENTRY_WORDS), out))
+    return hash_words(out, store_key(at, at + 8 * entry_at(at).words, out))
 
 
 # ---- rows -------------------------------------------------------------------------------------------------------------------
