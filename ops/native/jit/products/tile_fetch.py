@@ -40,17 +40,24 @@ class Fetch:
 
     def is_wanted(self, builder: Any) -> Any:
         """Whether there is something to fetch; emits the pointers: a panel that fetches nothing has its own elements."""
-        wanted = builder.icmp_signed("!=", self.later_row, self.word(0))
+        self.of_panels = builder.icmp_signed("!=", self.word(0), self.word(0))
         for panel, pointer in enumerate(self.panels):
             number = self.word(panel)
             is_ahead = builder.and_(builder.icmp_signed("<=", self.first, number), builder.icmp_signed("<", number, self.end))
             self.chosen.append(builder.gep(pointer, [builder.select(is_ahead, self.ahead, self.word(0))]))
-            wanted = builder.or_(wanted, is_ahead)
-        return wanted
+            self.of_panels = builder.or_(self.of_panels, is_ahead)
+        return builder.or_(builder.icmp_signed("!=", self.later_row, self.word(0)), self.of_panels)
 
     def loops(self, builder: Any, steps: int, run: Callable[[Fetch], list[Any]]) -> list[Any]:
-        """The results of a loop that fetches, of iterations of ``steps`` steps; ``run`` emits it."""
-        return run(self)
+        """The results of one of two loops that fetch, of iterations of ``steps`` steps; ``run`` emits one.
+
+        Without lines of panels a loop has half of the other instructions.
+        """
+        if not self.chosen:
+            return run(self)
+        of_rows = copy(self)
+        of_rows.chosen = []
+        return self.function.choice(builder, self.of_panels, lambda: run(self), lambda: run(of_rows))  # type: ignore[no-any-return]
 
     def emit(self, builder: Any, k: Any, steps: int) -> None:
         """Fetch lines for ``steps`` steps from ``k`` on into the second cache; no address faults.
