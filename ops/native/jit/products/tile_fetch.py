@@ -6,6 +6,8 @@ from collections.abc import Callable
 from copy import copy
 from typing import Any
 
+from .register_tile import TILE_ROWS
+
 #: The most rows of a tile that fetch one line of the panels in an iteration, after which the machine fetches the others: more
 #: fetches at a time than it can wait for take longer than they save.
 _FETCH_ONE = 4
@@ -29,6 +31,26 @@ class Fetch:
     tile, which are ``later_row`` elements apart.
     """
 
+    #: Whether lines are fetched with chunks of steps: as many steps as a line of a row has elements.
+    in_chunks = True
+
+    def emit_chunk(self, b: Any, k: Any) -> None:
+        """Fetch a line of each row of the next tile, and the lines of panels, for a chunk of steps from ``k`` on."""
+        first = b.add(self.a_ahead, k)
+        for n in range(TILE_ROWS):
+            self._line(b, b.gep(self.a, [b.add(first, b.mul(self.later_row, self.word(n)))]))
+        if not self.panels_ahead:
+            return
+        for pointer, is_ahead in self.panels_ahead:
+            ask, after = b.append_basic_block("panel"), b.append_basic_block("panel.end")
+            b.cbranch(is_ahead, ask, after)
+            b.position_at_end(ask)
+            for step in range(self.function.panel):
+                at = self.function.row_at(b, b.add(k, self.word(step)), self.panel_row)
+                self._line(b, b.gep(pointer, [at]))
+            b.branch(after)
+            b.position_at_end(after)
+
     def __init__(
         self, function: Any, a: Any, panels: list[Any], panel_row: Any, ahead: Any, first: Any, end: Any, a_ahead: Any,
         later_row: Any,
@@ -37,6 +59,7 @@ class Fetch:
         self.a, self.panel_row, self.a_ahead, self.later_row = a, panel_row, a_ahead, later_row
         self.panels, self.ahead, self.first, self.end = panels, ahead, first, end
         self.chosen: list[Any] = []
+        self.panels_ahead: list[Any] = []
 
     def is_wanted(self, builder: Any) -> Any:
         """Whether there is something to fetch; emits the pointers: a panel that fetches nothing has its own elements."""
@@ -46,6 +69,7 @@ class Fetch:
             is_ahead = builder.and_(builder.icmp_signed("<=", self.first, number), builder.icmp_signed("<", number, self.end))
             self.chosen.append(builder.gep(pointer, [builder.select(is_ahead, self.ahead, self.word(0))]))
             self.of_panels = builder.or_(self.of_panels, is_ahead)
+            self.panels_ahead.append((builder.gep(pointer, [self.ahead]), is_ahead))
         return builder.or_(builder.icmp_signed("!=", self.later_row, self.word(0)), self.of_panels)
 
     def loops(self, builder: Any, steps: int, run: Callable[[Fetch], list[Any]]) -> list[Any]:
@@ -91,6 +115,7 @@ class PacedFetch(Fetch):
     or fewer of each; the machine fetches the others.
     """
 
+    in_chunks = False
     #: Lines of all panels that are fetched in an iteration.
     lines = _LINES
 

@@ -104,8 +104,11 @@ class TileFunction:
         if self.fetches and self.rows >= FETCH_ROWS:
             fetch = self.fetch_kind(self, a, across[:: self.panel // self.tile.lanes], panel_row, *fetched)
             wanted, first = fetch.is_wanted(b), state
-            looped = functools.partial(fetch.loops, b, self.steps, lambda way: run(first, self.steps, way))
-            state = self.choice(b, wanted, looped, lambda: run(first, self.steps))
+            if fetch.in_chunks:
+                state = self._chunks(b, (rows_of_a, list(zip(across, masks, strict=True)), panel_row, inner), state, fetch, wanted)
+            else:
+                looped = functools.partial(fetch.loops, b, self.steps, lambda way: run(first, self.steps, way))
+                state = self.choice(b, wanted, looped, lambda: run(first, self.steps))
         else:
             state = run(state, self.steps)
         _, *totals = run(state, 1) if self.steps > 1 else state
@@ -158,8 +161,33 @@ class TileFunction:
         blocks = [block for block, _ in found]
         return [self._join(builder, dict(zip(blocks, pair, strict=True))) for pair in zip(*(r for _, r in found), strict=True)]
 
+    def _chunks(self, b: Any, operands: tuple[Any, ...], first: list[Any], fetch: Fetch, wanted: Any) -> list[Any]:
+        """The loop over chunks of steps, with each of which lines are fetched if that is ``wanted``: the state after it."""
+        *others, inner = operands
+        whole = b.and_(inner, self.word(-self.steps)) if self.steps > 1 else inner
+        length = b.select(wanted, self.word(self.panel), whole)
+        before, head, ask, go, after = b.block, *(b.append_basic_block(name) for name in ("chunk", "ask", "go", "chunks.end"))
+        b.cbranch(b.icmp_signed(">", whole, self.word(0)), head, after)
+        b.position_at_end(head)
+        nodes = [self._join(b, {before: value}) for value in first]
+        b.cbranch(wanted, ask, go)
+        b.position_at_end(ask)
+        fetch.emit_chunk(b, nodes[0])
+        b.branch(go)
+        b.position_at_end(go)
+        end = b.add(nodes[0], length)
+        end = b.select(b.icmp_signed("<", end, whole), end, whole)
+        results = self._run(b, (*others, end), nodes, self.steps, is_sure=True)
+        for node, value in zip(nodes, results, strict=True):
+            node.add_incoming(value, b.block)
+        last = b.block
+        b.cbranch(b.icmp_signed("<", results[0], whole), head, after)
+        b.position_at_end(after)
+        return [self._join(b, {before: value, last: result}) for value, result in zip(first, results, strict=True)]
+
     def _run(
-        self, builder: Any, operands: tuple[Any, ...], state: list[Any], steps: int, fetch: Fetch | None = None
+        self, builder: Any, operands: tuple[Any, ...], state: list[Any], steps: int, fetch: Fetch | None = None,
+        is_sure: bool = False,
     ) -> list[Any]:
         """A loop of iterations of ``steps`` steps as long as they fit: the step after them, and the sums.
 
@@ -167,8 +195,11 @@ class TileFunction:
         """
         *_, inner = operands
         before, loop, after = builder.block, builder.append_basic_block("steps"), builder.append_basic_block("after")
-        fits = builder.icmp_signed("<=", builder.add(state[0], self.word(steps)), inner)
-        builder.cbranch(fits, loop, after)
+        if is_sure:
+            builder.branch(loop)
+        else:
+            fits = builder.icmp_signed("<=", builder.add(state[0], self.word(steps)), inner)
+            builder.cbranch(fits, loop, after)
         builder.position_at_end(loop)
         k, *sums = nodes = [self._join(builder, {before: value}) for value in state]
         sums, others = self.iteration(builder, operands, before, k, steps, sums)
@@ -178,8 +209,11 @@ class TileFunction:
         results = [following, *sums]
         for node, value in [*zip(nodes, results, strict=True), *others]:
             node.add_incoming(value, loop)
-        builder.cbranch(builder.icmp_signed("<=", builder.add(following, self.word(steps)), inner), loop, after)
+        more = following if is_sure or steps == 1 else builder.add(following, self.word(steps - 1))
+        builder.cbranch(builder.icmp_signed("<", more, inner), loop, after)
         builder.position_at_end(after)
+        if is_sure:
+            return results
         pairs = zip(state, results, strict=True)
         return [self._join(builder, {before: value, loop: result}) for value, result in pairs]
 
