@@ -100,12 +100,13 @@ class TileFunction:
         across = [self._in_panels(b, panels, panel_step, j) for j in range(self.tile.vectors)]
         places = [(row, j, masks[j]) for row in rows_of_out for j in range(self.tile.vectors)]
         state = [self.word(0), *self._former(b, add, places)]
-        run = functools.partial(self._run, b, (rows_of_a, list(zip(across, masks, strict=True)), panel_row, inner))
+        operands = rows_of_a, list(zip(across, masks, strict=True)), panel_row, inner
+        run = functools.partial(self._run, b, operands)
         if self.fetches and self.rows >= FETCH_ROWS:
             fetch = self.fetch_kind(self, a, across[:: self.panel // self.tile.lanes], panel_row, *fetched)
             wanted, first = fetch.is_wanted(b), state
             if fetch.in_chunks:
-                state = self._chunks(b, (rows_of_a, list(zip(across, masks, strict=True)), panel_row, inner), state, fetch, wanted)
+                state = self._chunks(b, operands, state, fetch, wanted)
             else:
                 looped = functools.partial(fetch.loops, b, self.steps, lambda way: run(first, self.steps, way))
                 state = self.choice(b, wanted, looped, lambda: run(first, self.steps))
@@ -172,7 +173,7 @@ class TileFunction:
         nodes = [self._join(b, {before: value}) for value in first]
         b.cbranch(wanted, ask, go)
         b.position_at_end(ask)
-        fetch.emit_chunk(b, nodes[0])
+        fetch.emit(b, nodes[0], self.panel)
         b.branch(go)
         b.position_at_end(go)
         end = b.add(nodes[0], length)
@@ -191,7 +192,7 @@ class TileFunction:
     ) -> list[Any]:
         """A loop of iterations of ``steps`` steps as long as they fit: the step after them, and the sums.
 
-        ``state``: the first step, and the sums before it.
+        ``state``: the first step, and the sums before it.  ``is_sure``: the steps to ``inner`` are whole iterations, at least one.
         """
         *_, inner = operands
         before, loop, after = builder.block, builder.append_basic_block("steps"), builder.append_basic_block("after")
