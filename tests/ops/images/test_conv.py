@@ -242,7 +242,7 @@ def test_winograd_in_several_stretches(jit: bool, outputs: int, inputs: int, sha
     (24, 15, 3, "tiles"), (24, 14, (1, 2), "tiles"),
 ])  # fmt: skip
 def test_sizes_with_which_winograd_pays(inputs: int, rows: int, stride: int | tuple[int, int], name: str) -> None:
-    """Of a constant weight.  With stride 2 more positions have to share a read of the filters, which are larger than the weight."""
+    """Of a constant weight.  With stride 2 more positions have to share a read of the filters, which exceed the weight."""
     conv = get("nn.winograd_conv2d")
     attrs = conv.attrs(padding=1, strides=stride)
     counts = [-(-rows // s) for s in (stride if isinstance(stride, tuple) else (stride, stride))]

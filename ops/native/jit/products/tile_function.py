@@ -187,12 +187,18 @@ class TileFunction:
         return [self._join(b, {before: value, last: result}) for value, result in zip(first, results, strict=True)]
 
     def _run(
-        self, builder: Any, operands: tuple[Any, ...], state: list[Any], steps: int, fetch: Fetch | None = None,
+        self,
+        builder: Any,
+        operands: tuple[Any, ...],
+        state: list[Any],
+        steps: int,
+        fetch: Fetch | None = None,
         is_sure: bool = False,
     ) -> list[Any]:
         """A loop of iterations of ``steps`` steps as long as they fit: the step after them, and the sums.
 
-        ``state``: the first step, and the sums before it.  ``is_sure``: the steps to ``inner`` are whole iterations, at least one.
+        ``state``: the first step, and the sums before it.  ``is_sure``: the steps to ``inner`` are one iteration or
+        more, and whole ones.
         """
         *_, inner = operands
         before, loop, after = builder.block, builder.append_basic_block("steps"), builder.append_basic_block("after")
