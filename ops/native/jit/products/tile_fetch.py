@@ -8,9 +8,11 @@ from typing import Any
 
 from .register_tile import TILE_ROWS
 
-#: The most rows of a tile that fetch every fourth line of the panels, after which the machine fetches the others: more fetches
-#: at a time than it can wait for take longer than they save.
-_FETCH_ONE, _APART = 4, 4
+#: The most rows of a tile that fetch one line of the panels in an iteration, after which the machine fetches the others: more
+#: fetches at a time than it can wait for take longer than they save.
+_FETCH_ONE = 4
+#: The most rows of a tile that are fetched in turn: a power of 2.
+_TURNS = 8
 #: Lines of all panels that a tile fetches in an iteration with other tiles: for more, addresses do not fit registers.
 _LINES = 8
 
@@ -23,13 +25,15 @@ def function_type(result: Any, arguments: list[Any]) -> Any:
 
 
 class Fetch:
-    """Generator of what a tile fetches with each chunk of its steps: lines of the panels ahead, and of the rows of the next tile.
+    """Generator of what a tile fetches: lines of the panels ahead, and of the rows of the next tile.
 
-    A chunk has as many steps as a line of a row has elements.  ``panels``: pointers to the first row of each panel of the tile;
+    Rows alone are fetched with chunks of as many steps as a line of a row has elements.
+
+    ``panels``: pointers to the first row of each panel of the tile;
     ``a_ahead``: the elements from ``a`` to the rows of the next tile, which are ``later_row`` elements apart.
     """
 
-    #: Whether chunks of steps are apart: their steps then have no instructions but those of the products.
+    #: Whether rows alone are fetched with chunks of steps, which then have no instructions but those of the products.
     in_chunks = True
 
     def __init__(
@@ -39,33 +43,41 @@ class Fetch:
         self.function, self.word = function, function.word
         self.a, self.panel_row, self.a_ahead, self.later_row = a, panel_row, a_ahead, later_row
         self.panels, self.ahead, self.first, self.end = panels, ahead, first, end
-        #: Pointers to the panels that may be fetched, and whether they are.
-        self.chosen: list[tuple[Any, Any]] = []
+        self.chosen: list[Any] = []
+        #: Whether lines of panels are fetched; None if there are none.
+        self.of_panels: Any = None
 
     def is_wanted(self, builder: Any) -> Any:
-        """Whether there is something to fetch; emits the pointers."""
-        wanted = builder.icmp_signed("!=", self.later_row, self.word(0))
+        """Whether there is something to fetch; emits the pointers: a panel that fetches nothing has its own elements."""
+        self.of_panels = builder.icmp_signed("!=", self.word(0), self.word(0))
         for panel, pointer in enumerate(self.panels):
             number = self.word(panel)
             is_ahead = builder.and_(builder.icmp_signed("<=", self.first, number), builder.icmp_signed("<", number, self.end))
-            self.chosen.append((builder.gep(pointer, [self.ahead]), is_ahead))
-            wanted = builder.or_(wanted, is_ahead)
-        return wanted
+            self.chosen.append(builder.gep(pointer, [builder.select(is_ahead, self.ahead, self.word(0))]))
+            self.of_panels = builder.or_(self.of_panels, is_ahead)
+        return builder.or_(builder.icmp_signed("!=", self.later_row, self.word(0)), self.of_panels)
 
     def emit(self, builder: Any, k: Any, steps: int) -> None:
-        """Fetch lines for ``steps`` steps from ``k`` on into the second cache, a line of each row; no address faults."""
+        """Fetch lines for ``steps`` steps from ``k`` on into the second cache; no address faults.
+
+        Each row of the next tile is fetched in turn: a line of it while the steps go along a line, or half a line.
+        """
+        for step in range(0, steps, steps if self.function.rows <= _FETCH_ONE else 1):
+            at = self.function.row_at(builder, builder.add(k, self.word(step)), self.panel_row)
+            for pointer in self.chosen:
+                self._line(builder, builder.gep(pointer, [at]))
+        together = max(1, _TURNS * steps // self.function.panel)
+        along = builder.and_(k, self.word(_TURNS * steps // together - 1))
+        turn = builder.udiv(along, self.word(steps // together))
+        first = builder.add(self.a_ahead, builder.add(builder.xor(k, along), builder.mul(turn, self.later_row)))
+        for n in range(together):
+            self._line(builder, builder.gep(self.a, [builder.add(first, builder.mul(self.later_row, self.word(n)))]))
+
+    def emit_rows(self, builder: Any, k: Any) -> None:
+        """Fetch a line of each row of the next tile into the second cache, for a chunk of steps from ``k`` on."""
         first = builder.add(self.a_ahead, k)
         for n in range(TILE_ROWS):
             self._line(builder, builder.gep(self.a, [builder.add(first, builder.mul(self.later_row, self.word(n)))]))
-        for pointer, is_ahead in self.chosen:
-            ask, after = builder.append_basic_block("panel"), builder.append_basic_block("panel.end")
-            builder.cbranch(is_ahead, ask, after)
-            builder.position_at_end(ask)
-            for step in range(0, steps, _APART if self.function.rows <= _FETCH_ONE else 1):
-                at = self.function.row_at(builder, builder.add(k, self.word(step)), self.panel_row)
-                self._line(builder, builder.gep(pointer, [at]))
-            builder.branch(after)
-            builder.position_at_end(after)
 
     def _line(self, builder: Any, pointer: Any) -> None:
         from llvmlite import ir
@@ -94,7 +106,7 @@ class PacedFetch(Fetch):
 
     def is_wanted(self, builder: Any) -> Any:
         """Whether there is something to fetch; emits the pointers."""
-        self.pointers = [builder.gep(panel, [self.ahead]) for panel in self.panels]
+        self.chosen = [builder.gep(panel, [self.ahead]) for panel in self.panels]
         return builder.icmp_signed("!=", self.pace, self.word(0))
 
     def loops(self, builder: Any, steps: int, run: Callable[[Fetch], list[Any]]) -> list[Any]:
@@ -108,8 +120,8 @@ class PacedFetch(Fetch):
 
     def emit(self, builder: Any, k: Any, steps: int) -> None:
         """Fetch lines for ``steps`` steps from ``k`` on into the second cache; no address faults."""
-        lines = max(1, self.lines // len(self.pointers))
+        lines = max(1, self.lines // len(self.chosen))
         for step in range(0, steps, max(1, steps // lines)):
             at = builder.mul(builder.add(k, self.word(step)), self.pace)
-            for pointer in self.pointers:
+            for pointer in self.chosen:
                 self._line(builder, builder.gep(pointer, [at]))

@@ -106,7 +106,9 @@ class TileFunction:
             fetch = self.fetch_kind(self, a, across[:: self.panel // self.tile.lanes], panel_row, *fetched)
             wanted, first = fetch.is_wanted(b), state
             if fetch.in_chunks:
-                state = self._chunks(b, operands, state, fetch, wanted)
+                chunks = functools.partial(self._chunks, b, operands, state, fetch, wanted)
+                of_panels = functools.partial(run, first, self.steps, fetch)
+                state = chunks() if fetch.of_panels is None else self.choice(b, fetch.of_panels, of_panels, chunks)
             else:
                 looped = functools.partial(fetch.loops, b, self.steps, lambda way: run(first, self.steps, way))
                 state = self.choice(b, wanted, looped, lambda: run(first, self.steps))
@@ -163,7 +165,7 @@ class TileFunction:
         return [self._join(builder, dict(zip(blocks, pair, strict=True))) for pair in zip(*(r for _, r in found), strict=True)]
 
     def _chunks(self, b: Any, operands: tuple[Any, ...], first: list[Any], fetch: Fetch, wanted: Any) -> list[Any]:
-        """The loop over chunks of steps, with each of which lines are fetched if that is ``wanted``: the state after it."""
+        """The loop over chunks of steps, with each of which rows are fetched if that is ``wanted``: the state after it."""
         *others, inner = operands
         whole = b.and_(inner, self.word(-self.steps)) if self.steps > 1 else inner
         length = b.select(wanted, self.word(self.panel), whole)
@@ -173,7 +175,7 @@ class TileFunction:
         nodes = [self._join(b, {before: value}) for value in first]
         b.cbranch(wanted, ask, go)
         b.position_at_end(ask)
-        fetch.emit(b, nodes[0], self.panel)
+        fetch.emit_rows(b, nodes[0])
         b.branch(go)
         b.position_at_end(go)
         end = b.add(nodes[0], length)
