@@ -14,9 +14,9 @@ from ...memory import Array, Element, generic
 from ...static_values import static, static_range
 from ...vectors import Vector, from_element, select, splat
 from ..products.operands import Panels, Rows, flat, flat_panels, rows_from
-from ..products.panel_products import add_steps
+from ..products.panel_products import add_chunks, add_steps
 from ..products.register_tile import TILE_ROWS, RegisterTile
-from ..products.tile_steps import FETCH_ROWS, STEPS, each_tile, fetch_results, fetch_rows, masks_of, no_sums, steps_of, store_sums
+from ..products.tile_steps import STEPS, each_tile, fetch_results, masks_of, no_sums, steps_of, store_sums
 
 
 class Clip(NamedTuple):
@@ -63,13 +63,7 @@ def _compute(a: Rows, panels: Panels, out: Rows, tile: RegisterTile, inner: int,
     masks, steps, later = masks_of(columns, tile), steps_of(tile, out.data.itemsize, STEPS), more.later
     fetch_results(out, tile)
     sums, whole = no_sums(out, tile), inner & -steps
-    if tile.rows >= FETCH_ROWS and later.step != 0:
-        for k in range(0, whole, steps):
-            add_steps(sums, a, k, steps, panels, masks, tile)
-            fetch_rows(later, k, steps)
-    else:
-        for k in range(0, whole, steps):
-            add_steps(sums, a, k, steps, panels, masks, tile)
+    add_chunks(sums, a, whole, steps, panels, masks, tile, later)
     if steps > 1:
         for k in range(whole, inner):
             add_steps(sums, a, k, static(1), panels, masks, tile)

@@ -80,14 +80,13 @@ def _compute(a: Rows, panels: Panels, out: Rows, tile: RegisterTile, inner: int,
     if add != 0:
         load_sums(sums, out, masks, tile)
     whole = inner & -steps
-    if tile.rows >= FETCH_ROWS and _is_wanted(ahead.rows, fetched):
+    if tile.rows >= FETCH_ROWS and _is_any_ahead(fetched):
         for k in range(0, whole, steps):
             add_steps(sums, a, k, steps, panels, masks, tile)
             _fetch_panels(panels, fetched, k, steps, tile)
             fetch_rows(ahead.rows, k, steps)
     else:
-        for k in range(0, whole, steps):
-            add_steps(sums, a, k, steps, panels, masks, tile)
+        add_chunks(sums, a, whole, steps, panels, masks, tile, ahead.rows)
     if steps > 1:
         for k in range(whole, inner):
             add_steps(sums, a, k, static(1), panels, masks, tile)
@@ -103,6 +102,30 @@ def add_steps(sums: list[Vector], a: Rows, first: int, steps: int, panels: Panel
 
 
 @generic
+def add_chunks(
+    sums: list[Vector], a: Rows, whole: int, steps: int, panels: Panels, masks: list[Mask], tile: RegisterTile, later: Rows
+) -> None:
+    """Add the products of ``whole`` steps, and fetch the rows of the next tile if these are any elements apart.
+
+    A line of each row is fetched with a chunk of as many steps as a line has elements: the steps themselves compute products
+    alone.
+    """
+    if tile.rows >= FETCH_ROWS:
+        length, first = panel_width(a.data.itemsize) if later.step != 0 else whole, 0
+        while first < whole:
+            if later.step != 0:
+                for n in static_range(TILE_ROWS):
+                    fetch_early(later.data, later.at + first + n * later.step)
+            end = min(first + length, whole)
+            for k in range(first, end, steps):
+                add_steps(sums, a, k, steps, panels, masks, tile)
+            first = end
+    else:
+        for k in range(0, whole, steps):
+            add_steps(sums, a, k, steps, panels, masks, tile)
+
+
+@generic
 def _fetched_of_panels(panels: Panels, tile: RegisterTile, ahead: Ahead) -> list[int]:
     """The elements from each panel of a tile to those that it fetches: 0, to its own, where nothing new is fetched."""
     count = max(1, tile.vectors * tile.lanes // panel_width(panels.data.itemsize))
@@ -110,9 +133,9 @@ def _fetched_of_panels(panels: Panels, tile: RegisterTile, ahead: Ahead) -> list
 
 
 @generic
-def _is_wanted(rows: Rows, fetched: list[int]) -> bool:
-    """Whether there is something to fetch."""
-    wanted = rows.step != 0
+def _is_any_ahead(fetched: list[int]) -> bool:
+    """Whether lines of a panel are fetched."""
+    wanted = False
     for panel in static_range(len(fetched)):
         wanted = wanted or fetched[panel] != 0
     return wanted
