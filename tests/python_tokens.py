@@ -1,4 +1,4 @@
-"""The strings and comments of Python sources, by one regular expression: a hundredth of the time of the module ``tokenize``."""
+"""The names, strings and comments of Python sources, by one expression: a hundredth of the time of the module ``tokenize``."""
 
 from __future__ import annotations
 
@@ -21,3 +21,16 @@ def strings_and_comments(text: str) -> Iterator[tuple[int, str]]:
         line += text.count("\n", end, match.start())
         yield line, match[0]
         line, end = line + match[0].count("\n"), match.end()
+
+
+def names_of(text: str) -> set[str]:
+    """The names and keywords of a source without errors, those of the fields of f-strings included."""
+    return set(re.findall(r"[^\W\d]\w*", _TOKEN.sub(_fields, text)))
+
+
+def _fields(match: re.Match[str]) -> str:
+    """The expressions of an f-string without the strings in them; nothing of another literal or comment."""
+    if "f" not in match[0][:2].lower():
+        return " "
+    fields = re.findall(r"\{([^{}]*)\}", match[0].replace("{{", " ").replace("}}", " "))
+    return " ".join(re.sub(r"'[^']*'|\"[^\"]*\"", " ", field) for field in fields)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from .python_tokens import strings_and_comments
+from .python_tokens import names_of, strings_and_comments
 from .syntax_trees import statements
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -99,16 +99,33 @@ _CODE_SPAN = re.compile(r"``.*?``|`[^`]*`|(?<=::)\n\n(?: {4}[^\n]*(?:\n|\Z)|\n)+
 _SENTENCE_END = re.compile(r"[.?!:](?=\s|$)|\n\s*\n")
 
 
-def retired_words() -> re.Pattern[str]:
-    """The words in backticks in the first column of the second table of docs/glossary.md."""
-    _, _, table = (ROOT / "docs" / "glossary.md").read_text(encoding="utf-8").partition("## Retired words")
-    first_columns = [line.split("|")[1] for line in table.splitlines() if line.startswith("|")]
+def words_of(heading: str) -> list[str]:
+    """The words in backticks in the first column of the table of docs/glossary.md below the heading."""
+    _, _, rest = (ROOT / "docs" / "glossary.md").read_text(encoding="utf-8").partition(f"## {heading}\n")
+    first_columns = [line.split("|")[1] for line in rest.partition("\n## ")[0].splitlines() if line.startswith("|")]
     words = [word for column in first_columns for word in re.findall(r"`([^`]+)`", column)]
-    assert len(words) > 20
-    return re.compile(r"\b(" + "|".join(re.escape(word).replace(r"\ ", r"\s+") for word in words) + r")\b", re.IGNORECASE)
+    assert len(words) > 10
+    return words
+
+
+def retired_words() -> re.Pattern[str]:
+    """A pattern of the words that prose does not use."""
+    words = [re.escape(word).replace(r"\ ", r"\s+") for word in words_of("Retired words")]
+    return re.compile(rf"\b({'|'.join(words)})\b", re.IGNORECASE)
 
 
 RETIRED = retired_words()
+RETIRED_FROM_NAMES = frozenset(words_of("Words retired from names"))
+#: The words of a name: of ``PoolWindows`` "Pool" and "Windows".
+_WORD_OF_NAME = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
+#: Names of other packages.
+_OTHERS_NAMES = frozenset(("shares_memory", "may_share_memory"))
+
+
+def retired_names(text: str) -> set[str]:
+    """The names of a file that have a retired word in them, and are no test's name."""
+    names = {name for name in names_of(text) if not name.startswith("test_")} - _OTHERS_NAMES
+    return {name for name in names if RETIRED_FROM_NAMES & {word.lower() for word in _WORD_OF_NAME.findall(name)}}
 
 
 def docstrings(tree: ast.Module) -> Iterator[tuple[int, str]]:
@@ -160,6 +177,26 @@ def test_docstrings_and_comments_follow_the_rules(folder: str) -> None:
     assert files
     bad = [line for f in files for line in broken_prose(f.relative_to(ROOT).as_posix(), f.read_text(encoding="utf-8"))]
     assert not bad, "\n".join(bad)
+
+
+@pytest.mark.parametrize("folder", CLEAN)
+def test_names_have_no_retired_words(folder: str) -> None:
+    bad = {
+        f.relative_to(ROOT).as_posix(): retired_names(f.stem + "\n" + f.read_text(encoding="utf-8")) for f in python_files(folder)
+    }
+    assert not {path: names for path, names in bad.items() if names}
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("def turned_tile(a): return a.Rooms + PIECES", {"turned_tile", "Rooms", "PIECES"}),
+        ("x = f'{said}'; y = 'pieces'  # pictures", {"said"}),
+        ("def test_small_pictures(): np.shares_memory(a, in_place, share)", set()),
+    ],
+)
+def test_a_retired_name_is_found(text: str, names: set[str]) -> None:
+    assert retired_names(text) == names
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from .python_tokens import strings_and_comments
+from .python_tokens import names_of, strings_and_comments
 
 HERE = Path(__file__).parent
 #: A source with each kind of string, and quotes and number signs where they mean nothing.
@@ -35,3 +35,13 @@ def test_those_of_the_tokenizer(text: str) -> None:
 
 def test_edges() -> None:
     assert [token for _, token in strings_and_comments(EDGES)][-3:] == ['"#"', '"""\n# no comment\n"""', "#: last"]
+
+
+@pytest.mark.parametrize("text", [EDGES, *(path.read_text() for path in sorted(HERE.glob("*.py")))])
+def test_names_are_those_of_the_tokenizer_and_of_fields(text: str) -> None:
+    names = {t.string for t in tokenize.generate_tokens(io.StringIO(text).readline) if t.type == tokenize.NAME}
+    assert names <= names_of(text)
+
+
+def test_names_of_fields() -> None:
+    assert names_of("x = f'{a[\"b\"].c} {{d}} {e!r}' + 'f'  # g") == {"x", "a", "c", "e", "r"}
