@@ -44,17 +44,17 @@ def _declared() -> tuple[dict[str, tuple[str, str]], list[str]]:
     stub = _get_data(__name__, "__init__.pyi")
     assert stub is not None
     text = stub.decode()
-    places = {}
+    modules = {}
     for module, group, line in _re.findall(r"^from (\S+) import (?:\(([^)]*)\)|(.*))$", text, _re.MULTILINE):
         for item in filter(None, _re.split(r",\s*", (group or line).strip())):
             name, _, alias = item.partition(" as ")
-            places[alias or name] = (f".{name}", "") if module == "." else (module, name)
-    places |= {name: (module, name) for name, module in _CONSTRUCTORS.items()}
+            modules[alias or name] = (f".{name}", "") if module == "." else (module, name)
+    modules |= {name: (module, name) for name, module in _CONSTRUCTORS.items()}
     public = _re.findall(r'"(\w+)"', text[text.index("__all__ =") :])
-    return places, public
+    return modules, public
 
 
-_PLACES, __all__ = _declared()
+_MODULES, __all__ = _declared()
 
 #: The names of ``relay.vm``, likewise.
 _VM_LATE = {
@@ -82,8 +82,8 @@ vm.PUBLIC.update({_name: _partial(_imported, *_place) for _name, _place in _VM_L
 
 def __getattr__(name: str) -> _AnyValue:
     """The operator, or group of operators, called ``name``.  Raises AttributeError that suggests near names."""
-    if name in _PLACES:
-        globals()[name] = _imported(*_PLACES[name])
+    if name in _MODULES:
+        globals()[name] = _imported(*_MODULES[name])
         return globals()[name]
     return getattr(_operators(), name)
 

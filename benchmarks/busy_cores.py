@@ -80,8 +80,8 @@ def onnx_model(weights: encoder.Inputs) -> bytes:
     scale = constant("scale", np.float32(1 / np.sqrt(each)))
     half, one, root = (constant(f"f{v}", np.float32(v)) for v in (0.5, 1.0, 0.70710678))
     length = call("Shape", "words", start=1, end=2)
-    places = call("Slice", "places", constant("zero", np.array([0])), length)
-    x = call("Add", call("Gather", "meanings", "words"), places)
+    positions = call("Slice", "places", constant("zero", np.array([0])), length)
+    x = call("Add", call("Gather", "meanings", "words"), positions)
     for k in range(encoder.LAYERS):
         q, keys, v = (call("Reshape", dense(x, f"w{c}{k}", f"b{c}{k}"), split) for c in "qkv")
         seen = call("MatMul", call("Transpose", q, perm=[0, 2, 1, 3]), call("Transpose", keys, perm=[0, 2, 3, 1]))

@@ -32,8 +32,8 @@ class Convolution:
     @property
     def gflop(self) -> float:
         """Multiplications and additions, in thousand millions."""
-        places = (self.rows // self.stride) ** 2
-        return 2e-9 * places * self.outputs * (self.inputs // self.groups) * self.kernel**2
+        positions = (self.rows // self.stride) ** 2
+        return 2e-9 * positions * self.outputs * (self.inputs // self.groups) * self.kernel**2
 
 
 def _depthwise(

@@ -44,8 +44,8 @@ def _heads(g: Graph, x: str, size: Size, order: list[int]) -> str:
 def _layer(g: Graph, x: str, size: Size) -> str:
     query, keys, values = (_heads(g, x, size, order) for order in ([0, 2, 1, 3], [0, 2, 3, 1], [0, 2, 1, 3]))
     scale = g.weight(np.float32(1 / math.sqrt(size.features // size.heads)))
-    shares = g.node("Softmax", g.node("Mul", g.node("MatMul", query, keys), scale), axis=-1)
-    mixed = g.node("Transpose", g.node("MatMul", shares, values), perm=[0, 2, 1, 3])
+    attention_weights = g.node("Softmax", g.node("Mul", g.node("MatMul", query, keys), scale), axis=-1)
+    mixed = g.node("Transpose", g.node("MatMul", attention_weights, values), perm=[0, 2, 1, 3])
     joined = g.node("Reshape", mixed, g.weight(np.array([size.batch, -1, size.features], np.int64)))
     x = _norm(g, g.node("Add", x, _linear(g, joined, size.features, size.features)), size.features)
     inner = g.node("Gelu", _linear(g, x, size.features, size.inner))

@@ -52,17 +52,17 @@ def _write_detector(path: Path) -> None:
     detector = torchvision.models.detection.fasterrcnn_mobilenet_v3_large_320_fpn(weights=None, weights_backbone=None)
     detector.roi_heads.box_predictor.cls_score.weight.data *= 20  # scores apart from each other, some above the threshold
 
-    class OfOnePicture(torch.nn.Module):  # type: ignore[misc]
+    class OfOneImage(torch.nn.Module):  # type: ignore[misc]
         def __init__(self) -> None:
             super().__init__()
             self.detector = detector.eval()
 
-        def forward(self, picture: Any) -> Any:
-            found = self.detector([picture])[0]
+        def forward(self, image: Any) -> Any:
+            found = self.detector([image])[0]
             return found["boxes"], found["labels"], found["scores"]
 
     names = ["picture", "boxes", "labels", "scores"]
-    _export(OfOnePicture(), torch.rand(3, 240, 320), path, names, {1: "height", 2: "width"})
+    _export(OfOneImage(), torch.rand(3, 240, 320), path, names, {1: "height", 2: "width"})
 
 
 def _write_gpt2(path: Path) -> None:
@@ -90,7 +90,7 @@ def _write_gpt2(path: Path) -> None:
     _export(Logits(), torch.ones((2, 8), dtype=torch.int64), path, ["tokens", "logits"], {0: "batch", 1: "length"})
 
 
-def _picture(rows: int, columns: int) -> Callable[[np.random.Generator], np.ndarray]:
+def _image(rows: int, columns: int) -> Callable[[np.random.Generator], np.ndarray]:
     return lambda random: random.random((3, rows, columns), np.float32)
 
 
@@ -100,7 +100,7 @@ def _tokens(batch: int, length: int) -> Callable[[np.random.Generator], np.ndarr
 
 EXPORTED = {
     "Faster R-CNN MobileNetV3-320": Exported(
-        "torchvision", _write_detector, {"240x320": _picture(240, 320), "480x640": _picture(480, 640)}, "faster_rcnn_320.onnx"
+        "torchvision", _write_detector, {"240x320": _image(240, 320), "480x640": _image(480, 640)}, "faster_rcnn_320.onnx"
     ),
     "GPT-2 4x256": Exported(
         "transformers", _write_gpt2, {"1x16": _tokens(1, 16), "1x100": _tokens(1, 100), "4x64": _tokens(4, 64)}, "gpt2_4x256.onnx"

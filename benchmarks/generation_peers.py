@@ -139,8 +139,8 @@ class TorchPeer:
         """Seconds for ``count`` tokens after the first one, and the tokens."""
         with self.torch.inference_mode():
             given = started(prompt)
-            room = (2, LAYERS, 1, HEADS, len(given) + count, WIDTH // HEADS)
-            caches = self.torch.zeros(room, device=self.device)
+            cache_shape = (2, LAYERS, 1, HEADS, len(given) + count, WIDTH // HEADS)
+            caches = self.torch.zeros(cache_shape, device=self.device)
             for n, token in enumerate(given):
                 following = self.step(token, n, caches)
             tokens, began = [following], time.perf_counter()

@@ -140,11 +140,11 @@ def _answered(each: _Connection) -> bool:
         return False
 
 
-_ROOM = bytearray(_MOST * 4)
+_BUFFER = bytearray(_MOST * 4)
 
 
 def _dropped(each: _Connection) -> int:
-    got = each.socket.recv_into(_ROOM, min(each.left, len(_ROOM)), socket.MSG_TRUNC)
+    got = each.socket.recv_into(_BUFFER, min(each.left, len(_BUFFER)), socket.MSG_TRUNC)
     if not got:
         raise ConnectionError("closed within an answer")
     return got

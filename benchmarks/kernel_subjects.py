@@ -261,12 +261,12 @@ def elements() -> Iterator[Subject]:
                 f"y = Softmax<axis = {axis}>(x0)", None, lambda t, a=axis: lambda x: t.softmax(x, a), goal,
             )  # fmt: skip
     for ours, theirs, scale in RESIZES:
-        picture = normal(1, 64, 40, 40)
+        image = normal(1, 64, 40, 40)
         size = int(40 * scale)
         more = ', rounding_method="round_prefer_floor"' if theirs == "nearest" else ""
         coefficient = ", cubic_coeff_a = -0.5" if theirs == "cubic" else ""
         yield Subject(
-            f"resize {theirs} x{scale:g}", (picture,), f'image.resize2d(%x0, size=[{size}, {size}], method="{ours}"{more})',
+            f"resize {theirs} x{scale:g}", (image,), f'image.resize2d(%x0, size=[{size}, {size}], method="{ours}"{more})',
             f"s = Constant<value_floats = [1.0, 1.0, {scale}, {scale}]>() "
             f'y = Resize<mode = "{theirs}"{coefficient}>(x0, , s)', None, None, goal,
         )  # fmt: skip

@@ -104,11 +104,11 @@ class Subject:
         inputs = [random.normal(size=s).astype(t.dtype) for s, t in zip(sizes, self.group.params, strict=True)]
         wanted = replace(self.group, workspace=True)
         *shapes, (nbytes,) = shape_program(wanted, sizes=[opaque_kernel.workspace(wanted)]).program.run(inputs)
-        self.room = np.zeros(max(int(nbytes), 64) // 8 + 8, np.float64)
+        self.old = np.zeros(max(int(nbytes), 64) // 8 + 8, np.float64)
         out = [np.zeros(s, numpy_dtype(values[r].dtype)) for r, s in zip(self.group.results, shapes, strict=True)]
-        start = -self.room.ctypes.data % 64
-        workspace = self.room.view(np.uint8)[start : start + int(nbytes)]
-        self.written = [self.room, *out]
+        start = -self.old.ctypes.data % 64
+        workspace = self.old.view(np.uint8)[start : start + int(nbytes)]
+        self.written = [self.old, *out]
         counts = [np.zeros(1, np.int64)] if self.group.counts else []
         tensors = [*inputs, *out, *counts, workspace]
         table = np.zeros(len(library_calls.TABLE), np.int64)

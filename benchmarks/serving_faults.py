@@ -361,8 +361,8 @@ def killed_processes(file: Path, count: int) -> tuple[Counter[str], bool]:
 
     Only the connections of a killed process are closed.  Each waits for the answer to one request.
     """
-    process, said = started(["-m", "relayvm"], file, "--processes", "2")
-    host, _, port = said["rest"].removeprefix("http://").partition(":")
+    process, output = started(["-m", "relayvm"], file, "--processes", "2")
+    host, _, port = output["rest"].removeprefix("http://").partition(":")
     good, theirs = Good((host, int(port)), 8, connects_again=True), 0
     for _ in range(count):
         before, seen = children(process.pid), good.found["right"]
@@ -406,14 +406,14 @@ def main(bodies: int, messages: int, left: int, attackers: int, processes: int) 
         file, log = Path(folder) / "model.relay", Path(folder) / "log"
         file.write_bytes(PROGRAM.read_bytes())
         with log.open("w") as errors:
-            process, said = started(["-c", KILLER], file, errors=errors)
-        host, _, port = said["rest"].removeprefix("http://").partition(":")
+            process, output = started(["-c", KILLER], file, errors=errors)
+        host, _, port = output["rest"].removeprefix("http://").partition(":")
         address = (host, int(port))
         good, failed = Good(address, 4), False
         print("| fault | counts | good answers meanwhile | MB |\n|---|---|--:|--:|")
         for title, fault, fine in (
             ("malformed bodies", lambda: malformed_bodies(address, bodies), {"200 right", *map(str, REFUSED)}),
-            ("malformed messages of gRPC", lambda: malformed_messages(said["grpc"], messages), GRPC),
+            ("malformed messages of gRPC", lambda: malformed_messages(output["grpc"], messages), GRPC),
             ("clients that leave", lambda: gone_clients(address, left), None),
             ("bodies beyond the limit", lambda: long_bodies(address, 100), {"413", "closed while the client sends"}),
             ("attacks of clients", lambda: attacked(address, attackers), None),

@@ -92,13 +92,13 @@ def _encoder(torch: Any, graph: onnx.GraphProto, heads: int) -> Any:
     class Encoder(torch.nn.Module):  # type: ignore[misc]
         def __init__(self) -> None:
             super().__init__()
-            self.words, self.places = torch.nn.Parameter(next(weights)), torch.nn.Parameter(next(weights))
+            self.words, self.positions = torch.nn.Parameter(next(weights)), torch.nn.Parameter(next(weights))
             self.norm = norm()
             count = sum(node.op_type == "Softmax" for node in graph.node)
             self.layers = torch.nn.ModuleList(Layer() for _ in range(count))
 
         def forward(self, numbers: Any) -> Any:
-            x = self.norm(self.words[numbers] + self.places[: numbers.shape[1]])
+            x = self.norm(self.words[numbers] + self.positions[: numbers.shape[1]])
             for layer in self.layers:
                 x = layer(x)
             return x

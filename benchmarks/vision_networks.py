@@ -202,7 +202,7 @@ def resnet18() -> bytes:
     return _floats(g, 3, classes(g, x, 512))
 
 
-_PICTURE = ((1, 3, 224, 224),)
+_IMAGE = ((1, 3, 224, 224),)
 VISION = {
     "YOLOv5n": Subject(yolo, ((1, 3, 320, 320),), (1, 3, 128, 128)),
     **{
@@ -212,8 +212,8 @@ VISION = {
         for activation in ("SiLU", "Gelu", "Relu")
         for mode in _MODES
     },
-    "MobileNetV3-small": Subject(mobilenet_v3_small, _PICTURE, (1, 3, 96, 96)),
-    "EfficientNet-B0": Subject(efficientnet_b0, _PICTURE, (1, 3, 96, 96)),
-    "ResNet-18": Subject(resnet18, _PICTURE, (1, 3, 96, 96)),
-    "DeepLabV3-MobileNetV3": Subject(deeplab_v3, _PICTURE, (1, 3, 96, 96)),
+    "MobileNetV3-small": Subject(mobilenet_v3_small, _IMAGE, (1, 3, 96, 96)),
+    "EfficientNet-B0": Subject(efficientnet_b0, _IMAGE, (1, 3, 96, 96)),
+    "ResNet-18": Subject(resnet18, _IMAGE, (1, 3, 96, 96)),
+    "DeepLabV3-MobileNetV3": Subject(deeplab_v3, _IMAGE, (1, 3, 96, 96)),
 }

@@ -190,10 +190,10 @@ def _write(key: CacheKey, exe: Executable, path: Path, files: Mapping[str, Path]
     found = machine_code.prepared(exe)
     head = json.dumps({"files": digests, "prepared": None if found is None else found.to_json()}).encode()
     head += b" " * (-(8 + len(head)) % _ALIGNMENT)  # constants are aligned in the file, and mapped
-    pieces = [len(head).to_bytes(8, "little"), head, *sections(exe)]  # views of the weights
-    if None in digests.values() or sum(map(len, pieces)) > largest:
+    chunks = [len(head).to_bytes(8, "little"), head, *sections(exe)]  # views of the weights
+    if None in digests.values() or sum(map(len, chunks)) > largest:
         return
-    counters["writes"] += bool(disk_cache.write_in_pieces(Entry(key, path.name, "", b""), pieces))
+    counters["writes"] += bool(disk_cache.write_in_chunks(Entry(key, path.name, "", b""), chunks))
     for weight in weights:
         release_pages(weight)
 

@@ -33,9 +33,9 @@ def expected(images: np.ndarray, classes: np.ndarray, digit: int, box: tuple[sli
     return found, total / max(len(found), 1)
 
 
-def png(path: Path, picture: np.ndarray, zoom: int = 32) -> None:
+def png(path: Path, image: np.ndarray, zoom: int = 32) -> None:
     """Write a picture with values in 0..1 as a grey PNG, each pixel a square of ``zoom``."""
-    grey = np.kron(np.round(picture * 255), np.ones((zoom, zoom))).astype(np.uint8)
+    grey = np.kron(np.round(image * 255), np.ones((zoom, zoom))).astype(np.uint8)
     rows = b"".join(b"\0" + row.tobytes() for row in grey)  # 0: no filter
 
     def chunk(kind: bytes, body: bytes) -> bytes:
@@ -46,9 +46,9 @@ def png(path: Path, picture: np.ndarray, zoom: int = 32) -> None:
     path.write_bytes(b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b""))
 
 
-def drawn(picture: np.ndarray) -> str:
+def drawn(image: np.ndarray) -> str:
     """The picture as characters."""
-    return "\n".join("    " + "".join(" .:-=+*#%@"[min(int(v * 10), 9)] * 2 for v in row) for row in picture)
+    return "\n".join("    " + "".join(" .:-=+*#%@"[min(int(v * 10), 9)] * 2 for v in row) for row in image)
 
 
 def main() -> int:
@@ -73,7 +73,7 @@ def main() -> int:
             return 1
         if len(batch):
             right = classes == labels
-            picture = mean
+            image = mean
             print(f"digits.relay on {args.device}, {len(batch)} images")
             print(f"  accuracy on the held-out half: {right[FIRST_HELD_OUT:].mean():.1%}")
             print(f"  classified as {args.digit}: {len(found)}; their mean, cropped to {mean.shape[0]} x {mean.shape[1]}:")
@@ -83,7 +83,7 @@ def main() -> int:
             print(f"  with no images at all: {len(found)} found, mean of shape {mean.shape}, all zero: {not mean.any()}")
 
     target = args.out / f"mean_{args.digit}.png"
-    png(target, picture)
+    png(target, image)
     print(f"  the picture: {target}")
     if not accurate:
         print(f"the accuracy is below {LEAST_ACCURACY:.0%}", file=sys.stderr)

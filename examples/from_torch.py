@@ -69,14 +69,14 @@ class VisionTransformer(nn.Module):
         super().__init__()
         self.patches = nn.Conv2d(3, width, kernel_size=8, stride=8)
         self.first = nn.Parameter(torch.randn(1, 1, width))
-        self.places = nn.Parameter(torch.randn(1, width, 4, 4))
+        self.positions = nn.Parameter(torch.randn(1, width, 4, 4))
         self.layers = nn.ModuleList(Layer(width, heads) for _ in range(layers))
         self.norm, self.head = nn.LayerNorm(width), nn.Linear(width, 10)
 
-    def forward(self, pictures: Tensor) -> Tensor:
-        x = self.patches(pictures)
-        places = nn.functional.interpolate(self.places, size=x.shape[2:], mode="bilinear", align_corners=False)
-        x = (x + places).flatten(2).transpose(1, 2)
+    def forward(self, images: Tensor) -> Tensor:
+        x = self.patches(images)
+        positions = nn.functional.interpolate(self.positions, size=x.shape[2:], mode="bilinear", align_corners=False)
+        x = (x + positions).flatten(2).transpose(1, 2)
         x = torch.cat([self.first.expand(x.shape[0], -1, -1), x], dim=1)
         for layer in self.layers:
             x = layer(x)

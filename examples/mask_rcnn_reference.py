@@ -22,7 +22,7 @@ POOLED, MASK, CANVAS, SAMPLES = 7, 14, 64, 2
 Inputs = dict[str, np.ndarray]
 
 
-def picture(n: int, height: int = 16, width: int = 20, seed: int = 0) -> Inputs:
+def image(n: int, height: int = 16, width: int = 20, seed: int = 0) -> Inputs:
     """A feature map of ``height`` x ``width`` and ``n`` anchors with the first network's outputs; best scores apart."""
     rng = np.random.default_rng([seed, n, height, width])
     extent = np.array([width, height]) * STRIDE

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from mask_rcnn_reference import Detections, Inputs, detect, picture, weights
+from mask_rcnn_reference import Detections, Inputs, detect, image, weights
 
 import relayvm as relay
 
@@ -27,7 +27,7 @@ UNDECIDED = 1e-3
 
 def inputs(n: int, height: int, width: int) -> Inputs:
     """All inputs of the program by name."""
-    return {**picture(n, height, width), **weights()}
+    return {**image(n, height, width), **weights()}
 
 
 def differences(got: tuple[np.ndarray, ...], want: Detections) -> list[str]:

@@ -65,11 +65,11 @@ class Line:
 def page(lines: tuple[str, ...] = PAGE) -> Image.Image:
     """A white page with these lines in black."""
     font = ImageFont.load_default(size=32)
-    picture = Image.new("RGB", (900, 60 + 70 * len(lines)), "white")
-    draw = ImageDraw.Draw(picture)
+    image = Image.new("RGB", (900, 60 + 70 * len(lines)), "white")
+    draw = ImageDraw.Draw(image)
     for number, text in enumerate(lines):
         draw.text((40, 40 + 70 * number), text, fill="black", font=font)
-    return picture
+    return image
 
 
 class Session:
@@ -120,17 +120,17 @@ def reader(device: str = "cpu") -> Callable[[Image.Image], list[Line]]:
     with sessions_of(type("DeviceSession", (Session,), {"device": device})):
         engine = RapidOCR()
 
-    def read(picture: Image.Image) -> list[Line]:
-        pixels = np.asarray(picture.convert("RGB"))[:, :, ::-1]  # the models take blue first
+    def read(image: Image.Image) -> list[Line]:
+        pixels = np.asarray(image.convert("RGB"))[:, :, ::-1]  # the models take blue first
         found, _ = engine(np.ascontiguousarray(pixels))
         return [Line(box, text, float(score)) for box, text, score in found or []]
 
     return read
 
 
-def with_boxes(picture: Image.Image, lines: list[Line]) -> Image.Image:
+def with_boxes(image: Image.Image, lines: list[Line]) -> Image.Image:
     """The picture with the box of each line in red."""
-    drawn = picture.convert("RGB")
+    drawn = image.convert("RGB")
     draw = ImageDraw.Draw(drawn)
     for line in lines:
         draw.polygon([(x, y) for x, y in line.box], outline=(220, 0, 0), width=2)
@@ -151,16 +151,16 @@ def main() -> int:
     parser.add_argument("--out", type=Path, default=Path("build/examples"), help="folder of the picture with boxes")
     args = parser.parse_args()
 
-    picture = page() if args.picture is None else Image.open(args.picture)
-    lines = reader(args.device)(picture)
+    image = page() if args.image is None else Image.open(args.image)
+    lines = reader(args.device)(image)
     for line in lines:
         corners = " ".join(f"({x:.0f}, {y:.0f})" for x, y in line.box)
         print(f"{line.text}    {line.score:.3f}  {corners}")
-    out = args.out / f"{'page' if args.picture is None else args.picture.stem}_boxes.png"
+    out = args.out / f"{'page' if args.image is None else args.image.stem}_boxes.png"
     out.parent.mkdir(parents=True, exist_ok=True)
-    with_boxes(picture, lines).save(out)
+    with_boxes(image, lines).save(out)
     print(f"{len(lines)} lines; their boxes are drawn in {out}")
-    if args.picture is None:
+    if args.image is None:
         share = share_read(lines)
         print(f"{share:.1%} of the page's characters were read")
         return 0 if share >= LEAST_READ else 1

@@ -54,7 +54,7 @@ class BatchPlan:
     def join(self, requests: Sequence[Sequence[np.ndarray]]) -> list[np.ndarray]:
         """The arguments of all requests, concatenated."""
         columns = zip(self.inputs, zip(*requests, strict=True), strict=True)
-        return [np.concatenate(pieces) if d else pieces[0] for d, pieces in columns]
+        return [np.concatenate(values) if d else values[0] for d, values in columns]
 
     def divide(self, requests: Sequence[Sequence[np.ndarray]], results: Sequence[np.ndarray]) -> list[list[np.ndarray]]:
         """The results of each request: views of the results of all."""

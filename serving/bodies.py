@@ -26,9 +26,9 @@ class BodyMemory:
         self._repository.pending.take(nbytes)
         self.counted += nbytes
 
-    def room(self, nbytes: int, json_length: int) -> memoryview:
+    def memory_for(self, nbytes: int, json_length: int) -> memoryview:
         """Memory for the body, aligned behind ``json_length`` bytes of JSON."""
-        memory = self._repository.rooms.take(nbytes + 2 * _ALIGNMENT)
+        memory = self._repository.buffers.take(nbytes + 2 * _ALIGNMENT)
         start = -(memory.__array_interface__["data"][0] + json_length) % _ALIGNMENT
         return memory.data[start : start + nbytes]
 

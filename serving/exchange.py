@@ -91,7 +91,7 @@ class Exchange:
             self._memory.count(self._length)
             text = None if self._json_header is None else self._json_header.decode("latin-1")
             self._json_length = json_form.json_length(text, self._length)
-            self.view = self._memory.room(self._length, self._json_length)
+            self.view = self._memory.memory_for(self._length, self._json_length)
         except Exception as error:  # every failure is an answer of the protocol
             self._refuse(error)
 
@@ -105,11 +105,11 @@ class Exchange:
         """The number of bytes of the body that are still to come."""
         return self._length - self.received
 
-    def take(self, piece: bytes) -> None:
+    def take(self, chunk: bytes) -> None:
         """Bytes of the body that came with the head."""
         if not self.response_complete:
-            end = self.received + len(piece)
-            self.view[self.received : end] = piece
+            end = self.received + len(chunk)
+            self.view[self.received : end] = chunk
             self.received = end
 
     def went_on(self) -> None:

@@ -22,7 +22,7 @@ from .watched import WatchedProtocol
 Begin = Callable[["ReceivingProtocol", bytes, Sequence[tuple[bytes, bytes]], int], Exchange | None]
 
 #: Bytes that are received at a time outside of long bodies.
-_PIECE = 1 << 14
+_CHUNK = 1 << 14
 #: The kernel wakes the loop once so many bytes of a body have come, or the rest of it; not for a rest that is short.
 _MANY, _FEW = 1 << 21, 1 << 16
 _LARGEST = 1 << 62
@@ -36,7 +36,7 @@ class _Memory(threading.local):
     """
 
     def __init__(self) -> None:
-        self.view = memoryview(bytearray(_PIECE))
+        self.view = memoryview(bytearray(_CHUNK))
 
 
 class ReceivingProtocol(WatchedProtocol, asyncio.BufferedProtocol):

@@ -12,12 +12,12 @@ from ..vm.api.machine import VirtualMachine
 from ..vm.diagnostics import codes
 from ..vm.diagnostics.source import FileError, RelayError
 from .batches import BatchPlan, batch_plan, check_batches
+from .buffers import Buffers
 from .metrics import Metrics
 from .pool import Closed, Job, Pool, arrays
 from .protocol.limits import Limits
 from .protocol.refusals import RequestError
 from .protocol.served_model import ServedModel
-from .rooms import Rooms
 from .sources import Source
 
 log = logging.getLogger("relayvm.serving")
@@ -28,7 +28,7 @@ class Repository:
 
     def __init__(self, limits: Limits) -> None:
         self.limits, self.metrics = limits.checked(), Metrics()
-        self.pending, self.rooms = Pending(limits.pending_bytes), Rooms()
+        self.pending, self.buffers = Pending(limits.pending_bytes), Buffers()
         self.stopping = False
         self._pools: dict[str, dict[str, Pool]] = {}
         self._sources: dict[Source, object] = {}

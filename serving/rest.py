@@ -109,7 +109,7 @@ class _Body(BodyMemory):
                 self.count(total - self.counted)
             parts.append(chunk)
         length = json_form.json_length(headers.get(_JSON_LENGTH), total)
-        body = self.room(total, length)
+        body = self.memory_for(total, length)
         begin = 0
         for part in parts:
             body[begin : begin + len(part)] = part

@@ -17,12 +17,12 @@ import uvicorn
 from ..vm.diagnostics.source import FileError
 from ..vm.thread_count import get_num_threads, set_num_threads
 from .binding import Binding
+from .connection_counts import ConnectionCounts, Share
 from .endings import SIGNALS, Ending, ended_by
 from .exchange import exchange_for
 from .receiver import ReceivingProtocol
 from .repository import Repository
 from .rest import application
-from .shares import Share, Shares
 from .sockets import addresses, listening, reserved
 from .supervisor import Supervisor
 
@@ -52,7 +52,7 @@ def run_processes(processes: int, load: Callable[[], Repository], binding: Bindi
 
     rest = listening(binding)
     binding, rpc = reserved(binding)
-    threads, shares = max(1, get_num_threads() // processes), Shares(processes)
+    threads, connection_counts = max(1, get_num_threads() // processes), ConnectionCounts(processes)
     with tempfile.TemporaryDirectory(prefix="relayvm-serve-") as name, rest:
         folder = Path(name)
 
@@ -61,11 +61,11 @@ def run_processes(processes: int, load: Callable[[], Repository], binding: Bindi
             set_num_threads(threads)
             repository = load()
             with ended_by((signal.SIGTERM,)) as ending:  # the parent decides about SIGINT
-                asyncio.run(_serve(repository, binding, rest, ending, lambda _: ready(), life, shares.share(place)))
+                asyncio.run(_serve(repository, binding, rest, ending, lambda _: ready(), life, connection_counts.share(place)))
 
         def ended(pid: int, place: int) -> None:
             metrics.forget(folder, pid)
-            shares.leave(place)
+            connection_counts.leave(place)
 
         Supervisor(
             processes, work, lambda: announce(addresses(binding, rest, binding.grpc_port)), ended, 2 * timeout_ms / 1000 + 10

@@ -44,11 +44,11 @@ class _Child:
     """A process, and the bytes that it has reported: ``_READY``, or an error by ``reports``."""
 
     def __init__(self, pid: int, status: int, place: int) -> None:
-        self.pid, self.status, self.place, self.said = pid, status, place, b""
+        self.pid, self.status, self.place, self.output = pid, status, place, b""
 
     @property
     def is_ready(self) -> bool:
-        return self.said == _READY
+        return self.output == _READY
 
 
 class Supervisor:
@@ -118,7 +118,7 @@ class Supervisor:
 
     def _hear(self, child: _Child) -> None:
         data = os.read(child.status, 1 << 16)
-        child.said += data
+        child.output += data
         if child.is_ready:
             self._failures = 0
         if data:
@@ -205,7 +205,7 @@ def _write(end: int, data: bytes) -> None:
 
 
 def _error_of(child: _Child, code: int) -> RelayError:
-    data = child.said.removeprefix(_READY)
+    data = child.output.removeprefix(_READY)
     if data:
         return reports.read(data)
     return ProcessError(f"a server process ended with code {code} before it took requests", help="its log has the reason")

@@ -123,8 +123,8 @@ def _testable() -> list[str]:
 def _shall_emulate() -> bool:
     from relayvm.vm.devices.cuda.driver_api.driver import NoCuda, load_library
 
-    if said := os.environ.get(EMULATED):
-        return said == "1"
+    if setting := os.environ.get(EMULATED):
+        return setting == "1"
     try:
         load_library()
     except NoCuda:

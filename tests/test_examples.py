@@ -126,9 +126,9 @@ def test_digits(device: str, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     assert float(re.search(r"held-out half: ([\d.]+)%", done.stdout)[1]) >= 95
     assert "with no images at all: 0 found, mean of shape (8, 6), all zero: True" in done.stdout
-    picture = np.asarray(Image.open(tmp_path / "mean_7.png"))
-    assert picture.shape == (8 * 32, 6 * 32) and picture.dtype == np.uint8
-    assert picture[16, 96] > 128 > picture[-16, -16]  # the bar of the seven is bright, the corner below right is not
+    image = np.asarray(Image.open(tmp_path / "mean_7.png"))
+    assert image.shape == (8 * 32, 6 * 32) and image.dtype == np.uint8
+    assert image[16, 96] > 128 > image[-16, -16]  # the bar of the seven is bright, the corner below right is not
 
 
 # ---- the README ------------------------------------------------------------------------------------------------

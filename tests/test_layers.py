@@ -223,8 +223,8 @@ def folder_graph(texts: Mapping[str, str]) -> dict[str, set[str]]:
 
 
 def test_a_folder_has_at_most_twenty_modules() -> None:
-    rooms = [f for top in (*LAYERS, "tests", "benchmarks") for f in (ROOT / top).rglob("*") if f.is_dir()]
-    counts = {f.relative_to(ROOT).as_posix(): len(list(f.glob("*.py"))) for f in rooms}
+    buffers = [f for top in (*LAYERS, "tests", "benchmarks") for f in (ROOT / top).rglob("*") if f.is_dir()]
+    counts = {f.relative_to(ROOT).as_posix(): len(list(f.glob("*.py"))) for f in buffers}
     assert {f: n for f, n in counts.items() if n > 20} == {}
 
 
@@ -272,12 +272,12 @@ def test_an_import_circle_is_found(b: str, found: bool) -> None:
 
 
 def test_words_of_the_field_name_one_class_each() -> None:
-    places: dict[str, list[str]] = {name: [] for name in ("Kernel", "PassContext", "Scope")}
+    positions: dict[str, list[str]] = {name: [] for name in ("Kernel", "PassContext", "Scope")}
     for file in source_files(ROOT):
         for node in parsed(file.read_text()).body:
-            if isinstance(node, ast.ClassDef) and node.name in places:
-                places[node.name].append(place(file))
-    assert places == {
+            if isinstance(node, ast.ClassDef) and node.name in positions:
+                positions[node.name].append(place(file))
+    assert positions == {
         "Kernel": ["ops/core/implementation.py"],
         "PassContext": ["compiler/transform/pass_context.py"],
         "Scope": ["compiler/onnx_frontend/scope.py"],

@@ -56,8 +56,8 @@ PARTS = (
 )
 
 
-def seconds_of(part: Part, behind: Sequence[Part], left: float, whole: float) -> float:
+def seconds_of(part: Part, following: Sequence[Part], left: float, whole: float) -> float:
     """The seconds that a part gets of the ``left`` ones: a part behind it that is short of time has its least."""
     scale = whole / WHOLE_S
-    wanted = scale * part.seconds if part.seconds else left - scale * sum(p.seconds or 0 for p in behind)
-    return min(max(wanted, scale * part.least), left - scale * sum(p.least for p in behind))
+    wanted = scale * part.seconds if part.seconds else left - scale * sum(p.seconds or 0 for p in following)
+    return min(max(wanted, scale * part.least), left - scale * sum(p.least for p in following))

@@ -12,7 +12,7 @@ class Scale:
     ``columns``: of these arrays.  ``chain``: operators of the program of tiny ones; ``burst``: its calls in a burst, so few that
     the driver's queue (some thousand launches) has room for all.  ``product``: rows of the matrices.  ``candidates`` and
     ``anchors``: of the two models; ``repeat``: rounds of comparing them.  ``starts``: processes with a filled cache.  ``words``:
-    of the encoder's texts.  ``texts``: of a call of BERT-base, ``lengths``: their words.  ``pictures``: of a network's batches.
+    of the encoder's texts.  ``texts``: of a call of BERT-base, ``lengths``: their words.  ``batches``: of a network's batches.
     ``written``: tokens of a text, of which half are the prompt.  ``drawn``: lengths of the encoder's texts that are drawn.
     """
 
@@ -28,7 +28,7 @@ class Scale:
     repeat: int
     starts: int
     words: tuple[int, ...]
-    pictures: tuple[int, ...]
+    batches: tuple[int, ...]
     written: int
     texts: tuple[int, ...]
     lengths: tuple[int, ...]
@@ -48,7 +48,7 @@ FULL = Scale(
     repeat=10,
     starts=3,
     words=(7, 33, 100, 200, 512),
-    pictures=(1, 4, 32),
+    batches=(1, 4, 32),
     written=512,
     texts=(1, 8),
     lengths=(1, 16, 128, 512),
@@ -67,7 +67,7 @@ TINY = Scale(
     repeat=1,
     starts=1,
     words=(3,),
-    pictures=(),
+    batches=(),
     written=8,
     texts=(1,),
     lengths=(3,),

@@ -218,9 +218,9 @@ class Block:
                 self.loaded[key[1], step.nbytes] += int(own.sum()) * step.nbytes
             of_warp = (threads[own] // 32).astype(np.int64) << 40
             last = offsets + step.nbytes - 1
-            pieces = np.unique(np.concatenate([of_warp | offsets >> 5, of_warp | last >> 5]))
-            self.sectors[key] += len(pieces)
-            self.touched.setdefault(key, []).append(np.unique(pieces & ((1 << 40) - 1)))
+            segments = np.unique(np.concatenate([of_warp | offsets >> 5, of_warp | last >> 5]))
+            self.sectors[key] += len(segments)
+            self.touched.setdefault(key, []).append(np.unique(segments & ((1 << 40) - 1)))
             sample = int(place[own][0] >> 5)
             self.is_fresh |= kind == "LDG" and sample not in self.fresh and self.memory[int(tensor) - 1].size > 1 << 20
             self.fresh.add(sample)

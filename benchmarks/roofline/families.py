@@ -47,7 +47,7 @@ def _joined(axis: int) -> str:
     return f"def @main({_FOUR}) {{ concatenate((%a, %b, %c, %d), axis={axis}) }}"
 
 
-_TURNED = _unary("transpose(%x, axes=[0, 2, 3, 1])", "Tensor[(?, ?, ?, ?), float32]")
+_TRANSPOSED = _unary("transpose(%x, axes=[0, 2, 3, 1])", "Tensor[(?, ?, ?, ?), float32]")
 _CHANNELS = _unary("nn.softmax(%x, axis=1)", "Tensor[(?, ?, ?, ?), float32]")
 _LAYER_NORM = f"def @main(%x: {_MATRIX}, %w: {_VECTOR}) {{ nn.layer_norm(%x, %w, %w) }}"
 
@@ -118,7 +118,7 @@ _FLOATS = (
     Family("concatenate 4, axis 0", _joined(0), ((_ROWS // 4, 8192),) * 4, 4 * _N),
     Family("concatenate 4, axis 1", _joined(1), ((_ROWS, 2048),) * 4, 4 * _N),
     _rows("transpose", _unary("transpose(%x, axes=[1, 0])"), 4096, 4096),
-    Family("transpose NCHW to NHWC", _TURNED, ((16, 256, 64, 64),), 4 * _N),
+    Family("transpose NCHW to NHWC", _TRANSPOSED, ((16, 256, 64, 64),), 4 * _N),
     Family("cumsum", _unary("cumsum(%x, axis=0)", _VECTOR), ((_N,),), 4 * _N),
     _rows("cumsum, first axis", _unary("cumsum(%x, axis=0)"), 4096, 4096),
     _rows("cumsum of 8 columns", _unary("cumsum(%x, axis=0)"), _N >> 3, 8),
@@ -290,8 +290,8 @@ def _group(group: Group, arrays: Sequence[np.ndarray], whole: bool, samples: int
             continue
         count, words = math.prod(grid), [word(a) for a in launch.args]
         middle = sorted({(grid[0] * k // samples, grid[1] // 2) for k in range(samples)})
-        places = [(n % grid[0], n // grid[0]) for n in range(count)] if whole else middle
-        blocks = [run(launch, place, grid, words) for place in places]
+        positions = [(n % grid[0], n // grid[0]) for n in range(count)] if whole else middle
+        blocks = [run(launch, place, grid, words) for place in positions]
         dynamic = value(launch.shared_bytes)
         ran.append(Ran(codes[launch.entry], count, bounds(codes[launch.entry], blocks, count, dynamic)))
     kinds = [numpy_dtype(values[r].dtype) for r in group.results]

@@ -101,8 +101,8 @@ def page(record: dict[str, Any], folder: Path) -> str:
     for name, now in record["after"].items():
         old = record["before"].get(name)
         before = (f"`{old['commit']}`", f"{old['share']:.0f} %") if old else ("", "")
-        shares = f"**{now['share']:.0f} %**", f"**{found[name]:.0f} %**" if name in found else ""
-        lines.append("| " + " | ".join([name, *before, *shares, *_cells(old, now)]) + " |")
+        percentages = f"**{now['share']:.0f} %**", f"**{found[name]:.0f} %**" if name in found else ""
+        lines.append("| " + " | ".join([name, *before, *percentages, *_cells(old, now)]) + " |")
     return "\n".join(lines) + "\n"
 
 

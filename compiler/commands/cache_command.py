@@ -129,13 +129,13 @@ def verify(as_json: bool) -> int:
         except (DamagedEntry, OSError) as error:
             bad[str(file.path)] = str(getattr(error, "strerror", None) or error)
     lines = [f"{path}: {why}" for path, why in bad.items()]
-    said = (
+    summary = (
         f"{len(bad)} of {_count(len(files))} cannot be used; they are compiled again"
         if bad
         else f"{_count(len(files))}, all whole"
     )
     data = {"entries": len(files), "bad": [{"path": path, "reason": why} for path, why in bad.items()]}
-    _answer(data, [*lines, said], as_json)
+    _answer(data, [*lines, summary], as_json)
     return ExitCode.CHECK if bad else ExitCode.OK
 
 

@@ -104,7 +104,7 @@ def _lines(data: dict[str, Any]) -> list[str]:
             about = ("", "", "")
     if not (data["calls"] or data["left"] or data["unsized"]):
         return ["no call of the program can be computed by several implementations"]
-    said = [f"{data['trials']} measured, {data['known']} known before, {data['left']} left"]
+    counts = [f"{data['trials']} measured, {data['known']} known before, {data['left']} left"]
     if data["unsized"]:
-        said.append(f"not measured, because sizes are known only in a run: {', '.join(dict.fromkeys(data['unsized']))}")
-    return [*([align(rows, left=(0, 1, 2, 3, 5))] if data["calls"] else []), *said]
+        counts.append(f"not measured, because sizes are known only in a run: {', '.join(dict.fromkeys(data['unsized']))}")
+    return [*([align(rows, left=(0, 1, 2, 3, 5))] if data["calls"] else []), *counts]

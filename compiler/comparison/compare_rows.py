@@ -159,12 +159,12 @@ def aligned(sides: Sequence[Sequence[Series]]) -> list[tuple[Key, tuple[Series |
     for n, side in enumerate(sides[1:], 1):
         left = dict(enumerate(side))  # by place
         for part, match in ((_identity, _anywhere), (_thing_of, _elsewhere)):
-            places = dict[object, list[int]]()
+            positions = dict[object, list[int]]()
             for place, series in left.items():
-                places.setdefault(part(series.key), []).append(place)
+                positions.setdefault(part(series.key), []).append(place)
             for row in (r for r in rows if len(r) == n):
                 key = _key(row)
-                same = places.get(part(key), [])
+                same = positions.get(part(key), [])
                 found = next((place for place in same if match(key, left[place].key)), None)
                 if found is not None:
                     same.remove(found)

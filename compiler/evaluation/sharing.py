@@ -36,17 +36,17 @@ def sharing_of(function: Function) -> Sharing:
     found = Sharing(shared)
     if not shared:
         return found
-    places: dict[Expr, _Body] = {function.body: _Body(function, None, 0)}
+    positions: dict[Expr, _Body] = {function.body: _Body(function, None, 0)}
     uses: list[tuple[Expr, _Body]] = []
     for node in reversed(order):
-        for child, inner in zip(children(node), _inner_bodies(node, places[node]), strict=True):
+        for child, inner in zip(children(node), _inner_bodies(node, positions[node]), strict=True):
             if not isinstance(child, LEAVES):
-                places[child] = _meet(places[child], inner) if child in places else inner
+                positions[child] = _meet(positions[child], inner) if child in positions else inner
                 uses.append((child, inner))
     before: dict[Expr, set[Expr]] = {}
     for node, body in uses:
-        if body is not places[node]:
-            while body.outer is not None and body.outer is not places[node]:
+        if body is not positions[node]:
+            while body.outer is not None and body.outer is not positions[node]:
                 body = body.outer
             before.setdefault(body.holder, set()).add(node)
     found.hoisted = {holder: [node for node in order if node in nodes] for holder, nodes in before.items()}

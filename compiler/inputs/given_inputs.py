@@ -259,10 +259,10 @@ class _Sizes:
 
     def take_shape(self, name: str, ty: TensorType, shape: tuple[int, ...]) -> None:
         """Add the sizes of ``--shape``.  Raises InputError if they contradict the type or a known size."""
-        said = f"--shape {name}={','.join(map(str, shape))}"
+        flag = f"--shape {name}={','.join(map(str, shape))}"
         if len(shape) != ty.rank:
             raise InputError(
-                f"{said} is of rank {len(shape)}, but %{name} has rank {ty.rank}",
+                f"{flag} is of rank {len(shape)}, but %{name} has rank {ty.rank}",
                 help=f"%{name} is declared {ty}",
                 code=codes.Input.TYPE,
             )
@@ -270,12 +270,12 @@ class _Sizes:
             fixed = const(d)
             if fixed is not None and fixed != n:
                 raise InputError(
-                    f"{said}: axis {axis} of %{name} is {fixed}, not {n}", help=f"%{name} is declared {ty}", code=codes.Input.TYPE
+                    f"{flag}: axis {axis} of %{name} is {fixed}, not {n}", help=f"%{name} is declared {ty}", code=codes.Input.TYPE
                 )
-            if fixed is None and self.known.setdefault(d, (n, said))[0] != n:
+            if fixed is None and self.known.setdefault(d, (n, flag))[0] != n:
                 before, source = self.known[d]
                 raise InputError(
-                    f"{dim_text(d)} has two sizes: {before} by {source}, {n} by {said}",
+                    f"{dim_text(d)} has two sizes: {before} by {source}, {n} by {flag}",
                     help="leave one of them out",
                     code=codes.Input.SIZES,
                 )

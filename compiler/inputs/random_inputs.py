@@ -80,19 +80,19 @@ def _uniform(random: np.random.Generator, dtype: str, shape: tuple[int, ...], wi
 
 
 def _check_range(name: str, dtype: str, within: Range) -> None:
-    said = f"--range {name}={within}"
+    option = f"--range {name}={within}"
     if is_float(dtype):
         with np.errstate(over="ignore"):
             ends = np.array([float(within.low), float(within.high)]).astype(numpy_dtype(dtype)).astype("float64")
         if not np.isfinite(ends).all():
-            raise InputError(f"{said}: {dtype} cannot hold it")
+            raise InputError(f"{option}: {dtype} cannot hold it")
     elif not is_integer(dtype):
-        raise InputError(f"{said}: %{name} is {dtype}, of which no range can be drawn")
+        raise InputError(f"{option}: %{name} is {dtype}, of which no range can be drawn")
     elif not (isinstance(within.low, int) and isinstance(within.high, int)):
-        raise InputError(f"{said}: %{name} is {dtype}, the ends must be integers")
+        raise InputError(f"{option}: %{name} is {dtype}, the ends must be integers")
     elif not int_range(dtype)[0] <= within.low <= within.high <= int_range(dtype)[1]:
         least, most = int_range(dtype)
-        raise InputError(f"{said}: {dtype} holds {least} to {most}")
+        raise InputError(f"{option}: {dtype} holds {least} to {most}")
 
 
 def allocated(name: str, make: Callable[[], Any], shape: tuple[int, ...], dtype: str) -> Any:

@@ -262,7 +262,7 @@ class _AllocationInserter:
         shapes = self.shapes(scope, call, prim, (*types, *workspaces))
         trimmed = dict(prim.shape.counts)
         # before the results, so that nothing is allocated between the end of one workspace and the start of the next
-        room = [scope.allocate(f"{var.name}_workspace", ty, shapes.pop(), device) for ty in workspaces]
+        scratches = [scope.allocate(f"{var.name}_workspace", ty, shapes.pop(), device) for ty in workspaces]
         outs = []
         for k, (ty, shape) in enumerate(zip(types, shapes, strict=True)):
             name = f"{var.name}_{k}" if len(types) > 1 else var.name
@@ -273,7 +273,7 @@ class _AllocationInserter:
         if prim.group.counts:
             length = 1 + max(trimmed.values(), default=0)
             counts.append(scope.allocate(f"{var.name}_counts", vector_type(length), None, device))
-        self.launch(scope, call, prim, ins, (*outs, *counts, *room))
+        self.launch(scope, call, prim, ins, (*outs, *counts, *scratches))
         for c in counts:
             scope.locations[c] = self.at(device, c)
             if trimmed:
@@ -360,8 +360,8 @@ class _AllocationInserter:
         The shape function runs only if it has checks or guards, or computes a size that is not known yet.
         """
         trimmed = dict(prim.shape.counts)
-        unknown_room = const(prim.workspace) is None and types[-1].shape not in scope.shapes
-        must_run = bool(prim.guards) or unknown_room
+        unknown_size = const(prim.workspace) is None and types[-1].shape not in scope.shapes
+        must_run = bool(prim.guards) or unknown_size
         known: list[Var | None] = []
         for k, ty in enumerate(types):
             wanted = k not in trimmed and not ty.is_static

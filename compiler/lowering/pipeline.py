@@ -78,7 +78,7 @@ def passes(config: Config, context: LoweringContext, preferred: Preferred | None
     def remove_dead(mod: IRModule) -> IRModule:
         return eliminate_dead_code(mod, entries=context.entries)
 
-    def decide_places(mod: IRModule) -> IRModule:
+    def place_values(mod: IRModule) -> IRModule:
         return place(mod, context, config.place)
 
     def select(mod: IRModule) -> IRModule:
@@ -146,7 +146,7 @@ def passes(config: Config, context: LoweringContext, preferred: Preferred | None
         (optimise, "narrow_tuples", narrow_tuples),
         (optimise, "eliminate_dead_code", remove_dead),
         (True, "lambda_lift", lambda_lift),
-        (True, "place", decide_places),
+        (True, "place", place_values),
         (True, "fuse_ops", fuse),
         # before plan_memory: in-place reuse depends on the implementations
         (True, "select_implementations", select),

@@ -59,9 +59,9 @@ class _ImplementationSelector:
         call = self.call(group, function)
         if call is None or len(call.op.kernels) == 1:
             names = call.op.implementations if call else ()
-            said = function.attrs.get(IMPLEMENTATION)
-            if said is not None and said not in names:
-                self.refuse(name, function, f"{group.name} has one implementation only, not {said!r}")
+            chosen = function.attrs.get(IMPLEMENTATION)
+            if chosen is not None and chosen not in names:
+                self.refuse(name, function, f"{group.name} has one implementation only, not {chosen!r}")
             return function
         try:
             choice = self.choice(call, choice_of(function))
@@ -78,15 +78,15 @@ class _ImplementationSelector:
             return None
         return group.call_on(machine_of(function, self.target))
 
-    def choice(self, call: OpCall, said: Choice | None) -> Choice:
+    def choice(self, call: OpCall, chosen: Choice | None) -> Choice:
         """The implementation choice for ``call``.  Raises Rejection."""
         if call.op.name in self.forced:
             return force(call, self.forced[call.op.name])[0]
-        if said is None:
+        if chosen is None:
             return choose(call, self.preferred)
-        for name in said.names:
+        for name in chosen.names:
             force(call, name)
-        return said
+        return chosen
 
     def refuse(self, name: str, function: Function, message: str, help: str | None = None) -> None:
         """Record an error at the place of the first call of a primitive."""

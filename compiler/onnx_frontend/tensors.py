@@ -65,9 +65,9 @@ class TensorReader:
         if values.ndim != 1 or indices.dtype != np.int64 or indices.shape not in ((values.size,), (values.size, len(dims))):
             message = f"{what} of shape {dims} has values of shape {values.shape} and indices of shape {indices.shape}"
             raise ModelError(message, help="int64, an index for each value, or one for each of its axes", code=codes.Model.TENSOR)
-        places = indices.reshape(-1, 1) if indices.ndim == 1 else indices
+        positions = indices.reshape(-1, 1) if indices.ndim == 1 else indices
         limits = np.array([math.prod(dims)] if indices.ndim == 1 else dims, np.int64)
-        if (places < 0).any() or (places >= limits).any():
+        if (positions < 0).any() or (positions >= limits).any():
             raise ModelError(f"{what} of shape {dims} has an index out of range", code=codes.Model.TENSOR)
         array = np.zeros(dims, values.dtype)
         flat = indices if indices.ndim == 1 else np.ravel_multi_index(tuple(indices.T), dims) if dims else indices.reshape(-1)

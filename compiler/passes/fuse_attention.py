@@ -32,7 +32,7 @@ from ..ir.pass_declaration import declare_pass
 #: The operators that are replaced.
 _REPLACED = ("nn.batch_matmul", "nn.softmax", "transpose", "multiply", "reshape")
 #: Axes of heads between batch and positions, and of keys whose last axis is that of positions.
-_BY_HEADS, _TURNED = [0, 2, 1, 3], [0, 2, 3, 1]
+_BY_HEADS, _TRANSPOSED = [0, 2, 1, 3], [0, 2, 3, 1]
 #: The dtypes of attention, one for all tensors.
 DTYPES = ("float32", "float64", *HALVES)
 _Shape = tuple[Dim, ...]
@@ -75,17 +75,17 @@ class _Fuser(ChainRewriter):
         if not _turns(last, _BY_HEADS):
             return None
         found = self._product(last.args[0])
-        shares = None if found is None or found.attrs.transpose_b else self._call(found.args[0], "nn.softmax")
-        if found is None or shares is None or not _is_along_last_axis(shares):
+        weights = None if found is None or found.attrs.transpose_b else self._call(found.args[0], "nn.softmax")
+        if found is None or weights is None or not _is_along_last_axis(weights):
             return None
-        scale, scores = self._scaled(shares.args[0])
+        scale, scores = self._scaled(weights.args[0])
         at = self._product(scores)
         if at is None:
             return None
         query = self._by_heads(at.args[0], _BY_HEADS)
-        key = self._by_heads(at.args[1], _BY_HEADS if at.attrs.transpose_b else _TURNED)
+        key = self._by_heads(at.args[1], _BY_HEADS if at.attrs.transpose_b else _TRANSPOSED)
         value = self._by_heads(found.args[1], _BY_HEADS)
-        if query is None or key is None or value is None or not _agree(last, (at, shares, found.args[0]), query, key, value):
+        if query is None or key is None or value is None or not _agree(last, (at, weights, found.args[0]), query, key, value):
             return None
         if self.pays is not None and not self.pays(_type(query).dtype, _shape(query)[3], _shape(value)[3]):
             return None

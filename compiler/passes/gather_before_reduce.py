@@ -51,13 +51,13 @@ class _Mover(ChainRewriter):
         if not _gathers_rows(call):
             return None
         rows, indices = call.args
-        behind = self._by_rows(rows)
-        reduces = any(isinstance(each.op, Op) and each.op.pattern is OpPattern.COMM_REDUCE for each in behind)
+        following = self._by_rows(rows)
+        reduces = any(isinstance(each.op, Op) and each.op.pattern is OpPattern.COMM_REDUCE for each in following)
         if not reduces or tensor_type(rows).shape[0] not in self._most(indices):
             return None
         out: list[tuple[Var, Expr]] = []
-        value: Call = replace(call, args=(behind[-1].args[0], indices))
-        for each in reversed(behind):
+        value: Call = replace(call, args=(following[-1].args[0], indices))
+        for each in reversed(following):
             typed = self.scope.typed(value)
             assert typed is not None, value
             step = Var(var.name, span=value.span, ty=typed[0])

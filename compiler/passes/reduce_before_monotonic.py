@@ -65,14 +65,14 @@ class _Mover(ChainRewriter):
             return None
         assert isinstance(call.op, Op)
         results = atom = call.args[0]
-        name, behind = call.op.name, list[tuple[Call, int]]()
+        name, following = call.op.name, list[tuple[Call, int]]()
         if self.count[results] != self.reductions[results] + self.gathers[results]:
             return None
         while (atom is results or self.count[atom] == 1) and (found := self._monotonic(atom)):
             function, place, order = found
-            behind.append((function, place))
+            following.append((function, place))
             atom, name = function.args[place], _REDUCTIONS[name][order]
-        if not behind:
+        if not following:
             return None
         out: list[tuple[Var, Expr]] = []
         sliced = self.scope.call(atom, get("strided_slice")) if self.gathers[results] else None
@@ -80,7 +80,7 @@ class _Mover(ChainRewriter):
             out.append((Var(var.name, span=sliced.span, ty=sliced.ty), sliced))
             atom = out[0][0]
         step: Call = replace(call, op=get(name), args=(atom,))
-        for function, place in reversed(behind):
+        for function, place in reversed(following):
             typed = self.scope.typed(step)
             assert typed is not None, step
             out.append((Var(var.name, span=step.span, ty=typed[0]), replace(step, ty=typed[0])))

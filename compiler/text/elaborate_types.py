@@ -105,21 +105,21 @@ class TypeElaborator:
     def attribute_values(self, attributes: list[Syntax]) -> tuple[dict[str, Any], dict[str, Syntax]]:
         """The values of attributes, and their places, by name; a value may be MISTAKE."""
         values: dict[str, Any] = {}
-        places: dict[str, Syntax] = {}
+        positions: dict[str, Syntax] = {}
         for item in attributes:
             name = item.children[0]
-            if name in places:
-                note = ("first here", self.span(places[name].children[0]))
+            if name in positions:
+                note = ("first here", self.span(positions[name].children[0]))
                 self.mistake(f"a second attribute {name}", name, note=note, code=codes.Syntax.DUPLICATE)
-            values[str(name)], places[str(name)] = self.value(item.children[1]), item
-        return values, places
+            values[str(name)], positions[str(name)] = self.value(item.children[1]), item
+        return values, positions
 
     def attrs(self, op: Op, call: Syntax, attributes: list[Syntax]) -> Any:
         """The attributes of an operator's call; None after a recorded error."""
-        values, places = self.attribute_values(attributes)
+        values, positions = self.attribute_values(attributes)
         for theirs, ours in _DEVICE_ATTRIBUTES.get(op.name, {}).items():
             if theirs in values and ours not in values:
-                values[ours], places[ours] = values.pop(theirs), places.pop(theirs)
+                values[ours], positions[ours] = values.pop(theirs), positions.pop(theirs)
         for name in _CONSTRAINTS if op is ON_DEVICE else ():
             values.pop(name, None)
         if any(value is MISTAKE for value in values.values()):
@@ -127,7 +127,7 @@ class TypeElaborator:
         try:
             return make_attrs(op, values)
         except AttributeProblem as problem:
-            at = call if problem.name is None else places[problem.name].children[0 if problem.help else 1]
+            at = call if problem.name is None else positions[problem.name].children[0 if problem.help else 1]
             self.mistake(problem.message, at, problem.help, code=codes.Syntax.ATTRIBUTE)
             return None
 

@@ -57,7 +57,7 @@ def convert_layout(mod: IRModule, desired: Layouts) -> IRModule:
             return node
         if node.op.name in desired:
             return _converted(node, node.op, desired[node.op.name])
-        return behind_transform(node, node.op)
+        return past_operator(node, node.op)
 
     functions = {n: f if f.is_primitive else rewritten_function(graph_of(f, mod), visit) for n, f in mod.functions.items()}
     return replace(mod, functions=functions)
@@ -96,7 +96,7 @@ def transform(data: Expr, source: str, result: str) -> Any:
     return Call(op, (data,), op.attrs(source, result), span=data.span)
 
 
-def behind_transform(call: Call, op: Op) -> Call:
+def past_operator(call: Call, op: Op) -> Call:
     """An elementwise call on a transformed tensor as the transform of a call on the tensor."""
     moved = op.pattern is OpPattern.ELEMWISE and len(call.args) == 1 and isinstance(call.args[0], Call)
     before = call.args[0] if moved else None

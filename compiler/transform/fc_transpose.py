@@ -81,17 +81,17 @@ def simplify_fc_transpose(mod: IRModule, names: frozenset[str]) -> IRModule:
 def _simplified(function: Function, names: frozenset[str]) -> Function:
     weights = [w for w in function.params if w.name in names]
     wanted = _transposed_weights(function.body)
-    new = {id(w): Var(f"{w.name}.T", _turned(w), span=w.span) for w in weights if w in wanted}
+    new = {id(w): Var(f"{w.name}.T", _transposed(w), span=w.span) for w in weights if w in wanted}
 
     def visit(node: Expr) -> Expr:
-        turned = new.get(id(node.args[0])) if _is_transpose(node) and isinstance(node, Call) else None
-        return node if turned is None else turned
+        transposed = new.get(id(node.args[0])) if _is_transpose(node) and isinstance(node, Call) else None
+        return node if transposed is None else transposed
 
     out = rewritten_function(function, visit)
     return replace(out, params=tuple(new.get(id(p), p) for p in function.params), ty=None) if new else function
 
 
-def _turned(weight: Var) -> TensorType | None:
+def _transposed(weight: Var) -> TensorType | None:
     ty = weight.annotation
     return replace(ty, shape=tuple(reversed(ty.shape))) if isinstance(ty, TensorType) else None
 

@@ -113,7 +113,7 @@ class Binder:
     """The sizes bound to the symbols of wanted types, and the place of each symbol's first occurrence."""
 
     sizes: dict[Dim, Dim] = field(default_factory=dict)
-    places: dict[Dim, Place] = field(default_factory=dict)
+    positions: dict[Dim, Place] = field(default_factory=dict)
     checks: list[SizeCheck] = field(default_factory=list)
 
     def match(self, have: Type, want: Type, atom: Expr, path: tuple[int, ...] = ()) -> Type:
@@ -146,7 +146,7 @@ class Binder:
         if want is ANY:
             return have
         if want.op == SYM and want not in self.sizes:
-            self.sizes[want], self.places[want] = have, place
+            self.sizes[want], self.positions[want] = have, place
             return have
         size = self.sizes.get(want, want)
         if size is have:
@@ -156,7 +156,7 @@ class Binder:
             named = "" if name is None else f" (?{name})"
             raise TypeMismatch(f"its axis {place.axis} is {const(have)}, not {const(size)}{named}")
         assert want.op in (INT, SYM), want
-        self.checks.append(SizeCheck(place, size, None if const(size) is not None else self.places[want]))
+        self.checks.append(SizeCheck(place, size, None if const(size) is not None else self.positions[want]))
         return size
 
 

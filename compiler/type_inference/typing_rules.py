@@ -56,7 +56,7 @@ class FunctionTyper:
         """The typed function.  Its ``body.ty`` may be FAILED or BOTTOM."""
         outer = self.names, self.binder
         self.names = {**self.names, **signature.names}
-        self.binder = Binder(dict(self.binder.sizes), dict(self.binder.places))
+        self.binder = Binder(dict(self.binder.sizes), dict(self.binder.positions))
         params = []
         for p, ty in zip(function.params, signature.params, strict=True):
             self.env[p] = replace(p, ty=ty)
@@ -76,7 +76,7 @@ class FunctionTyper:
         """The typed chain; with ``want``, its result is checked against that type (``what`` names the result in messages)."""
         outer = self.out, self.names, self.binder
         self.out, self.names = [], dict(self.names)
-        self.binder = Binder(dict(self.binder.sizes), dict(self.binder.places))
+        self.binder = Binder(dict(self.binder.sizes), dict(self.binder.positions))
         bindings, result = let_chain(chain)
         for i, (var, value) in enumerate(bindings):
             # an `if` in tail position passes the wanted type to its branches, so that tail calls remain tail calls
@@ -152,7 +152,7 @@ class FunctionTyper:
     def _move(self, old: Var, new: Var) -> None:
         """Read the symbols first met in ``old`` from ``new``."""
         binder = self.binder
-        binder.places = {s: replace(p, atom=new) if p.atom is old else p for s, p in binder.places.items()}
+        binder.positions = {s: replace(p, atom=new) if p.atom is old else p for s, p in binder.positions.items()}
         binder.checks = [
             replace(d, like=replace(d.like, atom=new)) if d.like is not None and d.like.atom is old else d for d in binder.checks
         ]

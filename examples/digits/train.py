@@ -34,12 +34,12 @@ def warped(images: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     cos, sin = np.cos(angle), np.sin(angle)
     maps = np.array([[cos * stretch[:, 0], shear - sin], [sin, cos * stretch[:, 1]]])
     pixels = np.indices((8, 8)) - 3.5
-    places = np.einsum("ijn,jhw->inhw", maps, pixels) + 3.5 + move.T[:, :, None, None]
+    positions = np.einsum("ijn,jhw->inhw", maps, pixels) + 3.5 + move.T[:, :, None, None]
 
     border = 2
-    places = np.clip(places + border, 0, 8 + 2 * border - 1.001)
-    whole = places.astype(int)
-    (y, x), (down, right) = whole, places - whole
+    positions = np.clip(positions + border, 0, 8 + 2 * border - 1.001)
+    whole = positions.astype(int)
+    (y, x), (down, right) = whole, positions - whole
     padded = np.pad(images.reshape(n, 8, 8), ((0, 0), (border, border), (border, border)))
     k = np.arange(n)[:, None, None]
     upper = (1 - right) * padded[k, y, x] + right * padded[k, y, x + 1]

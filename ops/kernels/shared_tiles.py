@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..native.compiled import kernel_store
 from ..native.jit.convolution.clipped_tile import Clip, multiply_clipped
 from ..native.jit.convolution.shifted_tile import multiply_shifted
-from ..native.jit.convolution.turned_tile import multiply_turned
+from ..native.jit.convolution.transposed_tile import multiply_transposed
 from ..native.jit.products.operands import Ahead, Panels, Rows
 from ..native.jit.products.paced_tile import multiply_paced
 from ..native.jit.products.panel_products import multiply_panels
@@ -20,7 +20,7 @@ def call_tiles(address: int, n: int) -> int:
     multiply_panels(rows, panels, rows, n, n, n, n, Ahead(n, n, n, rows))
     multiply_paced(rows, panels, rows, n, n, n, n, n, n)
     multiply_clipped(rows, panels, rows, n, n, n, Clip(x, n, x[0], x[1]), rows)
-    multiply_turned(rows, panels, rows, n, n, n, n)
+    multiply_transposed(rows, panels, rows, n, n, n, n)
     multiply_shifted(rows, x, n, array_int64(address, n), n, rows, n, n, n)
     return 0
 

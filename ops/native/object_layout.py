@@ -66,8 +66,8 @@ NO_LIMIT = 1 << 62
 def _layout(**words: str | tuple[str, int]) -> np.dtype:
     """A layout of the words of an object: for each name the field of TENSOR, or an array field and an index, in their order."""
     assert TENSOR.fields is not None
-    places = [(place, 0) if isinstance(place, str) else place for place in words.values()]
-    offsets = [TENSOR.fields[field][1] + index * np.dtype(_WORD).itemsize for field, index in places]
+    positions = [(place, 0) if isinstance(place, str) else place for place in words.values()]
+    offsets = [TENSOR.fields[field][1] + index * np.dtype(_WORD).itemsize for field, index in positions]
     return np.dtype({"names": list(words), "formats": [_WORD] * len(words), "offsets": offsets, "itemsize": OBJECT_BYTES})
 
 

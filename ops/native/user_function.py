@@ -80,13 +80,13 @@ def no_status(function: Callable[..., Any]) -> UserFunctionError:
 
 def _reason(error: BaseException) -> str:
     """The first lines of a compiler's message that state a reason."""
-    said = list[str]()
+    causes = list[str]()
     for line in re.sub(r"\x1b\[[\d;]*m", "", str(error)).splitlines():
         if _WHERE.match(line.strip()):
             break
         if line.strip() and not _NO_REASON.match(line.strip()):
-            said.append(line.strip().removeprefix(">>> "))
-    text = " ".join(said[:2]).partition(" Raised from None")[0].rstrip(".: ") or type(error).__name__
+            causes.append(line.strip().removeprefix(">>> "))
+    text = " ".join(causes[:2]).partition(" Raised from None")[0].rstrip(".: ") or type(error).__name__
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
 
 

@@ -38,9 +38,9 @@ def _part(array: Array, at: Word, lanes: int) -> Array:
     return flat[first : first + lanes]
 
 
-def _places(array: Array, places: Array, mask: Mask) -> Array:
+def _offsets(array: Array, offsets: Array, mask: Mask) -> Array:
     """The elements at those places whose lanes are set."""
-    wanted = places[mask]
+    wanted = offsets[mask]
     if wanted.size and not (wanted.min() >= 0 and wanted.max() < array.size):
         raise WildAddress(f"lanes at elements {wanted.min()} to {wanted.max()} of {array.size}")
     return wanted
@@ -75,7 +75,7 @@ def store_past_caches(array: Array, at: Word, vector: Vector) -> None:
 def load_some(array: Array, at: Word, mask: Mask, other: Vector) -> Vector:
     """The elements from ``at`` on whose lanes are set in the mask; elsewhere ``other``, and nothing is read."""
     found = other.copy()
-    found[mask] = array.reshape(-1)[_places(array, int(at) + np.arange(len(mask)), mask)]
+    found[mask] = array.reshape(-1)[_offsets(array, int(at) + np.arange(len(mask)), mask)]
     return found
 
 
@@ -84,14 +84,14 @@ def load_some(array: Array, at: Word, mask: Mask, other: Vector) -> Vector:
 )
 def store_some(array: Array, at: Word, vector: Vector, mask: Mask) -> None:
     """Write the elements from ``at`` on whose lanes are set in the mask."""
-    array.reshape(-1)[_places(array, int(at) + np.arange(len(mask)), mask)] = vector[mask]
+    array.reshape(-1)[_offsets(array, int(at) + np.arange(len(mask)), mask)] = vector[mask]
 
 
-@instruction(lambda e, array, at, places, mask, other: e.gather(array, at, places, mask, other))
-def gather(array: Array, at: Word, places: Vector, mask: Mask, other: Vector) -> Vector:
+@instruction(lambda e, array, at, offsets, mask, other: e.gather(array, at, offsets, mask, other))
+def gather(array: Array, at: Word, offsets: Vector, mask: Mask, other: Vector) -> Vector:
     """The elements ``at + places`` whose lanes are set in the mask; elsewhere ``other``, and nothing is read."""
     found = other.copy()
-    found[mask] = array.reshape(-1)[_places(array, int(at) + places, mask)]
+    found[mask] = array.reshape(-1)[_offsets(array, int(at) + offsets, mask)]
     return found
 
 

@@ -163,7 +163,7 @@ class Ended(NamedTuple):
 
 def _run(args: tuple[str, ...], here: Path, case: Case) -> Ended:
     _warm_up()
-    said, saying = os.pipe()
+    output, saying = os.pipe()
     pid = os.fork()
     if not pid:
         code = 99
@@ -175,7 +175,7 @@ def _run(args: tuple[str, ...], here: Path, case: Case) -> Ended:
     if case.fault == "killed":
         time.sleep(case.amount / 1e6)
         os.kill(pid, signal.SIGKILL)
-    with open(said, encoding="utf-8", errors="replace") as pipe:
+    with open(output, encoding="utf-8", errors="replace") as pipe:
         err = pipe.read()
     _, status = os.waitpid(pid, 0)
     return Ended(os.waitstatus_to_exitcode(status), err)

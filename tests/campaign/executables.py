@@ -90,20 +90,20 @@ class Executables(Part[Mutant]):
         """The file without an instruction, and without the parts for human readers."""
         from relayvm.vm.bytecode import isa
 
-        from .hostile.files import Pieces
+        from .hostile.files import Sections
 
         try:
-            pieces = Pieces.of(case.data)
-            for row in pieces.header["functions"]:
+            sections = Sections.of(case.data)
+            for row in sections.header["functions"]:
                 row["spans"], row["notes"] = [], []
-            pieces.header["sources"] = []
-            if (data := pieces.file()) != case.data:
+            sections.header["sources"] = []
+            if (data := sections.file()) != case.data:
                 yield Mutant(data, case.seed)
-            for f in range(len(pieces.code)):
-                items = pieces.instructions(f)
+            for f in range(len(sections.code)):
+                items = sections.instructions(f)
                 for i, item in enumerate(items):
                     if isinstance(item, isa.Instruction):
-                        less = pieces.copy()
+                        less = sections.copy()
                         less.put(f, items[:i] + items[i + 1 :])
                         yield Mutant(less.file(), case.seed)
         except (ValueError, KeyError, TypeError, IndexError, json.JSONDecodeError):

@@ -149,9 +149,9 @@ class Walk:
                 kernel = self.exe.packed[packed]
                 assert kernel.device == self.target and len(args) == kernel.n_inputs + kernel.n_outputs
                 touched = [*reads(kernel.group), *[True] * kernel.n_outputs]
-                places = [regs[r] for r in args]
-                assert all(p == self.target for p, t in zip(places, touched, strict=True) if t), f"{pc}: {instruction}"
-                assert set(places) <= {HOST, self.target}
+                positions = [regs[r] for r in args]
+                assert all(p == self.target for p, t in zip(positions, touched, strict=True) if t), f"{pc}: {instruction}"
+                assert set(positions) <= {HOST, self.target}
             case isa.InvokeShapeFunc(func=func, args=args, dsts=dsts):
                 program = self.exe.shape_funcs[func]
                 program.verify(len(args))

@@ -183,7 +183,7 @@ class WithoutCudnn(EmulatedProvider):
 @pytest.fixture
 def without_cudnn(gpu: None, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: F811
     monkeypatch.setattr(provider, "provider", WithoutCudnn())
-    monkeypatch.setattr(library, "_SAID", set())
+    monkeypatch.setattr(library, "_REPORTED", set())
 
 
 def test_without_the_library_the_other_implementation_runs_and_a_warning_says_so(without_cudnn: None) -> None:

@@ -53,13 +53,13 @@ def test_addresses_that_no_pack_may_have() -> None:
     cut = "reshape(strided_slice({0}, begin=[{1}], end=[{2}]), newshape={3})"
     for begin in (0, 1, 2):
         x, b = cut.format("%x", begin, begin + 48, (6, 8)), cut.format("%b", begin, begin + 48, (6, 8))
-        for operator, turned in (("nn.dense", True), ("nn.matmul", False)):
+        for operator, transposed in (("nn.dense", True), ("nn.matmul", False)):
             w = cut.format("%w", begin, begin + 64, (8, 8))
             vm = machine(f"def @main({shapes}) {{ {operator}({x}, {w}) + {b} }}")
             given = [np.random.default_rng(k).integers(-3, 4, 70).astype("f") for k in range(3)]
             left, right, added = (g[begin : begin + size].reshape(-1, 8) for g, size in zip(given, (48, 64, 48), strict=True))
             _, products = calls()
-            wanted = left @ (right.T if turned else right) + added
+            wanted = left @ (right.T if transposed else right) + added
             np.testing.assert_array_equal(vm.run(*given).numpy(), wanted)
             assert calls()[1] == products
 

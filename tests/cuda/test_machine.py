@@ -207,8 +207,8 @@ def in_child(work: Callable[[], object]) -> str:
             os.write(other, f"{text}\ncalls: {emulator.get('after_fork')}".encode())
             os._exit(0)
     os.close(other)
-    with os.fdopen(end, "rb") as said:
-        text = said.read().decode()
+    with os.fdopen(end, "rb") as output:
+        text = output.read().decode()
     assert os.waitpid(child, 0)[1] == 0, "the child died"
     return text
 
@@ -221,12 +221,12 @@ def test_a_forked_child_refuses_and_never_calls_the_driver() -> None:
     product = machine("def @main(%x: Tensor[(4, 4), float32]) { nn.dense(%x, %x) }", graphs="off")
     square = product.run(np.eye(4, dtype="f"))
     convolution = machine("def @main(%x: Tensor[(1, 1, ?, ?), float32]) { nn.conv2d(%x, %x) }", graphs="off")
-    picture = convolution.run(np.ones((1, 1, 1, 1), "f"))
+    image = convolution.run(np.ones((1, 1, 1, 1), "f"))
 
     def everything_goes() -> str:
-        nonlocal vm, capsule, product, square, convolution, picture
+        nonlocal vm, capsule, product, square, convolution, image
         held.clear()
-        del vm, capsule, product, square, convolution, picture
+        del vm, capsule, product, square, convolution, image
         gc.collect()
         return "gone"
 
@@ -236,16 +236,16 @@ def test_a_forked_child_refuses_and_never_calls_the_driver() -> None:
         lambda: vm.run([1.0, 1.0]),
         lambda: vm.run(held[0]),
         lambda: product.run(square),  # a library's function is called by its address
-        lambda: convolution.run(picture),
+        lambda: convolution.run(image),
         lambda: held[0].numpy(),
         lambda: held[0].__dlpack__(stream=1, max_version=(1, 0)),
         lambda: VirtualMachine(exe),
         lambda: vm.start_trace() or vm.stop_trace(),
     ):
-        said = in_child(work)
-        assert f"{words}\n" in said and "reports" not in said and said.endswith("calls: 0"), said
-        assert said.startswith(("VMError", "ConfigError", "BufferError")), said
-        assert said.startswith("BufferError") or "multiprocessing's method `spawn`" in said
+        output = in_child(work)
+        assert f"{words}\n" in output and "reports" not in output and output.endswith("calls: 0"), output
+        assert output.startswith(("VMError", "ConfigError", "BufferError")), output
+        assert output.startswith("BufferError") or "multiprocessing's method `spawn`" in output
     assert in_child(everything_goes) == "gone\ncalls: 0"
     assert in_child(lambda: vm.trim() >= 0).endswith("calls: 0")
     np.testing.assert_array_equal(held[1].numpy(), chain(x))

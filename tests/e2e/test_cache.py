@@ -86,7 +86,7 @@ def three(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> tuple[str, str, st
     )
 
 
-def said(capsys: pytest.CaptureFixture[str], *args: str, code: int = 0) -> list[str]:
+def lines_of(capsys: pytest.CaptureFixture[str], *args: str, code: int = 0) -> list[str]:
     """The standard output of ``relayvm cache``; its standard error if it fails."""
     assert main(["cache", *args]) == code
     out, err = capsys.readouterr()
@@ -109,14 +109,14 @@ def test_info(capsys: pytest.CaptureFixture[str], three: tuple[str, str, str], m
         f"object     2 entries, {one + two} bytes",
         "last used  2026-01-02 03:04:05 to 2026-01-02 03:06:05",
     ]
-    assert said(capsys, "info") == lines
+    assert lines_of(capsys, "info") == lines
     listed = [
         f"{three[2][:12]}  2026-01-02 03:06:05  cubin        {cubin} B  kernel 1",
         f"{three[1][:12]}  2026-01-02 03:05:05  object       {two} B  kernel 1",
         f"{three[0][:12]}  2026-01-02 03:04:05  object       {one} B  kernel 1",
     ]
-    assert said(capsys, "info", "--entries") == lines + listed
-    found = json.loads("\n".join(said(capsys, "info", "--json")))
+    assert lines_of(capsys, "info", "--entries") == lines + listed
+    found = json.loads("\n".join(lines_of(capsys, "info", "--json")))
     assert found == {
         "folder": str(disk_cache.folder()),
         "entries": 3,
@@ -127,84 +127,84 @@ def test_info(capsys: pytest.CaptureFixture[str], three: tuple[str, str, str], m
         "newest": "2026-01-02 03:06:05",
         "tuning_records": 0,
     }
-    assert [row["id"] for row in json.loads("\n".join(said(capsys, "info", "--entries", "--json")))["list"]] == [*three[::-1]]
+    assert [row["id"] for row in json.loads("\n".join(lines_of(capsys, "info", "--entries", "--json")))["list"]] == [*three[::-1]]
 
 
 def test_an_empty_cache(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     folder = fresh_cache(monkeypatch, tmp_path)
-    assert said(capsys, "info") == [f"folder     {folder}", "all        0 entries, 0 bytes of 1073741824 bytes (1.00 GiB)"]
-    assert said(capsys, "verify") == ["0 entries, all whole"]
-    assert said(capsys, "clear") == said(capsys, "prune") == ["deleted 0 entries, 0 bytes"]
+    assert lines_of(capsys, "info") == [f"folder     {folder}", "all        0 entries, 0 bytes of 1073741824 bytes (1.00 GiB)"]
+    assert lines_of(capsys, "verify") == ["0 entries, all whole"]
+    assert lines_of(capsys, "clear") == lines_of(capsys, "prune") == ["deleted 0 entries, 0 bytes"]
     assert not folder.exists(), "looking makes nothing"
 
 
 def test_verify(capsys: pytest.CaptureFixture[str], three: tuple[str, str, str]) -> None:
-    assert said(capsys, "verify") == ["3 entries, all whole"]
+    assert lines_of(capsys, "verify") == ["3 entries, all whole"]
     damaged = disk_cache.path_of(three[0])
     damaged.write_bytes(damaged.read_bytes()[:-1])
     foreign = damaged.with_name("notes")
     foreign.write_text("mine")
-    assert sorted(said(capsys, "verify", code=1)) == sorted(
+    assert sorted(lines_of(capsys, "verify", code=1)) == sorted(
         [
             f"{damaged}: its checksum is wrong",
             f"{foreign}: it is not an entry of this cache",
             "2 of 4 entries cannot be used; they are compiled again",
         ]
     )
-    found = json.loads("\n".join(said(capsys, "verify", "--json", code=1)))
+    found = json.loads("\n".join(lines_of(capsys, "verify", "--json", code=1)))
     assert found["entries"] == 4 and {bad["path"] for bad in found["bad"]} == {str(damaged), str(foreign)}
-    assert said(capsys, "info")[3].startswith("damaged    2 entries, ")
+    assert lines_of(capsys, "info")[3].startswith("damaged    2 entries, ")
 
 
 def test_prune_and_clear(capsys: pytest.CaptureFixture[str], three: tuple[str, str, str]) -> None:
-    assert said(capsys, "prune") == ["deleted 0 entries, 0 bytes"]
+    assert lines_of(capsys, "prune") == ["deleted 0 entries, 0 bytes"]
     old, _, cubin = (sizes()[i] for i in three)
     left = sum(sizes().values()) - 1
-    assert said(capsys, "prune", "--max-bytes", str(left)) == [f"deleted 1 entry, {old} bytes"]
+    assert lines_of(capsys, "prune", "--max-bytes", str(left)) == [f"deleted 1 entry, {old} bytes"]
     assert {*sizes()} == {*three[1:]}
-    assert json.loads("\n".join(said(capsys, "prune", "--max-bytes", str(cubin), "--json")))["deleted"] == 1
-    assert said(capsys, "clear") == [f"deleted 1 entry, {cubin} bytes"]
+    assert json.loads("\n".join(lines_of(capsys, "prune", "--max-bytes", str(cubin), "--json")))["deleted"] == 1
+    assert lines_of(capsys, "clear") == [f"deleted 1 entry, {cubin} bytes"]
     assert sizes() == {}
-    assert "Invalid value for '--max-bytes'" in said(capsys, "prune", "--max-bytes", "-1", code=2)[-1]
+    assert "Invalid value for '--max-bytes'" in lines_of(capsys, "prune", "--max-bytes", "-1", code=2)[-1]
 
 
 def test_explain(capsys: pytest.CaptureFixture[str], three: tuple[str, str, str], tmp_path: Path) -> None:
     one, two, cubin = three
     lines = [f"a  {one[:12]}  object  kernel 1", f"b  {two[:12]}  object  kernel 1"]
-    assert said(capsys, "explain", one[:12], two) == [*lines, "features differs:", "  a  +f7", "  b  -f7"]
-    assert said(capsys, "explain", one, one) == [lines[0], lines[0].replace("a", "b", 1), "their keys are the same"]
-    found = said(capsys, "explain", one, cubin)
+    assert lines_of(capsys, "explain", one[:12], two) == [*lines, "features differs:", "  a  +f7", "  b  -f7"]
+    assert lines_of(capsys, "explain", one, one) == [lines[0], lines[0].replace("a", "b", 1), "their keys are the same"]
+    found = lines_of(capsys, "explain", one, cubin)
     assert found[2:5] == ["kind differs:", "  a  object", "  b  cubin"]
     assert found[5:8] == ["processor differs:", "  a  icelake", "  b  (no such field)"]
     assert found[-3:] == ["arch differs:", "  a  (no such field)", "  b  sm_90"]
-    data = json.loads("\n".join(said(capsys, "explain", one, cubin, "--json")))
+    data = json.loads("\n".join(lines_of(capsys, "explain", one, cubin, "--json")))
     assert data["b"] == {"id": cubin, "name": "kernel 1"}
     assert data["differences"][0] == {"field": "kind", "a": "object", "b": "cubin"}
     copy = tmp_path / "copy"
     copy.write_bytes(disk_cache.path_of(one).read_bytes())
-    assert said(capsys, "explain", str(copy), two)[:2] == lines, "a file is as good as an id"
+    assert lines_of(capsys, "explain", str(copy), two)[:2] == lines, "a file is as good as an id"
 
 
 def test_explain_what_is_not_there(capsys: pytest.CaptureFixture[str], three: tuple[str, str, str], tmp_path: Path) -> None:
     helped = "help: `relayvm cache info --entries` lists them"
     absent = next(d for d in "0123456789abcdef" if not any(i.startswith(d * 2) for i in three)) * 2
-    assert said(capsys, "explain", absent, three[0], code=5) == [f"error: no entry's id begins with {absent}", helped]
+    assert lines_of(capsys, "explain", absent, three[0], code=5) == [f"error: no entry's id begins with {absent}", helped]
     words = "error: exp is neither a file nor the first digits of an entry's id"
-    assert said(capsys, "explain", "exp", three[0], code=5) == [words, helped]
+    assert lines_of(capsys, "explain", "exp", three[0], code=5) == [words, helped]
     twins = [three[0], *(put(n, "cubin", n) for n in range(16))]  # some digit begins two of 17 ids
     prefix = next(a[0] for a in twins if sum(b[0] == a[0] for b in sizes()) > 1)
-    found = said(capsys, "explain", prefix, three[0], code=5)
+    found = lines_of(capsys, "explain", prefix, three[0], code=5)
     assert found[0].split(":")[1].endswith(f"entries' ids begin with {prefix}") and found[1] == "help: give more digits"
     (tmp_path / "notes").write_text("mine")
     words = f"error: {tmp_path / 'notes'} cannot be used: it is not an entry of this cache"
-    assert said(capsys, "explain", str(tmp_path / "notes"), three[0], code=5) == [words]
+    assert lines_of(capsys, "explain", str(tmp_path / "notes"), three[0], code=5) == [words]
 
 
 @pytest.mark.parametrize("command", [["info"], ["verify"], ["clear"], ["prune"], ["explain", "a", "b"]])
 def test_no_folder(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, command: list[str]) -> None:
     monkeypatch.setenv(disk_cache.FOLDER_VARIABLE, "~nobody-of-this-name/cache")
     words = "error: no cache is used: there is no home folder; set RELAYVM_CACHE_DIR"
-    assert said(capsys, *command, code=6) == [words, "help: RELAYVM_CACHE_DIR names the folder"]
+    assert lines_of(capsys, *command, code=6) == [words, "help: RELAYVM_CACHE_DIR names the folder"]
     assert main(["env"]) == 0
     assert "cache      none: there is no home folder; set RELAYVM_CACHE_DIR" in capsys.readouterr().out
 
@@ -216,5 +216,5 @@ def test_a_folder_that_cannot_be_cleared(
         raise OSError(errno.EROFS, "Read-only file system", str(path))
 
     monkeypatch.setattr(Path, "unlink", fail)
-    (line,) = said(capsys, "clear", code=6)
+    (line,) = lines_of(capsys, "clear", code=6)
     assert line.startswith(f"error: the cache cannot be used: {disk_cache.folder()}") and line.endswith(": Read-only file system")

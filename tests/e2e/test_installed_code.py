@@ -69,10 +69,10 @@ def test_an_installed_entry_is_read_and_never_written(folders: Path) -> None:
 def test_a_damaged_installed_entry_is_a_miss_and_a_warning(folders: Path, damage: object) -> None:
     path = installed(1)
     path.write_bytes(damage(path.read_bytes()))  # type: ignore[operator]
-    with pytest.warns(CacheWarning, match=r"cannot be used: .*compiling again \(see `relayvm cache install`\)") as said:
+    with pytest.warns(CacheWarning, match=r"cannot be used: .*compiling again \(see `relayvm cache install`\)") as warned:
         assert disk_cache.read(key(1)) is None
         assert disk_cache.read(key(1)) is None
-    assert len(said) == 1
+    assert len(warned) == 1
 
 
 def test_a_folder_that_cannot_be_written_is_an_error(

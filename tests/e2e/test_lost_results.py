@@ -19,10 +19,10 @@ def test_results_behind_a_failure_are_refused_and_those_before_it_are_kept() -> 
     expected = np.exp(x)[right] + 1
     before = vm.run(x, right)
     np.testing.assert_allclose(before.numpy(), expected, rtol=1e-6)
-    bad, behind = vm.run(x, wrong), vm.run(x, right)
+    bad, later = vm.run(x, wrong), vm.run(x, right)
     with pytest.raises(relay.VMError, match="an index is out of range"):
         bad.numpy()
-    for lost in (bad, behind):
+    for lost in (bad, later):
         with pytest.raises(relay.VMError, match="the work that makes this tensor was dropped, because work before it failed"):
             lost.numpy()
         with pytest.raises(relay.VMError, match="the work that makes this tensor was dropped"):
@@ -42,10 +42,10 @@ def test_what_takes_the_memory_of_dropped_work_is_not_lost_with_it() -> None:
         constant.numpy()
     assert constant.numpy() == 5
     assert vm.run(x, no).numpy() == 5
-    bad, behind = vm.run(x[:0], yes), vm.run(x, yes)
+    bad, later = vm.run(x[:0], yes), vm.run(x, yes)
     with pytest.raises(relay.VMError, match="an empty axis has no minimum"):
         vm.run(x, no).numpy()
-    for lost in (bad, behind):
+    for lost in (bad, later):
         with pytest.raises(relay.VMError, match="was dropped"):
             lost.numpy()
     assert vm.run(x, no).numpy() == 5

@@ -61,9 +61,9 @@ def test_numbers_are_near_float32(precision: str, device: str) -> None:
     vm = VirtualMachine(relay.compile(HEADER + TEXT, target=device, params=weights, precision=precision))
     for rows in (0, 1, 5, 20):
         given = arguments(rows) | weights
-        out, places = vm.run(x=given["x"], i=given["i"])
+        out, positions = vm.run(x=given["x"], i=given["i"])
         want = expected(**given)
-        assert out.numpy().dtype == np.float32 and places.numpy().shape == (rows,)
+        assert out.numpy().dtype == np.float32 and positions.numpy().shape == (rows,)
         np.testing.assert_allclose(out.numpy(), want, rtol=0, atol=ERROR[precision] * max(1.0, float(abs(want).max(initial=0))))
 
 

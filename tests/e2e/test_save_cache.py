@@ -144,9 +144,9 @@ def test_another_machine_or_version_is_rejected_by_name(
     assert [line for line in str(error.value).split("\n") if "nearest" in line][1:] == kinds[1:]
     assert str(error.value).startswith(f"error: {saved} cannot be used: {kinds[0]}\n  {name}: ")
     assert tuning_records.load() == {} and kernel_store._offered == {}, "nothing is taken"
-    with pytest.warns(CacheWarning) as said:
+    with pytest.warns(CacheWarning) as warned:
         assert exe.load_cache(saved).kernels == 0
-    assert len(said) == 1 and "error: " + str(said[0].message) == str(error.value)
+    assert len(warned) == 1 and "error: " + str(warned[0].message) == str(error.value)
     assert tuning_records.load() == {} and kernel_store._offered == {}
 
 
@@ -277,12 +277,12 @@ print(json.dumps(store.counters))
 
 def test_a_process_of_its_own_compiles_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.undo()  # the first process finds the cache of all tests
-    said = []
+    warned = []
     for number, script in enumerate((FIRST, SECOND)):
         command = [sys.executable, "-c", script, str(tmp_path / "model.rvm"), str(tmp_path / "saved")]
         env = os.environ | ({disk_cache.FOLDER_VARIABLE: str(tmp_path / "elsewhere")} if number else {})
         done = subprocess.run(command, capture_output=True, text=True, env=env)
         assert done.returncode == 0, done.stderr
-        said.append(done.stdout)
-    counters = json.loads(said[1])
+        warned.append(done.stdout)
+    counters = json.loads(warned[1])
     assert counters.get("compiles", 0) == 0 < counters["disk_hits"], "nor the machine itself"

@@ -146,9 +146,9 @@ def test_a_call_that_cannot_run_is_left_out(monkeypatch: pytest.MonkeyPatch) -> 
         return real(name, dtype, shape, seed)
 
     monkeypatch.setattr(trials, "draw", draw)
-    with pytest.warns(CacheWarning) as said:
+    with pytest.warns(CacheWarning) as warned:
         relay.compile(text(), tune="full", tune_sizes=SIZES)
-    assert [str(w.message) for w in said] == [f"{op.NAME} (128,) was not measured: %x0: there is no memory for it"]
+    assert [str(w.message) for w in warned] == [f"{op.NAME} (128,) was not measured: %x0: there is no memory for it"]
     assert remember.counters["trials"] == 2
 
 

@@ -112,8 +112,8 @@ def test_a_function_that_goes_on_taking_memory_needs_less(target: str) -> None:
 
 def test_where_there_is_no_memory_for_a_copy_the_rows_stay_in_the_bound() -> None:
     x = vector(N, N // 2)
-    room = block(N) + block(ITEM * N) + block(8)
-    vm = relay.VirtualMachine(relay.compile(FOUND), memory_limit_bytes=room)
+    scratch = block(N) + block(ITEM * N) + block(8)
+    vm = relay.VirtualMachine(relay.compile(FOUND), memory_limit_bytes=scratch)
     result = vm.run(x)
     assert vm.memory["live_bytes"] == block(ITEM * N)
     np.testing.assert_array_equal(result.numpy(), np.argwhere(x > 0))

@@ -52,7 +52,7 @@ def other_runtime(path: Path) -> Callable[..., list[np.ndarray]]:
 # ---- text in pictures ----------------------------------------------------------------------------------------------------
 
 
-def pictures(name: str) -> Iterator[tuple[int, ...]]:
+def images(name: str) -> Iterator[tuple[int, ...]]:
     """More than twenty shapes of inputs: several at once and none, of least and of odd sizes."""
     tiles = [
         (1, 1, 1),
@@ -97,7 +97,7 @@ def test_a_model_gives_the_results_of_onnxruntime_at_every_size(name: str) -> No
 
     path, rng = model_file(name), np.random.default_rng(0)
     machine, other = relay.VirtualMachine(relay.compile(path)), other_runtime(path)
-    shapes = list(pictures(name))
+    shapes = list(images(name))
     assert len(shapes) >= 20
     for shape in shapes:
         x = rng.normal(size=shape, scale=0.5).astype(np.float32)

@@ -172,9 +172,9 @@ def with_sparse(dims: Sequence[int], indices: Any) -> onnx.ModelProto:
     """The model that is right with a sparse tensor in place of its stored tensor."""
     model = plain()
     values = helper.make_tensor("w", TensorProto.FLOAT, [2], [1.0, 2.0])
-    places = onnx.numpy_helper.from_array(np.array(indices, "int64"), "")
+    positions = onnx.numpy_helper.from_array(np.array(indices, "int64"), "")
     model.graph.ClearField("initializer")
-    model.graph.sparse_initializer.append(helper.make_sparse_tensor(values, places, dims))
+    model.graph.sparse_initializer.append(helper.make_sparse_tensor(values, positions, dims))
     return model
 
 

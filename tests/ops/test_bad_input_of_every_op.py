@@ -61,13 +61,13 @@ def check(op: Op, wrong: Iterable[tuple[str, Call]]) -> dict[str, str | None]:
     for what, made in wrong:
         for known in (True, False):
             try:
-                said = related(op, made, known)
-                assert said is None or said.startswith(f"{op.name}: "), f"the message does not name the operator: {said}"
+                refusal = related(op, made, known)
+                assert refusal is None or refusal.startswith(f"{op.name}: "), f"the message does not name the operator: {refusal}"
             except Exception as error:
                 error.add_note(f"{op.name}: {what} ({'known' if known else 'named'} sizes)")
                 raise
             if known:
-                found[what] = said
+                found[what] = refusal
     return found
 
 
@@ -77,7 +77,7 @@ def test_types(op: Op) -> None:
     made = plain(op)
     found = check(op, itertools.chain(other_ranks(made), other_sizes(made), other_dtypes(made)))
     if op.pattern is OpPattern.BROADCAST and op.shape_func.name == "broadcast":
-        assert any(said and "longer" in what for what, said in found.items()), "sizes that do not broadcast were taken"
+        assert any(refusal and "longer" in what for what, refusal in found.items()), "sizes that do not broadcast were taken"
 
 
 @EVERY
@@ -96,11 +96,11 @@ def test_dtypes_that_it_does_not_take(op: Op) -> None:
 @EVERY
 def test_attributes(op: Op) -> None:
     found = check(op, other_attributes(op, plain(op)))
-    for what, said in found.items():
+    for what, refusal in found.items():
         if what.startswith("axis=") and str(2**62) in what:
-            assert said is not None, f"{what} was taken"
+            assert refusal is not None, f"{what} was taken"
         if what.endswith(("='word'", "='no such word'")) and not what.startswith("name="):
-            assert said is not None, f"{what} was taken"
+            assert refusal is not None, f"{what} was taken"
 
 
 @pytest.mark.split(2)

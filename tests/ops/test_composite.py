@@ -66,11 +66,11 @@ def run(name: str, *arrays: np.ndarray, **attrs: Any) -> Any:
     made = op.attrs(**attrs)
     operands = tuple(Operand(shape(a.shape), a.dtype.name) for a in arrays)
     found = expansion(op, operands, made)
-    said = op.dtype(tuple(a.dtype.name for a in arrays), made)
+    declared = op.dtype(tuple(a.dtype.name for a in arrays), made)
     if isinstance(found, tuple):
-        assert said == tuple(t.dtype for t in found)
+        assert declared == tuple(t.dtype for t in found)
         return tuple(value(t, arrays) for t in found)
-    assert said == found.dtype
+    assert declared == found.dtype
     return value(found, arrays)
 
 

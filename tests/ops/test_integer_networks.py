@@ -198,8 +198,8 @@ def test_what_is_refused() -> None:
         "nn.conv2d", types(cut, weight), conv(data_layout="NWHC4c")
     )
     assert "pool_size" in refused("nn.max_pool2d", types(cut), pool(layout="NCHW4c", pool_size=(1, 2, 3)))
-    said = refused("nn.contrib_conv2d_NCHWc", types(cut, weight), block(data_layout="NCHW4c", out_layout="NCHW3c"))
-    assert said.startswith("nn.contrib_conv2d_NCHWc: ")
+    complaint = refused("nn.contrib_conv2d_NCHWc", types(cut, weight), block(data_layout="NCHW4c", out_layout="NCHW3c"))
+    assert complaint.startswith("nn.contrib_conv2d_NCHWc: ")
     assert refused("nn.avg_pool2d", types(data, dtype="int64"), get("nn.avg_pool2d").attrs()).startswith(
         "nn.avg_pool2d: data is int64"
     )

@@ -22,7 +22,7 @@ def @main(%x: Tensor[(?n, 4), float32], %k: Tensor[(?n), int32], %on: Tensor[(?n
 }
 """
 #: Rows that depend on all rows: no batch dim.
-SHARES = """#[version = "0.0.5"]
+PORTIONS = """#[version = "0.0.5"]
 def @main(%x: Tensor[(?n, ?m), float32]) -> Tensor[(?n, ?m), float32] { nn.softmax(%x, axis=0) }
 """
 #: The rows above zero: their number depends on values.
@@ -38,7 +38,7 @@ SPIN = """#[version = "0.0.5"]
 def @again(%n: int32, %x: float32) -> float32 { if (equal(%n, 0)) { %x } else { @again(subtract(%n, 1), add(%x, 1f)) } }
 def @main(%n: int32) -> float32 { @again(%n, 0f) }
 """
-PROGRAMS = {"rows": ROWS, "shares": SHARES, "kept": KEPT, "pick": PICK, "spin": SPIN}
+PROGRAMS = {"rows": ROWS, "shares": PORTIONS, "kept": KEPT, "pick": PICK, "spin": SPIN}
 
 #: Limits that tests reach.
 SMALL = Limits(body_bytes=4096, tensor_bytes=1024, workers=1, reload_ms=0)
@@ -74,8 +74,8 @@ class Server:
         )
         assert self.process.stdout is not None
         lines = [self.process.stdout.readline() for _ in range(4)]  # an object of two addresses; "" from an ended process
-        said = json.loads("".join(lines))
-        self.rest, self.grpc = said["rest"].removeprefix("http://"), said["grpc"]
+        reported = json.loads("".join(lines))
+        self.rest, self.grpc = reported["rest"].removeprefix("http://"), reported["grpc"]
 
     def stop(self) -> str:
         """End the server; the text on its standard error.  It must end well."""

@@ -60,12 +60,12 @@ TOO_LONG = (b"HTTP/1.1 431 Request Header Fields Too Large", "serve/head")
 TOO_LATE = (b"HTTP/1.1 408 Request Timeout", "serve/head-deadline")
 
 
-def trickle(client: socket.socket, piece: bytes, seconds: float = 30, pause: float = 0.02) -> float:
+def trickle(client: socket.socket, chunk: bytes, seconds: float = 30, pause: float = 0.02) -> float:
     """Send a piece again and again, until the connection ends; the seconds that it took."""
     began = time.monotonic()
     while time.monotonic() < began + seconds:
         try:
-            client.sendall(piece)
+            client.sendall(chunk)
             time.sleep(pause)
         except ConnectionError:
             return time.monotonic() - began
@@ -98,13 +98,13 @@ def test_a_head_up_to_the_limit_is_read(server: Server, size: int, in_one: bool)
 )
 def test_a_head_without_an_end_takes_no_memory(server: Server, first: bytes) -> None:
     """Of any part: the server neither keeps nor reads it to the end."""
-    piece = {LIVE + b"x:": b" " * 10_000, LIVE: b"a: b\r\n" * 2000, b"": b"\r\n" * 5000}.get(first, b"a" * 10_000)
+    chunk = {LIVE + b"x:": b" " * 10_000, LIVE: b"a: b\r\n" * 2000, b"": b"\r\n" * 5000}.get(first, b"a" * 10_000)
     if first == CHUNKED % INFER:
         first += b"5;"
     before = memory_of(server)
     with connected(server) as client:
         client.sendall(first)
-        trickle(client, piece, pause=0)
+        trickle(client, chunk, pause=0)
     assert memory_of(server) < before + 8
 
 
@@ -166,14 +166,14 @@ def test_a_connection_without_a_request_is_closed(server: Server) -> None:
     """Before the first request and after an answer, also if line ends come."""
     data, x = request_of(3)
     for before, seconds in ((b"", HEADER_MS / 1000), (data, IDLE_MS / 1000)):
-        for piece in (b"", b"\r\n"):
+        for chunk in (b"", b"\r\n"):
             with connected(server) as client:
                 client.sendall(before)
                 if before:
                     check(answer(client), x)
                 began = time.monotonic()
-                if piece:
-                    trickle(client, piece)
+                if chunk:
+                    trickle(client, chunk)
                 else:
                     assert rest_of(client) == b""
                 assert seconds - 0.1 < time.monotonic() - began < seconds + 3
@@ -182,10 +182,10 @@ def test_a_connection_without_a_request_is_closed(server: Server) -> None:
 def test_a_trickled_body_ends_its_connection(server: Server) -> None:
     """With the refusal for an inference; a while after an answer that does not read the body."""
     known = b"POST %b HTTP/1.1\r\nHost: a\r\nContent-Length: 100000\r\n\r\n"
-    for head, piece in ((CHUNKED, b"1\r\n{\r\n"), (known, b"{")):
+    for head, chunk in ((CHUNKED, b"1\r\n{\r\n"), (known, b"{")):
         with connected(server) as client:
             client.sendall(head % INFER)
-            assert TIMEOUT_MS / 1000 - 0.2 < trickle(client, piece) < TIMEOUT_MS / 1000 + 3
+            assert TIMEOUT_MS / 1000 - 0.2 < trickle(client, chunk) < TIMEOUT_MS / 1000 + 3
         with connected(server) as client:
             client.sendall(head % INFER)
             status, body = code_of(rest_of(client))
@@ -195,7 +195,7 @@ def test_a_trickled_body_ends_its_connection(server: Server) -> None:
                 client.sendall(head % path)
                 stream = client.makefile("rb")
                 assert next_answer(stream)[0] == 404
-                assert trickle(client, piece) < IDLE_MS / 1000 + 3
+                assert trickle(client, chunk) < IDLE_MS / 1000 + 3
 
 
 def test_an_answer_that_is_not_read_ends_its_connection(server: Server) -> None:

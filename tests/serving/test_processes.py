@@ -178,8 +178,8 @@ def test_errors_of_a_process_keep_their_texts_places_and_exit_codes() -> None:
         found.append(caught.value)
     found.append(FileError("no file", code=codes.Process.FAILED))
     source = SourceText("a", "one\ntwo")
-    places = SequentialSpan(source, 0, 3, (Span(source, 0, 3), Span(source, 4, 7)))
-    found.append(InputError([Diagnostic("several", places, (("a note", Span(source, 4, 7)), ("no place", None)))]))
+    positions = SequentialSpan(source, 0, 3, (Span(source, 0, 3), Span(source, 4, 7)))
+    found.append(InputError([Diagnostic("several", positions, (("a note", Span(source, 4, 7)), ("no place", None)))]))
     for error in found:
         again = reports.read(reports.written(error))
         assert str(again) == str(error) and code_of(again) == code_of(error)

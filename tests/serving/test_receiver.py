@@ -22,9 +22,9 @@ import relayvm as relay
 
 pytest.importorskip("httptools", reason="the package httptools is not installed: pip install 'relayvm[serve]'")
 
+from relayvm.serving.buffers import Buffers
 from relayvm.serving.protocol.limits import Limits
 from relayvm.serving.receiver import ReceivingProtocol
-from relayvm.serving.rooms import Rooms
 
 from .conftest import Server
 from .test_rest import binary_request
@@ -259,20 +259,20 @@ def test_threads_share_no_memory_of_reception() -> None:
 
 
 def test_rooms_return_when_the_last_view_has_gone() -> None:
-    rooms = Rooms(most_kept=1 << 18)
-    first = rooms.take(100_000)
+    buffers = Buffers(most_kept=1 << 18)
+    first = buffers.take(100_000)
     view: Any = first[5:50].view()
     address = first.ctypes.data
     del first
-    assert rooms.kept_bytes == 0
+    assert buffers.kept_bytes == 0
     del view
-    assert rooms.kept_bytes == 1 << 17
-    again, other = rooms.take(131_072), rooms.take(131_072)
-    assert again.ctypes.data == address != other.ctypes.data and rooms.kept_bytes == 0
-    more = [rooms.take(100_000) for _ in range(3)]
+    assert buffers.kept_bytes == 1 << 17
+    again, other = buffers.take(131_072), buffers.take(131_072)
+    assert again.ctypes.data == address != other.ctypes.data and buffers.kept_bytes == 0
+    more = [buffers.take(100_000) for _ in range(3)]
     del again, other, more
-    assert rooms.kept_bytes == 1 << 18
-    assert len(rooms.take(10)) == 10
+    assert buffers.kept_bytes == 1 << 18
+    assert len(buffers.take(10)) == 10
 
 
 class Forwarding(asyncio.Protocol):

@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from .against_numpy import SIZES, case, f32, one
-from .test_networks import places, windows
+from .test_networks import window_count, windows
 
 #: A size is often that of another tensor, and sometimes one more.
 ONE_MORE = st.sampled_from([0, 0, 0, 1])
@@ -62,7 +62,7 @@ def test_deformable_windows(agree: Any, draw: Any) -> None:
     def positions() -> list[int]:
         padding = [attrs["padding"][k] + attrs["padding"][2 + k] for k in range(2)]
         each = zip(spatial, kernel, attrs["strides"], attrs["dilation"], padding, strict=True)
-        return [places(*axis) for axis in each]
+        return [window_count(*axis) for axis in each]
 
     def oracle() -> Any:
         if channels % groups or more:
@@ -93,6 +93,6 @@ def test_correlation(agree: Any, draw: Any) -> None:
             raise ValueError
         return one((batch, each * each, *(len(range(0, size, stride)) for size in inside), channels, window, window))
 
-    pictures = [f32((batch, channels, *space)), f32((batch, channels + more, *space))]
+    images = [f32((batch, channels, *space)), f32((batch, channels + more, *space))]
     attrs = {"kernel_size": window, "max_displacement": most, "stride1": stride, "stride2": step, "padding": padding}
-    agree("nn.displaced_products", pictures, oracle, layout="NCHW", **attrs)
+    agree("nn.displaced_products", images, oracle, layout="NCHW", **attrs)

@@ -127,10 +127,10 @@ def test_searchsorted(agree: Any, draw: Any) -> None:
     agree("searchsorted", [f32((*lead, n)), f32((*lead, m))], lambda: one((*lead, m)))
 
 
-def places(n: int, window: int, stride: int, dilation: int, padding: int, ceil_mode: bool = False) -> int:
+def window_count(n: int, window: int, stride: int, dilation: int, padding: int, ceil_mode: bool = False) -> int:
     """The number of windows along the padded axis; with ``ceil_mode`` the last one may be partial."""
-    room = n + padding - (window - 1) * dilation - 1
-    count = (-(-room // stride) if ceil_mode else room // stride) + 1
+    span = n + padding - (window - 1) * dilation - 1
+    count = (-(-span // stride) if ceil_mode else span // stride) + 1
     if window < 1 or count < 0:
         raise ValueError
     return count
@@ -160,7 +160,7 @@ def test_convolution(agree: Any, draw: Any) -> None:
         if channels != inputs * groups or outputs % groups:
             raise ValueError
         each = zip(spatial, kernel, attrs["strides"], attrs["dilation"], padding, strict=True)
-        return one(arrange(outputs, [places(*axis) for axis in each], out_last))
+        return one(arrange(outputs, [window_count(*axis) for axis in each], out_last))
 
     weight, kernel_layout = draw(st.sampled_from([
         ((outputs, inputs, *kernel), f"OI{letters}"), ((*kernel, inputs, outputs), f"{letters}IO"),
@@ -181,7 +181,7 @@ def test_convolution_with_filters(agree: Any, draw: Any) -> None:
     def oracle() -> Any:
         if given != filters:
             raise ValueError
-        return one((batch, outputs, *[places(size, 3, 1, 1, 2)] * 2))
+        return one((batch, outputs, *[window_count(size, 3, 1, 1, 2)] * 2))
 
     layouts = {"data_layout": "NCHW", "kernel_layout": "OIHW", "out_layout": ""}
     sizes = {"strides": 1, "dilation": 1, "padding": 1, "groups": 1, "channels": None, "kernel_size": None}
@@ -200,7 +200,7 @@ def test_expanded_convolution(agree: Any, draw: Any) -> None:
     def oracle() -> Any:
         if wrong is not None:
             raise ValueError
-        return one((batch, channels, *[places(size, 3, 2, 1, 2)] * 2))
+        return one((batch, channels, *[window_count(size, 3, 2, 1, 2)] * 2))
 
     own = {"strides": 2, "padding": 1, "dilation": 1, "a_min": 0.0, "a_max": 1.0}
     agree("nn.expanded_conv2d", list(map(f32, shapes)), oracle, channels=channels, **own)
@@ -241,7 +241,7 @@ def test_pooling(agree: Any, draw: Any) -> None:
     def oracle() -> Any:
         padding = [attrs["padding"][k] + attrs["padding"][rank + k] for k in range(rank)]
         each = zip(spatial, pool_size, attrs["strides"], attrs["dilation"], padding, strict=True)
-        return one((batch, channels, *(places(*axis, ceil_mode) for axis in each)))
+        return one((batch, channels, *(window_count(*axis, ceil_mode) for axis in each)))
 
     data = f32((batch, *spatial, channels))
     for name in names[:2]:
@@ -297,7 +297,7 @@ def test_gradients_of_pooling(agree: Any, draw: Any) -> None:
     def pooled() -> list[int]:
         padding = [attrs["padding"][k] + attrs["padding"][2 + k] for k in range(2)]
         each = zip(sizes[2:], window, attrs["strides"], padding, strict=True)
-        return [places(n, w, s, 1, p, ceil_mode) for n, w, s, p in each]
+        return [window_count(n, w, s, 1, p, ceil_mode) for n, w, s, p in each]
 
     def oracle() -> Any:
         if more:
@@ -311,8 +311,8 @@ def test_gradients_of_pooling(agree: Any, draw: Any) -> None:
         found = [1, 1]
     data, gradient = f32(sizes), f32((*sizes[:2], found[0] + more, found[1]))
     own = {"pool_size": tuple(window), "ceil_mode": ceil_mode, **attrs}
-    agree("nn.avg_pool2d_shares", [gradient, data], oracle, **own)
-    agree("nn.max_pool2d_shares", [gradient, data, gradient], oracle, **own)
+    agree("nn.avg_pool2d_portions", [gradient, data], oracle, **own)
+    agree("nn.max_pool2d_portions", [gradient, data, gradient], oracle, **own)
 
 
 @case

@@ -51,11 +51,11 @@ def test_reshape_infers_and_copies(agree: Any, draw: Any) -> None:
     agree("reshape", [f32(a)], oracle, newshape=tuple(new), allowzero=False)
     agree("dyn.reshape", [f32(a), ints(*new)], oracle, allowzero=False)
 
-    def turned_round() -> Any:
+    def transposed_round() -> Any:
         (shape,) = oracle()
         return one(shape[::-1])
 
-    agree("contrib_reverse_reshape", [f32(a[::-1])], turned_round, newshape=tuple(new)[::-1], allowzero=False)
+    agree("contrib_reverse_reshape", [f32(a[::-1])], transposed_round, newshape=tuple(new)[::-1], allowzero=False)
 
 
 @case

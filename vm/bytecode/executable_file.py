@@ -486,8 +486,8 @@ def _constant(
         raise ValueError(f"{where}: a bool is neither 0 nor 1")
     element = numpy_dtype(dtype)
     stored = np.frombuffer(data, element.newbyteorder("<"), count, at)
-    shares = is_mapped and sys.byteorder == "little"
-    return _read_only((stored if shares else stored.astype(element)).reshape(shape))
+    portions = is_mapped and sys.byteorder == "little"
+    return _read_only((stored if portions else stored.astype(element)).reshape(shape))
 
 
 def _read_only(array: np.ndarray) -> np.ndarray:

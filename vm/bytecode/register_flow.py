@@ -157,7 +157,7 @@ def _step(state: _State, pc: int, instruction: isa.Instruction, fail: Fail) -> N
     # bytes of the storage that the instruction defines, if known
     size = instruction.get(Role.NBYTES) if source is None else state.sizes.get(source)
     if Role.STORAGE in roles and Role.DIMS in roles:
-        _check_room(state, instruction, lambda what: fail(pc, instruction, what))
+        _check_fit(state, instruction, lambda what: fail(pc, instruction, what))
     for kind, registers in operands:
         for r in registers if kind.access in ("kill", "take") else ():
             state.empty(r)
@@ -201,11 +201,11 @@ def _check_outputs(state: _State, instruction: isa.Instruction, fail: Callable[[
             raise fail(f"${r} is written, but on some path to here it holds a tensor that this function has not allocated")
 
 
-def _check_room(state: _State, instruction: isa.Instruction, fail: Callable[[str], Exception]) -> None:
+def _check_fit(state: _State, instruction: isa.Instruction, fail: Callable[[str], Exception]) -> None:
     storage, offset = instruction.get(Role.STORAGE), instruction.get(Role.OFFSET)
-    room = state.sizes.get(storage)
+    nbytes = state.sizes.get(storage)
     needed = ITEMSIZE[DTYPES[instruction.get(Role.DTYPE)]]
     for d in instruction.get(Role.DIMS):
         needed *= d
-    if room is not None and offset + needed > room:
-        raise fail(f"{offset} + {needed} bytes do not fit the {room} bytes of the storage in ${storage}")
+    if nbytes is not None and offset + needed > nbytes:
+        raise fail(f"{offset} + {needed} bytes do not fit the {nbytes} bytes of the storage in ${storage}")

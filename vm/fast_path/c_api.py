@@ -84,8 +84,8 @@ TUPLE_SIZE, TUPLE_ITEMS = 16, 24
 
 def words_of(**offsets: int) -> Callable[[int], Record]:
     """A view of words of a C structure at these byte offsets."""
-    names, places = zip(*sorted(offsets.items(), key=lambda item: item[1]), strict=True)
-    return record(np.dtype({"names": names, "formats": [np.int64] * len(names), "offsets": places, "itemsize": places[-1] + 8}))
+    names, starts = zip(*sorted(offsets.items(), key=lambda item: item[1]), strict=True)
+    return record(np.dtype({"names": names, "formats": [np.int64] * len(names), "offsets": starts, "itemsize": starts[-1] + 8}))
 
 
 object_at = words_of(type=_TYPE)

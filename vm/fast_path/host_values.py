@@ -9,7 +9,7 @@ from ...ops.native.memory import bits_float, float32_bits, float_bits, load_i32,
 from ...ops.native.object_layout import TAG_TENSOR
 from ..runtime.objects.chunks import LARGE, new_object
 from ..state.state_layout import state_at
-from ..values.signature import NUMBER_OFFSET, ROOM_OFFSET, parameter_at
+from ..values.signature import NUMBER_OFFSET, SCRATCH_OFFSET, parameter_at
 from .c_api import _CONTIGUOUS_ALIGNED, _FLAGS, _NDIM, array_at, object_at, py_long_as_and_overflow
 
 _FLOAT32, _FLOAT64, _INT32 = (DTYPES.index(d) for d in ("float32", "float64", "int32"))
@@ -90,22 +90,22 @@ def float_element(number: int, parameter: int) -> int:
     value = bits_float(load_i64(number + NUMBER_OFFSET))
     if abs(value) > _LARGEST_FLOAT32:
         return 0
-    parameter_at(parameter).room = float32_bits(np.float32(value))
-    return parameter + ROOM_OFFSET
+    parameter_at(parameter).converted = float32_bits(np.float32(value))
+    return parameter + SCRATCH_OFFSET
 
 
 @native
 def int_element(number: int, parameter: int) -> int:
     """The address of a Python int as an element of the parameter's dtype; 0 for one that might change its value."""
-    room, dtype = parameter + ROOM_OFFSET, parameter_at(parameter).dtype
-    value = py_long_as_and_overflow(number, room)
-    overflow = load_i32(room)
+    converted, dtype = parameter + SCRATCH_OFFSET, parameter_at(parameter).dtype
+    value = py_long_as_and_overflow(number, converted)
+    overflow = load_i32(converted)
     if overflow != 0 or (dtype == _INT32 and not -_END_OF_INT32 <= value < _END_OF_INT32):
         return 0
     if dtype == _FLOAT32 or dtype == _FLOAT64:
         if not -_EXACT_IN_FLOAT32 <= value <= _EXACT_IN_FLOAT32:
             return 0
-        store_i64(room, float_bits(np.float64(value)) if dtype == _FLOAT64 else float32_bits(np.float32(value)))
+        store_i64(converted, float_bits(np.float64(value)) if dtype == _FLOAT64 else float32_bits(np.float32(value)))
     else:
-        store_i64(room, value)  # of an int32, the low half
-    return room
+        store_i64(converted, value)  # of an int32, the low half
+    return converted

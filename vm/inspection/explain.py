@@ -182,7 +182,7 @@ def _sizes(f: VMFunction, shapes: Mapping[str, Sequence[int]], dims: Mapping[str
             raise InputError(
                 f"@{f.name} has no parameter %{path}", help=f"its tensors: {_listed(params)}", code=codes.Input.ARGUMENTS
             )
-    known, said = parameter_sizes(f.params), {}
+    known, known_sizes = parameter_sizes(f.params), {}
     named = {d.args[0] for ty in params.values() for d in ty.shape if d.op == SYM and d not in known}
     for name, size in dims.items():
         if name not in named:
@@ -192,7 +192,7 @@ def _sizes(f: VMFunction, shapes: Mapping[str, Sequence[int]], dims: Mapping[str
                 help=f"its named dimensions: {listed}",
                 code=codes.Input.ARGUMENTS,
             )
-        said[name] = (size, f"?{name} is given as {size}")
+        known_sizes[name] = (size, f"?{name} is given as {size}")
     for path, shape in shapes.items():
         ty = params[path]
         if len(shape) != ty.rank:
@@ -200,10 +200,10 @@ def _sizes(f: VMFunction, shapes: Mapping[str, Sequence[int]], dims: Mapping[str
         for axis, (size, d, p) in enumerate(zip(shape, ty.shape, portable(ty, known).shape, strict=True)):
             fixed, why = (const(d), f"axis {axis} of %{path} is declared {dim_text(d)}")
             if fixed is None:
-                fixed, why = said.setdefault(p.args[0], (size, f"axis {axis} of %{path} is {size}"))
+                fixed, why = known_sizes.setdefault(p.args[0], (size, f"axis {axis} of %{path} is {size}"))
             if fixed != size:
                 raise InputError(f"%{path} cannot have the size {size} on axis {axis}", help=why)
-    return {name: size for name, (size, _) in said.items()}
+    return {name: size for name, (size, _) in known_sizes.items()}
 
 
 def _listed(params: Mapping[str, TensorType]) -> str:
@@ -262,7 +262,7 @@ def _title(e: Explanation) -> str:
     for direction, words in ((HTOD, "to the device"), (DTOH, "to the host")):
         found = [x for x in e.transfers if x.direction == direction]
         inside = sum(x.reason is not None for x in found)
-        lines.append(f"{_places(len(found))} {words}, {inside} of them inside the program")
+        lines.append(f"{_positions(len(found))} {words}, {inside} of them inside the program")
     return "\n".join([*lines, *_graphs_text(e)])
 
 
@@ -280,7 +280,7 @@ def _graphs_text(e: Explanation) -> list[str]:
     return lines
 
 
-def _places(n: int) -> str:
+def _positions(n: int) -> str:
     return f"{n} place{'' if n == 1 else 's'} of a copy"
 
 

@@ -146,11 +146,11 @@ def _message(runtime: Runtime, instruction: isa.Instruction, status: int, regist
         wanted = _TensorDescriptor(registers[instruction.get(Role.SHAPE)]).reshape(-1).tolist()
         return f"reshape: a tensor of shape {shape} cannot be viewed as {tuple(wanted)}"
     if instruction.defines("storage") and status == OUT_OF_MEMORY:
-        return _no_room(instruction, registers)
+        return _does_not_fit(instruction, registers)
     return words
 
 
-def _no_room(instruction: isa.Instruction, registers: dict[int, int]) -> str:
+def _does_not_fit(instruction: isa.Instruction, registers: dict[int, int]) -> str:
     nbytes, donor = instruction.get(Role.NBYTES), instruction.get(Role.DONOR)
     if nbytes is not None:
         return f"out of memory: {nbytes} bytes are needed"

@@ -7,13 +7,13 @@ from collections.abc import Iterable, Mapping
 from ..bytecode.executable import ExecutableData
 from ..inspection.storage import FunctionMemory, StorageUse, memory_of
 from ..runtime.tracing.trace_events import ALLOC, HOST_CALL, KERNEL, Event, types_text
-from .profile_rows import Places
+from .profile_rows import Positions
 
 #: Dtype and shape of each argument of a kernel.
 Types = tuple[tuple[str, tuple[int, ...]], ...]
 
 
-def storage_contents(events: Iterable[Event], exe: ExecutableData, places: Places) -> dict[int, str]:
+def storage_contents(events: Iterable[Event], exe: ExecutableData, positions: Positions) -> dict[int, str]:
     """The tensors stored in each allocated storage, in order, by the pc of the allocation in the concatenated code.
 
     A tensor is shown with its shape in the launch that moved the most bytes.  A tensor without a shape, such as a workspace, was
@@ -28,13 +28,13 @@ def storage_contents(events: Iterable[Event], exe: ExecutableData, places: Place
             launches[e.pc] = e
     types: dict[tuple[str, int], Types] = {}
     for pc, event in launches.items():
-        at = places.of(pc)
+        at = positions.of(pc)
         types[at.function, at.pc] = event.types
     functions = {f.name: f for f in exe.functions}
     memory: dict[str, FunctionMemory] = {}
     found = {}
     for pc in allocated:
-        at = places.of(pc)
+        at = positions.of(pc)
         if at.function not in memory:
             memory[at.function] = memory_of(exe, functions[at.function])
         found[pc] = _text(memory[at.function], at.pc, types)

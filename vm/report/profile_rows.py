@@ -100,7 +100,7 @@ class Place(NamedTuple):
     line: int
 
 
-class Places:
+class Positions:
     """Locations of instructions, by pc in the concatenated code."""
 
     def __init__(self, exe: ExecutableData) -> None:
@@ -124,12 +124,12 @@ class Places:
         return "" if place.source < 0 else f"{self._exe.sources[place.source].name}:{place.line}"
 
 
-def samples_of(events: Iterable[Event], exe: ExecutableData, places: Places) -> list[Sample]:
+def samples_of(events: Iterable[Event], exe: ExecutableData, positions: Positions) -> list[Sample]:
     """The events of one run as samples with their keys."""
     out = []
     for e in events:
         name = f"{COPY_NAMES[e.kind]} {_reason(e, exe)}" if e.kind in COPY_NAMES else _name(e, exe)
-        out.append(Sample(Key(e.kind, name, places.line(e.pc)), e.end_ns - e.start_ns, e.nbytes))
+        out.append(Sample(Key(e.kind, name, positions.line(e.pc)), e.end_ns - e.start_ns, e.nbytes))
     return out
 
 
@@ -137,15 +137,15 @@ def _site_key(event: Event) -> tuple[str, int, int]:
     return event.kind, event.pc, event.subject
 
 
-def sites(traces: Sequence[Trace], exe: ExecutableData, places: Places, contents: Mapping[int, str]) -> tuple[Site, ...]:
+def sites(traces: Sequence[Trace], exe: ExecutableData, positions: Positions, contents: Mapping[int, str]) -> tuple[Site, ...]:
     """The sites, in order of their first events; ``contents``: the tensors stored in the allocated storages, by pc."""
     groups: dict[tuple[str, int, int], list[Event]] = {}
     for event in (e for t in traces for e in t.events):
         groups.setdefault(_site_key(event), []).append(event)
-    return tuple(_site(found, exe, places, contents) for found in groups.values())
+    return tuple(_site(found, exe, positions, contents) for found in groups.values())
 
 
-def _site(events: Sequence[Event], exe: ExecutableData, places: Places, contents: Mapping[int, str]) -> Site:
+def _site(events: Sequence[Event], exe: ExecutableData, positions: Positions, contents: Mapping[int, str]) -> Site:
     first, longest = events[0], max(events, key=lambda e: e.end_ns - e.start_ns)
     row = Row.of(first.kind, _name(first, exe), events)
     op = ""
@@ -158,7 +158,7 @@ def _site(events: Sequence[Event], exe: ExecutableData, places: Places, contents
         row.name,
         _device(first, exe),
         op,
-        *places.of(first.pc),
+        *positions.of(first.pc),
         reason=_reason(first, exe) if first.kind in COPY_NAMES else _WAITS[first.subject] if first.kind == SYNC else "",
         calls=row.calls,
         total_ns=row.total_ns,

@@ -18,7 +18,7 @@ from ..state.state_layout import COUNTERS, GRAPH_COUNTERS
 from .completion import finish
 from .profile_memory import storage_contents
 from .profile_report import Profile
-from .profile_rows import Places, Trace, reasons, rows, samples_of, sites, timeline
+from .profile_rows import Positions, Trace, reasons, rows, samples_of, sites, timeline
 from .series import series_of
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ class Sampler:
         """The profile of the measurements so far.  Raises InputError if there are none."""
         if not self.run_ns or not self.counters:
             raise InputError("a profile needs at least one run")
-        exe, places = self.machine.exe, Places(self.machine.exe)
+        exe, positions = self.machine.exe, Positions(self.machine.exe)
         events = [e for t in self.traces for e in t.events]
         activities, host = rows(events, exe)
         moments, length, dropped = timeline(self.traces)
@@ -125,8 +125,8 @@ class Sampler:
             activities=activities,
             host=host,
             copies=reasons(events, exe),
-            series=series_of([samples_of(t.events, exe, places) for t in self.traces]),
-            sites=sites(self.traces, exe, places, storage_contents(events, exe, places)),
+            series=series_of([samples_of(t.events, exe, positions) for t in self.traces]),
+            sites=sites(self.traces, exe, positions, storage_contents(events, exe, positions)),
             timeline=moments,
             timeline_ns=length,
             timeline_dropped=dropped,

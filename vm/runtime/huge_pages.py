@@ -28,14 +28,14 @@ def in_huge_pages(arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
 
     The copies are contiguous and cannot be written.  Arrays that are in huge pages stay there.
     """
-    places, size = [], 0
+    positions, size = [], 0
     for array in arrays:
-        places.append(size)
+        positions.append(size)
         size += (array.nbytes + _LINE - 1) // _LINE * _LINE
     if not HAS_HUGE_PAGES or not HUGE_PAGE_BYTES <= size <= MOST_BYTES or any(map(_is_huge, arrays)):
         return list(arrays)
     memory = _pages(size)
-    views = [memory[at : at + a.nbytes].view(a.dtype).reshape(a.shape) for at, a in zip(places, arrays, strict=True)]
+    views = [memory[at : at + a.nbytes].view(a.dtype).reshape(a.shape) for at, a in zip(positions, arrays, strict=True)]
     for view, array in zip(views, arrays, strict=True):
         view[...] = array
         view.flags.writeable = False

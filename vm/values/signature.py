@@ -46,7 +46,7 @@ PARAMETER = np.dtype(
 )  # fmt: skip
 PARAMETER_BYTES = PARAMETER.itemsize
 assert PARAMETER.fields is not None
-ROOM_OFFSET = PARAMETER.fields["room"][1]
+SCRATCH_OFFSET = PARAMETER.fields["room"][1]
 parameter_at: Callable[[int], Record] = record(PARAMETER)
 #: The byte offset of the value in Python's floats and numpy's numbers.
 NUMBER_OFFSET = 16

@@ -137,8 +137,8 @@ def _check(cell: Cell, ready: Placed, arrays: list[np.ndarray], bias: np.ndarray
     some = np.unique(np.linspace(0, cell.queries - 1, 7, dtype=int))
     query, key, value = (a.astype(np.float64) for a in arrays)
     scores = np.einsum("bmhd,bnhd->bhmn", query[:, some], key) * cell.size**-0.5 + (bias[:, :, some] if cell.is_masked else 0)
-    shares = np.exp(scores - scores.max(-1, keepdims=True))
-    want = np.einsum("bhmn,bnhe->bmhe", shares / shares.sum(-1, keepdims=True), value)
+    weights = np.exp(scores - scores.max(-1, keepdims=True))
+    want = np.einsum("bhmn,bnhe->bmhe", weights / weights.sum(-1, keepdims=True), value)
     got = ready.vm["one"](*ready.arguments).numpy()
     got = got.swapaxes(0, 1) if cell.is_masked else got
     np.testing.assert_allclose(got[:, some].astype(np.float64), want, rtol=0, atol=_TOLERANCE[cell.dtype])

@@ -23,7 +23,7 @@ from ..scale import TINY, Scale
 _BY_CLASS, _OF_COPIES, _OF_TORCH = Goal(at_most=150), Goal(at_least=80), Goal(at_least=1)
 #: Bounded, for there are some thirty programs.
 _ROUNDS, _BURST_NS = 7, 4e6
-_PICTURE = "Tensor[(?, ?, ?, ?), float32]"
+_IMAGE = "Tensor[(?, ?, ?, ?), float32]"
 
 
 @dataclass(frozen=True)
@@ -127,9 +127,9 @@ def _suppressions() -> list[Task]:
 
 def _scatters() -> list[Task]:
     """Rows of regions, of one level of a pyramid and of most; by rows, and by indices as many as elements."""
-    rows = f'def @main(%d: {_PICTURE}, %i: Tensor[(1, ?), int64], %u: {_PICTURE}) {{ scatter_nd(%d, %i, %u, mode="update") }}'
+    rows = f'def @main(%d: {_IMAGE}, %i: Tensor[(1, ?), int64], %u: {_IMAGE}) {{ scatter_nd(%d, %i, %u, mode="update") }}'
     elements = (
-        f"def @main(%d: {_PICTURE}, %i: Tensor[(?, ?, ?, ?), int64], %u: {_PICTURE}) {{ scatter_elements(%d, %i, %u, axis=0) }}"
+        f"def @main(%d: {_IMAGE}, %i: Tensor[(?, ?, ?, ?), int64], %u: {_IMAGE}) {{ scatter_elements(%d, %i, %u, axis=0) }}"
     )
 
     def given(count: int, by_rows: bool, tiny: bool) -> list[np.ndarray]:
@@ -169,7 +169,7 @@ def _transposed() -> list[Task]:
     text = "def @main(%d: {0}, %w: {0}) {{ nn.conv2d_transpose(%d, %w, strides=[2, 2]) }}"
     return [
         Task(
-            f"transposed convolution of {batch} masks, {dtype}", text.format(_PICTURE.replace("float32", dtype)),
+            f"transposed convolution of {batch} masks, {dtype}", text.format(_IMAGE.replace("float32", dtype)),
             functools.partial(given, batch, dtype), None, None, torch, False,
         )
         for batch in (1, 30, 100)
@@ -202,7 +202,7 @@ def _pools() -> list[Task]:
 
     return [
         Task(
-            name, f"def @main(%x: {_PICTURE}) {{ {call} }}", functools.partial(given, last), _OF_COPIES, _all,
+            name, f"def @main(%x: {_IMAGE}) {{ {call} }}", functools.partial(given, last), _OF_COPIES, _all,
             is_exact=not name.startswith("global"),
         )
         for name, (call, last) in calls.items()

@@ -34,7 +34,7 @@ def measure(record: Recorder, scale: Scale, precisions: tuple[str, ...] = PRECIS
         with record.task(f"BERT-base, {texts} texts"):
             _language(record, scale, texts, precisions, compiled)
         gc.collect()
-    if scale.pictures:
+    if scale.batches:
         from convolutions import NETWORKS
 
         for name, network in NETWORKS.items():
@@ -48,7 +48,7 @@ def _language(record: Recorder, scale: Scale, texts: int, precisions: tuple[str,
 
     from encoder import BASE, Size, encoder
 
-    size = replace(BASE, batch=texts) if scale.pictures else Size(1, 64, 2, 128, 50, texts)
+    size = replace(BASE, batch=texts) if scale.batches else Size(1, 64, 2, 128, 50, texts)
     model, random = encoder(size), np.random.default_rng(1)
     machines = _machines(model, f"Tensor[({texts}, ?), int64]", precisions)
     peers = _torch_modules(model, size.heads, precisions)
@@ -64,7 +64,7 @@ def _language(record: Recorder, scale: Scale, texts: int, precisions: tuple[str,
 def _vision(record: Recorder, scale: Scale, name: str, model: bytes, precisions: tuple[str, ...]) -> None:
     machines = _machines(model, "Tensor[(?, 3, ?, ?), float32]", precisions)
     peers = _torch_modules(model, None, precisions)
-    for n in scale.pictures:
+    for n in scale.batches:
         x = np.random.default_rng(1).standard_normal((n, 3, 224, 224)).astype(np.float32)
         given = {}
         for precision, module in peers.items():

@@ -36,21 +36,21 @@ def measure(record: Recorder, scale: Scale) -> None:
     """
     if rivals.emulated:
         raise NotRun("the network is too large for the emulated GPU")
-    picture = np.random.default_rng(1).random((3, _ROWS, _COLUMNS), np.float32)
-    model, eager = _network(picture)
-    contestants, machines = {_EAGER: rivals.torch_contestant(eager, rivals.tensor(picture))}, {}
+    image = np.random.default_rng(1).random((3, _ROWS, _COLUMNS), np.float32)
+    model, eager = _network(image)
+    contestants, machines = {_EAGER: rivals.torch_contestant(eager, rivals.tensor(image))}, {}
     for precision in GOALS:
         with record.task("Mask R-CNN", _who(precision), "ms", GOALS[precision]):
             machines[precision] = vm = _machine(model, precision)
-            contestants[_who(precision)] = _ours(vm, picture)
-    record.facts(torch=_agreement(machines["float32"], picture, contestants[_EAGER]))
+            contestants[_who(precision)] = _ours(vm, image)
+    record.facts(torch=_agreement(machines["float32"], image, contestants[_EAGER]))
     found = contest(contestants, min(scale.rounds, _ROUNDS), calls=1)
     for who, samples in found.items():
         goal = next((GOALS[p] for p in GOALS if _who(p) == who), None)
         record.figure("Mask R-CNN", who, "ms", samples.whole.per(1e6), goal)
     for precision, vm in machines.items():
         record.figure("Mask R-CNN", f"{_EAGER} / {_who(precision)}", "times", _ratio(found, precision))
-        _counts(record, vm, picture, precision)
+        _counts(record, vm, image, precision)
 
 
 def _who(precision: str) -> str:
@@ -61,7 +61,7 @@ def _ratio(found: Any, precision: str) -> Spread:
     return ratio(found[_EAGER].whole_ns, found[_who(precision)].whole_ns)
 
 
-def _network(picture: np.ndarray) -> tuple[bytes, Callable[[Any], tuple[Any, ...]]]:
+def _network(image: np.ndarray) -> tuple[bytes, Callable[[Any], tuple[Any, ...]]]:
     """The model, and the function of torch on the GPU; both give boxes, labels, scores and masks.  Raises NotRun."""
     torch = rivals.torch()
     try:
@@ -73,7 +73,7 @@ def _network(picture: np.ndarray) -> tuple[bytes, Callable[[Any], tuple[Any, ...
     names, written = ["boxes", "labels", "scores", "masks"], io.BytesIO()
     with torch.no_grad():
         torch.onnx.export(
-            network, ([torch.from_numpy(picture)],), written, input_names=["picture"], output_names=names,
+            network, ([torch.from_numpy(image)],), written, input_names=["picture"], output_names=names,
             dynamic_axes={"picture": {1: "height", 2: "width"}}, opset_version=17, dynamo=False,
         )  # fmt: skip
     network.cuda()
@@ -87,16 +87,16 @@ def _machine(model: bytes, precision: str) -> relay.VirtualMachine:
     return relay.VirtualMachine(relay.compile(module, params=params, target="cuda", precision=precision))
 
 
-def _ours(vm: relay.VirtualMachine, picture: np.ndarray) -> Contestant:
-    held = vm["put"](picture)
+def _ours(vm: relay.VirtualMachine, image: np.ndarray) -> Contestant:
+    held = vm["put"](image)
     return Contestant(lambda: vm.run(held), lambda: finish(vm))
 
 
-def _agreement(vm: relay.VirtualMachine, picture: np.ndarray, eager: Contestant) -> dict[str, float]:
+def _agreement(vm: relay.VirtualMachine, image: np.ndarray, eager: Contestant) -> dict[str, float]:
     """The largest difference from torch of each result.  Raises RuntimeError if the scores are not torch's."""
     results: Any = eager.run()
     wanted = [x.cpu().numpy() for x in results]
-    found = [x.numpy() for x in vm.run(vm["put"](picture))]
+    found = [x.numpy() for x in vm.run(vm["put"](image))]
     if [x.shape for x in found] != [x.shape for x in wanted]:
         raise RuntimeError(f"shapes {[x.shape for x in found]}, torch has {[x.shape for x in wanted]}")
     names = ("boxes", "labels", "scores", "masks")
@@ -106,9 +106,9 @@ def _agreement(vm: relay.VirtualMachine, picture: np.ndarray, eager: Contestant)
     return off
 
 
-def _counts(record: Recorder, vm: relay.VirtualMachine, picture: np.ndarray, precision: str) -> None:
+def _counts(record: Recorder, vm: relay.VirtualMachine, image: np.ndarray, precision: str) -> None:
     """Launches and copies of a call, and its profile."""
-    held = vm["put"](picture)
+    held = vm["put"](image)
     vm.run(held)
     before = vm.counters
     vm.run(held)

@@ -44,7 +44,7 @@ def measure(record: Recorder, scale: Scale) -> None:
     with record.task("encoder, lengths drawn"):
         _drawn(record, scale)
     gc.collect()
-    if scale.pictures:
+    if scale.batches:
         from convolutions import NETWORKS
 
         for name, network in NETWORKS.items():
@@ -71,7 +71,7 @@ def _drawn(record: Recorder, scale: Scale) -> None:
 
 def _network(record: Recorder, scale: Scale, name: str, model: bytes) -> None:
     random = np.random.default_rng(1)
-    shapes = {f"{name}, batch of {n}": (n, 3, 224, 224) for n in scale.pictures}
+    shapes = {f"{name}, batch of {n}": (n, 3, 224, 224) for n in scale.batches}
     _compare(
         record, scale, model, None, {task: random.standard_normal(shape).astype(np.float32) for task, shape in shapes.items()}
     )

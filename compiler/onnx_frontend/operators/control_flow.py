@@ -126,8 +126,8 @@ def _scanned(node: Node, states: Sequence[Expr], sources: Sequence[Expr]) -> lis
 
     finals, collected = loop(node, trips, None, states, body)
     directions = _each(node, "scan_output_directions", len(collected))
-    places = _each(node, "scan_output_axes", len(collected))
-    return [*finals, *(_placed(node, c, a, back) for c, a, back in zip(collected, places, directions, strict=True))]
+    positions = _each(node, "scan_output_axes", len(collected))
+    return [*finals, *(_placed(node, c, a, back) for c, a, back in zip(collected, positions, directions, strict=True))]
 
 
 def _each(node: Node, name: str, count: int) -> list[int]:

@@ -23,11 +23,11 @@ def count_ngrams(node: Node, x: Expr) -> Expr:
     if node.rank(x) not in (1, 2):
         raise node.error(f"it counts in vectors and matrices, not in a tensor of rank {node.rank(x)}")
     rows = x if node.rank(x) == 2 else relay.expand_dims(x, 0)
-    counts = _weighted(node, _places(node, rows))
+    counts = _weighted(node, _positions(node, rows))
     return counts if node.rank(x) == 2 else relay.squeeze(counts, [0])
 
 
-def _places(node: Node, rows: Expr) -> Expr:
+def _positions(node: Node, rows: Expr) -> Expr:
     """The number of times that each n-gram of the pool occurs, at its place in the result, ``[rows, places]`` of float32."""
     pool = np.array(node.attr("pool_int64s"), np.int64)
     starts, indexes = node.required("ngram_counts"), np.array(node.required("ngram_indexes"), np.int64)
@@ -38,10 +38,10 @@ def _places(node: Node, rows: Expr) -> Expr:
     grams = [pool[a:b].reshape(-1, n) for n, (a, b) in enumerate(pairwise(bounds), 1)]
     if sum(map(len, grams)) != len(indexes):
         raise node.error(f"ngram_indexes has {len(indexes)} elements for {sum(map(len, grams))} n-grams")
-    places = np.zeros((len(indexes), int(indexes.max(initial=-1)) + 1), np.float32)
-    places[np.arange(len(indexes)), indexes] = 1
+    positions = np.zeros((len(indexes), int(indexes.max(initial=-1)) + 1), np.float32)
+    positions[np.arange(len(indexes)), indexes] = 1
     sizes = np.repeat(np.arange(1, len(grams) + 1), list(map(len, grams)))
-    counted = places[(sizes >= least) & (sizes <= most)]
+    counted = positions[(sizes >= least) & (sizes <= most)]
     counts = [_counts(node, rows, g, 0 if n == 1 else gaps) for n, g in enumerate(grams, 1) if len(g) and least <= n <= most]
     if not counts:
         raise node.error(f"the pool has no n-grams of {least} to {most} elements")

@@ -131,8 +131,8 @@ def along(node: Node, x: Expr, value: Expr, axis: int | None) -> Expr:
     rank = node.rank(x)
     if axis is None or node.rank(value) != 1 or node.size(value, 0) == 1 or rank == 0:
         return value
-    behind = rank - 1 - node.axis(axis, rank)
-    return relay.expand_dims(value, 1, behind) if behind else value
+    following = rank - 1 - node.axis(axis, rank)
+    return relay.expand_dims(value, 1, following) if following else value
 
 
 def _as_int32(x: Expr) -> Expr:

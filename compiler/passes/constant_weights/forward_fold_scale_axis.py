@@ -65,8 +65,8 @@ class _Inputs:
         """The weight, in float64, times the scale of the channel of the data that each element meets."""
         scale = np.broadcast_to(scale, (self.size,))
         if self.outputs is None or self.groups == 1:
-            turned: np.ndarray = scale.reshape([-1 if axis == self.inputs else 1 for axis in range(weight.ndim)])
-            return np.asarray(weight * turned)
+            along: np.ndarray = scale.reshape([-1 if axis == self.inputs else 1 for axis in range(weight.ndim)])
+            return np.asarray(weight * along)
         # outputs are in order of their groups, and a group has its own channels
         per_output = np.repeat(scale.reshape(self.groups, -1), weight.shape[self.outputs] // self.groups, axis=0)
         if self.inputs < self.outputs:
@@ -139,16 +139,16 @@ class _Folder:
         inputs = None if weight is None else _INPUTS[type(product.attrs)](product, weight)
         if weight is None or inputs is None:
             return
-        scale, behind = np.ones(1), False
+        scale, crossed = np.ones(1), False
         folded: dict[Expr, Expr] = {}
         at = product.args[0]
         while isinstance(at, Var) and self.count[at] == 1 and at in calls:
             call = calls[at]
             if _is_homogeneous(call, inputs.axis):
-                at, behind = call.args[0], True
+                at, crossed = call.args[0], True
                 continue
             found = _scale(call, inputs)
-            if found is None or (behind and not (found[1] > 0).all()):
+            if found is None or (crossed and not (found[1] > 0).all()):
                 break
             with np.errstate(all="ignore"):
                 after = scale * found[1]

@@ -58,23 +58,23 @@ class _Turner:
                 value = rebuild(value, lambda atom: atom, self.chain)
             if isinstance(value, Tuple):
                 self.tuples[var] = value.fields
-            turned = self._turned(var, value, out) if isinstance(value, Call) and isinstance(value.op, Op) else None
-            if turned is None:
+            transposed = self._transposed(var, value, out) if isinstance(value, Call) and isinstance(value.op, Op) else None
+            if transposed is None:
                 out.append((var, value))
             else:
-                self._bind(var, turned, out)
+                self._bind(var, transposed, out)
         return rebuild_lets(chain, out, result)
 
-    def _bind(self, var: Var, turned: Call, out: _Bindings) -> None:
+    def _bind(self, var: Var, transposed: Call, out: _Bindings) -> None:
         """Bind the value with channels last, and ``var`` with channels first."""
         if len(_shape(var)) != 4:
-            out.append((var, replace(turned, ty=None)))  # places are summed
+            out.append((var, replace(transposed, ty=None)))  # places are summed
             return
         self.last[var] = last = Var(f"{var.name}_last", span=var.span)
-        out.append((last, replace(turned, ty=None)))
+        out.append((last, replace(transposed, ty=None)))
         out.append((var, _moved(last, _shape(var), _FIRST, var)))
 
-    def _turned(self, var: Var, call: Call, out: _Bindings) -> Call | None:
+    def _transposed(self, var: Var, call: Call, out: _Bindings) -> Call | None:
         """The call with channels last; None for another call."""
         op = call.op
         assert isinstance(op, Op)

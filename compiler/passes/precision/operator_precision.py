@@ -52,10 +52,10 @@ _FOLLOWING = frozenset(
     )
 )
 #: Operators that compute places, or boxes, from elements.
-_OF_PLACES = frozenset(
+_OF_POSITIONS = frozenset(
     (
         *("image.affine_grid", "image.grid_sample", "nn.deformable_im2col", "vision.multibox_prior", "vision.rpn_boxes"),
-        *("unravel_index", "weighted_take", "nn.displaced_products", "nn.avg_pool2d_shares", "nn.max_pool2d_shares"),
+        *("unravel_index", "weighted_take", "nn.displaced_products", "nn.avg_pool2d_portions", "nn.max_pool2d_portions"),
     )
 )
 _MOVING = frozenset(
@@ -72,7 +72,7 @@ def role_of(op: Op, attrs: Any) -> Role:
         return Role.PRODUCT
     if op.name in _FOLLOWING:
         return Role.FOLLOW
-    if op.name in _OF_PLACES:
+    if op.name in _OF_POSITIONS:
         return Role.WIDE
     if op.name in _MOVING:
         combination = getattr(attrs, "mode", getattr(attrs, "reduction", "update"))

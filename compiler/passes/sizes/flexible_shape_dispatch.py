@@ -100,25 +100,25 @@ def flexible_shape_dispatch(mod: IRModule, buckets: ShapeBuckets) -> IRModule:
 
 @frozen
 class _FlexibleDim:
-    """A dim with buckets: ``symbols`` stand for its size, ``places`` are its axes ``(parameter, axis)``, the first decides."""
+    """A dim with buckets: ``symbols`` stand for its size, ``open_axes`` are its axes ``(parameter, axis)``, the first decides."""
 
     symbols: tuple[Dim, ...]
-    places: tuple[tuple[int, int], ...]
+    open_axes: tuple[tuple[int, int], ...]
 
     @staticmethod
     def of(main: Function, buckets: ShapeBuckets, number: int) -> _FlexibleDim:
         """The dim of the typed ``main``.  A parameter has it on each axis of an equal size."""
         given = [(i, _axis(main.params[i], buckets.axes[number])) for i in buckets.inputs[number]]
         found = tuple(dict.fromkeys(tensor_type(main.params[i]).shape[axis] for i, axis in given))
-        places = list(given)
+        open_axes = list(given)
         for i, p in enumerate(main.params):
             if isinstance(p.ty, TensorType):
-                places += [(i, axis) for axis, d in enumerate(p.ty.shape) if d in found and (i, axis) not in given]
+                open_axes += [(i, axis) for axis, d in enumerate(p.ty.shape) if d in found and (i, axis) not in given]
             elif buckets.pad_value is not None and symbols_of(type_of(p)) & set(found):
                 raise ArgumentError(
                     f"{PASS}: %{p.name} has the flexible size inside of {p.ty}; only a tensor can be padded", here()
                 )
-        return _FlexibleDim(found, tuple(places))
+        return _FlexibleDim(found, tuple(open_axes))
 
 
 def _axis(param: Var, axis: int) -> int:
@@ -183,7 +183,7 @@ def _version(main: Function, dims: Sequence[_FlexibleDim], sizes: Sequence[int])
     known: dict[Dim, Dim] = {}
     for d, size in zip(dims, sizes, strict=True):
         known.update(dict.fromkeys(d.symbols, dim(size)))
-        for i, axis in d.places:
+        for i, axis in d.open_axes:
             ty = annotations[i]
             assert isinstance(ty, TensorType)
             annotations[i] = _resized(ty, axis, dim(size))
@@ -218,7 +218,7 @@ class _Dispatcher:
     def __init__(self, main: Function, buckets: ShapeBuckets, dims: Sequence[_FlexibleDim]) -> None:
         self.main, self.buckets, self.dims = main, buckets, dims
         self.params = tuple(replace(p, ty=None) for p in main.params)
-        self.sizes = [self._size(*d.places[0]) for d in dims]
+        self.sizes = [self._size(*d.open_axes[0]) for d in dims]
         pads = buckets.pad_value is not None and buckets.slices
         results = _results(type_of(main.body)) if pads else []
         others = symbols_of(*map(type_of, main.params)).difference(*(d.symbols for d in dims))
@@ -267,7 +267,7 @@ class _Dispatcher:
             if relation == "equal" and self.buckets.pad_value is not None:
                 continue  # inside of the other condition
             for unknown in d.symbols[1:]:
-                place = next(p for p in d.places if tensor_type(self.main.params[p[0]]).shape[p[1]] is unknown)
+                place = next(p for p in d.open_axes if tensor_type(self.main.params[p[0]]).shape[p[1]] is unknown)
                 conditions.append(_call("equal", self._size(*place), size))
         whole = conditions[0]
         for condition in conditions[1:]:
@@ -284,7 +284,7 @@ class _Dispatcher:
 
     def _padded_argument(self, number: int, sizes: Sequence[int]) -> Expr:
         param = self.params[number]
-        added = {axis: k for k, d in enumerate(self.dims) for i, axis in d.places if i == number}
+        added = {axis: k for k, d in enumerate(self.dims) for i, axis in d.open_axes if i == number}
         if not added:
             return param
         ty = tensor_type(self.main.params[number])

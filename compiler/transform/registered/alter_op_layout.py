@@ -16,7 +16,7 @@ from typing import Any
 from ....ops.core.op import Op
 from ...ir.expr import Call, Expr, IRModule, replace
 from ...passes.beta_reduction import rewritten_function
-from ..convert_layout import behind_transform, transform
+from ..convert_layout import past_operator, transform
 from ..inlining import graph_of
 from .legalize import result_of
 from .op_attributes import ALTER_OP_LAYOUT, Attributes, attribute
@@ -32,7 +32,7 @@ def alter_op_layout(mod: IRModule) -> IRModule:
         if not isinstance(node, Call) or not isinstance(node.op, Op):
             return node
         function = attribute(node.op.name, ALTER_OP_LAYOUT)
-        return behind_transform(node, node.op) if function is None else _altered(node, node.op, function)
+        return past_operator(node, node.op) if function is None else _altered(node, node.op, function)
 
     functions = {n: f if f.is_primitive else rewritten_function(graph_of(f, mod), visit) for n, f in mod.functions.items()}
     return replace(mod, functions=functions)

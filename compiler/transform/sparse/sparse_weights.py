@@ -95,8 +95,8 @@ def is_plain_kernel(kernel_layout: str) -> bool:
 
 def weight_matrix(weight: np.ndarray, kernel_layout: str) -> np.ndarray:
     """The weight of a convolution as the matrix of ``nn.sparse_conv2d``: a row for each output channel."""
-    turned = weight.transpose([kernel_layout.index(axis) for axis in _ROWS_FIRST])
-    return turned.reshape(len(turned), -1)
+    transposed = weight.transpose([kernel_layout.index(axis) for axis in _ROWS_FIRST])
+    return transposed.reshape(len(transposed), -1)
 
 
 # ---- calls ---------------------------------------------------------------------------------------------------------------

@@ -249,11 +249,11 @@ class _Finish:
         self.group, self.lowered, self.apart, self.when = group, lowered, apart, when
         self.result = len(group.params) - 1
 
-    def _kernel(self, places: Mapping[int, int]) -> CpuKernel:
+    def _kernel(self, positions: Mapping[int, int]) -> CpuKernel:
         from .fused_kernel import CpuKernel
 
         # the result of the elementwise group, which follows its parameters, is its last parameter
-        kernel = CpuKernel(self.group, {**places, len(self.group.params): self.result})
+        kernel = CpuKernel(self.group, {**positions, len(self.group.params): self.result})
         kernel.prefer(self.result)
         return kernel
 
@@ -263,14 +263,14 @@ class _Finish:
         assert self.apart is not None
         lines = self._lines({}, self.apart if self.when == "always" else self.lowered)
         if self.group.in_place:
-            places = over(self.group, self.result)
-            lines = [f"if {same_address(places)}:", *indented(self._lines(places, self.apart)), "else:", *indented(lines)]
+            positions = over(self.group, self.result)
+            lines = [f"if {same_address(positions)}:", *indented(self._lines(positions, self.apart)), "else:", *indented(lines)]
         made = _function(FINISH, lines, ", sums, first, pitch" if self.when else "")
         return made, bodies_of(made)
 
-    def _lines(self, places: Mapping[int, int], lowered: Lowered) -> list[str]:
-        """The statements; each key of ``places`` is a parameter that has the address of the tensor at the value."""
-        kernel, extents = self._kernel(places), lowered.extents
+    def _lines(self, positions: Mapping[int, int], lowered: Lowered) -> list[str]:
+        """The statements; each key of ``positions`` is a parameter that has the address of the tensor at the value."""
+        kernel, extents = self._kernel(positions), lowered.extents
         lead = len(extents) - 1
         writer = Writer(lowered.table, len(extents), kernel.context)
         element = writer.value(lowered.element)

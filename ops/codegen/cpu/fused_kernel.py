@@ -51,8 +51,8 @@ def source(group: Group) -> KernelSource:
     text = _text(group, {})
     if group.in_place:
         # Compare the addresses explicitly: else the compiler must assume a partial overlap.
-        places = {param: len(group.params) + result for param, result in group.in_place}
-        text = either(same_address(places), _text(group, places), text)
+        positions = {param: len(group.params) + result for param, result in group.in_place}
+        text = either(same_address(positions), _text(group, positions), text)
     return KernelSource(text, bodies=bodies_of(text))
 
 
@@ -61,9 +61,9 @@ def bodies_of(text: str) -> tuple[Callable[..., Any], ...]:
     return tuple(BODIES[name] for name in sorted(set(_CALLS.findall(text)) & set(BODIES)))
 
 
-def _text(group: Group, places: Mapping[int, int]) -> str:
-    """The kernel text; each key of ``places`` is a parameter that has the address of the tensor at the value (positions)."""
-    kernel = CpuKernel(group, places)
+def _text(group: Group, positions: Mapping[int, int]) -> str:
+    """The kernel text; each key of ``positions`` is a parameter that has the address of the tensor at the value (positions)."""
+    kernel = CpuKernel(group, positions)
     request = partition_prologue(kernel, plans(group))
     kernel.context.partitioned = bool(request)
     kernel.prologue += request
@@ -74,9 +74,9 @@ def _text(group: Group, places: Mapping[int, int]) -> str:
 class CpuKernel(Sizes):
     """The text of one kernel, and its prologue: addresses, sizes and arrays, each defined once."""
 
-    def __init__(self, group: Group, places: Mapping[int, int]) -> None:
+    def __init__(self, group: Group, positions: Mapping[int, int]) -> None:
         super().__init__(group, Python())
-        self.places = places
+        self.positions = positions
         self.context = KernelContext(self.size, self.array, self.language)
 
     # ---- prologue --------------------------------------------------------------------------------------------------------
@@ -89,7 +89,7 @@ class CpuKernel(Sizes):
         return f"{name} = {text}"
 
     def _address(self, position: int) -> str:
-        position = self.places.get(position, position)
+        position = self.positions.get(position, position)
         return self.once(("address", position), "t", f"load_i64(argv + {8 * position})")
 
     def array(self, position: int) -> str:
@@ -166,7 +166,7 @@ class CpuKernel(Sizes):
 
     def _may_stream(self, position: int) -> bool:
         """Whether a result may be streamed: not in the memory of an operand, whose lines are in a cache when they are written."""
-        return self._may_be_large(position) and position not in self.places.values()
+        return self._may_be_large(position) and position not in self.positions.values()
 
     def _if_large(self, result: str, run: Sequence[Dim], lines: int, streamed: list[str] | None, plain: list[str]) -> list[str]:
         """The streamed loops, where a result is too large for the caches and its runs are groups of whole lines; else the plain.

@@ -23,9 +23,9 @@ class KernelSource:
     libraries: tuple[str, ...] = ()
 
 
-def same_address(places: Mapping[int, int]) -> str:
+def same_address(positions: Mapping[int, int]) -> str:
     """The condition that tensors have the same data address as others; tensors are given by their positions."""
-    return " and ".join(f"{_data(a)} == {_data(b)}" for a, b in places.items())
+    return " and ".join(f"{_data(a)} == {_data(b)}" for a, b in positions.items())
 
 
 def _data(position: int) -> str:

@@ -59,10 +59,10 @@ def source(group: Group) -> KernelSource:
     if not group.in_place or group.has_epilogue:  # the function FINISH compares them
         return made
     # compare the addresses explicitly, as in ``fused_kernel``
-    places = {param: len(group.params) + result for param, result in group.in_place}
-    over = _Wrapper(group, kernel, places).source()
+    positions = {param: len(group.params) + result for param, result in group.in_place}
+    over = _Wrapper(group, kernel, positions).source()
     bodies = tuple(dict.fromkeys((*made.bodies, *over.bodies)))
-    return replace(made, text=either(same_address(places), over.text, made.text), bodies=bodies)
+    return replace(made, text=either(same_address(positions), over.text, made.text), bodies=bodies)
 
 
 def workspace(group: Group) -> Dim:

@@ -129,7 +129,7 @@ DEVICE void store_wide_tiles(T* tile, T* result, int64 outer, int64 rows, int64 
 
 
 @frozen
-class Turned:
+class Transposed:
     """The axes of a result as three: ``outer`` ones, the axes along which operands are read, and the innermost axes."""
 
     outer: tuple[int, ...]
@@ -139,21 +139,21 @@ class Turned:
 
 def add_tiles(assembly: Assembly, group: Group, nest: Nest, name: str) -> bool:
     """Add a kernel of tiles for a nest that reads along another axis than it writes; return whether the nest does."""
-    turned = _turned(group, nest)
-    if turned is None:
+    transposed = _transposed(group, nest)
+    if transposed is None:
         return False
     assembly.text(_TILES)
-    _TileKernel(group, nest, turned).add(assembly, name)
+    _TileKernel(group, nest, transposed).add(assembly, name)
     return True
 
 
 class _TileKernel:
-    def __init__(self, group: Group, nest: Nest, turned: Turned) -> None:
-        self.group, self.nest, self.turned = group, nest, turned
+    def __init__(self, group: Group, nest: Nest, transposed: Transposed) -> None:
+        self.group, self.nest, self.transposed = group, nest, transposed
         self.kernel, self.position = CudaKernel(group), len(group.params) + group.results.index(nest.result)
         self.dtype, self.lowered = group.values()[nest.result].dtype, general(group, nest)
-        self.parts = (turned.outer, turned.read, turned.written)
-        self.is_flat = are_one_axis(group, nest, turned.read)
+        self.parts = (transposed.outer, transposed.read, transposed.written)
+        self.is_flat = are_one_axis(group, nest, transposed.read)
         self.packs = self._packs()
 
     def add(self, assembly: Assembly, name: str) -> None:
@@ -163,8 +163,8 @@ class _TileKernel:
         made = elements(kernel, self.lowered, 0, self.packs, stored("{0}", self.dtype), is_straight=self.packs is not None)
         sizes = [kernel.count([nest.dims[a] for a in axes]) for axes in self.parts]
         kind = in_memory(self.dtype)
-        room = "32 * 33" if self.packs is None else f"Wide<{kind}>::SIDE * Wide<{kind}>::PITCH"
-        lines = [*made.outer, *self._function("element", kind, made.element), f"__shared__ {kind} tile[{room}];"]
+        extent = "32 * 33" if self.packs is None else f"Wide<{kind}>::SIDE * Wide<{kind}>::PITCH"
+        lines = [*made.outer, *self._function("element", kind, made.element), f"__shared__ {kind} tile[{extent}];"]
         if self.packs is not None:
             lines += self._function("pack", pack_type(self.dtype, made.width, True), made.pack)
         call = f"(tile, {result}, {', '.join(sizes)}, "
@@ -177,7 +177,7 @@ class _TileKernel:
 
     def _packs(self) -> Packed | None:
         """Packs along the axis that operands are read along; None if these are not contiguous in all of them."""
-        axis = self.turned.read[-1]
+        axis = self.transposed.read[-1]
         if not whole_rows(self.group, self.nest, axis):
             return None
         found = packed(self.lowered, self.dtype, ACCESS // ITEMSIZE[self.dtype], axis)
@@ -187,7 +187,7 @@ class _TileKernel:
         """The condition of tiles of packs: whole packs, aligned, and so many of them that most of a tile is used."""
         assert self.packs is not None
         kernel, width = self.kernel, self.packs.width
-        run = rows if self.is_flat else kernel.size(self.nest.dims[self.turned.read[-1]])
+        run = rows if self.is_flat else kernel.size(self.nest.dims[self.transposed.read[-1]])
         bases = dict.fromkeys([result, *(kernel.array(cell.what) for cell in self.packs.loads)])
         sizes = [f"{rows} >= {SIDE}", f"{columns} >= {SIDE}", f"{run} % {width} == 0", f"{columns} % {width} == 0"]
         return " && ".join([*sizes, *(f"aligned16({base})" for base in bases)])
@@ -197,7 +197,7 @@ class _TileKernel:
         outer, rows, columns = (product(sizes[a] for a in axes) for axes in self.parts)
         side = dim(SIDE)
         if self.packs is not None:
-            run, width = rows if self.is_flat else sizes[self.turned.read[-1]], self.packs.width
+            run, width = rows if self.is_flat else sizes[self.transposed.read[-1]], self.packs.width
             whole = all_(le(SIDE, rows), le(SIDE, columns), eq(run % width, 0), eq(columns % width, 0))
             side = where(whole, wide_side(self.dtype), SIDE)
         down, across = ((n + (side - 1)) // side for n in (rows, columns))
@@ -207,7 +207,7 @@ class _TileKernel:
         """A function of the indices of a matrix, and of a row and a column of it."""
         dims, lines = self.nest.dims, list[str]()
         for index, axes in zip(("matrix", "row", "column"), self.parts, strict=True):
-            if axes == self.turned.read and self.is_flat:
+            if axes == self.transposed.read and self.is_flat:
                 lines += [f"const int64 i{axis} = {index if axis == axes[-1] else 0};" for axis in axes]
             else:
                 lines += self.kernel.unravel_index(index, [dims[a] for a in axes], min(axes, default=0))
@@ -216,7 +216,7 @@ class _TileKernel:
         return [head, *indented([*straight, *lines, *body]), "};"]
 
 
-def _turned(group: Group, nest: Nest) -> Turned | None:
+def _transposed(group: Group, nest: Nest) -> Transposed | None:
     """The axes of a nest whose largest operands are all read along the same axis, which is not the innermost of the result."""
     cells, rank = nest.cells.table, len(nest.dims)
     if rank < 2 or nest.store != tuple(range(rank)) or any(c.kind == GUARD for c in cells):
@@ -232,7 +232,7 @@ def _turned(group: Group, nest: Nest) -> Turned | None:
         first -= 1
     if const(nest.dims[end]) == 1 or const(nest.dims[rank - 1]) == 1:
         return None
-    return Turned(tuple(range(first)), tuple(range(first, end + 1)), tuple(range(end + 1, rank)))
+    return Transposed(tuple(range(first)), tuple(range(first, end + 1)), tuple(range(end + 1, rank)))
 
 
 def _axes(cells: Sequence[Cell], load: Cell) -> list[int]:

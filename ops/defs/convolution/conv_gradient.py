@@ -57,9 +57,9 @@ def _backward_weight(inputs: tuple[Term, Term], attrs: Conv2dBackwardWeightAttrs
     # channels of a group are the batch, and the batch is the channels that are summed
     data = call(reshape, relaid(inputs[1], attrs.data_layout, "NCHW"), attrs=ReshapeAttrs((0, -4, attrs.groups, -1, -2)))
     data = call(reshape, call(TRANSPOSE, data, attrs=TransposeAttrs((2, 1, 0, 3, 4))), attrs=ReshapeAttrs((0, -3, -2)))
-    turned = call(TRANSPOSE, gradient, attrs=TransposeAttrs((1, 0, 2, 3)))
+    transposed = call(TRANSPOSE, gradient, attrs=TransposeAttrs((1, 0, 2, 3)))
     own = Conv2dAttrs(attrs.dilation, attrs.padding, attrs.strides, attrs.groups, attrs.channels, out_dtype=attrs.out_dtype)
-    found = call(get("nn.conv2d"), data, turned, attrs=own)
+    found = call(get("nn.conv2d"), data, transposed, attrs=own)
     # rows and columns that the strides leave over
     found = call(STRIDED_SLICE, found, attrs=SliceAttrs((0, 0), (height, width), axes=(2, 3)))
     found = call(reshape, found, attrs=ReshapeAttrs((0, 0, height, width)))

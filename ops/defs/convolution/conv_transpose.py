@@ -78,16 +78,16 @@ def _space(shape: Sequence[Dim], layout: str) -> tuple[Dim, ...]:
     return tuple(d for d, letter in zip(shape, layout, strict=True) if letter not in "NCIO")
 
 
-def _room_for_products(call: OpCall) -> Dim:
+def _bytes_of_products(call: OpCall) -> Dim:
     """The number of elements of a tile of products; 0 if the direct method is certain."""
     (data, weight), attrs = (t.shape for t in call.inputs), call.attrs
     inputs, outputs = (weight[attrs.kernel_layout.index(letter)] for letter in "IO")
-    terms, places = outputs * product(_space(weight, attrs.kernel_layout)), product(_space(data, attrs.data_layout))
-    tile = terms * min_(places, max_(bodies.LEAST_PLACES, bodies.COLUMNS // max_(terms, 1)))
+    terms, positions = outputs * product(_space(weight, attrs.kernel_layout)), product(_space(data, attrs.data_layout))
+    tile = terms * min_(positions, max_(bodies.LEAST_POSITIONS, bodies.COLUMNS // max_(terms, 1)))
     return where(le(attrs.groups * bodies.LEAST_CHANNELS, inputs), tile, 0) if is_one_float(call) else dim(0)
 
 
-def _room_for_a_row(call: OpCall) -> Dim:
+def _bytes_of_a_row(call: OpCall) -> Dim:
     """The number of columns of the result."""
     return _space(call.outputs[0].shape, call.attrs.out_layout or call.attrs.data_layout)[-1]
 
@@ -128,7 +128,7 @@ def _transposed(rank: int, attrs: type) -> Op:
                 attrs=constants,
                 views=("dims",),
                 libraries=GEMM,
-                scratch=(Scratch(length=_room_for_products), Scratch("float64", length=_room_for_a_row)),
+                scratch=(Scratch(length=_bytes_of_products), Scratch("float64", length=_bytes_of_a_row)),
                 choose=lambda attrs, dtypes: (
                     bodies.transposed if len({*dtypes}) == 1 and dtypes[0] in GEMM else bodies.transposed_directly
                 ),

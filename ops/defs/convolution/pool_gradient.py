@@ -25,7 +25,7 @@ _NCHW = "NCHW"
 
 
 @frozen
-class PoolSharesAttrs:
+class PoolPortionsAttrs:
     """``pool_size``, ``strides``, ``padding``, ``ceil_mode``: those of the pooling, over the last two axes."""
 
     pool_size: Numbers = 1
@@ -35,7 +35,7 @@ class PoolSharesAttrs:
 
 
 @frozen
-class AvgPoolSharesAttrs(PoolSharesAttrs):
+class AvgPoolPortionsAttrs(PoolPortionsAttrs):
     """As PoolSharesAttrs; ``count_include_pad``: whether the mean includes the padding."""
 
     count_include_pad: bool = False
@@ -74,7 +74,7 @@ class _Window:
     exists: Scalar
 
 
-def _window(attrs: PoolSharesAttrs, k: int, at: Scalar, number: Scalar, windows: Scalar, size: Scalar) -> _Window:
+def _window(attrs: PoolPortionsAttrs, k: int, at: Scalar, number: Scalar, windows: Scalar, size: Scalar) -> _Window:
     """The window that begins as the ``number``-th last before element ``at``."""
     stride, length = per_axis(attrs.strides, 2, "strides")[k], per_axis(attrs.pool_size, 2, "pool_size")[k]
     before = sides(attrs.padding, 2)[0][k]
@@ -86,13 +86,13 @@ def _window(attrs: PoolSharesAttrs, k: int, at: Scalar, number: Scalar, windows:
     return _Window(window, position, inside, exists)
 
 
-def _both(inputs: tuple[Value, ...], axes: tuple[Scalar, ...], attrs: PoolSharesAttrs) -> tuple[_Window, _Window]:
+def _both(inputs: tuple[Value, ...], axes: tuple[Scalar, ...], attrs: PoolPortionsAttrs) -> tuple[_Window, _Window]:
     gradient, data = inputs[:2]
     rows, columns = (_window(attrs, k, axes[2 + k], axes[4 + k], gradient.size(2 + k), data.size(2 + k)) for k in range(2))
     return rows, columns
 
 
-def _avg_shares(inputs: tuple[Value, ...], axes: tuple[Scalar, ...], attrs: AvgPoolSharesAttrs, output: Value) -> Scalar:
+def _avg_portions(inputs: tuple[Value, ...], axes: tuple[Scalar, ...], attrs: AvgPoolPortionsAttrs, output: Value) -> Scalar:
     rows, columns = _both(inputs, axes, attrs)
     dtype = computed_in(output.dtype)
     found = inputs[0](*axes[:2], rows.number, columns.number)
@@ -103,7 +103,7 @@ def _avg_shares(inputs: tuple[Value, ...], axes: tuple[Scalar, ...], attrs: AvgP
     return Select(apply("and", rows.exists, columns.exists), share, Literal(0.0, output.dtype))
 
 
-def _max_shares(inputs: tuple[Value, ...], axes: tuple[Scalar, ...], attrs: PoolSharesAttrs, output: Value) -> Scalar:
+def _max_portions(inputs: tuple[Value, ...], axes: tuple[Scalar, ...], attrs: PoolPortionsAttrs, output: Value) -> Scalar:
     rows, columns = _both(inputs, axes, attrs)
     gradient, _, largest = inputs
     at = (*axes[:2], rows.number, columns.number)
@@ -112,8 +112,8 @@ def _max_shares(inputs: tuple[Value, ...], axes: tuple[Scalar, ...], attrs: Pool
     return Select(apply("and", rows.exists, columns.exists), share, Literal(0.0, output.dtype))
 
 
-def _max_shares_rule(dtypes: tuple[Any, ...], attrs: Any) -> str:
-    name, names = "nn.max_pool2d_shares", ("out_grad", "data", "largest")
+def _max_portions_rule(dtypes: tuple[Any, ...], attrs: Any) -> str:
+    name, names = "nn.max_pool2d_portions", ("out_grad", "data", "largest")
     require(name, dtypes[2], INDICES, 2, names[2])
     dtype = require_same(name, dtypes, (0, 1), names)
     require(name, dtype, FLOATS, 0, names[0])
@@ -121,26 +121,26 @@ def _max_shares_rule(dtypes: tuple[Any, ...], attrs: Any) -> str:
 
 
 Op(
-    name="nn.avg_pool2d_shares",
+    name="nn.avg_pool2d_portions",
     doc="For each element the share of the gradient of each window that contains the element, 0 where there is no window: "
-    "`nn.avg_pool2d_shares([[[[2.0, 4.0]]]], [[[[0.0, 0.0, 0.0]]]], pool_size=[1, 2])[0, 0, 0] = "
+    "`nn.avg_pool2d_portions([[[[2.0, 4.0]]]], [[[[0.0, 0.0, 0.0]]]], pool_size=[1, 2])[0, 0, 0] = "
     "[[[1.0, 0.0]], [[2.0, 1.0]], [[0.0, 2.0]]]`.",
     inputs=("out_grad", "data"),
-    attrs=AvgPoolSharesAttrs,
+    attrs=AvgPoolPortionsAttrs,
     pattern=OpPattern.INJECTIVE,
-    dtype=like_inputs("nn.avg_pool2d_shares", ("out_grad", "data"), FLOATS),
-    compute=_avg_shares,
+    dtype=like_inputs("nn.avg_pool2d_portions", ("out_grad", "data"), FLOATS),
+    compute=_avg_portions,
 )
 Op(
-    name="nn.max_pool2d_shares",
+    name="nn.max_pool2d_portions",
     doc="For each element the gradient of each window whose largest element is this, 0 for others; `largest`: the position in "
-    "each window: `nn.max_pool2d_shares([[[[2.0, 4.0]]]], [[[[0.0, 0.0, 0.0]]]], [[[[1, 0]]]], pool_size=[1, 2])[0, 0, 0] = "
+    "each window: `nn.max_pool2d_portions([[[[2.0, 4.0]]]], [[[[0.0, 0.0, 0.0]]]], [[[[1, 0]]]], pool_size=[1, 2])[0, 0, 0] = "
     "[[[0.0, 0.0]], [[4.0, 2.0]], [[0.0, 0.0]]]`.",
     inputs=("out_grad", "data", "largest"),
-    attrs=PoolSharesAttrs,
+    attrs=PoolPortionsAttrs,
     pattern=OpPattern.INJECTIVE,
-    dtype=_max_shares_rule,
-    compute=_max_shares,
+    dtype=_max_portions_rule,
+    compute=_max_portions,
 )
 
 
@@ -154,14 +154,14 @@ def _in_nchw(inputs: tuple[Term, Term], attrs: MaxPool2dGradAttrs) -> tuple[Term
     return widened(gradient, relaid(inputs[1], attrs.layout, _NCHW))
 
 
-def _gathered(shares: Term, inputs: tuple[Term, Term], attrs: MaxPool2dGradAttrs) -> Term:
-    summed = cast(call(SUM, shares, attrs=ReduceAttrs((4, 5))), inputs[1].dtype)
+def _gathered(portions: Term, inputs: tuple[Term, Term], attrs: MaxPool2dGradAttrs) -> Term:
+    summed = cast(call(SUM, portions, attrs=ReduceAttrs((4, 5))), inputs[1].dtype)
     return relaid(summed, _NCHW, attrs.layout)
 
 
 def _avg_pool2d_grad(inputs: tuple[Term, Term], attrs: AvgPool2dGradAttrs) -> Term:
-    own = AvgPoolSharesAttrs(attrs.pool_size, attrs.strides, attrs.padding, attrs.ceil_mode, attrs.count_include_pad)
-    return _gathered(call(get("nn.avg_pool2d_shares"), *_in_nchw(inputs, attrs), attrs=own), inputs, attrs)
+    own = AvgPoolPortionsAttrs(attrs.pool_size, attrs.strides, attrs.padding, attrs.ceil_mode, attrs.count_include_pad)
+    return _gathered(call(get("nn.avg_pool2d_portions"), *_in_nchw(inputs, attrs), attrs=own), inputs, attrs)
 
 
 def _max_pool2d_grad(inputs: tuple[Term, Term], attrs: MaxPool2dGradAttrs) -> Term:
@@ -174,8 +174,8 @@ def _max_pool2d_grad(inputs: tuple[Term, Term], attrs: MaxPool2dGradAttrs) -> Te
     sliding = get("sliding_window")
     windows = call(sliding, padded, attrs=sliding.attrs(2, window, strides))
     largest = call(get("argmax"), windows, attrs=ArgReduceAttrs((4, 5)))
-    own = PoolSharesAttrs(attrs.pool_size, attrs.strides, attrs.padding, attrs.ceil_mode)
-    return _gathered(call(get("nn.max_pool2d_shares"), gradient, data, largest, attrs=own), inputs, attrs)
+    own = PoolPortionsAttrs(attrs.pool_size, attrs.strides, attrs.padding, attrs.ceil_mode)
+    return _gathered(call(get("nn.max_pool2d_portions"), gradient, data, largest, attrs=own), inputs, attrs)
 
 
 composite(

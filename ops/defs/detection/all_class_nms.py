@@ -42,7 +42,7 @@ class RegularNonMaxSuppressionAttrs:
 _INPUTS = ("boxes", "scores", "max_output_boxes_per_class", "iou_threshold", "score_threshold")
 
 
-def _room(of_all_classes: Length) -> tuple[Scratch, ...]:
+def _scratches(of_all_classes: Length) -> tuple[Scratch, ...]:
     """The scratch buffers of the bodies: for the boxes of a class, and for the ``of_all_classes`` boxes of an image."""
     return (
         *(Scratch(axis=1), Scratch("int64", axis=1)) * 2,
@@ -113,7 +113,7 @@ Op(
             bodies.suppress_classes,
             attrs=lambda attrs: {},
             views=("", "dims", "flat", "flat", "flat", "", "", "flat"),
-            scratch=_room(_boxes_by_class),
+            scratch=_scratches(_boxes_by_class),
             choose=lambda attrs, dtypes: (
                 bodies.suppress_classes if attrs.output_format == "onnx" else bodies.suppress_classes_of_images
             ),
@@ -136,7 +136,7 @@ Op(
             bodies.suppress_regularly,
             attrs=_regular,
             views=("", "dims", "", "", "", "flat"),
-            scratch=_room(_boxes_by_regular_class),
+            scratch=_scratches(_boxes_by_regular_class),
             cuda=cuda.regular_non_max_suppression,
         ),
     ),

@@ -98,7 +98,7 @@ def anchors(attrs: Any) -> list[tuple[float, float, float, float]]:
 
 
 def _rpn_boxes(inputs: tuple[Value, ...], axes: tuple[Scalar, ...], attrs: RpnBoxesAttrs, output: Value) -> Scalar:
-    scores, offsets, pictures = inputs
+    scores, offsets, images = inputs
     dtype = computed_in(output.dtype)
     batch, number_of, field = axes
     own = anchors(attrs)
@@ -119,7 +119,7 @@ def _rpn_boxes(inputs: tuple[Value, ...], axes: tuple[Scalar, ...], attrs: RpnBo
         return wide(offsets(batch, anchor * 4 + k, row_at, column_at))
 
     def info(k: int) -> Scalar:
-        return wide(pictures(batch, index(k)))
+        return wide(images(batch, index(k)))
 
     def sides(axis: int) -> tuple[Scalar, Scalar]:
         """The ends of the box along x (0) or y (1), cut off at the picture's edges."""
@@ -204,8 +204,8 @@ def _proposal(inputs: tuple[Term, ...], attrs: ProposalAttrs) -> Term:
         )
     )  # fmt: skip
     # the kept boxes are repeated until there are enough
-    places = call(get("arange"), known(0), known(count), known(1), attrs=ArangeAttrs("int64"))
-    at = call(get("floor_mod"), call(get("expand_dims"), places, attrs=ExpandDimsAttrs(0)), cast(number_of_kept, "int64"))
+    positions = call(get("arange"), known(0), known(count), known(1), attrs=ArangeAttrs("int64"))
+    at = call(get("floor_mod"), call(get("expand_dims"), positions, attrs=ExpandDimsAttrs(0)), cast(number_of_kept, "int64"))
     rows = _chosen(boxes, call(get("gather"), kept, at, attrs=AxisAttrs(1)))
     rows = call(STRIDED_SLICE, rows, attrs=SliceAttrs((0,), (5,), axes=(2,)))
     return cast(call(get("reshape"), rows, attrs=ReshapeAttrs((-3, 0))), inputs[0].dtype)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 from ....declarations.frozen_dataclass import frozen
-from ....shape_funcs.defs.movement.blocks import PICTURES
+from ....shape_funcs.defs.movement.blocks import IMAGES
 from ...core.compute import Scalar, Select, Value, apply, index
 from ...core.dtype_rules import like_first
 from ...core.op import Op, OpPattern
@@ -71,7 +71,7 @@ def _rest(value: Scalar, by: int) -> Scalar:
 
 def _depth_to_space(inputs: tuple[Value, ...], axes: Axes, attrs: DepthToSpaceAttrs, output: Value) -> Scalar:
     (data,) = inputs
-    block, (channels, rows, columns) = attrs.block_size, PICTURES[attrs.layout]
+    block, (channels, rows, columns) = attrs.block_size, IMAGES[attrs.layout]
     at = list(axes)
     place = _rest(axes[rows], block) * block + _rest(axes[columns], block)
     at[rows], at[columns] = _div(axes[rows], block), _div(axes[columns], block)
@@ -84,7 +84,7 @@ def _depth_to_space(inputs: tuple[Value, ...], axes: Axes, attrs: DepthToSpaceAt
 
 def _space_to_depth(inputs: tuple[Value, ...], axes: Axes, attrs: SpaceToDepthAttrs, output: Value) -> Scalar:
     (data,) = inputs
-    block, (channels, rows, columns) = attrs.block_size, PICTURES[attrs.layout]
+    block, (channels, rows, columns) = attrs.block_size, IMAGES[attrs.layout]
     at = list(axes)
     place = apply("floordiv", axes[channels], data.size(channels))
     at[channels] = apply("floormod", axes[channels], data.size(channels))

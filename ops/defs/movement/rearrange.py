@@ -67,9 +67,9 @@ def _reverse_sequence(inputs: tuple[Value, ...], axes: Axes, attrs: ReverseSeque
     data, lengths = inputs
     sequence, batch = attrs.seq_axis % data.rank, attrs.batch_axis % data.rank
     length, at = as_index(lengths(axes[batch])), axes[sequence]
-    turned = apply("where", at < length, length - 1 - at, at, dtype="int64")
+    transposed = apply("where", at < length, length - 1 - at, at, dtype="int64")
     # a valid length is between 0 and the size
-    return Guard(inside(length, data.size(sequence) + 1), BAD_VALUE, data(*replaced(axes, sequence, turned)))
+    return Guard(inside(length, data.size(sequence) + 1), BAD_VALUE, data(*replaced(axes, sequence, transposed)))
 
 
 def _sequence_mask(inputs: tuple[Value, ...], axes: Axes, attrs: SequenceMaskAttrs, output: Value) -> Scalar:

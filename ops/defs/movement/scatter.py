@@ -117,17 +117,17 @@ def _strided_set_rule(inputs: tuple[Any, ...], attrs: Any) -> str:
 
 def _positions_of_elements(call: OpCall) -> Dim:
     """The positions that ``bodies.scatter_elements`` needs: none where ``bodies.write_rows`` writes the updates."""
-    data, places = call.inputs[0].shape, call.inputs[1].shape
-    others = (eq(n, m) for k, (n, m) in enumerate(zip(data, places, strict=True)) if k != call.attrs.axis % len(data))
-    return where(all_(*others), 0, product(places)) if call.attrs.reduction == "update" else product(places)
+    data, positions = call.inputs[0].shape, call.inputs[1].shape
+    others = (eq(n, m) for k, (n, m) in enumerate(zip(data, positions, strict=True)) if k != call.attrs.axis % len(data))
+    return where(all_(*others), 0, product(positions)) if call.attrs.reduction == "update" else product(positions)
 
 
 def _positions_of_tuples(call: OpCall) -> Dim:
     return product(call.inputs[1].shape[1:])
 
 
-def _room(attribute: str, places: Callable[[OpCall], Dim]) -> tuple[Scratch, ...]:
-    """The scratch buffers of the bodies: sums, ``places``, the positions of the updates, and counts.
+def _scratches(attribute: str, positions: Callable[[OpCall], Dim]) -> tuple[Scratch, ...]:
+    """The scratch buffers of the bodies: sums, ``positions``, the positions of the updates, and counts.
 
     ``attribute``: the name of the attribute with the combination.
     """
@@ -136,7 +136,7 @@ def _room(attribute: str, places: Callable[[OpCall], Dim]) -> tuple[Scratch, ...
         return lambda call: product(call.inputs[0].shape) if getattr(call.attrs, attribute) in modes else dim(0)
 
     sums = elements(*(mode for mode in bodies.MODES if mode != "update"))
-    return Scratch(length=sums), Scratch("int64", length=places), Scratch("int64", length=elements("mean"))
+    return Scratch(length=sums), Scratch("int64", length=positions), Scratch("int64", length=elements("mean"))
 
 
 def _opaque(name: str, doc: str, inputs: tuple[str, ...], dtype: DTypeRule, kernel: Kernel, **more: Any) -> None:
@@ -173,7 +173,7 @@ _opaque(
         bodies.scatter_elements,
         attrs=lambda attrs: {"axis": attrs.axis, "mode": bodies.MODES[attrs.reduction]},
         views=("dims",),
-        scratch=_room("reduction", _positions_of_elements),
+        scratch=_scratches("reduction", _positions_of_elements),
         in_place=((0, 0),),  # the data is written first, as it is
         updates=lambda attrs: attrs.reduction == "update",
         cuda=cuda.scatter_elements,
@@ -193,7 +193,7 @@ _opaque(
         bodies.scatter_nd,
         attrs=lambda attrs: {"mode": bodies.MODES[attrs.mode]},
         views=("dims",),
-        scratch=_room("mode", _positions_of_tuples),
+        scratch=_scratches("mode", _positions_of_tuples),
         in_place=((0, 0),),  # the data is written first, as it is
         updates=lambda attrs: attrs.mode == "update",
         cuda=cuda.scatter_nd,

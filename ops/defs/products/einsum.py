@@ -168,8 +168,8 @@ def _product_of_matrices(a: _LabelledTerm, b: _LabelledTerm, batch: list[str], i
     attrs = BatchMatmulAttrs(transpose_a=transpose_a, transpose_b=not no_transpose_b)
     groups = [(batch, left, inner), (batch, right, inner)]
     operands = [
-        _merge_axes(x.term, (g[0], g[2], g[1]) if turned else g)
-        for x, g, turned in zip((a, b), groups, (transpose_a, no_transpose_b), strict=True)
+        _merge_axes(x.term, (g[0], g[2], g[1]) if swaps else g)
+        for x, g, swaps in zip((a, b), groups, (transpose_a, no_transpose_b), strict=True)
     ]
     term = call(get("nn.batch_matmul"), *operands, attrs=attrs)
     parts = [(a, batch), (a, left), (b, right)]

@@ -105,8 +105,8 @@ def _bitpack(inputs: tuple[Term], attrs: BitpackAttrs) -> Term:
     parts = call(get("reshape"), data, attrs=ReshapeAttrs((*before, -4, -1, width, *after)))
     single = call(get("expand_dims"), parts, attrs=ExpandDimsAttrs(parts.rank))
     own = _masked(call(RIGHT_SHIFT, single, table(tuple(range(bits)), data.dtype)), 1)
-    places = _column(tuple(reversed(range(width))), len(after) + 1, attrs.pack_type)
-    words = call(SUM, call(LEFT_SHIFT, cast(own, attrs.pack_type), places), attrs=ReduceAttrs((axis + 1,)))
+    positions = _column(tuple(reversed(range(width))), len(after) + 1, attrs.pack_type)
+    words = call(SUM, call(LEFT_SHIFT, cast(own, attrs.pack_type), positions), attrs=ReduceAttrs((axis + 1,)))
     order = list(range(data.rank))
     return _transposed(words, [*order[:at], data.rank, *order[at:]])
 
@@ -126,8 +126,8 @@ def _unpacked(words: Term, axis: int, bit_axis: int, dtype: str) -> Term:
     count = const(last.shape[-1])
     assert count is not None, "checked"
     single = call(get("expand_dims"), last, attrs=ExpandDimsAttrs(axis + 1))
-    places = _column(tuple(reversed(range(width))), last.rank - 1 - axis, words.dtype)
-    own = cast(_masked(call(RIGHT_SHIFT, single, places), 1), dtype)
+    positions = _column(tuple(reversed(range(width))), last.rank - 1 - axis, words.dtype)
+    own = cast(_masked(call(RIGHT_SHIFT, single, positions), 1), dtype)
     values = call(SUM, call(LEFT_SHIFT, own, table(tuple(range(count)), dtype)), attrs=ReduceAttrs((last.rank,)))
     joined: Term = call(get("reshape"), values, attrs=ReshapeAttrs((*(0,) * axis, -3, *(0,) * (last.rank - 2 - axis))))
     return joined

@@ -272,10 +272,10 @@ def _products(tiles: Term, weight: Term, own: _Algorithm) -> Term:
     matrices = winograd(own.tile, own.kernel[-1])
     moved = own.transformed
     kept = own.letters(_INSIDE, range(moved.start))
-    products, places = own.letters(_PRODUCTS, moved), own.letters(_TILES)
-    tile = "nc" + places + own.letters(_INSIDE)
+    products, positions = own.letters(_PRODUCTS, moved), own.letters(_TILES)
+    tile = "nc" + positions + own.letters(_INSIDE)
     pairs = own.pairs(_INSIDE, _PRODUCTS)
-    data = _transformed(tiles, tile, pairs, _constants(matrices.data, tiles.dtype), products + kept + "cn" + places)
+    data = _transformed(tiles, tile, pairs, _constants(matrices.data, tiles.dtype), products + kept + "cn" + positions)
     kernels = _ordered(weight, own.weight_letters(), products + "o" + kept + "c")
     matrix = _merged(kernels, (len(moved), 1, len(kept) + 1))
     columns = _merged(data, (len(moved), len(kept) + 1, own.rank + 1))
@@ -285,7 +285,7 @@ def _products(tiles: Term, weight: Term, own: _Algorithm) -> Term:
     parts = (own.letters(_TILES, [k]) + (own.letters(_RESULTS, [k]) if k in moved else "") for k in range(own.rank))
     of_results = _constants(matrices.results, tiles.dtype)
     pairs = own.pairs(_PRODUCTS, _RESULTS)
-    return _transformed(sums, products + "on" + places, pairs, of_results, "no" + "".join(parts))
+    return _transformed(sums, products + "on" + positions, pairs, of_results, "no" + "".join(parts))
 
 
 def _merged(x: Term, counts: tuple[int, ...]) -> Term:

@@ -149,15 +149,15 @@ class _Classes:
         self.rows = self.images * classes
         self.number = computed_in(boxes.dtype)
         self.score_at, self.assembly = score_at, Assembly()
-        room, each = self.assembly.scratch, self.rows * self.length
+        capacity, each = self.assembly.scratch, self.rows * self.length
         word = ITEMSIZE[self.number]
         self.width = strip_width(self.rows, self.length)
         self.made = {
-            "boxes": Parameter("Box*", "boxes", room(each * (7 * word))),
-            **{name: Parameter("int64*", name, room(each * 8)) for name in ("positions", "slots", "kept_at")},
-            "taken": Parameter("int64*", "taken", room(where(lt(0, self.width), 0, each * 8))),
-            **{name: Parameter("Number*", name, room(each * word)) for name in ("sorted_scores", "kept_scores")},
-            **{name: Parameter("int64*", name, room(self.rows * 8)) for name in ("found_in", "before")},
+            "boxes": Parameter("Box*", "boxes", capacity(each * (7 * word))),
+            **{name: Parameter("int64*", name, capacity(each * 8)) for name in ("positions", "slots", "kept_at")},
+            "taken": Parameter("int64*", "taken", capacity(where(lt(0, self.width), 0, each * 8))),
+            **{name: Parameter("Number*", name, capacity(each * word)) for name in ("sorted_scores", "kept_scores")},
+            **{name: Parameter("int64*", name, capacity(self.rows * 8)) for name in ("found_in", "before")},
         }
 
     def sizes(self) -> tuple[Parameter, ...]:
@@ -229,12 +229,12 @@ class _Classes:
         lanes = where(lt(16, classes), 32, where(lt(4, classes), 8, 1))
         return blocks(self.rows * self.length * lanes, _THREADS)
 
-    def write_in_order(self, most: str, fill: str, write: str, total: Operand, room: Dim, *parameters: Parameter) -> None:
-        """Write the ``most`` best boxes of each image by score; ``room``: the total capacity of the result."""
+    def write_in_order(self, most: str, fill: str, write: str, total: Operand, capacity: Dim, *parameters: Parameter) -> None:
+        """Write the ``most`` best boxes of each image by score; ``capacity``: the total capacity of the result."""
         own = (*parameters, *(self.made[n] for n in ("found_in", "kept_at", "kept_scores")))
         self.add("write", _WRITE_IN_ORDER.substitute(threads=_THREADS, most=most, write=write), self.each_of_lanes(), *own)
         body = _FILL.substitute(threads=_THREADS, most=most, fill=fill)
-        self.add("fill", body, blocks(room + self.images, _THREADS), *own, writes("total", total))
+        self.add("fill", body, blocks(capacity + self.images, _THREADS), *own, writes("total", total))
 
 
 def all_class_non_max_suppression(call: OpaqueCall) -> CudaSource:
@@ -291,6 +291,6 @@ def regular_non_max_suppression(call: OpaqueCall) -> CudaSource:
     )
     results = (writes("out_boxes", out_boxes), writes("out_kinds", kinds), writes("found_scores", found))
     most = f"int64({attrs.max_detections})"
-    room = classes.images * attrs.max_detections
-    classes.write_in_order(most, fill, write, total, room, reads("given", boxes), *results)
+    capacity = classes.images * attrs.max_detections
+    classes.write_in_order(most, fill, write, total, capacity, reads("given", boxes), *results)
     return classes.assembly.source()

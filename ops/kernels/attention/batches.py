@@ -102,7 +102,7 @@ def scale_rows(a: Array, at: int, row: int, m: int, inner: int, factor: Element,
 @generic
 def attention_tiles(
     query: Array, query_dims: Axes, key: Array, key_dims: Axes, value: Array, value_dims: Axes, out: Array, out_dims: Axes,
-    low: int, high: int, queries: Array, keys: Array, values: Array, scores: Array, shares: Array, scale: float,
+    low: int, high: int, queries: Array, keys: Array, values: Array, scores: Array, weights: Array, scale: float,
 ) -> int:  # fmt: skip
     """The bands ``low`` to ``high`` (exclusive) of all heads; consecutive bands of a head share its packed keys and values."""
     m, heads, d, n, e = query_dims[1], query_dims[2], query_dims[3], value_dims[1], value_dims[3]
@@ -121,12 +121,12 @@ def attention_tiles(
         scale_rows(query, first * d, heads * d, end - begin, d, factor, queries)
         multiply_all(queries, 0, d, keys, scores, 0, row, end - begin, d, n, width)
         for i in range(end - begin):
-            shares[i] = weighed(scores, i * row, n, row, number(1), exponential, number)
+            weights[i] = weighed(scores, i * row, n, row, number(1), exponential, number)
         multiply_all(scores, 0, row, values, out, first * e, heads * e, end - begin, n, e, width)
         for i in range(end - begin):
             for c in range(e):
                 place = np.uint64((first + i * heads) * e + c)
-                out[place] = out[place] * shares[i]
+                out[place] = out[place] * weights[i]
     return OK
 
 

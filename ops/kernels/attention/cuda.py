@@ -74,7 +74,7 @@ class _Attention:
     e: Dim
     has_bias: bool
     parts: Parts = field(init=False)
-    rooms: tuple[Parameter, ...] = ()
+    spaces: tuple[Parameter, ...] = ()
 
     def source(self) -> CudaSource:
         """The program of the call."""
@@ -93,7 +93,7 @@ class _Attention:
         of_tile = (HALVES_WANTED, HALVES_KEYS) if halves else (TILES_WANTED, tile.keys)
         wanted, least = (where(are_few, a, b) for a, b in zip((LANES_WANTED, LEAST_KEYS), of_tile, strict=True))
         self.parts = parts_of(self.n, work, wanted, least, where(are_few, KEYS_UNIT, tile.keys))
-        self.rooms = workspace(self.assembly, self.rows, self.e, self.parts.count, self.call.results[0])
+        self.spaces = workspace(self.assembly, self.rows, self.e, self.parts.count, self.call.results[0])
         if lanes is not None:
             self._lanes(lanes, are_few, work * self.parts.count)
         if isinstance(tile, prefill_cuda.Tile):
@@ -101,7 +101,7 @@ class _Attention:
         else:
             self._halves(tile, not_(are_few), bands)
         out = self.call.results[0]
-        add_join(self.assembly, self.rows, self.e, self.n, self.parts.count, (writes("out", out), *self.rooms), out)
+        add_join(self.assembly, self.rows, self.e, self.n, self.parts.count, (writes("out", out), *self.spaces), out)
         return self.assembly.source()
 
     @property
@@ -133,7 +133,7 @@ class _Attention:
         shape |= {"key_packs": lanes.key_packs, "value_packs": lanes.value_packs}
         self.assembly.text(decode_cuda.TEXT.substitute(shape, dtype=texts["dtype"]))
         divisors = (divisor("by_queries", self.m, units), divisor("by_parts", self.parts.count, units))
-        parameters = (*self._parameters(), *self.rooms, *self._split(units), *divisors, divisor("by_heads", self.heads, units))
+        parameters = (*self._parameters(), *self.spaces, *self._split(units), *divisors, divisor("by_heads", self.heads, units))
         body = decode_cuda.BODY.substitute(texts, load="FULL" if lanes.fills else "WIDE")
         self.assembly.kernel("attention_lanes", decode_cuda.THREADS, parameters, body, decode_cuda.RESIDENT[self.number])
         self.assembly.launch("attention_lanes", where(wanted, blocks(units), 0))
@@ -150,7 +150,7 @@ class _Attention:
         divisors = tuple(divisor(name, count, units) for name, count in counts.items())
         more = (*self._split(units), size("bands", bands), size("slabs", slabs), *divisors)
         body = prefill_cuda.BODY.substitute(texts, unit=16 // ITEMSIZE[texts["dtype"]])
-        parameters = (*self._parameters(), *self.rooms, *more)
+        parameters = (*self._parameters(), *self.spaces, *more)
         self.assembly.kernel("attention_tiles", prefill_cuda.THREADS, parameters, body, prefill_cuda.RESIDENT)
         self.assembly.launch("attention_tiles", where(wanted, blocks(units), 0), shared_bytes=tile.shared_bytes)
 
@@ -165,7 +165,7 @@ class _Attention:
         # scores are in units of the logarithm of 2, and those of parts are not
         natural = f"({texts['scale']})" if is_raw else "float32(0.693147181)"
         body = halves_cuda.BODY.substitute(texts, unit=natural)
-        parameters = (*self._parameters(), *self.rooms, *self._split(units), size("bands", bands), *divisors)
+        parameters = (*self._parameters(), *self.spaces, *self._split(units), size("bands", bands), *divisors)
         self.assembly.kernel("attention_halves", tile.threads, parameters, body, tile.resident)
         self.assembly.launch("attention_halves", where(wanted, blocks(units), 0), shared_bytes=tile.shared_bytes)
 

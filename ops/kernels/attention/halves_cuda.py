@@ -14,7 +14,7 @@ from string import Template
 from ....declarations.frozen_dataclass import frozen
 from ....shape_funcs.symbolic.dim import Dim, const
 from ...codegen.cuda.device_code import matrix_instructions
-from ...codegen.cuda.device_code.matrix_instructions import ALIGNMENT, PANEL, PLACES, ROW_BYTES, WARPS
+from ...codegen.cuda.device_code.matrix_instructions import ALIGNMENT, PANEL, POSITIONS, ROW_BYTES, WARPS
 from ...core.tensor_types import HALVES
 from .halves_thread import TEXT
 
@@ -208,4 +208,4 @@ def text(tile: Tile, texts: dict[str, str], is_raw: bool) -> tuple[str, ...]:
     multiply = f"multiply_team(scores, {left.removeprefix('thread.')}, right, k > 0);"
     products = ((tile.keys, tile.kept, False), (tile.panels, True, True))
     instructions = matrix_instructions.teams(texts["dtype"], products)
-    return PLACES, WARPS, instructions, TEXT.substitute(texts, **sizes, **flags, multiply=multiply)
+    return POSITIONS, WARPS, instructions, TEXT.substitute(texts, **sizes, **flags, multiply=multiply)

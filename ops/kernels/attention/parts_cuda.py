@@ -101,8 +101,8 @@ def add_sums(assembly: Assembly, out: Operand) -> None:
 def workspace(assembly: Assembly, rows: Dim, e: Dim, parts: Dim, out: Operand) -> tuple[Parameter, ...]:
     """The sums of ``parts`` parts for ``rows`` queries with ``e`` elements each; nothing for one part."""
     nbytes = where(lt(1, parts), parts * rows * ITEMSIZE[computed_in(out.dtype)], 0)
-    rooms = (("tops", nbytes), ("totals", nbytes), ("sums", nbytes * e))
-    return tuple(Parameter("Number*", name, assembly.scratch(room)) for name, room in rooms)
+    spaces = (("tops", nbytes), ("totals", nbytes), ("sums", nbytes * e))
+    return tuple(Parameter("Number*", name, assembly.scratch(nbytes_of)) for name, nbytes_of in spaces)
 
 
 def add_join(assembly: Assembly, rows: Dim, e: Dim, n: Dim, parts: Dim, tensors: tuple[Parameter, ...], out: Operand) -> None:

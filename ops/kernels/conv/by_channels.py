@@ -20,7 +20,7 @@ from .by_positions import turn
 #: Channels that are convolved together: with fewer, the steps from tap to tap take longer than the products.
 LANES = 64
 #: The most positions of the data, and the most taps: those of LANES channels are in the second cache.
-MOST_PLACES, MOST_TAPS = 576, 49
+MOST_POSITIONS, MOST_TAPS = 576, 49
 #: The most positions of the result, and with strides or dilation: vectors along rows are faster with more.
 MOST_RESULTS, MOST_APART = 100, 196
 
@@ -32,49 +32,49 @@ def most_results(stride: Axes, dilation: Axes) -> int:
 
 
 @generic
-def has_few_places(kernel: Axes, groups: int, sizes: Axes, out_sizes: Axes, stride: Axes, dilation: Axes) -> bool:
+def has_few_positions(kernel: Axes, groups: int, sizes: Axes, out_sizes: Axes, stride: Axes, dilation: Axes) -> bool:
     """Whether groups have one channel of data and of the result, and pictures few positions, over two axes."""
     is_flat = sizes[DEPTH] == out_sizes[DEPTH] == kernel[2] == 1
-    is_small = sizes[ROW] * sizes[COLUMN] <= MOST_PLACES and kernel[3] * kernel[4] <= MOST_TAPS
+    is_small = sizes[ROW] * sizes[COLUMN] <= MOST_POSITIONS and kernel[3] * kernel[4] <= MOST_TAPS
     has_few_results = out_sizes[ROW] * out_sizes[COLUMN] <= most_results(stride, dilation)
     return kernel[0] == groups and kernel[1] == 1 and is_flat and is_small and has_few_results
 
 
 @generic
-def add_products(room: Array, to: int, weights: int, data: int, step: int, taps: Axes) -> None:
+def add_products(work: Array, to: int, weights: int, data: int, step: int, taps: Axes) -> None:
     """Add to LANES sums from ``to`` on the products of some taps: ``step`` elements apart in the data, from ``data`` on."""
     for c in range(LANES):
-        total = room[np.uint64(to + c)]
+        total = work[np.uint64(to + c)]
         for tap in taps:
-            total = multiply_add(room[np.uint64(weights + tap * LANES + c)], room[np.uint64(data + tap * step + c)], total)
-        room[np.uint64(to + c)] = total
+            total = multiply_add(work[np.uint64(weights + tap * LANES + c)], work[np.uint64(data + tap * step + c)], total)
+        work[np.uint64(to + c)] = total
 
 
 @generic
-def add_row(room: Array, to: int, weights: int, data: int, step: int, count: int) -> None:
+def add_row(work: Array, to: int, weights: int, data: int, step: int, count: int) -> None:
     """As ``add_products``, of ``count`` taps."""
     while count > 0:
         some = min(count, 5)
         if some == 5:
-            add_products(room, to, weights, data, step, (0, 1, 2, 3, 4))
+            add_products(work, to, weights, data, step, (0, 1, 2, 3, 4))
         elif some == 4:
-            add_products(room, to, weights, data, step, (0, 1, 2, 3))
+            add_products(work, to, weights, data, step, (0, 1, 2, 3))
         elif some == 3:
-            add_products(room, to, weights, data, step, (0, 1, 2))
+            add_products(work, to, weights, data, step, (0, 1, 2))
         elif some == 2:
-            add_products(room, to, weights, data, step, (0, 1))
+            add_products(work, to, weights, data, step, (0, 1))
         else:
-            add_products(room, to, weights, data, step, (0,))
+            add_products(work, to, weights, data, step, (0,))
         weights += some * LANES
         data += some * step
         count -= some
 
 
 @generic
-def add_places(
-    room: Array, sums: int, weights: int, sizes: Axes, out_sizes: Axes, kernel: Axes, stride: Axes, before: Axes, dilation: Axes
+def add_plane(
+    work: Array, sums: int, weights: int, sizes: Axes, out_sizes: Axes, kernel: Axes, stride: Axes, before: Axes, dilation: Axes
 ) -> None:
-    """Compute the sums of all positions; the data are at the beginning of ``room``."""
+    """Compute the sums of all positions; the data are at the beginning of ``work``."""
     to, step = sums, dilation[2] * LANES
     for y in range(out_sizes[ROW]):
         top = y * stride[1] - before[1]
@@ -83,56 +83,56 @@ def add_places(
             left = x * stride[2] - before[2]
             first, end = first_inside(left, dilation[2]), end_inside(left, dilation[2], sizes[COLUMN], kernel[4])
             for c in range(LANES):
-                room[np.uint64(to + c)] = 0
+                work[np.uint64(to + c)] = 0
             for row in range(low, high):
                 at = (top + row * dilation[1]) * sizes[COLUMN] + left + first * dilation[2]
-                add_row(room, to, weights + (row * kernel[4] + first) * LANES, at * LANES, step, end - first)
+                add_row(work, to, weights + (row * kernel[4] + first) * LANES, at * LANES, step, end - first)
             to += LANES
 
 
 @generic
-def turn_weights(weight: Array, at: int, taps: Axes, count: int, number: int, room: Array, to: int) -> None:
+def turn_weights(weight: Array, at: int, taps: Axes, count: int, number: int, work: Array, to: int) -> None:
     """Store the ``number`` taps of ``count`` channels; ``taps``: as of ``convolve_depthwise``."""
     if taps[2] == 1:
-        turn(weight, at, taps[0], number, count, room, to, LANES)
+        turn(weight, at, taps[0], number, count, work, to, LANES)
     else:
         for tap in range(number):
             for c in range(count):
-                room[to + tap * LANES + c] = weight[at + tap * taps[2] + c * taps[0]]
+                work[to + tap * LANES + c] = weight[at + tap * taps[2] + c * taps[0]]
 
 
 @generic
-def limit_sums(room: Array, sums: int, places: int, addend: Array, channel: int, count: int, low: float, high: float) -> None:
+def limit_sums(work: Array, sums: int, extent: int, addend: Array, channel: int, count: int, low: float, high: float) -> None:
     """Add to the sums of ``count`` channels their addends, and limit them; a sum that is NaN stays NaN."""
-    least, most = room.dtype.type(low), room.dtype.type(high)
-    for place in range(places):
+    least, most = work.dtype.type(low), work.dtype.type(high)
+    for place in range(extent):
         at = sums + place * LANES
         for c in range(count):
-            total = room[np.uint64(at + c)] + addend[np.uint64(channel + c)]
-            room[np.uint64(at + c)] = least if total < least else (most if total > most else total)
+            total = work[np.uint64(at + c)] + addend[np.uint64(channel + c)]
+            work[np.uint64(at + c)] = least if total < least else (most if total > most else total)
 
 
 @generic
 def convolve_channels(
-    data: Array, weight: Array, out: Array, room: Array, finish: Callable[..., None], argv: int, low: int, high: int,
+    data: Array, weight: Array, out: Array, work: Array, finish: Callable[..., None], argv: int, low: int, high: int,
     sizes: Axes, steps: Axes, out_sizes: Axes, out_steps: Axes, kernel: Axes, taps: Axes, stride: Axes, before: Axes,
     dilation: Axes, addend: Array, lowest: float, highest: float, is_limited: bool,
 ) -> None:  # fmt: skip
-    """As ``convolve_depthwise``.  ``room``: for the data, weights and sums of LANES channels."""
-    places, out_places, number = steps[CHANNEL], out_steps[CHANNEL], kernel[3] * kernel[4]
-    weights, sums = places * LANES, (places + number) * LANES
+    """As ``convolve_depthwise``.  ``work``: for the data, weights and sums of LANES channels."""
+    extent, out_extent, number = steps[CHANNEL], out_steps[CHANNEL], kernel[3] * kernel[4]
+    weights, sums = extent * LANES, (extent + number) * LANES
     first = low
     while first < high:
         channel = first % kernel[0]
         count = min(LANES, min(high - first, kernel[0] - channel))
         for i in range(sums if count < LANES else 0):
-            room[i] = 0
-        turn(data, first * places, places, places, count, room, 0, LANES)
-        turn_weights(weight, channel * taps[0], taps, count, number, room, weights)
-        add_places(room, sums, weights, sizes, out_sizes, kernel, stride, before, dilation)
+            work[i] = 0
+        turn(data, first * extent, extent, extent, count, work, 0, LANES)
+        turn_weights(weight, channel * taps[0], taps, count, number, work, weights)
+        add_plane(work, sums, weights, sizes, out_sizes, kernel, stride, before, dilation)
         if is_limited:
-            limit_sums(room, sums, out_places, addend, channel, count, lowest, highest)
-        turn(room, sums, LANES, count, out_places, out, first * out_places, out_places)
+            limit_sums(work, sums, out_extent, addend, channel, count, lowest, highest)
+        turn(work, sums, LANES, count, out_extent, out, first * out_extent, out_extent)
         if not is_limited:
-            finish(argv, first * out_places, count, out_places)
+            finish(argv, first * out_extent, count, out_extent)
         first += count

@@ -39,16 +39,16 @@ def lanes_between(first: int, end: int, width: int) -> int:
 
 @generic
 def fill_rows(
-    room: Array, to: int, also_to: int, rows: int, count: int, data: Array, at: int, below: int, first: int, end: int,
+    work: Array, to: int, also_to: int, rows: int, count: int, data: Array, at: int, below: int, first: int, end: int,
     offset: int, size: int, step: int, every: Array,
 ) -> None:  # fmt: skip
-    """Store ``room[to + y * count + q] = data[at + y * below + offset + q * step]``.
+    """Store ``work[to + y * count + q] = data[at + y * below + offset + q * step]``.
 
     ``y`` is below ``rows``, ``q`` below ``count``.  Stored is 0 where ``y`` is outside ``first`` to ``end`` (exclusive), or the
     element is outside a row of ``size`` elements.  With a step of 2 the elements between are stored from ``also_to`` on, in the
     same way.  ``every``: multiples of ``step``.
     """
-    width = PANEL_BYTES // room.itemsize
+    width = PANEL_BYTES // work.itemsize
     for q in range(0, count, width):
         x, kept = offset + q * step, lanes_between(0, count - q, width)
         inside = lanes_between(-x, size - x, min(step, 2) * width)
@@ -58,17 +58,17 @@ def fill_rows(
         for y in range(rows):
             here = inside if first <= y < end else 0
             if step == 1:
-                store_part(room, to + y * count + q, kept, data, source, here)
+                store_part(work, to + y * count + q, kept, data, source, here)
             elif step == 2:
-                store_halves(room, to + y * count + q, also_to + y * count + q, kept, data, source, here)
+                store_halves(work, to + y * count + q, also_to + y * count + q, kept, data, source, here)
             else:
-                store_gathered(room, to + y * count + q, kept, data, source, every, 0, here)
+                store_gathered(work, to + y * count + q, kept, data, source, every, 0, here)
             source += below
 
 
 @generic
 def fill_plane(
-    room: Array, to: int, padded: Axes, data: Array, at: int, sizes: Axes, steps: Axes, stride: Axes, before: Axes, every: Array
+    work: Array, to: int, padded: Axes, data: Array, at: int, sizes: Axes, steps: Axes, stride: Axes, before: Axes, every: Array
 ) -> None:
     """Copy the channel that starts at ``at`` into phases with zeros around it, from ``to`` on, in the order of the phases."""
     together, elements = (2 if stride[2] == 2 else 1), padded[0] * padded[1] * padded[2]
@@ -80,7 +80,7 @@ def fill_plane(
             start = to + phase * elements + depth * padded[1] * padded[2]
             row = at + z * steps[DEPTH] + y * steps[ROW]
             fill_rows(
-                room, start, start + elements, padded[1], padded[2], data, row, stride[1] * steps[ROW], first,
+                work, start, start + elements, padded[1], padded[2], data, row, stride[1] * steps[ROW], first,
                 end if 0 <= z < sizes[DEPTH] else 0, offset, sizes[COLUMN], stride[2], every,
             )  # fmt: skip
             z += stride[0]
@@ -140,7 +140,7 @@ def place_taps(numbers: Array, width: int, padded: Axes, kernel: Axes, stride: A
 
 @generic
 def add_plane(
-    room: Array, first: int, padded: Axes, numbers: Array, width: int, weight: Array, w_at: int, w_step: int, w_row: int,
+    work: Array, first: int, padded: Axes, numbers: Array, width: int, weight: Array, w_at: int, w_step: int, w_row: int,
     out: Array, to: int, out_sizes: Axes, out_steps: Axes, add: int, is_last: bool, finish: Callable[..., None], argv: int,
 ) -> None:  # fmt: skip
     """Add the taps of the padded plane from ``first`` on to the result from ``to`` on; finish it if ``is_last``."""
@@ -149,7 +149,7 @@ def add_plane(
         for y in range(0, out_sizes[ROW], stretch):
             rows, here = min(stretch, out_sizes[ROW] - y), to + z * out_steps[DEPTH] + y * out_steps[ROW]
             add_taps(
-                room, first + (z * padded[1] + y) * padded[2], padded[2], numbers, width, weight, w_at, w_step, w_row, out, here,
+                work, first + (z * padded[1] + y) * padded[2], padded[2], numbers, width, weight, w_at, w_step, w_row, out, here,
                 out_steps[ROW], rows, out_sizes[COLUMN], add,
             )  # fmt: skip
             if is_last:
@@ -158,13 +158,13 @@ def add_plane(
 
 @generic
 def convolve_planes(
-    data: Array, weight: Array, out: Array, room: Array, numbers: Array, finish: Callable[..., None], argv: int, low: int,
+    data: Array, weight: Array, out: Array, work: Array, numbers: Array, finish: Callable[..., None], argv: int, low: int,
     high: int, sizes: Axes, steps: Axes, out_sizes: Axes, out_steps: Axes, kernel: Axes, taps: Axes, groups: int, stride: Axes,
     before: Axes, dilation: Axes,
 ) -> None:  # fmt: skip
     """Compute the blocks ``low`` to ``high`` (exclusive) of the result: the groups of each element of the batch.
 
-    Layout NCHW of data and result; ``taps``: the kernel's strides of output channel, input channel and tap.  ``room``: buffer for
+    Layout NCHW of data and result; ``taps``: the kernel's strides of output channel, input channel and tap.  ``work``: buffer for
     padded planes and a vector; if groups have one input channel, all the planes are filled before they are read, because a load
     waits for the stores of different parts of its elements.  ``numbers``: for a vector, HEIGHTS numbers and two for each tap.
     """
@@ -172,21 +172,21 @@ def convolve_planes(
     width, w_row = PANEL_BYTES // out.itemsize, kernel[4] * stride[1]
     place_taps(numbers, width, padded, kernel, stride, dilation)
     elements = stride[0] * stride[1] * stride[2] * padded[0] * padded[1] * padded[2]
-    together = max((room.size - width) // elements, 1) if kernel[1] == 1 else 1
+    together = max((work.size - width) // elements, 1) if kernel[1] == 1 else 1
     is_small = out_steps[CHANNEL] <= FINISHED
     for first in range(low, high, together):
         count = min(together, high - first)
         for i in range(kernel[1]):
             for j in range(count):
                 at = (first + j) // groups * steps[BATCH] + ((first + j) % groups * kernel[1] + i) * steps[CHANNEL]
-                fill_plane(room, j * elements, padded, data, at, sizes, steps, stride, before, numbers)
+                fill_plane(work, j * elements, padded, data, at, sizes, steps, stride, before, numbers)
             # the last vector of the last plane is multiplied whole
             for k in range(width):
-                room[count * elements + k] = 0
+                work[count * elements + k] = 0
             for j in range(count * outputs):
                 o = first * outputs + j
                 add_plane(
-                    room, j // outputs * elements, padded, numbers, width, weight, o % kernel[0] * taps[0] + i * taps[1], taps[2],
+                    work, j // outputs * elements, padded, numbers, width, weight, o % kernel[0] * taps[0] + i * taps[1], taps[2],
                     w_row, out, o * out_steps[CHANNEL], out_sizes, out_steps, i, i + 1 == kernel[1] and not is_small, finish,
                     argv,
                 )  # fmt: skip

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ...native.jit.convolution.panel_row import reads_rows_apart
-from ...native.jit.convolution.turned_tile import multiply_turned, square_side, turn_square
+from ...native.jit.convolution.transposed_tile import multiply_transposed, square_side, turn_square
 from ...native.jit.products.operands import Panels, Rows
 from ...native.jit.products.register_tile import GROUP_PANELS, PANEL_BYTES, TILE_ROWS
 from ...native.memory import Array, generic
@@ -28,7 +28,7 @@ PANELS = 16
 
 
 @generic
-def pictures_together(positions: int) -> int:
+def images_together(positions: int) -> int:
     """The pictures that are multiplied by a panel before the next."""
     return max(TOGETHER // max(positions, 1), 1)
 
@@ -80,14 +80,14 @@ def convolve_positions(
     ``panels``: buffer for a group of panels of INNER rows; ``sums``: for the sums of PANELS panels of a few pictures;
     ``results``: for the results of a group of panels until they are finished, or ``out``.
     """
-    width, together = PANEL_BYTES // out.itemsize, min(pictures_together(positions), batch)
+    width, together = PANEL_BYTES // out.itemsize, min(images_together(positions), batch)
     count, joint = (outputs + width - 1) // width, GROUP_PANELS if reads_rows_apart() else 1
     parts, tiles = (inputs + INNER - 1) // INNER, (positions + TILE_ROWS - 1) // TILE_ROWS
     is_apart, number = results.ctypes.data != out.ctypes.data, low
     while number < high:
         begin, first = number % count, number // count * together
         end = min(count, begin + min(high - number, PANELS))
-        pictures = min(together, batch - first)
+        images = min(together, batch - first)
         for part in range(parts):
             k = part * inputs // parts
             inner = (part + 1) * inputs // parts - k
@@ -99,8 +99,8 @@ def convolve_positions(
                 is_last = panel + joint >= end
                 later, ahead = begin if is_last else panel + joint, k + inner if is_last else k
                 waiting = min(joint, end - later) * width if ahead < inputs else 0
-                pace, low_line = (waiting * inner // width + tiles * pictures - 1) // (tiles * pictures), 0
-                for b in range(first, first + pictures):
+                pace, low_line = (waiting * inner // width + tiles * images - 1) // (tiles * images), 0
+                for b in range(first, first + images):
                     at, here = (b * inputs + k) * positions, (b * outputs + top) * positions
                     to = (panel - begin) * width * together * positions + (b - first) * across * positions
                     if part + 1 == parts:
@@ -109,7 +109,7 @@ def convolve_positions(
                         fetch_weight(weight, later * width * inputs + ahead, inputs, inner, waiting, low_line, low_line + pace)
                         low_line += pace
                         i = tile * positions // tiles
-                        multiply_turned(
+                        multiply_transposed(
                             Rows(data, at + i, positions), Panels(panels, 0, inner * width, width),
                             Rows(sums, to + i * across, across), (tile + 1) * positions // tiles - i, inner, across, part,
                         )  # fmt: skip

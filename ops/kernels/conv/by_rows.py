@@ -25,7 +25,7 @@ TOGETHER = 72
 
 
 @generic
-def pictures_together(positions: int) -> int:
+def images_together(positions: int) -> int:
     """The pictures that are multiplied by a tile of rows before the next."""
     return max(TOGETHER // max(positions, 1), 1)
 
@@ -93,32 +93,32 @@ def multiply(
 
 @generic
 def convolve_rows(
-    data: Array, weight: Array, out: Array, turned: Array, results: Array, finish: Callable[..., None], argv: int, low: int,
+    data: Array, weight: Array, out: Array, copied: Array, results: Array, finish: Callable[..., None], argv: int, low: int,
     high: int, batch: int, inputs: int, outputs: int, positions: int,
 ) -> None:  # fmt: skip
     """Compute the blocks ``low`` to ``high`` (exclusive) of the result: a tile of output channels of a few pictures.
 
-    ``turned``: buffer for the columns of a few pictures; ``results``: for the results of a tile until they are finished, or
+    ``copied``: buffer for the columns of a few pictures; ``results``: for the results of a tile until they are finished, or
     ``out``.
     """
-    together, parts = min(pictures_together(positions), batch), (inputs + INNER - 1) // INNER
+    together, parts = min(images_together(positions), batch), (inputs + INNER - 1) // INNER
     tiles, is_apart = (outputs + TILE_ROWS - 1) // TILE_ROWS, results.ctypes.data != out.ctypes.data
     for number in range(low, high):
         first, tile = number // tiles * together, number % tiles
-        pictures = min(together, batch - first)
+        images = min(together, batch - first)
         if number == low or tile == 0:
-            for b in range(pictures):
-                turn(data, (first + b) * inputs * positions, positions, positions, inputs, turned, b * positions * inputs, inputs)
+            for b in range(images):
+                turn(data, (first + b) * inputs * positions, positions, positions, inputs, copied, b * positions * inputs, inputs)
         top = tile * TILE_ROWS
         rows = min(TILE_ROWS, outputs - top)
         for part in range(parts):
             k = part * inputs // parts
             inner = (part + 1) * inputs // parts - k
-            for b in range(pictures):
+            for b in range(images):
                 here = ((first + b) * outputs + top) * positions
                 held = b * TILE_ROWS * positions if is_apart else here
                 multiply(
-                    weight, top * inputs + k, inputs, turned, b * positions * inputs + k, inputs, results, held, positions, rows,
+                    weight, top * inputs + k, inputs, copied, b * positions * inputs + k, inputs, results, held, positions, rows,
                     inner, positions, part > 0,
                 )  # fmt: skip
                 if part + 1 == parts:

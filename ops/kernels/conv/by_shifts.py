@@ -57,7 +57,7 @@ def place_offsets(
 
 @generic
 def multiply_shifts(
-    weight: Array, o: int, rows: int, terms: int, room: Array, at: int, numbers: Array, out: Array, to: int, out_row: int,
+    weight: Array, o: int, rows: int, terms: int, work: Array, at: int, numbers: Array, out: Array, to: int, out_row: int,
     length: int,
 ) -> None:  # fmt: skip
     """Compute ``length`` neighbouring positions of ``rows`` output channels from ``o`` on."""
@@ -71,7 +71,7 @@ def multiply_shifts(
             top = tile * rows // tiles
             bottom = (tile + 1) * rows // tiles
             multiply_shifted(
-                Rows(weight, (o + top) * terms, terms), room, at + first, numbers, width,
+                Rows(weight, (o + top) * terms, terms), work, at + first, numbers, width,
                 Rows(out, to + top * out_row + first, out_row), bottom - top, terms, columns,
             )  # fmt: skip
 
@@ -90,7 +90,7 @@ def copy_rows(
 
 @generic
 def multiply_rows(
-    weight: Array, top: int, bottom: int, terms: int, room: Array, at: int, pitch: int, numbers: Array, sums: Array, out: Array,
+    weight: Array, top: int, bottom: int, terms: int, work: Array, at: int, pitch: int, numbers: Array, sums: Array, out: Array,
     to: int, positions: int, rows: int, columns: int, finish: Callable[..., None], argv: int,
 ) -> None:  # fmt: skip
     """Compute and finish ``rows`` rows of the output channels ``top`` to ``bottom`` (exclusive); ``to``: their channel 0.
@@ -107,39 +107,39 @@ def multiply_rows(
         count = top + (chunk + 1) * (bottom - top) // chunks - o
         here = to + o * positions
         if is_together:
-            multiply_shifts(weight, o, count, terms, room, at, numbers, sums, 0, length, length)
+            multiply_shifts(weight, o, count, terms, work, at, numbers, sums, 0, length, length)
             copy_rows(sums, length, pitch, out, here, positions, count, rows, columns)
             finish(argv, here, count, rows * columns)
         else:
             for y in range(rows):
                 first = at + y * pitch
-                multiply_shifts(weight, o, count, terms, room, first, numbers, out, here + y * columns, positions, columns)
+                multiply_shifts(weight, o, count, terms, work, first, numbers, out, here + y * columns, positions, columns)
                 finish(argv, here + y * columns, count, columns)
 
 
 @generic
 def multiply_band(
-    weight: Array, top: int, bottom: int, terms: int, room: Array, pitch: int, numbers: Array, sums: Array, out: Array, to: int,
+    weight: Array, top: int, bottom: int, terms: int, work: Array, pitch: int, numbers: Array, sums: Array, out: Array, to: int,
     positions: int, rows: int, columns: int, finish: Callable[..., None], argv: int,
 ) -> None:  # fmt: skip
     """As ``multiply_rows`` for all rows of a band, as many at a time as are computed together."""
     most = max(TOGETHER // max(pitch, 1), 1)
     for y in range(0, rows, most):
         multiply_rows(
-            weight, top, bottom, terms, room, y * pitch, pitch, numbers, sums, out, to + y * columns, positions,
+            weight, top, bottom, terms, work, y * pitch, pitch, numbers, sums, out, to + y * columns, positions,
             min(most, rows - y), columns, finish, argv,
         )  # fmt: skip
 
 
 @generic
 def convolve_shifts(
-    data: Array, weight: Array, out: Array, room: Array, sums: Array, numbers: Array, finish: Callable[..., None], argv: int,
+    data: Array, weight: Array, out: Array, work: Array, sums: Array, numbers: Array, finish: Callable[..., None], argv: int,
     low: int, high: int, sizes: Axes, steps: Axes, out_sizes: Axes, out_steps: Axes, kernel: Axes, groups: int, stride: Axes,
     before: Axes, dilation: Axes,
 ) -> None:  # fmt: skip
     """Compute the blocks ``low`` to ``high`` (exclusive) of the result: some output channels at some rows.
 
-    Layout NCHW of data and result, OIHW of the weight.  ``room``: buffer for the padded rows of a band and a vector; ``sums``:
+    Layout NCHW of data and result, OIHW of the weight.  ``work``: buffer for the padded rows of a band and a vector; ``sums``:
     for those of a band; ``numbers``: for a vector and an offset for each channel and tap.  Blocks of the same rows follow one
     another: the rows are padded once.
     """
@@ -162,9 +162,9 @@ def convolve_shifts(
         moved = (before[0] - z * stride[0], before[1] - y * stride[1], before[2])
         at = b * steps[BATCH] + g * kernel[1] * steps[CHANNEL]
         for i in range(kernel[1]):
-            fill_plane(room, i * channel, padded, data, at + i * steps[CHANNEL], sizes, steps, stride, moved, numbers)
+            fill_plane(work, i * channel, padded, data, at + i * steps[CHANNEL], sizes, steps, stride, moved, numbers)
         multiply_band(
-            weight, g * outputs + part * outputs // parts, g * outputs + end_part * outputs // parts, terms, room, padded[2],
+            weight, g * outputs + part * outputs // parts, g * outputs + end_part * outputs // parts, terms, work, padded[2],
             numbers, sums, out, b * out_steps[BATCH] + z * out_steps[DEPTH] + y * out_steps[ROW], out_steps[CHANNEL], end_y - y,
             out_sizes[COLUMN], finish, argv,
         )  # fmt: skip

@@ -17,7 +17,7 @@ from collections.abc import Callable
 import numpy as np
 
 from ...native.jit.convolution.panel_row import reads_rows_apart, store_run
-from ...native.jit.convolution.turned_tile import multiply_turned
+from ...native.jit.convolution.transposed_tile import multiply_transposed
 from ...native.jit.products.operands import Panels, Rows
 from ...native.jit.products.panel_products import copy_line
 from ...native.jit.products.register_tile import GROUP_PANELS, PANEL_BYTES, TILE_ROWS
@@ -94,21 +94,21 @@ def row_elements(positions: int, width: int) -> int:
 
 
 @generic
-def copy_runs(data: Array, at: int, step: int, inner: int, numbers: Array, runs: int, room: Array, row: int) -> None:
+def copy_runs(data: Array, at: int, step: int, inner: int, numbers: Array, runs: int, work: Array, row: int) -> None:
     """Copy the runs of ``inner`` channels, ``step`` elements apart, one behind the other into rows of ``row`` elements.
 
     The first numbers of the runs become their places in a row.
     """
-    width = PANEL_BYTES // room.itemsize
+    width = PANEL_BYTES // work.itemsize
     for k in range(inner):
         to = k * row
         for run in range(0, runs * RUN_NUMBERS, RUN_NUMBERS):
             source, length = at + numbers[run + _FROM], numbers[run + _LENGTH]
             whole = length // width * width
             for j in range(0, whole, width):
-                copy_line(data, source + j, room, to + j)
+                copy_line(data, source + j, work, to + j)
             if whole < length:
-                store_run(room, to + whole, data, source + whole, lanes_between(0, length - whole, width))
+                store_run(work, to + whole, data, source + whole, lanes_between(0, length - whole, width))
             to += length
         at += step
     to = 0
@@ -128,7 +128,7 @@ def add_run(
         i = tile * count // tiles
         rows = (tile + 1) * count // tiles - i
         of_panels = Panels(panels, first, panel, PANEL_BYTES // panels.itemsize)
-        multiply_turned(Rows(data, at + i, step), of_panels, Rows(sums, to + i * across, across), rows, inner, columns, 1)
+        multiply_transposed(Rows(data, at + i, step), of_panels, Rows(sums, to + i * across, across), rows, inner, columns, 1)
 
 
 @generic
@@ -163,7 +163,7 @@ def add_tap(
 @generic
 def add_taps(
     data: Array, at: int, weight: Array, top: int, columns: int, panels: Array, sums: Array, numbers: Array, begin: int, end: int,
-    sizes: Axes, steps: Axes, out_sizes: Axes, kernel: Axes, stride: Axes, before: Axes, dilation: Axes, room: Array,
+    sizes: Axes, steps: Axes, out_sizes: Axes, kernel: Axes, stride: Axes, before: Axes, dilation: Axes, work: Array,
 ) -> None:  # fmt: skip
     """Compute the sums of the positions ``begin`` to ``end`` (exclusive) for ``columns`` output channels from ``top`` on."""
     width = PANEL_BYTES // sums.itemsize
@@ -181,22 +181,22 @@ def add_taps(
             if runs > 0:
                 copy_columns(panels, weight, (tap * kernel[1] + k) * kernel[0] + top, inner, kernel[0], columns)
                 if is_packed:
-                    copy_runs(data, at + k * steps[CHANNEL], steps[CHANNEL], inner, numbers, runs, room, row)
-                    add_tap(room, 0, row, panels, inner, count, sums, end - begin, numbers, runs)
+                    copy_runs(data, at + k * steps[CHANNEL], steps[CHANNEL], inner, numbers, runs, work, row)
+                    add_tap(work, 0, row, panels, inner, count, sums, end - begin, numbers, runs)
                 else:
                     add_tap(data, at + k * steps[CHANNEL], steps[CHANNEL], panels, inner, count, sums, end - begin, numbers, runs)
 
 
 @generic
 def convolve_taps(
-    data: Array, weight: Array, out: Array, panels: Array, sums: Array, numbers: Array, room: Array, results: Array,
+    data: Array, weight: Array, out: Array, panels: Array, sums: Array, numbers: Array, work: Array, results: Array,
     finish: Callable[..., None], fetch_operands: Callable[..., None], argv: int, low: int, high: int, sizes: Axes, steps: Axes,
     out_sizes: Axes, out_steps: Axes, kernel: Axes, stride: Axes, before: Axes, dilation: Axes,
 ) -> None:  # fmt: skip
     """Compute the blocks ``low`` to ``high`` (exclusive) of the result: a panel of output channels at the positions of a region.
 
     Layout NCHW of data and result, HWIO of the weight.  ``panels``: buffer for the panels of a part; ``sums``: for the sums of a
-    region; ``numbers``: for the runs of a tap; ``room``: for their copies of a part; ``results``: for the results of a group of
+    region; ``numbers``: for the runs of a tap; ``work``: for their copies of a part; ``results``: for the results of a group of
     panels until they are finished, or ``out``.
     """
     width, positions = PANEL_BYTES // out.itemsize, out_steps[CHANNEL]
@@ -210,7 +210,7 @@ def convolve_taps(
         columns = min(last * width, kernel[0]) - top
         add_taps(
             data, b * steps[BATCH], weight, top, columns, panels, sums, numbers, begin, end, sizes, steps, out_sizes, kernel,
-            stride, before, dilation, room,
+            stride, before, dilation, work,
         )  # fmt: skip
         for o in range(0, columns, across):
             here, rows = b * out_steps[BATCH] + (top + o) * positions + begin, min(across, columns - o)

@@ -166,7 +166,7 @@ def clear_lanes(numbers: Array, groups: int, step: int, rows: int, pitch: int, f
 
 
 @generic
-def clear_behind(
+def clear_after(
     panels: Array, sums: Array, tiles: int, apart: int, products: int, inputs: int, step: int, outputs: int, out_step: int,
     pitch: int,
 ) -> None:  # fmt: skip
@@ -245,7 +245,7 @@ def convolve_winograd(
         end = tiles if number + 1 == stretches else first + STRETCH
         if number != filled:
             apart = columns_apart(end - first, inputs)
-            clear_behind(panels, sums, end - first, apart, products, inputs, step, min(BAND, outputs), out_step, pitch)
+            clear_after(panels, sums, end - first, apart, products, inputs, step, min(BAND, outputs), out_step, pitch)
             fill_panels(data, panels, zeros, first, end, step, pitch, wide, tall, sizes, steps, before, stride)
             turn_columns(panels, end - first - apart, inputs, products, step, pitch, columns, apart)
             filled = number

@@ -21,7 +21,7 @@ from ...native.inlining import apart
 from ...native.memory import Array, Axes, generic
 from ...native.status import OK
 from ..spatial.cpu import BATCH, CHANNEL, COLUMN, DEPTH, ROW, end_inside, first_inside, sizes_of, strides_of
-from .by_channels import convolve_channels, has_few_places
+from .by_channels import convolve_channels, has_few_positions
 from .by_plane import convolve_planes
 from .by_positions import convolve_positions
 from .by_rows import convolve_rows
@@ -34,7 +34,7 @@ from .tiles import convolve_tiles
 from .weight_layout import OUT_IN_SPACE, SPACE_IN_OUT, Layouts, group_count, kernel_sizes, kernel_strides
 
 #: The number of gathered elements per tile, which stays in the cache; but at least LEAST_PLACES positions of the result.
-COLUMNS, LEAST_PLACES = 2**18, 16
+COLUMNS, LEAST_POSITIONS = 2**18, 16
 
 
 # ---- as matrix products ----------------------------------------------------------------------------------------------
@@ -132,11 +132,11 @@ def gather_by_points(
 
 @generic
 def multiply(
-    gemm: int, size: int, a: int, lda: int, a_is_turned: bool, b: int, ldb: int, b_is_turned: bool, c: int, ldc: int, m: int,
+    gemm: int, size: int, a: int, lda: int, transpose_a: bool, b: int, ldb: int, transpose_b: bool, c: int, ldc: int, m: int,
     n: int, k: int,
 ) -> None:  # fmt: skip
     """Row-major ``c[m, n] = op(a) @ op(b)`` at addresses."""
-    call_gemm(gemm, size, 1 if b_is_turned else 0, 1 if a_is_turned else 0, n, m, k, b, ldb, a, lda, c, ldc)
+    call_gemm(gemm, size, 1 if transpose_b else 0, 1 if transpose_a else 0, n, m, k, b, ldb, a, lda, c, ldc)
 
 
 @generic
@@ -148,19 +148,19 @@ def multiply_tile(
     ``m`` of the ``outputs`` channels are computed; ``ld``: the leading dimensions of columns and result.
     """
     kernel_layout, data_last, out_last = layouts
-    weight_is_turned = kernel_layout == SPACE_IN_OUT
-    ldw = outputs if weight_is_turned else k
+    weight_is_transposed = kernel_layout == SPACE_IN_OUT
+    ldw = outputs if weight_is_transposed else k
     if out_last:
-        multiply(gemm, size, columns, ld[0], not data_last, weight, ldw, not weight_is_turned, out, ld[1], n, m, k)
+        multiply(gemm, size, columns, ld[0], not data_last, weight, ldw, not weight_is_transposed, out, ld[1], n, m, k)
     else:
-        multiply(gemm, size, weight, ldw, weight_is_turned, columns, ld[0], data_last, out, ld[1], m, n, k)
+        multiply(gemm, size, weight, ldw, weight_is_transposed, columns, ld[0], data_last, out, ld[1], m, n, k)
 
 
 @generic
-def tile_length(kernel: Axes, places: int) -> int:
+def tile_length(kernel: Axes, plane: int) -> int:
     """The number of positions per tile of gathered columns."""
     terms = kernel[1] * kernel[2] * kernel[3] * kernel[4]
-    return min(places, max(LEAST_PLACES, COLUMNS // max(terms, 1)))
+    return min(plane, max(LEAST_POSITIONS, COLUMNS // max(terms, 1)))
 
 
 @generic
@@ -169,17 +169,17 @@ def multiply_pointwise(
 ) -> None:
     """Multiply without gathering: the data are the columns."""
     kernel_layout, data_last, out_last = layouts
-    size, places = out.itemsize, out_sizes[DEPTH] * out_sizes[ROW] * out_sizes[COLUMN]
+    size, plane = out.itemsize, out_sizes[DEPTH] * out_sizes[ROW] * out_sizes[COLUMN]
     taps = kernel_strides(kernel, kernel_layout)
     steps, out_steps = strides_of(sizes, data_last), strides_of(out_sizes, out_last)
-    ld = (sizes[CHANNEL] if data_last else places, out_sizes[CHANNEL] if out_last else places)
+    ld = (sizes[CHANNEL] if data_last else plane, out_sizes[CHANNEL] if out_last else plane)
     outputs = kernel[0] // groups
     for b in range(sizes[BATCH]):
         for g in range(groups):
             w = weight.ctypes.data + g * outputs * taps[0] * size
             x = data.ctypes.data + (b * steps[BATCH] + g * kernel[1] * steps[CHANNEL]) * size
             y = out.ctypes.data + (b * out_steps[BATCH] + g * outputs * out_steps[CHANNEL]) * size
-            multiply_tile(gemm, size, w, x, y, outputs, places, kernel[1], kernel[0], ld, layouts)
+            multiply_tile(gemm, size, w, x, y, outputs, plane, kernel[1], kernel[0], ld, layouts)
 
 
 @generic
@@ -189,19 +189,19 @@ def multiply_gathered(
 ) -> None:  # fmt: skip
     """Tile by tile: gather columns, multiply."""
     kernel_layout, data_last, out_last = layouts
-    size, places = out.itemsize, out_sizes[DEPTH] * out_sizes[ROW] * out_sizes[COLUMN]
+    size, plane = out.itemsize, out_sizes[DEPTH] * out_sizes[ROW] * out_sizes[COLUMN]
     taps = kernel_strides(kernel, kernel_layout)
     terms = kernel[1] * kernel[2] * kernel[3] * kernel[4]
     order = (taps[1], 1) if kernel_layout == OUT_IN_SPACE else (1, kernel[1])
     steps, out_steps = strides_of(sizes, data_last), strides_of(out_sizes, out_last)
-    outputs, tile = kernel[0] // groups, tile_length(kernel, places)
+    outputs, tile = kernel[0] // groups, tile_length(kernel, plane)
     for b in range(sizes[BATCH]):
         for g in range(groups):
             at = b * steps[BATCH] + g * kernel[1] * steps[CHANNEL]
             w = weight.ctypes.data + g * outputs * taps[0] * size
             to = b * out_steps[BATCH] + g * outputs * out_steps[CHANNEL]
-            for begin in range(0, places, tile):
-                n = min(tile, places - begin)
+            for begin in range(0, plane, tile):
+                n = min(tile, plane - begin)
                 if data_last:
                     gather_by_points(
                         columns, data, at, begin, n, sizes, steps, out_sizes, kernel, order, stride, before, dilation
@@ -209,7 +209,7 @@ def multiply_gathered(
                 else:
                     gather_by_rows(columns, data, at, begin, n, sizes, steps, out_sizes, kernel, order, stride, before, dilation)
                 y = out.ctypes.data + (to + begin * out_steps[COLUMN]) * size
-                ld = (terms if data_last else n, out_sizes[CHANNEL] if out_last else places)
+                ld = (terms if data_last else n, out_sizes[CHANNEL] if out_last else plane)
                 multiply_tile(gemm, size, w, columns.ctypes.data, y, outputs, n, terms, kernel[0], ld, layouts)
 
 
@@ -271,7 +271,7 @@ def pointwise(
 @apart()
 @generic
 def planes(
-    data: Array, data_dims: Axes, weight: Array, weight_dims: Axes, out: Array, out_dims: Axes, low: int, high: int, room: Array,
+    data: Array, data_dims: Axes, weight: Array, weight_dims: Axes, out: Array, out_dims: Axes, low: int, high: int, work: Array,
     numbers: Array, finish: Callable[..., None], argv: int, addend: Array, stride: Axes, before: Axes, dilation: Axes,
     layouts: Layouts, lowest: float, highest: float, is_limited: bool,
 ) -> int:  # fmt: skip
@@ -280,19 +280,19 @@ def planes(
     if not is_finished(out, kernel, out_sizes, finish, argv):
         steps, out_steps, taps = strides_of(sizes, False), strides_of(out_sizes, False), kernel_strides(kernel, layouts[0])
         groups = group_count(sizes, kernel)
-        if not has_windows(kernel, stride, dilation) and has_few_places(kernel, groups, sizes, out_sizes, stride, dilation):
+        if not has_windows(kernel, stride, dilation) and has_few_positions(kernel, groups, sizes, out_sizes, stride, dilation):
             convolve_channels(
-                data, weight, out, room, finish, argv, low, high, sizes, steps, out_sizes, out_steps, kernel, taps, stride,
+                data, weight, out, work, finish, argv, low, high, sizes, steps, out_sizes, out_steps, kernel, taps, stride,
                 before, dilation, addend, lowest, highest, is_limited,
             )  # fmt: skip
         elif is_depthwise(kernel, groups, sizes, out_sizes, stride):
             convolve_depthwise(
-                data, weight, out, room, numbers, finish, argv, low, high, sizes, steps, out_sizes, out_steps, kernel, taps,
+                data, weight, out, work, numbers, finish, argv, low, high, sizes, steps, out_sizes, out_steps, kernel, taps,
                 stride, before, dilation, addend, lowest, highest, is_limited,
             )  # fmt: skip
         else:
             convolve_planes(
-                data, weight, out, room, numbers, finish, argv, low, high, sizes, steps, out_sizes, out_steps, kernel, taps,
+                data, weight, out, work, numbers, finish, argv, low, high, sizes, steps, out_sizes, out_steps, kernel, taps,
                 groups, stride, before, dilation,
             )  # fmt: skip
     return OK
@@ -302,7 +302,7 @@ def planes(
 @generic
 def tiles(
     data: Array, data_dims: Axes, weight: Array, weight_dims: Axes, out: Array, out_dims: Axes, low: int, high: int,
-    panels: Array, places: Array, sums: Array, finish: Callable[..., None], fetch_operands: Callable[..., None], argv: int,
+    panels: Array, plane: Array, sums: Array, finish: Callable[..., None], fetch_operands: Callable[..., None], argv: int,
     stride: Axes, before: Axes, dilation: Axes,
 ) -> int:  # fmt: skip
     """Convolution by tiles of matrix products: the blocks ``low`` to ``high`` (see ``convolve_tiles``)."""
@@ -311,7 +311,7 @@ def tiles(
         steps, out_steps = strides_of(sizes, False), strides_of(out_sizes, False)
         groups = group_count(sizes, kernel)
         convolve_tiles(
-            data, weight, out, panels, places, sums, finish, fetch_operands, argv, low, high, sizes, steps, out_sizes, out_steps,
+            data, weight, out, panels, plane, sums, finish, fetch_operands, argv, low, high, sizes, steps, out_sizes, out_steps,
             kernel, groups, stride, before, dilation,
         )  # fmt: skip
     return OK
@@ -337,13 +337,13 @@ def positions(
 @generic
 def rows(
     data: Array, data_dims: Axes, weight: Array, weight_dims: Axes, out: Array, out_dims: Axes, low: int, high: int,
-    turned: Array, results: Array, finish: Callable[..., None], argv: int,
+    transposed: Array, results: Array, finish: Callable[..., None], argv: int,
 ) -> int:  # fmt: skip
     """Convolution of one tap of few positions by rows: the blocks ``low`` to ``high`` (see ``convolve_rows``)."""
     sizes, out_sizes, kernel = sizes_of(data_dims, False), sizes_of(out_dims, False), kernel_sizes(weight_dims, OUT_IN_SPACE)
     if not is_finished_apart(out, results, kernel, out_sizes, finish, argv, low, high):
         convolve_rows(
-            data, weight, out, turned, results, finish, argv, low, high, sizes[BATCH], kernel[1], kernel[0],
+            data, weight, out, transposed, results, finish, argv, low, high, sizes[BATCH], kernel[1], kernel[0],
             strides_of(sizes, False)[CHANNEL],
         )  # fmt: skip
     return OK
@@ -353,14 +353,14 @@ def rows(
 @generic
 def taps(
     data: Array, data_dims: Axes, weight: Array, weight_dims: Axes, out: Array, out_dims: Axes, low: int, high: int,
-    panels: Array, sums: Array, numbers: Array, room: Array, results: Array, finish: Callable[..., None],
+    panels: Array, sums: Array, numbers: Array, work: Array, results: Array, finish: Callable[..., None],
     fetch_operands: Callable[..., None], argv: int, stride: Axes, before: Axes, dilation: Axes,
 ) -> int:  # fmt: skip
     """Convolution tap by tap: the blocks ``low`` to ``high`` (see ``convolve_taps``)."""
     sizes, out_sizes, kernel = sizes_of(data_dims, False), sizes_of(out_dims, False), kernel_sizes(weight_dims, SPACE_IN_OUT)
     if not is_finished_apart(out, results, kernel, out_sizes, finish, argv, low, high):
         convolve_taps(
-            data, weight, out, panels, sums, numbers, room, results, finish, fetch_operands, argv, low, high, sizes,
+            data, weight, out, panels, sums, numbers, work, results, finish, fetch_operands, argv, low, high, sizes,
             strides_of(sizes, False), out_sizes, strides_of(out_sizes, False), kernel, stride, before, dilation,
         )  # fmt: skip
     return OK
@@ -370,14 +370,14 @@ def taps(
 @generic
 def shifts(
     data: Array, data_dims: Axes, weight: Array, weight_dims: Axes, out: Array, out_dims: Axes, low: int, high: int,
-    room: Array, sums: Array, numbers: Array, finish: Callable[..., None], argv: int, stride: Axes, before: Axes, dilation: Axes,
+    work: Array, sums: Array, numbers: Array, finish: Callable[..., None], argv: int, stride: Axes, before: Axes, dilation: Axes,
 ) -> int:  # fmt: skip
     """Convolution by shifts of padded data: the blocks ``low`` to ``high`` (see ``convolve_shifts``)."""
     sizes, out_sizes, kernel = sizes_of(data_dims, False), sizes_of(out_dims, False), kernel_sizes(weight_dims, OUT_IN_SPACE)
     if not is_finished(out, kernel, out_sizes, finish, argv):
         steps, out_steps = strides_of(sizes, False), strides_of(out_sizes, False)
         convolve_shifts(
-            data, weight, out, room, sums, numbers, finish, argv, low, high, sizes, steps, out_sizes, out_steps, kernel,
+            data, weight, out, work, sums, numbers, finish, argv, low, high, sizes, steps, out_sizes, out_steps, kernel,
             group_count(sizes, kernel), stride, before, dilation,
         )  # fmt: skip
     return OK

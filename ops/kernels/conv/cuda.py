@@ -162,7 +162,7 @@ class _Convolution:
         self.layout, self.data_last, self.out_last = given["layouts"]
         self.outputs, self.inputs, *self.window = _kernel_sizes(self.weight.shape, self.layout)
         self.sizes, self.out_sizes = sizes_of(self.data.shape, self.data_last), sizes_of(self.out.shape, self.out_last)
-        self.places, self.terms = product(self.out_sizes[2:]), self.inputs * product(self.window)
+        self.positions, self.terms = product(self.out_sizes[2:]), self.inputs * product(self.window)
         number = {computed_in(t.dtype) for t in (self.data, self.out)}
         self.sum = "float64" if "float64" in number else "float32"
 
@@ -174,7 +174,7 @@ class _Convolution:
         by_library = all_(wanted, *self.products(wanted))
         direct, tiled = (all_(few, not_(by_library)) for few in (lt(of_group, LEAST_CHANNELS), le(LEAST_CHANNELS, of_group)))
         self.add("convolve_directly", _DIRECT, where(direct, blocks(product(self.out.shape), _THREADS), 0))
-        tiles = self.given["groups"] * _tiles(of_group) * _tiles(self.out_sizes[0] * self.places)
+        tiles = self.given["groups"] * _tiles(of_group) * _tiles(self.out_sizes[0] * self.positions)
         self.add("convolve_tiles", _TILED, where(tiled, blocks(tiles), 0))
         if by_cudnn:
             self.assembly.steps.insert(0, self.library_convolution())
@@ -224,30 +224,30 @@ class _Convolution:
         """Add the library products, run if ``wanted`` and possible; return the conditions under which they are possible."""
         if (self.data.dtype, self.out.dtype) not in PAIRS or self.given["groups"] != 1:
             return (dim(0),)
-        batch, m, n = self.out_sizes[0], self.outputs, self.places
-        turned, columns_step = self.layout == SPACE_IN_OUT, self.terms * self.places
+        batch, m, n = self.out_sizes[0], self.outputs, self.positions
+        transposed, columns_step = self.layout == SPACE_IN_OUT, self.terms * self.positions
         if self.out_last:  # positions by channels: columns times the kernel
-            shape = Product(batch, n, m, self.terms, columns_step, dim(0), not self.data_last, not turned)
+            shape = Product(batch, n, m, self.terms, columns_step, dim(0), not self.data_last, not transposed)
         else:
-            shape = Product(batch, m, n, self.terms, dim(0), columns_step, turned, self.data_last)
-        room = columns_step * ITEMSIZE[self.data.dtype]  # for the columns of an image
+            shape = Product(batch, m, n, self.terms, dim(0), columns_step, transposed, self.data_last)
+        nbytes = columns_step * ITEMSIZE[self.data.dtype]  # for the columns of an image
         fits, pointwise = fits_library(shape), self.is_pointwise()
         if self.layout == SPACE_OUT_IN:  # a matrix only for a single tap
             fits = all_(fits, eq(product(self.window), 1))
-        gathered = all_(wanted, fits, not_(pointwise), le(room, COLUMN_BYTES))
+        gathered = all_(wanted, fits, not_(pointwise), le(nbytes, COLUMN_BYTES))
         if const(gathered) != 0:
             self.by_columns(shape, gathered)
         if const(pointwise) != 0:
             data, out = (Data(_position(t.position)) for t in (self.data, self.out))
             self.multiply(data, out, shape, all_(wanted, fits, pointwise))
-        return fits, where(pointwise, 1, le(room, COLUMN_BYTES))
+        return fits, where(pointwise, 1, le(nbytes, COLUMN_BYTES))
 
     def by_columns(self, shape: Product, wanted: Dim) -> None:
         """Add the products of gathered columns, of as many images at a time as have room."""
-        elements = self.terms * self.places
-        room = elements * ITEMSIZE[self.data.dtype]
-        per = min_(shape.batch, max_(COLUMN_BYTES // max_(room, 1), 1))
-        columns = self.assembly.scratch(where(wanted, per * room, 0))
+        elements = self.terms * self.positions
+        nbytes = elements * ITEMSIZE[self.data.dtype]
+        per = min_(shape.batch, max_(COLUMN_BYTES // max_(nbytes, 1), 1))
+        columns = self.assembly.scratch(where(wanted, per * nbytes, 0))
         in_turns = const(eq(per, shape.batch)) != 1
         data, out = (Data(_position(t.position), _image_bytes(t) if in_turns else 0) for t in (self.data, self.out))
         before = len(self.assembly.steps)

@@ -49,7 +49,7 @@ def place_data_column(numbers: Array, at: int, tap: Axes, before: Axes, kernel: 
 
 @generic
 def convolve_windows(
-    data: Array, weight: Array, out: Array, room: Array, finish: Callable[..., None], argv: int, low: int, high: int,
+    data: Array, weight: Array, out: Array, work: Array, finish: Callable[..., None], argv: int, low: int, high: int,
     sizes: Axes, steps: Axes, out_sizes: Axes, out_steps: Axes, kernel: Axes, taps: Axes, step: int, before: Axes, addend: Array,
     lowest: float, highest: float, is_limited: bool,
 ) -> None:  # fmt: skip
@@ -64,7 +64,7 @@ def convolve_windows(
                 rows, here = min(stretch, out_sizes[ROW] - y), o * positions + y * columns
                 c = o % kernel[0]
                 add_windows(
-                    data, o * steps[CHANNEL], sizes[ROW], sizes[COLUMN], step, y * step - before[1], -before[2], room, weight,
+                    data, o * steps[CHANNEL], sizes[ROW], sizes[COLUMN], step, y * step - before[1], -before[2], work, weight,
                     c * taps[0], taps[2], out, here, rows, columns, BLOCK, BLOCK // (step * step),
                     addend[c] if is_limited else -0.0, lowest, highest,
                 )  # fmt: skip
@@ -76,20 +76,20 @@ def convolve_windows(
 
 @generic
 def convolve_depthwise(
-    data: Array, weight: Array, out: Array, room: Array, numbers: Array, finish: Callable[..., None], argv: int, low: int,
+    data: Array, weight: Array, out: Array, work: Array, numbers: Array, finish: Callable[..., None], argv: int, low: int,
     high: int, sizes: Axes, steps: Axes, out_sizes: Axes, out_steps: Axes, kernel: Axes, taps: Axes, stride: Axes, before: Axes,
     dilation: Axes, addend: Array, lowest: float, highest: float, is_limited: bool,
 ) -> None:  # fmt: skip
     """Compute the blocks ``low`` to ``high`` (exclusive) of the result: the channels of each element of the batch.
 
-    Layout NCHW of data and result; ``taps``: the kernel's strides of output channel, input channel and tap.  ``room``: at least
+    Layout NCHW of data and result; ``taps``: the kernel's strides of output channel, input channel and tap.  ``work``: at least
     ZERO_BYTES; ``numbers``: HEIGHTS numbers and COLUMN_WORDS for each tap.  The last four: as of ``codegen.cpu.channel_limits``.
     """
     for i in range(ZERO_BYTES // out.itemsize):
-        room[i] = 0
+        work[i] = 0
     if has_windows(kernel, stride, dilation):
         convolve_windows(
-            data, weight, out, room, finish, argv, low, high, sizes, steps, out_sizes, out_steps, kernel, taps, stride[2], before,
+            data, weight, out, work, finish, argv, low, high, sizes, steps, out_sizes, out_steps, kernel, taps, stride[2], before,
             addend, lowest, highest, is_limited,
         )  # fmt: skip
         return
@@ -106,7 +106,7 @@ def convolve_depthwise(
                 for j in range(0, rows * stride[1] * steps[ROW], LINE_BYTES // out.itemsize):
                     fetch(data, ahead + j)
                 add_data_taps(
-                    data, o * steps[CHANNEL], sizes[ROW], sizes[COLUMN], stride[1], stride[2], y, numbers, 0, room, weight,
+                    data, o * steps[CHANNEL], sizes[ROW], sizes[COLUMN], stride[1], stride[2], y, numbers, 0, work, weight,
                     o % kernel[0] * taps[0], taps[2], w_row, out, here, rows, out_sizes[COLUMN],
                 )  # fmt: skip
                 if together == 1:

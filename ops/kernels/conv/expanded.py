@@ -62,11 +62,11 @@ def tiles_together(pitch: int, itemsize: int) -> int:
 
 
 @generic
-def turn_columns(data: Array, at: int, inner: int, channel: int, apart: int, room: Array) -> None:
+def turn_columns(data: Array, at: int, inner: int, channel: int, apart: int, work: Array) -> None:
     """Copy ``apart`` columns of ``inner`` rows, which begin at ``at`` and are ``channel`` elements apart, as rows."""
     for j in range(apart):
         for k in range(inner):
-            room[np.uint64(j * inner + k)] = data[np.uint64(at + k * channel + j)]
+            work[np.uint64(j * inner + k)] = data[np.uint64(at + k * channel + j)]
 
 
 @generic
@@ -129,20 +129,20 @@ def convolve_channels(
     ``rows`` rows of the result from ``first`` on; the first channel of the result begins at ``to``.  ``sizes``, ``out_sizes``:
     rows and columns.
     """
-    places, count = out_sizes[0] * out_sizes[1], rows * out_sizes[1]
+    plane, count = out_sizes[0] * out_sizes[1], rows * out_sizes[1]
     is_whole, begin = rows == out_sizes[0], low
     together = max(FINISHED // count, 1) if is_whole else 1
     for c in range(low, high):
-        here = to + (c - low) * places + first * out_sizes[1]
+        here = to + (c - low) * plane + first * out_sizes[1]
         add_windows(
             expanded, (c - low) * pitch - base * sizes[1], sizes[0], sizes[1], step, first * step - before[0], -before[1], zeros,
-            weight, c * WINDOW * WINDOW, 1, out, here, rows, out_sizes[1], 0, places, addend[c] if is_limited else -0.0, lowest,
+            weight, c * WINDOW * WINDOW, 1, out, here, rows, out_sizes[1], 0, plane, addend[c] if is_limited else -0.0, lowest,
             highest,
         )  # fmt: skip
         if is_limited:
             continue
         if c + 1 - begin == together or c + 1 == high:
-            finish(argv, here - (c - begin) * places, c + 1 - begin, count)
+            finish(argv, here - (c - begin) * plane, c + 1 - begin, count)
             begin = c + 1
 
 
@@ -164,7 +164,7 @@ def bands(
     """
     inputs, channels, itemsize = data_dims[1], weight_dims[0], out.itemsize
     sizes, out_sizes = (data_dims[2], data_dims[3]), (out_dims[2], out_dims[3])
-    positions, places = sizes[0] * sizes[1], out_sizes[0] * out_sizes[1]
+    positions, plane = sizes[0] * sizes[1], out_sizes[0] * out_sizes[1]
     if out.size == 0:
         return OK
     for i in range(zeros.size):
@@ -209,7 +209,7 @@ def bands(
                     pitch, least, most,
                 )  # fmt: skip
             convolve_channels(
-                expanded, pitch, base, top, bottom, depthwise, out, (b * channels + top) * places, sizes, out_sizes, first, here,
+                expanded, pitch, base, top, bottom, depthwise, out, (b * channels + top) * plane, sizes, out_sizes, first, here,
                 step, before, zeros, finish, argv, addend, lowest, highest, is_limited,
             )  # fmt: skip
             for c in range(top, bottom if band + 1 < band_count else top):

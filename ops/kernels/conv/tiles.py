@@ -76,13 +76,13 @@ def band_count(outputs: int) -> int:
 
 
 @generic
-def place_columns(places: Array, at: int, width: int, place: Axes, out_sizes: Axes, stride: Axes, before: Axes) -> None:
+def place_columns(table: Array, at: int, width: int, place: Axes, out_sizes: Axes, stride: Axes, before: Axes) -> None:
     """Store depth, row and column of the first tap for the positions from ``place`` (depth, row, column) on."""
     z, y, x = place
     for j in range(width):
-        places[at + j] = z * stride[0] - before[0]
-        places[at + width + j] = y * stride[1] - before[1]
-        places[at + 2 * width + j] = x * stride[2] - before[2]
+        table[at + j] = z * stride[0] - before[0]
+        table[at + width + j] = y * stride[1] - before[1]
+        table[at + 2 * width + j] = x * stride[2] - before[2]
         x += 1
         if x == out_sizes[COLUMN]:
             x = 0
@@ -93,38 +93,38 @@ def place_columns(places: Array, at: int, width: int, place: Axes, out_sizes: Ax
 
 
 @generic
-def place_anywhere(places: Array, record: int, at: int, width: int, count: int, tap: Axes, sizes: Axes, steps: Axes) -> None:
+def place_anywhere(table: Array, record: int, at: int, width: int, count: int, tap: Axes, sizes: Axes, steps: Axes) -> None:
     """Store the record of a tap, which is so far from the first tap, whose places are at ``at``."""
     inside, broken = 0, 0
     for j in range(width):
-        z, y, x = places[at + j] + tap[0], places[at + width + j] + tap[1], places[at + 2 * width + j] + tap[2]
+        z, y, x = table[at + j] + tap[0], table[at + width + j] + tap[1], table[at + 2 * width + j] + tap[2]
         is_inside = 0 <= z < sizes[DEPTH] and 0 <= y < sizes[ROW] and 0 <= x < sizes[COLUMN] and j < count
-        places[record + _OPERANDS + j] = z * steps[DEPTH] + y * steps[ROW] + x
+        table[record + _OPERANDS + j] = z * steps[DEPTH] + y * steps[ROW] + x
         inside |= (1 if is_inside else 0) << j
     for j in range(count):
-        broken += 0 if places[record + _OPERANDS + j] == places[record + _OPERANDS] + j else 1
-    places[record + _FORM] = RUN if broken == 0 else ANYWHERE
-    places[record + _FIRST] = places[record + _OPERANDS]
-    places[record + _INSIDE] = inside
+        broken += 0 if table[record + _OPERANDS + j] == table[record + _OPERANDS] + j else 1
+    table[record + _FORM] = RUN if broken == 0 else ANYWHERE
+    table[record + _FIRST] = table[record + _OPERANDS]
+    table[record + _INSIDE] = inside
 
 
 @generic
 def place_two_runs(
-    places: Array, record: int, width: int, first: Axes, second: Axes, split: int, sizes: Axes, steps: Axes
+    table: Array, record: int, width: int, first: Axes, second: Axes, split: int, sizes: Axes, steps: Axes
 ) -> None:
     """Store the record of a tap whose operands begin at ``first``, and from column ``split`` on at ``second``: one row each."""
-    places[record + _FORM] = TWO_RUNS
+    table[record + _FORM] = TWO_RUNS
     in_first = 0 <= first[0] < sizes[DEPTH] and 0 <= first[1] < sizes[ROW]
-    places[record + _FIRST] = first[0] * steps[DEPTH] + first[1] * steps[ROW] + first[2]
-    places[record + _INSIDE] = lanes_between(-first[2], min(split, sizes[COLUMN] - first[2]) if in_first else 0, width)
+    table[record + _FIRST] = first[0] * steps[DEPTH] + first[1] * steps[ROW] + first[2]
+    table[record + _INSIDE] = lanes_between(-first[2], min(split, sizes[COLUMN] - first[2]) if in_first else 0, width)
     in_second, before = 0 <= second[0] < sizes[DEPTH] and 0 <= second[1] < sizes[ROW], split - second[2]
-    places[record + _OPERANDS] = second[0] * steps[DEPTH] + second[1] * steps[ROW] - before
-    places[record + _OPERANDS + 1] = lanes_between(max(split, before), before + sizes[COLUMN] if in_second else 0, width)
+    table[record + _OPERANDS] = second[0] * steps[DEPTH] + second[1] * steps[ROW] - before
+    table[record + _OPERANDS + 1] = lanes_between(max(split, before), before + sizes[COLUMN] if in_second else 0, width)
 
 
 @generic
 def place_taps(
-    places: Array, width: int, begin: int, count: int, sizes: Axes, steps: Axes, kernel: Axes, out_sizes: Axes, stride: Axes,
+    table: Array, width: int, begin: int, count: int, sizes: Axes, steps: Axes, kernel: Axes, out_sizes: Axes, stride: Axes,
     before: Axes, dilation: Axes,
 ) -> None:  # fmt: skip
     """Store the records of all taps for ``count`` positions from ``begin`` on."""
@@ -133,7 +133,7 @@ def place_taps(
     is_row = count == width and place[2] + width <= out_sizes[COLUMN] and stride[2] <= 2
     z, y, x = place[0] * stride[0] - before[0], place[1] * stride[1] - before[1], place[2] * stride[2] - before[2]
     last, at = (width - 1) * stride[2], kernel[2] * kernel[3] * kernel[4] * record_length(width)
-    place_columns(places, at, width, place, out_sizes, stride, before)
+    place_columns(table, at, width, place, out_sizes, stride, before)
     # columns of the end of one row of the result and of the beginning of the next, ``split`` from the first one on
     split = out_sizes[COLUMN] - place[2]
     is_two_rows = count == width and stride[2] == 1 and split < width <= split + out_sizes[COLUMN]
@@ -146,35 +146,35 @@ def place_taps(
             for tx in range(x, x + kernel[4] * dilation[2], dilation[2]):
                 if is_row:
                     is_inside = 0 <= tz < sizes[DEPTH] and 0 <= ty < sizes[ROW]
-                    places[record + _FORM] = RUN if stride[2] == 1 else ALTERNATE
-                    places[record + _FIRST] = tz * steps[DEPTH] + ty * steps[ROW] + tx
+                    table[record + _FORM] = RUN if stride[2] == 1 else ALTERNATE
+                    table[record + _FIRST] = tz * steps[DEPTH] + ty * steps[ROW] + tx
                     # of every second element; the last one is not followed by another, which may be behind the data
-                    places[record + _INSIDE] = lanes_between(-tx, sizes[COLUMN] - tx if is_inside else 0, last + 1)
+                    table[record + _INSIDE] = lanes_between(-tx, sizes[COLUMN] - tx if is_inside else 0, last + 1)
                 elif is_two_rows:
                     place_two_runs(
-                        places, record, width, (tz, ty, tx), (tz + dz, ty + dy, tx - x - before[2]), split, sizes, steps
+                        table, record, width, (tz, ty, tx), (tz + dz, ty + dy, tx - x - before[2]), split, sizes, steps
                     )
                 else:
-                    place_anywhere(places, record, at, width, count, (tz - z, ty - y, tx - x), sizes, steps)
+                    place_anywhere(table, record, at, width, count, (tz - z, ty - y, tx - x), sizes, steps)
                 record += record_length(width)
 
 
 @generic
-def pack_panel(panel: Array, to: int, data: Array, at: int, channels: int, channel: int, places: Array, taps: int) -> None:
+def pack_panel(panel: Array, to: int, data: Array, at: int, channels: int, channel: int, table: Array, taps: int) -> None:
     """Pack the columns whose taps have records; the first channel starts at ``at``, the next ``channel`` elements on."""
     width = PANEL_BYTES // panel.itemsize
     for _ in range(channels):
         for record in range(0, taps * record_length(width), record_length(width)):
-            form = places[record + _FORM]
+            form = table[record + _FORM]
             if form == RUN:
-                store_run(panel, to, data, at + places[record + _FIRST], places[record + _INSIDE])
+                store_run(panel, to, data, at + table[record + _FIRST], table[record + _INSIDE])
             elif form == TWO_RUNS:
-                second, also_inside = places[record + _OPERANDS], places[record + _OPERANDS + 1]
-                store_two_runs(panel, to, data, at + places[record + _FIRST], places[record + _INSIDE], second + at, also_inside)
+                second, also_inside = table[record + _OPERANDS], table[record + _OPERANDS + 1]
+                store_two_runs(panel, to, data, at + table[record + _FIRST], table[record + _INSIDE], second + at, also_inside)
             elif form == ALTERNATE:
-                store_alternate(panel, to, data, at + places[record + _FIRST], places[record + _INSIDE])
+                store_alternate(panel, to, data, at + table[record + _FIRST], table[record + _INSIDE])
             else:
-                store_gathered(panel, to, (1 << width) - 1, data, at, places, record + _OPERANDS, places[record + _INSIDE])
+                store_gathered(panel, to, (1 << width) - 1, data, at, table, record + _OPERANDS, table[record + _INSIDE])
             to += width
         at += channel
 
@@ -240,15 +240,15 @@ def multiply_columns(
 
 
 @generic
-def copy_rows(weight: Array, first: int, step: int, rows: int, inner: int, room: Array, to: int, pitch: int) -> None:
+def copy_rows(weight: Array, first: int, step: int, rows: int, inner: int, work: Array, to: int, pitch: int) -> None:
     """Copy ``inner`` elements of rows ``step`` elements apart to rows ``pitch`` elements apart."""
-    width = PANEL_BYTES // room.itemsize
+    width = PANEL_BYTES // work.itemsize
     whole = inner // width * width
     for _ in range(rows):
         for k in range(0, whole, width):
-            copy_line(weight, first + k, room, to + k)
+            copy_line(weight, first + k, work, to + k)
         for k in range(whole, inner):
-            room[to + k] = weight[first + k]
+            work[to + k] = weight[first + k]
         first += step
         to += pitch
 
@@ -256,12 +256,12 @@ def copy_rows(weight: Array, first: int, step: int, rows: int, inner: int, room:
 @generic
 def multiply_rows(
     weight: Array, top: int, bottom: int, at: int, terms: int, columns: Array, first: int, panel: int, row: int, out: Array,
-    to: int, positions: int, sums: Array, inner: int, count: int, add: int, ahead: int, room: Array, data: Array, unpacked: Axes,
+    to: int, positions: int, sums: Array, inner: int, count: int, add: int, ahead: int, work: Array, data: Array, unpacked: Axes,
     later: Axes, is_last: bool, finish: Callable[..., None], fetch_operands: Callable[..., None], argv: int,
 ) -> None:  # fmt: skip
     """Multiply the output channels ``top`` to ``bottom`` (exclusive) by columns: those of panels, or of the data.
 
-    A few columns behind whole panels are copied to the end of ``room`` as rows.  If these are the last terms of the sums, finish
+    A few columns behind whole panels are copied to the end of ``work`` as rows.  If these are the last terms of the sums, finish
     the results of a few tiles at a time, which are in the first cache.  Meanwhile fetch the weights of the next tile, the
     operands of ``finish``, and the columns ``ahead`` elements on, unless that is 0: a processor fetches no rows on its own that
     are far apart.
@@ -279,19 +279,19 @@ def multiply_rows(
     # the elements from a row of sums to the next; the channel whose sums are at ``held``
     ld, origin, held = (across, top, 0) if is_apart else (positions, 0, to)
     apart = columns_apart(count, inner, width)
-    whole, turned = count - apart, room.size - APART * inner
+    whole, transposed = count - apart, work.size - APART * inner
     # rows of the weight that are whole pages apart are in the same sets of the first cache, and push each other out
     is_copied, pitch = terms * out.itemsize % PAGE_BYTES == 0 and not reads_rows_apart(), inner + width
-    copied, panels = turned - TILE_ROWS * pitch, max((whole + width - 1) // width, 1)
+    copied, panels = transposed - TILE_ROWS * pitch, max((whole + width - 1) // width, 1)
     # the channels whose columns are fetched with each panel of a tile; 0: those of a tile are fetched together
     is_many = later[1] * ((later[3] + width - 1) // width) > FETCHED_LINES * tiles and bottom - top >= PACKING_ROWS * tiles
     pace = later[1] // (tiles * panels) + 1 if is_many else 0
     for j in range(apart):
         for k in range(inner):
             if unpacked[1] > 0:
-                room[np.uint64(turned + j * inner + k)] = data[np.uint64(unpacked[0] + whole + k * unpacked[1] + j)]
+                work[np.uint64(transposed + j * inner + k)] = data[np.uint64(unpacked[0] + whole + k * unpacked[1] + j)]
             else:
-                room[np.uint64(turned + j * inner + k)] = columns[np.uint64(first + whole // width * panel + k * row + j)]
+                work[np.uint64(transposed + j * inner + k)] = columns[np.uint64(first + whole // width * panel + k * row + j)]
     for tile in range(tiles):
         o = top + tile * (bottom - top) // tiles
         rows = top + (tile + 1) * (bottom - top) // tiles - o
@@ -303,11 +303,11 @@ def multiply_rows(
         if pace == 0:
             fetch_columns(data, later, tile * later[1] // tiles, (tile + 1) * later[1] // tiles)
         if is_copied:
-            copy_rows(weight, o * terms + at, terms, rows, inner, room, copied, pitch)
+            copy_rows(weight, o * terms + at, terms, rows, inner, work, copied, pitch)
         to_pack = (unpacked[0], unpacked[1] if tile == 0 else 0)
         if is_copied:
             multiply_columns(
-                room, copied, pitch, columns, first, panel, row, sums, here, ld, rows, inner, whole, add, weight, later_at,
+                work, copied, pitch, columns, first, panel, row, sums, here, ld, rows, inner, whole, add, weight, later_at,
                 terms, data, to_pack, later, low, pace,
             )  # fmt: skip
         elif pace > 0 or to_pack[1] > 0:
@@ -322,7 +322,7 @@ def multiply_rows(
             )  # fmt: skip
         if apart > 0:
             multiply_by_rows(
-                weight, o * terms + at, terms, room, turned, inner, sums, here + whole, ld, rows, inner, apart, add
+                weight, o * terms + at, terms, work, transposed, inner, sums, here + whole, ld, rows, inner, apart, add
             )  # fmt: skip
         is_enough = (o + rows - begin + TILE_ROWS) * across > FINISHED_ROWS * GROUP_PANELS * width
         if is_last and (is_enough or o + rows == bottom):
@@ -333,13 +333,13 @@ def multiply_rows(
 
 @generic
 def convolve_tiles(
-    data: Array, weight: Array, out: Array, panels: Array, places: Array, sums: Array, finish: Callable[..., None],
+    data: Array, weight: Array, out: Array, panels: Array, table: Array, sums: Array, finish: Callable[..., None],
     fetch_operands: Callable[..., None], argv: int, low: int, high: int, sizes: Axes, steps: Axes, out_sizes: Axes,
     out_steps: Axes, kernel: Axes, groups: int, stride: Axes, before: Axes, dilation: Axes,
 ) -> None:  # fmt: skip
     """Compute the blocks ``low`` to ``high`` (exclusive) of the result: some output channels at some positions.
 
-    Layout NCHW of data and result, OIHW of the weight.  ``panels``: buffer for a group of panels; ``places``: for the records of
+    Layout NCHW of data and result, OIHW of the weight.  ``panels``: buffer for a group of panels; ``table``: for the records of
     all taps and three numbers per column of a panel; ``sums``: for the sums until they are finished, or ``out``.  Blocks of the
     same positions follow one another: their columns are packed once.
     """
@@ -379,9 +379,9 @@ def convolve_tiles(
                 copy_columns(panels, data, at + begin, channels, steps[CHANNEL], count)
             for j in range(0, 0 if is_matrix else count, width):
                 place_taps(
-                    places, width, begin + j, min(width, count - j), sizes, steps, kernel, out_sizes, stride, before, dilation
+                    table, width, begin + j, min(width, count - j), sizes, steps, kernel, out_sizes, stride, before, dilation
                 )
-                pack_panel(panels, j * inner, data, at, channels, steps[CHANNEL], places, taps)
+                pack_panel(panels, j * inner, data, at, channels, steps[CHANNEL], table, taps)
             later = (0, 0, 0, 0)
             if is_matrix and part + 1 < parts:
                 later = (at + begin + channels * steps[CHANNEL], channels, steps[CHANNEL], count)

@@ -30,7 +30,7 @@ from ..spatial.cpu import (
 )
 
 #: The number of product elements per tile, which stays in the cache; but at least LEAST_PLACES positions of the data.
-COLUMNS, LEAST_PLACES = 2**18, 16
+COLUMNS, LEAST_POSITIONS = 2**18, 16
 #: With fewer channels to sum over, a product is slower than the direct algorithm.
 LEAST_CHANNELS = 4
 
@@ -165,7 +165,7 @@ def add_products(
 ) -> None:  # fmt: skip
     """Tile by tile: multiply, scatter; ``columns`` holds a tile."""
     space_first, data_last, out_last = layouts
-    size, places = out.itemsize, sizes[DEPTH] * sizes[ROW] * sizes[COLUMN]
+    size, positions = out.itemsize, sizes[DEPTH] * sizes[ROW] * sizes[COLUMN]
     n_taps, inputs, outputs = kernel[2] * kernel[3] * kernel[4], kernel[0] // groups, kernel[1]
     terms = outputs * n_taps
     taps, steps, out_steps = kernel_strides(kernel, space_first), strides_of(sizes, data_last), strides_of(out_sizes, out_last)
@@ -174,9 +174,9 @@ def add_products(
         for g in range(groups):
             w = weight.ctypes.data + g * inputs * taps[0] * size
             x = data.ctypes.data + (b * steps[BATCH] + g * inputs * steps[CHANNEL]) * size
-            for begin in range(0, places, tile):
-                n = min(tile, places - begin)
-                ldw, ldx = kernel[0] if space_first else terms, sizes[CHANNEL] if data_last else places
+            for begin in range(0, positions, tile):
+                n = min(tile, positions - begin)
+                ldw, ldx = kernel[0] if space_first else terms, sizes[CHANNEL] if data_last else positions
                 at = x + begin * steps[COLUMN] * size
                 multiply(gemm, size, w, ldw, not space_first, at, ldx, data_last, columns.ctypes.data, n, terms, n, inputs)
                 for o in range(outputs):
@@ -192,9 +192,9 @@ def add_products(
 @generic
 def takes_products(sizes: Axes, kernel: Axes, gemm: int, groups: int) -> bool:
     """Whether matrix products are possible and profitable.  A BLAS counts to BLAS_LIMIT and rejects sizes of 0."""
-    places, terms = sizes[DEPTH] * sizes[ROW] * sizes[COLUMN], kernel[1] * kernel[2] * kernel[3] * kernel[4]
-    largest = max(max(places, terms), max(kernel[0], sizes[CHANNEL]))
-    return gemm != 0 and places > 0 and terms > 0 and kernel[0] >= groups * LEAST_CHANNELS and largest <= BLAS_LIMIT
+    positions, terms = sizes[DEPTH] * sizes[ROW] * sizes[COLUMN], kernel[1] * kernel[2] * kernel[3] * kernel[4]
+    largest = max(max(positions, terms), max(kernel[0], sizes[CHANNEL]))
+    return gemm != 0 and positions > 0 and terms > 0 and kernel[0] >= groups * LEAST_CHANNELS and largest <= BLAS_LIMIT
 
 
 @generic

@@ -95,8 +95,8 @@ def _source(call: OpaqueCall, shape: Product, by_lt: bool, by_few_rows: bool = F
     if by_lt and dtypes in SUPPORTED:
         assembly.steps.append(matrix_product((_data(a), _data(b), _data(out)), dtypes, shape, by_library, call.sums))
     if dtypes in PAIRS:
-        places = (_data(a), a.dtype), (_data(b), b.dtype), (_data(out), out.dtype)
-        assembly.steps.append(library_call(places, shape, by_library))
+        positions = (_data(a), a.dtype), (_data(b), b.dtype), (_data(out), out.dtype)
+        assembly.steps.append(library_call(positions, shape, by_library))
     _add_kernel(assembly, a, b, out, shape, all_(not_(are_few), not_(fits) if dtypes in PAIRS else dim(1)))
     return replace(assembly.source(), is_whole=are_few)
 
@@ -171,9 +171,9 @@ def _add_kernel(
         f"DEVICE {out.dtype} stored(Sum sum) {{ return {converted('sum', sums, out.dtype)}; }}\n",
     )
     along, aside = f"at % {DEPTH}", f"at / {DEPTH}"  # neighbouring threads load along the inner axis,
-    turned = f"at / {TILE}", f"at % {TILE}"  # or across it
-    a_deep, a_row = turned if shape.transpose_a else (along, aside)
-    b_deep, b_row = (along, aside) if shape.transpose_b else turned
+    across = f"at / {TILE}", f"at % {TILE}"  # or across it
+    a_deep, a_row = across if shape.transpose_a else (along, aside)
+    b_deep, b_row = (along, aside) if shape.transpose_b else across
     body = _TILES.substitute(
         tile=TILE, depth=DEPTH, threads=THREADS, dtype=a.dtype, a_deep=a_deep, a_row=a_row, b_deep=b_deep, b_row=b_row,
         a_at="p * m + i" if shape.transpose_a else "i * k + p",

@@ -82,13 +82,13 @@ def multiply_halves(
 
 @generic
 def matmul_halves(
-    a: Array, a_dims: Axes, b: Array, b_dims: Axes, out: Array, out_dims: Axes, room: Array, gemm: int, transpose_a: bool,
+    a: Array, a_dims: Axes, b: Array, b_dims: Axes, out: Array, out_dims: Axes, space: Array, gemm: int, transpose_a: bool,
     transpose_b: bool,
 ) -> int:  # fmt: skip
     """``matmul_blas`` if one of the dtypes is float16 or bfloat16."""
     n, k = b_dims[0 if transpose_b else 1], b_dims[1 if transpose_b else 0]
     m = a_dims[len(a_dims) - 1] if transpose_a else leading(a_dims, 1)
-    work = room.ctypes.data
+    work = space.ctypes.data
     if transpose_a:
         for batch in range(leading(a_dims, 2)):
             multiply_halves(work, a, batch * m * k, b, 0, out, batch * m * n, m, n, k, True, transpose_b, gemm)
@@ -99,13 +99,13 @@ def matmul_halves(
 
 @generic
 def batch_matmul_halves(
-    a: Array, a_dims: Axes, b: Array, b_dims: Axes, out: Array, out_dims: Axes, room: Array, gemm: int, transpose_a: bool,
+    a: Array, a_dims: Axes, b: Array, b_dims: Axes, out: Array, out_dims: Axes, space: Array, gemm: int, transpose_a: bool,
     transpose_b: bool,
 ) -> int:  # fmt: skip
     """``batch_matmul_blas`` if one of the dtypes is float16 or bfloat16."""
     m, n, k = out_dims[1], out_dims[2], a_dims[1 if transpose_a else 2]
     a_step, b_step = (m * k if a_dims[0] > 1 else 0), (n * k if b_dims[0] > 1 else 0)
-    work = room.ctypes.data
+    work = space.ctypes.data
     for batch in range(out_dims[0]):
         at = batch * m * n
         multiply_halves(work, a, batch * a_step, b, batch * b_step, out, at, m, n, k, transpose_a, transpose_b, gemm)

@@ -173,9 +173,9 @@ def add_moved(
     dtype, out_dtype = in_memory(data.dtype), in_memory(out.dtype)
     names = {**numbers, "threads": _THREADS, "dtype": dtype, "out_dtype": out_dtype, "start": start, "result": result}
     images, channels, *spatial = sizes_of(data.shape, channels_last)
-    places = sizes_of(out.shape, channels_last)[2:]
+    positions = sizes_of(out.shape, channels_last)[2:]
     sizes = [
-        size(n, s) for n, s in zip(("channels", "d", "h", "w", "od", "oh", "ow"), (channels, *spatial, *places), strict=True)
+        size(n, s) for n, s in zip(("channels", "d", "h", "w", "od", "oh", "ow"), (channels, *spatial, *positions), strict=True)
     ]
     common = (reads("data", data), writes("out", out), *sizes)
     assembly.text(DIVISOR)
@@ -185,17 +185,17 @@ def add_moved(
         names["width"] = width
         assembly.text(_LAST_TEXT.substitute(names))
         by = {"by_packs": channels // width, "by_channels": channels}
-        by |= {"by_columns": places[2], "by_rows": places[1], "by_depth": places[0]}
+        by |= {"by_columns": positions[2], "by_rows": positions[1], "by_depth": positions[0]}
         assembly.kernel("pool", _THREADS, (*common, size("images", images), *_divisors(by, total)), _LAST.substitute(names))
         assembly.launch("pool", blocks(total, _THREADS * width))
         return
-    groups = (places[1] + (_ROWS - 1)) // _ROWS
+    groups = (positions[1] + (_ROWS - 1)) // _ROWS
     names |= {"rows": _ROWS, "span": _span(numbers), "any_row": _any_row(numbers, _ROWS), "neutral": neutral}
     assembly.text(_FIRST_TEXT.substitute(names))
-    divisors = _divisors({"by_columns": places[2], "by_groups": groups, "by_depth": places[0]}, total)
+    divisors = _divisors({"by_columns": positions[2], "by_groups": groups, "by_depth": positions[0]}, total)
     parameters = (*common, size("planes", images * channels), *divisors)
     assembly.kernel("pool", _THREADS, parameters, _FIRST.substitute(names), _RESIDENT)
-    assembly.launch("pool", blocks(images * channels * places[0] * groups * places[2], _THREADS))
+    assembly.launch("pool", blocks(images * channels * positions[0] * groups * positions[2], _THREADS))
 
 
 def _span(numbers: dict[str, Any]) -> int:

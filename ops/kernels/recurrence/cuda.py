@@ -67,7 +67,7 @@ _BODY = Template("""
     bool is_turned = $turn == 1 || d == 1;
     const Number* rows = weight + d * $gates * units * units;
     Number* now = state + work * units;
-    Number* mine = sums + work * $room * units;
+    Number* mine = sums + work * $slots * units;
 $start
     for (int64 k = threadIdx.x; k < units; k += blockDim.x) now[k] = first_at(initial, work * units + k);
     __syncthreads();
@@ -164,9 +164,9 @@ def rnn(call: OpaqueCall) -> CudaSource:
 
 
 def _source(
-    call: OpaqueCall, gates: int, room: int, step: str, more: dict[str, tuple[str, Operand]], start: str = ""
+    call: OpaqueCall, gates: int, slots: int, step: str, more: dict[str, tuple[str, Operand]], start: str = ""
 ) -> CudaSource:
-    """The program; ``room``: numbers of scratch per unit and sequence; ``more``: other inputs, each with the function that reads
+    """The program; ``slots``: numbers of scratch per unit and sequence; ``more``: other inputs, each with the function that reads
     its elements."""
     projected, weight, initial, lengths = *call.inputs[:3], call.inputs[-1]
     out, *states = call.results
@@ -182,14 +182,14 @@ def _source(
         *(element(function, tensor) for function, tensor in readers.values()),
     )
     body = _BODY.substitute(
-        status=INDEX_OUT_OF_RANGE, turn=given["turn"], gates=gates, room=room, start=start.strip("\n"), step=step.strip("\n")
+        status=INDEX_OUT_OF_RANGE, turn=given["turn"], gates=gates, slots=slots, start=start.strip("\n"), step=step.strip("\n")
     )
     extents: dict[str, Dim | int] = {"steps": steps, "batch": batch, "directions": directions, "units": units}
     parameters = (
         *(reads(name, tensor) for name, (_, tensor) in readers.items()),
         reads("weight", weight),
         *(writes(name, tensor) for name, tensor in zip(("out", "state", "cell"), call.results, strict=False)),
-        Parameter(f"{dtype}*", "sums", assembly.scratch(batch * units * (directions * room * (8 if dtype == "float64" else 4)))),
+        Parameter(f"{dtype}*", "sums", assembly.scratch(batch * units * (directions * slots * (8 if dtype == "float64" else 4)))),
         *(size(name, value) for name, value in extents.items()),
         Parameter("void*", "fault", Fault()),
         Parameter("int64", "site", Site()),

@@ -156,12 +156,12 @@ def add_row(
 @generic
 def average_region(
     data: Array, out: Array, at: Word, to: Word, channels: int, steps: Axes, out_steps: Axes, pooled: Axes, indices: Array,
-    weights: Array, ends: Array, room: int, line: Array,
+    weights: Array, ends: Array, most: int, line: Array,
 ) -> None:  # fmt: skip
-    """The means of all bins of a region: taps of rows from 0 on, of columns from ``room`` on; ``line``: for a row of the data."""
-    count, left, right = ends[pooled[0] + pooled[1] - 1] - room, 0, 0
-    for tap in range(room, room + count):
-        left = min(left, indices[tap]) if tap > room else indices[tap]
+    """The means of all bins of a region: taps of rows from 0 on, of columns from ``most`` on; ``line``: for a row of the data."""
+    count, left, right = ends[pooled[0] + pooled[1] - 1] - most, 0, 0
+    for tap in range(most, most + count):
+        left = min(left, indices[tap]) if tap > most else indices[tap]
         right = max(right, indices[tap] + 1)
     is_wide = right - left > WIDE * count
     first, last = (0, count) if is_wide else (left, right)
@@ -172,11 +172,11 @@ def average_region(
                 line[np.uint64(x)] = 0.0
             for tap in range(ends[k - 1] if k > 0 else 0, ends[k]):
                 row = source + indices[tap] * steps[ROW]
-                add_row(data, row, steps[COLUMN], weights[tap], indices, room, count, left, right, is_wide, line)
+                add_row(data, row, steps[COLUMN], weights[tap], indices, most, count, left, right, is_wide, line)
             for m in range(pooled[1]):
                 total = 0.0
-                for tap in range(ends[pooled[0] + m - 1] if m > 0 else room, ends[pooled[0] + m]):
-                    total += weights[tap] * line[tap - room if is_wide else indices[tap]]
+                for tap in range(ends[pooled[0] + m - 1] if m > 0 else most, ends[pooled[0] + m]):
+                    total += weights[tap] * line[tap - most if is_wide else indices[tap]]
                 out[target + k * out_steps[ROW] + m * out_steps[COLUMN]] = total
 
 
@@ -199,30 +199,30 @@ def pool_bin(
 
 @generic
 def align_region(
-    data: Array, rois: Array, out: Array, region: int, indices: Array, weights: Array, ends: Array, room: int, taps: Array,
+    data: Array, rois: Array, out: Array, region: int, indices: Array, weights: Array, ends: Array, most: int, taps: Array,
     tap_weights: Array, line: Array, sizes: Axes, layout: bool, pooled: Axes, scale: float, ratio: int, is_max: bool,
 ) -> None:  # fmt: skip
-    """All bins of one region: marks of rows from 0 on, of columns from ``room`` on, and taps, twice as many."""
+    """All bins of one region: marks of rows from 0 on, of columns from ``most`` on, and taps, twice as many."""
     steps, out_steps = strides_of(sizes, layout), strides_of((1, sizes[CHANNEL], 1, pooled[0], pooled[1]), layout)
     row_attrs, column_attrs = (pooled[0], scale, ratio), (pooled[1], scale, ratio)
     samples_y = mark_axis(indices, weights, ends, rois, region, 0, sizes[ROW], row_attrs)
-    samples_x = mark_axis(indices[2 * room :], weights[room:], ends[pooled[0] :], rois, region, 1, sizes[COLUMN], column_attrs)
-    bins, picture = pooled[0] + pooled[1], np.int64(rois[5 * region]) * steps[BATCH]
+    samples_x = mark_axis(indices[2 * most :], weights[most:], ends[pooled[0] :], rois, region, 1, sizes[COLUMN], column_attrs)
+    bins, image = pooled[0] + pooled[1], np.int64(rois[5 * region]) * steps[BATCH]
     if not is_max:
         place_taps(indices, weights, ends, 0, pooled[0], 0, taps, tap_weights, ends[bins:], 0, samples_y)
-        place_taps(indices, weights, ends, room, pooled[1], pooled[0], taps, tap_weights, ends[bins:], 2 * room, samples_x)
+        place_taps(indices, weights, ends, most, pooled[1], pooled[0], taps, tap_weights, ends[bins:], 2 * most, samples_x)
         average_region(
-            data, out, picture, region * out_steps[BATCH], sizes[CHANNEL], steps, out_steps, pooled, taps, tap_weights,
-            ends[bins:], 2 * room, line,
+            data, out, image, region * out_steps[BATCH], sizes[CHANNEL], steps, out_steps, pooled, taps, tap_weights,
+            ends[bins:], 2 * most, line,
         )  # fmt: skip
         return
     for c in range(sizes[CHANNEL]):
-        at = picture + c * steps[CHANNEL]
+        at = image + c * steps[CHANNEL]
         to = region * out_steps[BATCH] + c * out_steps[CHANNEL]
         for k in range(pooled[0]):
             rows = (ends[k - 1] if k > 0 else 0, ends[k])
             for m in range(pooled[1]):
-                columns = (room + (ends[pooled[0] + m - 1] if m > 0 else 0), room + ends[pooled[0] + m])
+                columns = (most + (ends[pooled[0] + m - 1] if m > 0 else 0), most + ends[pooled[0] + m])
                 # a sample outside is 0, which takes part in the maximum
                 all_inside = rows[1] - rows[0] == samples_y and columns[1] - columns[0] == samples_x
                 largest = pool_bin(data, at, steps, indices, weights, rows, columns, -math.inf if all_inside else 0.0)
@@ -240,20 +240,20 @@ def roi_align(
     status = check_regions(rois, regions, sizes[BATCH], scale)
     if status != OK:
         return status
-    room = 1
+    most = 1
     for region in range(regions):
-        room = max(room, marks_needed(rois, region, 0, sizes[ROW], (pooled[0], scale, ratio)))
-        room = max(room, marks_needed(rois, region, 1, sizes[COLUMN], (pooled[1], scale, ratio)))
-    bins, columns = pooled[0] + pooled[1], max(sizes[COLUMN], 2 * room)
-    block = alloc(8 * (14 * room + 2 * bins + columns))
+        most = max(most, marks_needed(rois, region, 0, sizes[ROW], (pooled[0], scale, ratio)))
+        most = max(most, marks_needed(rois, region, 1, sizes[COLUMN], (pooled[1], scale, ratio)))
+    bins, columns = pooled[0] + pooled[1], max(sizes[COLUMN], 2 * most)
+    block = alloc(8 * (14 * most + 2 * bins + columns))
     if block == 0:
         return OUT_OF_MEMORY
-    indices, weights = array_int64(block, 4 * room), array_float64(block + 32 * room, 2 * room)
-    taps, tap_weights = array_int64(block + 48 * room, 4 * room), array_float64(block + 80 * room, 4 * room)
-    line, ends = array_float64(block + 112 * room, columns), array_int64(block + 112 * room + 8 * columns, 2 * bins)
+    indices, weights = array_int64(block, 4 * most), array_float64(block + 32 * most, 2 * most)
+    taps, tap_weights = array_int64(block + 48 * most, 4 * most), array_float64(block + 80 * most, 4 * most)
+    line, ends = array_float64(block + 112 * most, columns), array_int64(block + 112 * most + 8 * columns, 2 * bins)
     for region in range(regions):
         align_region(
-            data, rois, out, region, indices, weights, ends, room, taps, tap_weights, line, sizes, layout, pooled, scale, ratio,
+            data, rois, out, region, indices, weights, ends, most, taps, tap_weights, line, sizes, layout, pooled, scale, ratio,
             is_max,
         )  # fmt: skip
     free(block)

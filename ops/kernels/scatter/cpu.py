@@ -54,7 +54,7 @@ def differs_along_one_axis(dims: Axes, index_dims: Axes, axis: int) -> bool:
 
 
 @generic
-def places_of_elements(places: Array, dims: Axes, indices: Array, index_dims: Axes, axis: int) -> None:
+def offsets_of_elements(offsets: Array, dims: Axes, indices: Array, index_dims: Axes, axis: int) -> None:
     """The place of each element of ``indices``: its own index, with the element's value along ``axis``, which is in range."""
     rank = len(dims)
     for at in range(len(indices)):
@@ -64,7 +64,7 @@ def places_of_elements(places: Array, dims: Axes, indices: Array, index_dims: Ax
             rest //= index_dims[k]
             place += (from_the_end(int(indices[at]), dims[k]) if k == axis else index) * step
             step *= dims[k]
-        places[at] = place
+        offsets[at] = place
 
 
 @generic
@@ -97,10 +97,10 @@ def write_rows(dims: Axes, indices: Array, index_dims: Axes, updates: Array, out
 
 
 @generic
-def places_of_tuples(places: Array, dims: Axes, indices: Array, coordinates: int, inner: int) -> int:
+def offsets_of_tuples(offsets: Array, dims: Axes, indices: Array, coordinates: int, inner: int) -> int:
     """The place of each index tuple; the coordinates of a tuple are along the first axis of ``indices``, and a tuple addresses
     ``inner`` elements."""
-    n = len(places)
+    n = len(offsets)
     for at in range(n):
         place = 0
         for k in range(coordinates):
@@ -108,29 +108,29 @@ def places_of_tuples(places: Array, dims: Axes, indices: Array, coordinates: int
             if index < 0:
                 return INDEX_OUT_OF_RANGE
             place = place * dims[k] + index
-        places[at] = place * inner
+        offsets[at] = place * inner
     return OK
 
 
 @generic
-def count(to: Array, places: Array, inner: int, counts: Array) -> None:
+def count(to: Array, offsets: Array, inner: int, counts: Array) -> None:
     """Divide each element by the number of its summands; ``counts`` has as many elements."""
     for i in range(len(to)):
         counts[i] = 1
-    for u in range(len(places)):
+    for u in range(len(offsets)):
         for j in range(inner):
-            counts[places[u] + j] += 1
+            counts[offsets[u] + j] += 1
     for i in range(len(to)):
         if counts[i] > 1:
             to[i] /= counts[i]
 
 
 @generic
-def combine(to: Array, places: Array, updates: Array, counts: Array, inner: int, mode: int) -> None:
+def combine(to: Array, offsets: Array, updates: Array, counts: Array, inner: int, mode: int) -> None:
     """Combine the ``inner`` elements at each place with the updates, in their order; only means need ``counts``."""
-    for u in range(len(places)):
+    for u in range(len(offsets)):
         for j in range(inner):
-            at, new = places[u] + j, updates[u * inner + j]
+            at, new = offsets[u] + j, updates[u * inner + j]
             if mode == MULTIPLY:
                 to[at] *= new
             elif mode == MINIMUM:
@@ -142,7 +142,7 @@ def combine(to: Array, places: Array, updates: Array, counts: Array, inner: int,
             else:
                 to[at] += new
     if mode == MEAN:
-        count(to, places, inner, counts)
+        count(to, offsets, inner, counts)
 
 
 @generic
@@ -154,18 +154,18 @@ def copy(data: Array, out: Array) -> None:
 
 
 @generic
-def write(data: Array, places: Array, updates: Array, out: Array, sums: Array, counts: Array, inner: int, mode: int) -> None:
+def write(data: Array, offsets: Array, updates: Array, out: Array, sums: Array, counts: Array, inner: int, mode: int) -> None:
     """``data`` with the updates at their places, into ``out``.  ``sums`` is as long, of the compute dtype; mode ``update`` does
     not need it."""
     if mode == UPDATE:
         copy(data, out)
-        for u in range(len(places)):
+        for u in range(len(offsets)):
             for j in range(inner):
-                out[places[u] + j] = updates[u * inner + j]
+                out[offsets[u] + j] = updates[u * inner + j]
         return
     for i in range(len(data)):
         sums[i] = data[i]
-    combine(sums, places, updates, counts, inner, mode)
+    combine(sums, offsets, updates, counts, inner, mode)
     for i in range(len(data)):
         out[i] = sums[i]
 
@@ -173,7 +173,7 @@ def write(data: Array, places: Array, updates: Array, out: Array, sums: Array, c
 @generic
 def scatter_elements(
     data: Array, dims: Axes, indices: Array, index_dims: Axes, updates: Array, update_dims: Axes, out: Array, out_dims: Axes,
-    sums: Array, places: Array, counts: Array, axis: int, mode: int,
+    sums: Array, offsets: Array, counts: Array, axis: int, mode: int,
 ) -> int:  # fmt: skip
     """Scatter each update to the index of the same position, along ``axis``."""
     along = axis if axis >= 0 else axis + len(dims)
@@ -183,23 +183,23 @@ def scatter_elements(
         copy(data, out)
         write_rows(dims, indices, index_dims, updates, out, along)
     else:
-        places_of_elements(places, dims, indices, index_dims, along)
-        write(data, places, updates, out, sums, counts, 1, mode)
+        offsets_of_elements(offsets, dims, indices, index_dims, along)
+        write(data, offsets, updates, out, sums, counts, 1, mode)
     return OK
 
 
 @generic
 def scatter_nd(
     data: Array, dims: Axes, indices: Array, index_dims: Axes, updates: Array, update_dims: Axes, out: Array, out_dims: Axes,
-    sums: Array, places: Array, counts: Array, mode: int,
+    sums: Array, offsets: Array, counts: Array, mode: int,
 ) -> int:  # fmt: skip
     """Scatter each slice of the updates to the index tuple of the same position."""
     inner = 1
     for k in range(index_dims[0], len(dims)):
         inner *= dims[k]
-    status = places_of_tuples(places, dims, indices, index_dims[0], inner)
+    status = offsets_of_tuples(offsets, dims, indices, index_dims[0], inner)
     if status == OK:
-        write(data, places, updates, out, sums, counts, inner, mode)
+        write(data, offsets, updates, out, sums, counts, inner, mode)
     return status
 
 

@@ -99,8 +99,8 @@ def scatter_nd(call: OpaqueCall) -> CudaSource:
         lines += [f"place = place * d{k} + index;"]
     lines += ["return place * inner;"]
     count, inner = product(indices.shape[1:]), product(data.shape[coordinates:])
-    places = product(data.shape[:coordinates])
-    scatter = _Scatter(call.results[0], data, indices, updates, count, inner, call.attrs.mode, places)
+    offsets = product(data.shape[:coordinates])
+    scatter = _Scatter(call.results[0], data, indices, updates, count, inner, call.attrs.mode, offsets)
     return scatter.source(lines, _sizes("d", data.shape[:coordinates]))
 
 
@@ -125,7 +125,7 @@ def _sizes(name: str, shape: Sequence[Dim]) -> Parameters:
 
 @frozen
 class _Scatter:
-    """``data`` (or its single element) with ``count`` updates of ``inner`` elements each; ``places``: for updates."""
+    """``data`` (or its single element) with ``count`` updates of ``inner`` elements each; ``offsets``: for updates."""
 
     out: Operand
     data: Operand
@@ -134,7 +134,7 @@ class _Scatter:
     count: Dim
     inner: Dim
     mode: str
-    places: Dim
+    offsets: Dim
 
     def source(self, locate: Sequence[str], sizes: Parameters) -> CudaSource:
         """``locate``: statements that return the place of the update ``at``, -1 if an index of it is out of range."""
@@ -149,7 +149,7 @@ class _Scatter:
         if const(is_few) != 1:
             assembly.only_if(not_(is_few))
             if self.mode == "update":
-                last = LastUpdates(self.out, self.data, self.updates, self.count, self.inner, self.places, locate, fields)
+                last = LastUpdates(self.out, self.data, self.updates, self.count, self.inner, self.offsets, locate, fields)
                 last.add(assembly, all_(not_(is_few), last.pays()))
                 assembly.only_if(not_(last.pays()))
             if const(assembly.allowed) != 0:
@@ -158,20 +158,20 @@ class _Scatter:
 
     def many(self, assembly: Assembly, locate: Sequence[str], fields: Parameters) -> None:
         """Add the kernels that copy the data, find the places, sort them and write the updates."""
-        room = where(assembly.allowed, self.count, 0)
-        places = Parameter("int64*", "places", assembly.scratch(room * 8))
-        ordered = Parameter("Entry*", "ordered", assembly.scratch(room * entry_bytes("int64")))
+        entries = where(assembly.allowed, self.count, 0)
+        offsets = Parameter("int64*", "places", assembly.scratch(entries * 8))
+        ordered = Parameter("Entry*", "ordered", assembly.scratch(entries * entry_bytes("int64")))
         self.begin(assembly)
         body = "  auto locate = [&](int64 at) -> int64 {\n" + "".join(f"    {line}\n" for line in locate) + "  };\n"
         body += _EACH.format(threads=_THREADS, count="count", body=f"places[at] = locate(at);\n    {_REFUSE}")
-        assembly.kernel("locate", _THREADS, (places, *fields), body)
+        assembly.kernel("locate", _THREADS, (offsets, *fields), body)
         assembly.launch("locate", blocks(self.count, _THREADS))
-        add_sort(assembly, self.order(places, ordered))
+        add_sort(assembly, self.order(offsets, ordered))
         update = "update * inner + part" if self.updates.shape else "0"
         step = _LAST if self.mode == "update" else _IN_TURN.format(**_steps(self.mode, self.out.dtype, "next - at"))
         body = _WRITE.format(threads=_THREADS, update=update, body=step)
         count, inner = size("count", self.count), size("inner", self.inner)
-        parameters = (reads("updates", self.updates), writes("out", self.out), places, ordered, count, inner)
+        parameters = (reads("updates", self.updates), writes("out", self.out), offsets, ordered, count, inner)
         assembly.kernel("write", _THREADS, parameters, body)
         assembly.launch("write", blocks(self.count * self.inner, _THREADS))
 
@@ -184,12 +184,12 @@ class _Scatter:
         assembly.kernel("begin", _THREADS, parameters, body)
         assembly.launch("begin", blocks(total, _THREADS))
 
-    def order(self, places: Parameter, ordered: Parameter) -> Order:
+    def order(self, offsets: Parameter, ordered: Parameter) -> Order:
         """The updates by their places; updates without a place come last."""
         return Order(
             "int64",
             is_ascend=True,
-            fields=(places, ordered),
+            fields=(offsets, ordered),
             entry="    return places[at] < 0 ? LAST : make_entry(key_of(places[at]), at);",
             put="    ordered[at] = entry;",
             rows=dim(1),

@@ -23,7 +23,7 @@ _MAX_BLOCKS = 1024
 #: Bytes of an access.
 _ACCESS = 16
 #: The words of all places are cleared and read: they are at most so many, or so many for each update; else updates are sorted.
-_PLACES, _PLACES_OF_UPDATE = 2**20, 64
+_POSITIONS, _POSITIONS_OF_UPDATE = 2**20, 64
 
 _CLEAR = f"""
   const int64 step = gridDim.x * int64({_THREADS});
@@ -114,7 +114,7 @@ _NARROW = """
 class LastUpdates:
     """``count`` updates of ``inner`` elements each.  ``data`` and ``updates`` may be a single element each.
 
-    ``places``: of the result, of ``inner`` elements each.  ``locate``: statements that return the first element of the place of
+    ``offsets``: of the result, of ``inner`` elements each.  ``locate``: statements that return the first element of the place of
     the update ``at``, -1 if an index of it is out of range.  ``fields``: their parameters.
     """
 
@@ -123,20 +123,20 @@ class LastUpdates:
     updates: Operand
     count: Dim
     inner: Dim
-    places: Dim
+    offsets: Dim
     locate: Sequence[str]
     fields: Parameters
 
     def pays(self) -> Dim:
         """Whether the words are few, for the updates, and can number the updates."""
-        return all_(le(self.count, 2**31 - 1), le(self.places, max_(self.count * _PLACES_OF_UPDATE, _PLACES)))
+        return all_(le(self.count, 2**31 - 1), le(self.offsets, max_(self.count * _POSITIONS_OF_UPDATE, _POSITIONS)))
 
     def add(self, assembly: Assembly, used: Dim) -> None:
         """Add the kernels, and their launches if they are ``used``."""
-        last = Parameter("int32*", "last", assembly.scratch(where(used, (self.places + 3) // 4 * 16, 0)))
-        places, total = size("places", self.places), product(self.out.shape)
-        assembly.kernel("clear_last", _THREADS, (last, places), _CLEAR)
-        assembly.launch("clear_last", where(used, blocks(self.places, 4 * _THREADS), 0))
+        last = Parameter("int32*", "last", assembly.scratch(where(used, (self.offsets + 3) // 4 * 16, 0)))
+        offsets, total = size("places", self.offsets), product(self.out.shape)
+        assembly.kernel("clear_last", _THREADS, (last, offsets), _CLEAR)
+        assembly.launch("clear_last", where(used, blocks(self.offsets, 4 * _THREADS), 0))
         locate = _LOCATE.format(locate="\n".join(f"    {line}" for line in self.locate), threads=_THREADS)
         assembly.text(_DIVIDED if const(self.inner) != 1 else _WHOLE)
         assembly.kernel("find_last", _THREADS, (size("total", total), last, *self.fields), locate + _FIND)

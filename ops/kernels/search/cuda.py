@@ -197,7 +197,7 @@ _SEARCH = """
     while (low < high) {{
       int64 middle = (low + high) / 2;
       auto other = number(row[middle]);
-      if ({behind}) low = middle + 1;
+      if ({follows}) low = middle + 1;
       else high = middle;
     }}
     out[at] = {result};
@@ -209,12 +209,12 @@ def searchsorted(call: OpaqueCall) -> CudaSource:
     """The insertion index of each value in its row of the sequence, or in the single row.  NaN is the largest value."""
     (sequence, values), (out,) = call.inputs, call.results
     before = "({0} < {1} || ({1} != {1} && {0} == {0}))" if is_float(sequence.dtype) else "({0} < {1})"
-    behind = f"!{before.format('value', 'other')}" if call.attrs.right else before.format("other", "value")
+    follows = f"!{before.format('value', 'other')}" if call.attrs.right else before.format("other", "value")
     body = _SEARCH.format(
         threads=_THREADS,
         dtype=in_memory(sequence.dtype),
         start="at / row_values * length" if len(sequence.shape) > 1 else "0",
-        behind=behind,
+        follows=follows,
         result=converted("low", "int64", out.dtype),
     )
     count = product(values.shape)

@@ -27,7 +27,7 @@ RESIDENT = {2: 2, 4: 3, 8: 1}
 NARROW = 2
 #: The tiles of long columns that are read for the first time before a tile is read again, beyond those of a stripe: more than a
 #: GPU works on at a time, and few enough for the L2 cache to hold.
-BEHIND = 256
+LAG = 256
 
 _EACH_COLUMN = """
 // combine(a, b) for each of a thread's columns over all threads that share it, known to all of them.
@@ -217,12 +217,12 @@ def _add_long(
     stripes, sections = (packs + (in_tile - 1)) // in_tile, (length + (rows - 1)) // rows
     all_stripes = outer * stripes
     tiles = all_stripes * sections
-    behind = min_(sections + BEHIND, tiles)
+    lag = min_(sections + LAG, tiles)
     posted = add_look_back(assembly, "clear_stripes", all_stripes * 2, used)
-    room = assembly.scratch(where(used, tiles * in_tile * (2 * texts["width"] * ITEMSIZE[computed_in(dtype)]), 0))
+    seen = assembly.scratch(where(used, tiles * in_tile * (2 * texts["width"] * ITEMSIZE[computed_in(dtype)]), 0))
     sizes = {"length": length, "inner": inner, "bits": bits, "tile_rows": rows, "stripes": stripes, "sections": sections}
-    sizes |= {"all_stripes": all_stripes, "tiles": tiles, "behind": behind}
+    sizes |= {"all_stripes": all_stripes, "tiles": tiles, "behind": lag}
     divisors = divisor("by_sections", sections, tiles), divisor("by_stripes", stripes, all_stripes)
-    parameters = (*tensors, *posted, Parameter("Seen*", "seen", room), *(size(n, v) for n, v in sizes.items()), *divisors)
+    parameters = (*tensors, *posted, Parameter("Seen*", "seen", seen), *(size(n, v) for n, v in sizes.items()), *divisors)
     assembly.kernel("long_columns", THREADS, parameters, _LONG_COLUMNS.format(**texts), RESIDENT[ITEMSIZE[dtype]])
-    assembly.launch("long_columns", where(used, blocks((tiles + behind) * 2), 0))
+    assembly.launch("long_columns", where(used, blocks((tiles + lag) * 2), 0))

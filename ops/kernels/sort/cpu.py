@@ -211,13 +211,13 @@ def searchsorted(
 def cumulate(data: Array, out: Array, exclusive: bool, is_product: bool) -> int:
     """The sum (or product) of all elements up to each, without itself if ``exclusive``; accumulates in the result's dtype."""
     outer, n, inner = data.shape
-    behind = 1 if exclusive else 0
+    lag = 1 if exclusive else 0
     start = 1 if is_product else 0
     for o in range(outer):
         for j in range(n):
             for i in range(inner):
                 # stored first: the store converts the element
-                out[o, j, i] = data[o, j - behind, i] if j >= behind else start
+                out[o, j, i] = data[o, j - lag, i] if j >= lag else start
                 if j > 0 and is_product:
                     out[o, j, i] *= out[o, j - 1, i]
                 elif j > 0:

@@ -323,9 +323,9 @@ def add_radix_sort(assembly: Assembly, order: Order, begin: str, own: tuple[Para
     keep, put, finish = _KEEP_VALUES if moves_values else _KEEP_ENTRIES
     body = _PASS.replace("KEEP\n", keep + "\n" if keep else "").replace("PUT", put.format(**texts))
     body = begin + in_braces(body.replace("FINISH", finish.format(**texts) if moves_positions else ""))
-    room = order.rows * order.length
-    moved = _buffers(assembly, where(used, room * nbytes, 0), nbytes)
-    positions = _buffers(assembly, where(used, room * 4, 0) if moves_positions else dim(0), nbytes)
+    keys = order.rows * order.length
+    moved = _buffers(assembly, where(used, keys * nbytes, 0), nbytes)
+    positions = _buffers(assembly, where(used, keys * 4, 0) if moves_positions else dim(0), nbytes)
     regions = (posted.argument, assembly.scratch(where(used, (parts * _DIGITS + 1) * 8, 0)))
     kinds = {"from_moved": "const Moved*", "to_moved": "Moved*", "from_positions": "const uint32*", "to_positions": "uint32*"}
     kinds |= {"posted": "uint64*", "cleared": "uint64*"}
@@ -341,7 +341,7 @@ def add_radix_sort(assembly: Assembly, order: Order, begin: str, own: tuple[Para
         assembly.launch("move_by_digit", where(used, blocks(parts), 0), given)
 
 
-def _buffers(assembly: Assembly, room: Dim, passes: int) -> list[Argument]:
+def _buffers(assembly: Assembly, keys: Dim, passes: int) -> list[Argument]:
     """The result of each pass: two workspaces in turn, none for the last pass."""
-    both = [assembly.scratch(room if k < passes - 1 else 0) for k in range(2)] if const(room) != 0 else [Word(0)] * 2
+    both = [assembly.scratch(keys if k < passes - 1 else 0) for k in range(2)] if const(keys) != 0 else [Word(0)] * 2
     return [*(both[number % 2] for number in range(passes - 1)), Word(0)]

@@ -9,14 +9,14 @@ from ...native.status import INDEX_OUT_OF_RANGE, OK
 
 
 @generic
-def check_lists(indices: Array, starts: Array, places: int) -> int:
-    """A status: OK if each row lists existing blocks, and each block lies at one of ``places``."""
+def check_lists(indices: Array, starts: Array, positions: int) -> int:
+    """A status: OK if each row lists existing blocks, and each block lies at one of ``positions``."""
     for row in range(len(starts) - 1):
         begin, end = int(starts[row]), int(starts[row + 1])
         if begin < 0 or end < begin or end > len(indices):
             return INDEX_OUT_OF_RANGE
     for at in range(len(indices)):
-        if indices[at] < 0 or indices[at] >= places:
+        if indices[at] < 0 or indices[at] >= positions:
             return INDEX_OUT_OF_RANGE
     return OK
 

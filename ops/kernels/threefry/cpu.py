@@ -60,7 +60,7 @@ def new_words(key: Array, new_key: Array, c: Word, d: Word) -> None:
 
 
 @generic
-def with_room(key: Array, new_key: Array, count: Word) -> None:
+def carried(key: Array, new_key: Array, count: Word) -> None:
     """The key itself, or one with a longer path where the counter has no room for ``count``, or one with another hash where the
     path has no room either."""
     for k in range(10):
@@ -80,7 +80,7 @@ def with_room(key: Array, new_key: Array, count: Word) -> None:
 def threefry_generate(key: Array, new_key: Array, bits: Array) -> int:
     """Random words: the hashes of consecutive counters; the counter of the new key is after them."""
     count = len(bits)
-    with_room(key, new_key, np.uint64(count))
+    carried(key, new_key, np.uint64(count))
     for block in range((count + 3) // 4):
         a, b, c, d = threefry(new_key, new_key[4], new_key[5], new_key[6], new_key[7] + np.uint64(block))
         at = 4 * block

@@ -40,7 +40,7 @@ DEVICE void new_words(const uint64* key, uint64* new_key, uint64 c, uint64 d) {
 }
 """).substitute(first=", ".join(map(str, ROTATIONS[0])), second=", ".join(map(str, ROTATIONS[1])), parity=PARITY, rounds=ROUNDS)
 
-_WITH_ROOM = """
+_CARRIED = """
   if (threadIdx.x != 0) return;
   for (int k = 0; k < 10; ++k) new_key[k] = key[k];
   uint64 ones = ~uint64(0);
@@ -84,7 +84,7 @@ def threefry_generate(call: OpaqueCall) -> CudaSource:
     assembly, count = Assembly(), product(bits.shape)
     assembly.text(_HASH)
     parameters = reads("key", key), writes("new_key", new_key), writes("bits", bits), size("count", count)
-    assembly.kernel("with_room", 32, parameters, _WITH_ROOM)
+    assembly.kernel("with_room", 32, parameters, _CARRIED)
     assembly.launch("with_room", dim(1))
     assembly.kernel("generate", _THREADS, parameters, _GENERATE)
     assembly.launch("generate", blocks(count, 4 * _THREADS))

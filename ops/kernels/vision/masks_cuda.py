@@ -66,14 +66,14 @@ class Masks:
         """Add all kernels: ``name`` runs ``body``, which calls ``choose_in_row``, for each strip."""
         count = where(self.used, (self.boxes + (self.width - 1)) // max_(self.width, 1), 0)
         several = lt(1, count)
-        room = self.assembly.scratch
+        reserve = self.assembly.scratch
         words = (self.boxes + 63) // 64
         made = (
-            Parameter("uint64*", "masks", room(where(self.used, _mask_bytes(self.rows, self.width), 0))),
-            Parameter("uint32*", "covered", room(where(several, self.rows * words * 8, 0))),
-            Parameter("int64*", "chosen", room(where(several, self.rows * self.boxes * 8, 0))),
-            Parameter("int64*", "found_before", room(where(several, self.rows * 8, 0))),
-            Parameter("int64*", "now", room(where(several, 16, 0))),
+            Parameter("uint64*", "masks", reserve(where(self.used, _mask_bytes(self.rows, self.width), 0))),
+            Parameter("uint32*", "covered", reserve(where(several, self.rows * words * 8, 0))),
+            Parameter("int64*", "chosen", reserve(where(several, self.rows * self.boxes * 8, 0))),
+            Parameter("int64*", "found_before", reserve(where(several, self.rows * 8, 0))),
+            Parameter("int64*", "now", reserve(where(several, 16, 0))),
             size("rows_of_boxes", self.rows), size("boxes_of_row", self.boxes), size("width", self.width), size("strips", count),
         )  # fmt: skip
         parameters = (self.of_boxes, self.found_in, *made, *self.fields)

@@ -139,7 +139,7 @@ _CHOOSE_IMAGE = Template("""
   }
 """)
 
-_PLACES = """
+_POSITIONS = """
   bool sorted = number(threshold_at(threshold_, 0)) > 0;
   int64 all = images * length * WIDTH, step = gridDim.x * int64(THREADS_OF_COPIES);
   for (int64 work = blockIdx.x * int64(THREADS_OF_COPIES) + threadIdx.x; work < all; work += step) {
@@ -174,14 +174,14 @@ class _Suppression:
         #: The number of sorted boxes.
         self.kept = min_(self.length, self.attrs.top_k) if self.attrs.top_k > 0 else self.length
         self.width = strip_width(self.images, self.kept)
-        room, each = self.assembly.scratch, self.images * self.kept
+        reserve, each = self.assembly.scratch, self.images * self.kept
         number = ITEMSIZE[computed_in(self.data.dtype)]
         self.scratch = {
-            "boxes": Parameter("Box*", "boxes", room(each * (7 * number))),
-            "positions": Parameter("int64*", "positions", room(each * 8)),
-            "taken": Parameter("int64*", "taken", room(where(lt(0, self.width), 0, each * 8))),
-            "all_slots": Parameter("int64*", "all_slots", room(self.images * self.length * 8)),
-            "found_in": Parameter("int64*", "found_in", room(self.images * 8)),
+            "boxes": Parameter("Box*", "boxes", reserve(each * (7 * number))),
+            "positions": Parameter("int64*", "positions", reserve(each * 8)),
+            "taken": Parameter("int64*", "taken", reserve(where(lt(0, self.width), 0, each * 8))),
+            "all_slots": Parameter("int64*", "all_slots", reserve(self.images * self.length * 8)),
+            "found_in": Parameter("int64*", "found_in", reserve(self.images * 8)),
         }
 
     def source(self) -> CudaSource:
@@ -277,7 +277,7 @@ class _Suppression:
         else:
             body = _ROWS_IN_FRONT if self.attrs.invalid_to_bottom else _ROWS_IN_PLACE
             tensor, width = reads("data", self.data), "fields"
-        text = (_PLACES + body).replace("WIDTH", width)
+        text = (_POSITIONS + body).replace("WIDTH", width)
         self.assembly.kernel("copy", _THREADS, (*parameters, tensor), text)
         work: Dim = self.images * self.length * (1 if width == "1" else self.fields)
         self.assembly.launch("copy", blocks(work, _THREADS))

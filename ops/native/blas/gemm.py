@@ -97,10 +97,10 @@ def multiply(
             done = call_5(team_at(g.team).divide, g.team, g.part, argv, 1, wanted) & 0xFFFFFFFF == OK
             free(block)
     if not done:
-        for piece in range(each * count):
+        for number in range(each * count):
             multiply_block(
                 g.blas, itemsize, transpose_a, transpose_b, m, n, k, a, lda, b, ldb, c, ldc, a_step, b_step, c_step,
-                rows, columns, across, each, piece,
+                rows, columns, across, each, number,
             )  # fmt: skip
     if quiet:
         leave(g.scope)
@@ -110,10 +110,10 @@ def multiply(
 @native
 def multiply_block(
     blas: int, itemsize: int, transpose_a: int, transpose_b: int, m: int, n: int, k: int, a: int, lda: int, b: int, ldb: int,
-    c: int, ldc: int, a_step: int, b_step: int, c_step: int, rows: int, columns: int, across: int, each: int, piece: int,
+    c: int, ldc: int, a_step: int, b_step: int, c_step: int, rows: int, columns: int, across: int, each: int, number: int,
 ) -> None:  # fmt: skip
     """Compute one block of one product."""
-    product, block = piece // each, piece % each
+    product, block = number // each, number % each
     row, column = block % across * rows, block // across * columns
     a += product * a_step + row * itemsize * (lda if transpose_a != 0 else 1)
     b += product * b_step + column * itemsize * (1 if transpose_b != 0 else ldb)
@@ -125,10 +125,10 @@ def multiply_block(
 def multiply_part(argv: int, n: int) -> int:
     """Compute the blocks of a share: called like a kernel (see ``object_layout``), with a JOB as its only tensor."""
     j, share = job_at(load_i64(argv)), load_i64(argv + 16)
-    for piece in range(first_of(share, j.blocks_in_all, 1), end_of(share, j.blocks_in_all, 1)):
+    for number in range(first_of(share, j.blocks_in_all, 1), end_of(share, j.blocks_in_all, 1)):
         multiply_block(
             j.blas, j.itemsize, j.transpose_a, j.transpose_b, j.m, j.n, j.k, j.a, j.lda, j.b, j.ldb, j.c, j.ldc,
-            j.a_step, j.b_step, j.c_step, j.rows, j.columns, j.across, j.each, piece,
+            j.a_step, j.b_step, j.c_step, j.rows, j.columns, j.across, j.each, number,
         )  # fmt: skip
     return OK
 

@@ -51,13 +51,13 @@ def _header(entry: Entry) -> bytes:
     return len(header).to_bytes(4, "little") + header
 
 
-def write_pieces(file: BinaryIO, entry: Entry, pieces: Iterable[bytes | memoryview]) -> int:
-    """Write an entry whose payload is ``pieces``, never all in memory; the number of bytes.  The file can be sought in."""
+def write_chunks(file: BinaryIO, entry: Entry, chunks: Iterable[bytes | memoryview]) -> int:
+    """Write an entry whose payload is ``chunks``, never all in memory; the number of bytes.  The file can be sought in."""
     file.write(_MAGIC + bytes(hashlib.sha256().digest_size))
     digest, size = hashlib.sha256(), _HEAD
-    for piece in chain([_header(entry)], pieces):
-        digest.update(piece)
-        size += file.write(piece)
+    for chunk in chain([_header(entry)], chunks):
+        digest.update(chunk)
+        size += file.write(chunk)
     file.seek(len(_MAGIC))
     file.write(digest.digest())
     return size

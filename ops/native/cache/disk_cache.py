@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 from . import installed_entries
-from .cache_entry import DamagedEntry, Entry, pack, unpack, write_pieces
+from .cache_entry import DamagedEntry, Entry, pack, unpack, write_chunks
 from .cache_key import CacheKey
 from .private_files import NotPrivate, check_folder, check_inside, open_file
 
@@ -225,10 +225,10 @@ def write(entry: Entry) -> int:
     return len(blob)
 
 
-def write_in_pieces(entry: Entry, pieces: Iterable[bytes | memoryview]) -> int:
-    """As ``write``, for an entry whose payload is ``pieces``, and is at most the cap, as the caller knows."""
+def write_in_chunks(entry: Entry, chunks: Iterable[bytes | memoryview]) -> int:
+    """As ``write``, for an entry whose payload is ``chunks``, and is at most the cap, as the caller knows."""
     try:
-        size = _write_atomically(path_of(entry.key.id), lambda file: write_pieces(file, entry, pieces))
+        size = _write_atomically(path_of(entry.key.id), lambda file: write_chunks(file, entry, chunks))
         _evict(size, cap())
     except OSError as error:
         _warn_folder("written", error)

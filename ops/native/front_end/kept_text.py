@@ -57,7 +57,7 @@ class Recording:
 
 @frozen
 class KeptText:
-    """The text of a function: ``pieces``, of which every second is the name of a function.
+    """The text of a function: ``fragments``, of which every second is the name of a function.
 
     ``calls``, ``failed``, ``computed``: see ``Recording``; ``libraries``: other functions that it calls, by name, with type and
     attributes; ``read``: namespaces, with a name and its value.
@@ -66,7 +66,7 @@ class KeptText:
     code: types.CodeType
     name: str
     result: Type
-    pieces: tuple[str, ...]
+    fragments: tuple[str, ...]
     calls: dict[str, tuple[Call, Type]]
     failed: tuple[tuple[Call, ...], ...]
     computed: tuple[tuple[Callable[..., Any], tuple[Any, ...], Any], ...]
@@ -81,7 +81,7 @@ class KeptText:
 
     def text(self, names: dict[str, str]) -> str:
         """The text with other names: a reference for each reference."""
-        return "".join(names.get(piece, piece) if at % 2 else piece for at, piece in enumerate(self.pieces))
+        return "".join(names.get(fragment, fragment) if at % 2 else fragment for at, fragment in enumerate(self.fragments))
 
 
 _texts: weakref.WeakKeyDictionary[Callable[..., Any], dict[tuple[Type, ...], KeptText]] = weakref.WeakKeyDictionary()
@@ -102,14 +102,14 @@ def keep(function: Callable[..., Any], kinds: tuple[Type, ...], made: Function, 
         return
     made.text = str(made)
     own = f'@"{made.name}"'
-    pieces = tuple(_NAME.split(made.text))
-    outside = set(pieces[1::2]) - recording.calls.keys() - {own}
+    fragments = tuple(_NAME.split(made.text))
+    outside = set(fragments[1::2]) - recording.calls.keys() - {own}
     found = {reference: made.module.globals[reference[2:-1]] for reference in outside}
     if "!" in made.text or any(not f.is_declaration or name.startswith(_OWN_NAMES) for name, f in found.items()):
         return
     libraries = {f.name: (f.function_type, tuple(sorted(f.attributes))) for f in found.values()}
     calls, failed, computed = dict(recording.calls), tuple(recording.failed), tuple(recording.computed)
-    kept = KeptText(function.__code__, own, result, pieces, calls, failed, computed, libraries, tuple(_read(function)))
+    kept = KeptText(function.__code__, own, result, fragments, calls, failed, computed, libraries, tuple(_read(function)))
     _texts.setdefault(function, {})[kinds] = kept
 
 

@@ -47,10 +47,10 @@ class Variables:
         self._here.pop(name, None)
         return self._slot(name, self.types[name])
 
-    def borrow(self, name: str, kind: Tuple, places: list[Any]) -> None:
+    def borrow(self, name: str, kind: Tuple, positions: list[Any]) -> None:
         """Let a variable be a list of the caller."""
         self.types[name] = kind
-        self._slots[name, kind], self._last[name] = places, (kind, places)
+        self._slots[name, kind], self._last[name] = positions, (kind, positions)
         self._lent.add(name)
 
     def get(self, b: Any, name: str) -> Value:

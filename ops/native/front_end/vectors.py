@@ -310,11 +310,11 @@ class Emission:
         assume_aligned(self.builder, first, nbytes)
         return Value(array.type, (first, self.builder.sub(size, self.emitter.word(at))))
 
-    def gather(self, array: Value, at: Value, places: Value, mask: Value, other: Value) -> Value:
+    def gather(self, array: Value, at: Value, offsets: Value, mask: Value, other: Value) -> Value:
         """The elements at places whose lanes are set."""
-        b, kind = self.builder, self._of_elements(array, _vector(places).lanes)
-        start = splat(b, self.address(array, at), _vector(places))
-        addresses = binary(b, ast.Add, start, binary(b, ast.Mult, places, known(ITEMSIZE[dtype_name(kind.element)])))
+        b, kind = self.builder, self._of_elements(array, _vector(offsets).lanes)
+        start = splat(b, self.address(array, at), _vector(offsets))
+        addresses = binary(b, ast.Add, start, binary(b, ast.Mult, offsets, known(ITEMSIZE[dtype_name(kind.element)])))
         pointers = b.inttoptr(addresses.scalar, ir.VectorType(llvm_type(kind.element).as_pointer(), kind.lanes))
         names = f"{_suffix(llvm_type(kind))}.v{kind.lanes}p0"
         return self._called(f"llvm.masked.gather.{names}", kind, [pointers, self.align(array), mask.scalar, other.scalar])

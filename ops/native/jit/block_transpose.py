@@ -40,14 +40,14 @@ def _swapped(side: int, apart: int, half: int) -> tuple[int, ...]:
 @generic
 def transposed_registers(rows: Sequence[Vector]) -> list[Vector]:
     """Transpose a square of vectors: in each step, pairs of rows swap the halves of ever larger squares."""
-    turned, side = [row for row in rows], len(rows)  # noqa: C416 - the list that this function may change
+    transposed, side = [row for row in rows], len(rows)  # noqa: C416 - the list that this function may change
     for apart in powers_below(side):
         for r in static_range(side):
             if r & apart == 0:
-                first, second = turned[r], turned[r + apart]
-                turned[r] = shuffle(first, second, _swapped(side, apart, 0))
-                turned[r + apart] = shuffle(first, second, _swapped(side, apart, 1))
-    return turned
+                first, second = transposed[r], transposed[r + apart]
+                transposed[r] = shuffle(first, second, _swapped(side, apart, 0))
+                transposed[r + apart] = shuffle(first, second, _swapped(side, apart, 1))
+    return transposed
 
 
 @generic

@@ -24,7 +24,7 @@ _NUMBER = r"-?\d+(?:\.\d+)?(?:e[+-]?\d+)?"
 _REAL = rf"(float32|float64)\(({_NUMBER})\)"
 _INTEGER = r"(int8|int16|int32)\((-?\d+)\)"
 #: Literals after and before an operator of real numbers; after a plus or a minus of integers.
-_PLACES = re.compile(rf"(?<=[-+*/] ){_REAL}|{_REAL}(?= [-+*/] )|(?<=[-+] ){_INTEGER}")
+_POSITIONS = re.compile(rf"(?<=[-+*/] ){_REAL}|{_REAL}(?= [-+*/] )|(?<=[-+] ){_INTEGER}")
 #: The first word of a table, and the words that stand for its numbers: these count up from it.
 _MARK = 0x6C3A_91D7_52E8_0B00
 #: The most numbers of a table.
@@ -62,7 +62,7 @@ def without_literals(text: str) -> tuple[str, tuple[Literal, ...]]:
 
     from .given_sizes import without_sizes  # only where code is compiled
 
-    shared = _PLACES.sub(number_of, text)
+    shared = _POSITIONS.sub(number_of, text)
     if len(found) > _MOST:
         shared, found = text, {}
     shared, sizes = without_sizes(shared, len(found), _MOST - len(found))

@@ -49,20 +49,20 @@ def map_functions(found: ObjectFile, names: Sequence[str], address_of: AddressOf
         raise Unsupported("another platform")
     layout = _laid_out(found)
     outside = _outside(found, address_of)
-    places = {name: _place(found, layout, name) for name in names}
+    offsets = {name: _place(found, layout, name) for name in names}
     try:
         base = _mapped(layout, lambda address: _Filling(found, layout, outside, address).image)
     except (struct.error, IndexError, OverflowError) as error:
         raise LinkError(f"damaged object: {error}") from error
-    return {name: base + place for name, place in places.items()}
+    return {name: base + place for name, place in offsets.items()}
 
 
 def _place(found: ObjectFile, layout: _Layout, symbol: str) -> int:
     """The offset of a function in the image."""
-    places = [layout.offset_of(found, i) for i, s in enumerate(found.symbols) if s.name == symbol and s.section != UNDEFINED]
-    if len(places) != 1:
+    offsets = [layout.offset_of(found, i) for i, s in enumerate(found.symbols) if s.name == symbol and s.section != UNDEFINED]
+    if len(offsets) != 1:
         raise LinkError(f"object code has no function {symbol}")
-    return places[0]
+    return offsets[0]
 
 
 @frozen

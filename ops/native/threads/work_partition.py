@@ -101,14 +101,14 @@ def is_first(share: int) -> bool:
 
 
 @native
-def rows_before(share: int, piece: int, inside: int) -> int:
-    """The number of rows of ``inside`` blocks before ``piece``, the first block of a share."""
-    return 0 if piece == 0 or inside == 0 else piece // inside
+def rows_before(share: int, block: int, inside: int) -> int:
+    """The number of rows of ``inside`` blocks before ``block``, the first block of a share."""
+    return 0 if block == 0 or inside == 0 else block // inside
 
 
 @native
-def rows_begun(share: int, piece: int, inside: int, rows: int) -> int:
-    """The number of all ``rows`` of ``inside`` blocks that begin before ``piece``, the end of a share."""
+def rows_begun(share: int, block: int, inside: int, rows: int) -> int:
+    """The number of all ``rows`` of ``inside`` blocks that begin before ``block``, the end of a share."""
     if share_at(share).parts == 1:
         return rows
-    return 0 if inside == 0 else (piece + inside - 1) // inside
+    return 0 if inside == 0 else (block + inside - 1) // inside

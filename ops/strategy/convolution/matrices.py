@@ -51,19 +51,19 @@ class Matrices(Convolution):
     def is_matrix(self, call: OpCall) -> Conditions:
         """The conditions under which the weight is stored as a matrix."""
         _, _, taps = self.weight(call)
-        turned = self.geometry(call.attrs)["layouts"][0] == SPACE_OUT_IN
-        return ((condition(product(taps), "==", 1),) if turned else ()) + self.fits_blas(call)
+        transposed = self.geometry(call.attrs)["layouts"][0] == SPACE_OUT_IN
+        return ((condition(product(taps), "==", 1),) if transposed else ()) + self.fits_blas(call)
 
     def fits_blas(self, call: OpCall) -> Conditions:
         """The conditions that all sizes passed to the BLAS fit its integers."""
         outputs, inputs, taps = self.weight(call)
-        places = product(self.sizes(call)[1])
-        counted = (places, inputs * product(taps), outputs, inputs * call.attrs.groups)
+        positions = product(self.sizes(call)[1])
+        counted = (positions, inputs * product(taps), outputs, inputs * call.attrs.groups)
         return tuple(condition(d, "<=", BLAS_LIMIT) for d in counted)
 
     def column_elements(self, call: OpCall) -> Dim:
         """The number of elements of a tile of columns of ``im2col`` (see ``tile_length`` in its module)."""
         _, inputs, taps = self.weight(call)
-        terms, places = inputs * product(taps), product(self.sizes(call)[1])
-        at_once = min_(places, max_(bodies.LEAST_PLACES, bodies.COLUMNS // max_(terms, 1)))
+        terms, positions = inputs * product(taps), product(self.sizes(call)[1])
+        at_once = min_(positions, max_(bodies.LEAST_POSITIONS, bodies.COLUMNS // max_(terms, 1)))
         return at_once * terms

@@ -46,12 +46,12 @@ class Planes(Convolution):
         and of the vector behind them, which may be read and overwritten."""
         plane = self.phases(self.geometry(call.attrs), self.sizes(call)[1], self.weight(call)[2])
         elements: Dim = plane * max_(by_plane.FILLED // max_(plane, 1), 1) + self.width(call)
-        return max_(elements, self.turned_elements(call))
+        return max_(elements, self.transposed_elements(call))
 
-    def turned_elements(self, call: OpCall) -> Dim:
+    def transposed_elements(self, call: OpCall) -> Dim:
         """The number of elements of the data, weights and sums of small pictures (see ``by_channels``); 0 of others."""
         given, (_, _, taps) = self.geometry(call.attrs), self.weight(call)
-        limits = by_channels.MOST_PLACES, by_channels.most_results(given["stride"], given["dilation"]), by_channels.MOST_TAPS
+        limits = by_channels.MOST_POSITIONS, by_channels.most_results(given["stride"], given["dilation"]), by_channels.MOST_TAPS
         counts = [product(sizes) for sizes in (*self.sizes(call), taps)]
         if any((const(count) or 0) > limit for count, limit in zip(counts, limits, strict=True)):
             return dim(0)

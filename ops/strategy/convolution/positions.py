@@ -28,7 +28,7 @@ class Positions(Convolution):
             bodies.positions,
             takes=lambda call: self.is_channels_first(call) and self.has_unit_stride(call) and call.attrs.groups == 1,
             fits=self.is_one_tap,
-            pays=self.has_small_pictures,
+            pays=self.has_small_images,
             scratch=(
                 Scratch(length=lambda call: dim(by_positions.INNER * GROUP_PANELS * self.width(call))),
                 Scratch(length=self.sum_elements),
@@ -49,7 +49,7 @@ class Positions(Convolution):
         same = [condition(a, "==", b) for a, b in zip(*self.sizes(call), strict=True)]
         return (condition(product(self.weight(call)[2]), "==", 1), *same)
 
-    def has_small_pictures(self, call: OpCall) -> Conditions:
+    def has_small_images(self, call: OpCall) -> Conditions:
         """The conditions that products outweigh the turning of the weight, and pictures are no long rows."""
         outputs, inputs, _ = self.weight(call)
         return (

@@ -40,13 +40,13 @@ class Rows(Positions):
         """The conditions that vectors of positions would be half empty, and that the turning of the data pays."""
         return (*self.enough_channels(call), condition(self.positions(call), "<=", MOST_POSITIONS))
 
-    def pictures(self, call: OpCall) -> Dim:
+    def images(self, call: OpCall) -> Dim:
         """The pictures that are multiplied by a tile before the next (see ``pictures_together`` in its module)."""
         return max_(min_(by_rows.TOGETHER // max_(self.positions(call), 1), call.outputs[0].shape[0]), 1)
 
     def columns(self, call: OpCall) -> Dim:
         """The positions of these pictures."""
-        return self.pictures(call) * self.positions(call)
+        return self.images(call) * self.positions(call)
 
     def row_tiles(self, call: OpCall) -> Dim:
         """The tiles of output channels."""
@@ -55,8 +55,8 @@ class Rows(Positions):
 
     def tile_blocks(self, call: OpCall) -> Dim:
         """The number of blocks of ``rows`` (see ``convolve_rows`` in its module)."""
-        pictures = self.pictures(call)
-        blocks: Dim = (call.outputs[0].shape[0] + pictures - 1) // pictures * self.row_tiles(call)
+        images = self.images(call)
+        blocks: Dim = (call.outputs[0].shape[0] + images - 1) // images * self.row_tiles(call)
         return blocks
 
     def parts_of_tiles(self, call: OpCall) -> Dim:

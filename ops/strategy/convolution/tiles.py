@@ -68,8 +68,8 @@ class Tiles(Convolution):
 
     def tile_blocks(self, call: OpCall) -> Dim:
         """The number of blocks of ``tiles`` (see ``convolve_tiles`` in its module)."""
-        places, columns = product(self.sizes(call)[1]), self.stretch_columns(call)
-        stretches = max_((places - tiles.APART + columns - 1) // columns, min_(places, 1))
+        positions, columns = product(self.sizes(call)[1]), self.stretch_columns(call)
+        stretches = max_((positions - tiles.APART + columns - 1) // columns, min_(positions, 1))
         blocks: Dim = call.outputs[0].shape[0] * call.attrs.groups * stretches * self.bands(call)
         return blocks
 

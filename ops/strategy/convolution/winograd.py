@@ -19,10 +19,10 @@ from .sizes import Convolution
 
 #: Input and output channels, and positions of all results of a batch, from which ``winograd`` pays: measured, it takes 0.8 of the
 #: time of ``tiles`` at 24 channels and 25 positions, 1.01 at 16 positions.
-LEAST_FILTERED, LEAST_PLACES = 24, 25
+LEAST_FILTERED, LEAST_POSITIONS = 24, 25
 #: The same of fewer channels: it takes 0.65 to 0.85 of the time of ``shifts`` at 16 channels and rows of 80 columns, 0.95 of
 #: ``tiles`` at 400 positions.
-LEAST_OF_FEW, PLACES_OF_FEW = 16, 400
+LEAST_OF_FEW, POSITIONS_OF_FEW = 16, 400
 #: Positions of all results of a batch from which a transformation of the weight in the call pays.
 LEAST_TRANSFORMED = 160
 #: Positions from which it pays with stride 2.  Its filters are 1.8 times as large as the weight, and in a network they come from
@@ -87,21 +87,21 @@ class Winograd(Convolution):
     def has_many_channels(self, call: OpCall) -> Conditions:
         """The conditions that products outweigh the transformations of data and results."""
         outputs, inputs, _ = self.weight(call)
-        places, (most, of) = product(self.sizes(call)[1]), MOST_TILES[self.stride(call.attrs)]
+        positions, (most, of) = product(self.sizes(call)[1]), MOST_TILES[self.stride(call.attrs)]
         are_few = (const(min_(inputs, outputs)) or LEAST_FILTERED) < LEAST_FILTERED
-        channels, least = (LEAST_OF_FEW, PLACES_OF_FEW) if are_few else (LEAST_FILTERED, LEAST_PLACES)
+        channels, least = (LEAST_OF_FEW, POSITIONS_OF_FEW) if are_few else (LEAST_FILTERED, LEAST_POSITIONS)
         least = max(least, LEAST_STRIDED if self.stride(call.attrs) > 1 else 0)
         return (
             condition(inputs, ">=", channels),
             condition(outputs, ">=", channels),
-            condition(call.outputs[0].shape[0] * places, ">=", least),
-            condition(self.tiles(call) * of, "<=", places * most),
+            condition(call.outputs[0].shape[0] * positions, ">=", least),
+            condition(self.tiles(call) * of, "<=", positions * most),
         )
 
     def pays_transformation(self, call: OpCall) -> Conditions:
         """The conditions that products outweigh the transformations of data, results and weight."""
-        places = call.outputs[0].shape[0] * product(self.sizes(call)[1])
-        return (*self.has_many_channels(call), condition(places, ">=", LEAST_TRANSFORMED))
+        positions = call.outputs[0].shape[0] * product(self.sizes(call)[1])
+        return (*self.has_many_channels(call), condition(positions, ">=", LEAST_TRANSFORMED))
 
     def tiles(self, call: OpCall) -> Dim:
         """The number of tiles of ``winograd`` of a picture."""
@@ -111,8 +111,8 @@ class Winograd(Convolution):
     def tile_pitch(self, call: OpCall) -> Dim:
         """The number of tiles of a row of ``winograd``, and of lanes behind them (see ``tile_pitch`` in its module)."""
         line, least = by_winograd.LINE, winograd_tiles.LEAST_LANES
-        behind = (self.sizes(call)[1][-1] + 1) // winograd_axis.RESULTS * (least - 1) % least
-        lines = (call.outputs[0].shape[0] * self.tiles(call) + behind + line - 1) // line
+        padding = (self.sizes(call)[1][-1] + 1) // winograd_axis.RESULTS * (least - 1) % least
+        lines = (call.outputs[0].shape[0] * self.tiles(call) + padding + line - 1) // line
         return min_(lines // 2 * 2, GROUP_PANELS) * line + line
 
     def filter_elements(self, call: OpCall) -> Dim:

@@ -34,9 +34,9 @@ def displaced_products(inputs: tuple[Operand, Operand], attrs: Any) -> Shape:
         same_size(a, b, f"axis {axis} of data1 has size {{}}, that of data2 {{}}", 1, axis)
     before, after = sides(attrs.padding, 2)
     border = 2 * (attrs.max_displacement + (attrs.kernel_size - 1) // 2)
-    places = []
+    positions = []
     for k, size in enumerate(first.shape[2:]):
         inside = as_size(size + (before[k] + after[k] - border), f"what the borders leave along {SPATIAL[2][k]}", 0)
-        places.append((inside + (attrs.stride1 - 1)) // attrs.stride1)
+        positions.append((inside + (attrs.stride1 - 1)) // attrs.stride1)
     window = dim(attrs.kernel_size)
-    return first.shape[0], dim(each * each), *places, first.shape[1], window, window
+    return first.shape[0], dim(each * each), *positions, first.shape[1], window, window

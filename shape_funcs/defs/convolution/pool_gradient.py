@@ -10,7 +10,7 @@ from ...symbolic.registry import Operand, register_shape_func
 from .conv import SPATIAL, per_axis, sides, window_positions
 
 
-def _shares(gradient: Operand, data: Operand, attrs: Any) -> Shape:
+def _portions(gradient: Operand, data: Operand, attrs: Any) -> Shape:
     """Per element of the data ``[N, C, H, W]`` the windows that may contain the element, by rows and columns.
 
     The gradient has one element per window.
@@ -28,17 +28,17 @@ def _shares(gradient: Operand, data: Operand, attrs: Any) -> Shape:
     return (*data.shape, *(dim(-(-size // stride)) for size, stride in zip(window, strides, strict=True)))
 
 
-@register_shape_func("nn.avg_pool2d_shares")
-def avg_pool2d_shares(inputs: tuple[Operand, Operand], attrs: Any) -> Shape:
+@register_shape_func("nn.avg_pool2d_portions")
+def avg_pool2d_portions(inputs: tuple[Operand, Operand], attrs: Any) -> Shape:
     """The shares of each element in the windows that may contain the element."""
-    return _shares(*inputs, attrs)
+    return _portions(*inputs, attrs)
 
 
-@register_shape_func("nn.max_pool2d_shares")
-def max_pool2d_shares(inputs: tuple[Operand, Operand, Operand], attrs: Any) -> Shape:
+@register_shape_func("nn.max_pool2d_portions")
+def max_pool2d_portions(inputs: tuple[Operand, Operand, Operand], attrs: Any) -> Shape:
     """The shares of each element in the windows that may contain the element."""
     gradient, data, largest = inputs
-    shape = _shares(gradient, data, attrs)
+    shape = _portions(gradient, data, attrs)
     need_rank(largest, 4, "largest", 2)
     for axis, (own, other) in enumerate(zip(largest.shape, gradient.shape, strict=True)):
         same_size(own, other, f"axis {axis} of largest has size {{}}, that of out_grad {{}}", 2, axis)

@@ -23,10 +23,10 @@ def multibox_prior(inputs: tuple[Operand], attrs: Any) -> Shape:
 def rpn_boxes(inputs: tuple[Operand, ...], attrs: Any) -> Shape:
     """For scores ``[B, 2 * anchors, H, W]``, offsets ``[B, 4 * anchors, H, W]`` and pictures ``[B, 3]``: rows
     ``[B, H * W * anchors, 6]``."""
-    scores, offsets, pictures = inputs
+    scores, offsets, images = inputs
     need_rank(scores, 4, "cls_prob", 0)
     need_rank(offsets, 4, "bbox_pred", 1)
-    need_rank(pictures, 2, "im_info", 2)
+    need_rank(images, 2, "im_info", 2)
     anchors = len(attrs.scales) * len(attrs.ratios)
     batch, channels, *space = scores.shape
     given = f"{len(attrs.scales)} scales and {len(attrs.ratios)} ratios"
@@ -36,8 +36,8 @@ def rpn_boxes(inputs: tuple[Operand, ...], attrs: Any) -> Shape:
     for axis, (mine, size) in enumerate(zip(space, offsets.shape[2:], strict=True), 2):
         same_size(mine, size, f"axis {axis} of cls_prob has size {{}}, that of bbox_pred {{}}", 1, axis)
     batch = same_size(batch, offsets.shape[0], "cls_prob has {} pictures, bbox_pred {}", 1, 0)
-    batch = same_size(batch, pictures.shape[0], "cls_prob has {} pictures, im_info {}", 2, 0)
-    same_size(pictures.shape[1], dim(3), "a row of im_info has {} numbers, not {}: height, width, scale", 2, 1)
+    batch = same_size(batch, images.shape[0], "cls_prob has {} pictures, im_info {}", 2, 0)
+    same_size(images.shape[1], dim(3), "a row of im_info has {} numbers, not {}: height, width, scale", 2, 1)
     boxes = product([*space, anchors])
     check(lt(0, boxes), "cls_prob has no position, so there is no box to propose", input=0)
     return batch, boxes, dim(6)

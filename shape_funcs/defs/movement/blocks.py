@@ -11,7 +11,7 @@ from ...symbolic.dim import Shape, eq
 from ...symbolic.registry import Operand, ShapeError, check, register_shape_func
 
 #: Axes of channels, rows and columns by layout.
-PICTURES = {"NCHW": (1, 2, 3), "NHWC": (3, 1, 2)}
+IMAGES = {"NCHW": (1, 2, 3), "NHWC": (3, 1, 2)}
 
 
 def _block(attrs: Any) -> int:
@@ -25,7 +25,7 @@ def depth_to_space(inputs: tuple[Operand], attrs: Any) -> Shape:
     """Rows and columns times ``block_size``; channels divided by ``block_size ** 2``."""
     (data,) = inputs
     need_rank(data, 4, "the data", 0)
-    block, (channels, rows, columns) = _block(attrs), PICTURES[attrs.layout]
+    block, (channels, rows, columns) = _block(attrs), IMAGES[attrs.layout]
     out, size = list(data.shape), data.shape[channels]
     check(
         eq(size % (block * block), 0),
@@ -44,7 +44,7 @@ def space_to_depth(inputs: tuple[Operand], attrs: Any) -> Shape:
     """Channels times ``block_size ** 2``; rows and columns divided by ``block_size``."""
     (data,) = inputs
     need_rank(data, 4, "the data", 0)
-    block, (channels, rows, columns) = _block(attrs), PICTURES[attrs.layout]
+    block, (channels, rows, columns) = _block(attrs), IMAGES[attrs.layout]
     out = list(data.shape)
     for axis in (rows, columns):
         size = out[axis]

@@ -129,7 +129,7 @@ def dilation2d(inputs: tuple[Operand, Operand], attrs: Any) -> Shape:
     window = tuple(weight.shape[kernel_layout.index(letter)] for letter in SPATIAL[2])
     strides, dilations = per_axis(attrs.strides, 2, "strides"), per_axis(attrs.dilations, 2, "dilations")
     before, after = sides(attrs.padding, 2)
-    places = (
+    positions = (
         window_positions(spatial[k], before[k] + after[k], window[k], dilations[k], strides[k], SPATIAL[2][k]) for k in range(2)
     )
-    return shape_in_layout(batch, channels, tuple(places), layout)
+    return shape_in_layout(batch, channels, tuple(positions), layout)

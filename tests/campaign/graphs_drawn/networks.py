@@ -42,7 +42,7 @@ def gemm(d: Drawing) -> None:
     )
 
 
-def _picture(d: Drawing, channels: int, axes: int) -> str:
+def _image(d: Drawing, channels: int, axes: int) -> str:
     """A value with ``channels`` channels and that many spatial axes, which are open or known."""
     found = [
         n
@@ -70,7 +70,7 @@ def _window(d: Drawing, axes: int) -> dict[str, Any]:
 def convolution(d: Drawing) -> None:
     """A convolution, of groups or not, or its transpose."""
     axes, channels = d.r.choice((1, 2, 2)), d.r.choice((1, 2, 4))
-    x = _picture(d, channels, axes)
+    x = _image(d, channels, axes)
     groups = d.r.choice((1, 1, channels))
     kernel = [d.r.choice((1, 2, 3)) for _ in range(axes)]
     attrs = _window(d, axes)
@@ -89,7 +89,7 @@ def convolution(d: Drawing) -> None:
 def pool(d: Drawing) -> None:
     """A pool of windows, or of whole pictures."""
     axes, channels = d.r.choice((1, 2, 2)), d.r.choice((1, 2, 4))
-    x = _picture(d, channels, axes)
+    x = _image(d, channels, axes)
     form = d.r.random()
     if form < 0.2:
         d.node(d.r.choice(("GlobalAveragePool", "GlobalMaxPool")), [x], exact=False)
@@ -134,7 +134,7 @@ def norm(d: Drawing) -> None:
         d.node("LayerNormalization", [x, scale, *more], exact=False, axis=-1, epsilon=0.5)
     elif form < 0.9:
         channels = d.r.choice((1, 2, 4))
-        x = _picture(d, channels, d.r.choice((1, 2)))
+        x = _image(d, channels, d.r.choice((1, 2)))
         rows = [d.constant(d.numbers("float32", (channels,)), "float32") for _ in range(3)]
         d.node(
             "BatchNormalization", [x, *rows, d.constant(np.abs(d.numbers("float32", (channels,))) + 1, "float32")], exact=False

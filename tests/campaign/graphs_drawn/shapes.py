@@ -187,7 +187,7 @@ def sizes(d: Drawing) -> None:
         d.node("EyeLike", [d.pick(("float32", "int64"), rank=2)], k=d.r.choice((0, 1, -1)))
 
 
-def pictures(d: Drawing) -> None:
+def images(d: Drawing) -> None:
     """Blocks and diagonals."""
     form = d.r.random()
     if form < 0.4 and d.opset >= 14:
@@ -207,5 +207,5 @@ def pictures(d: Drawing) -> None:
 
 MAKERS: dict[Maker, float] = {
     reshape: 2, transpose: 1.3, concat: 1.3, split: 0.8, slice_: 1.6, pad: 1, expand: 1, tile: 0.7, gather: 2, sizes: 1.3,
-    pictures: 0.6,
+    images: 0.6,
 }  # fmt: skip

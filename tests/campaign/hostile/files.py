@@ -16,7 +16,7 @@ HEAD, CHECKSUM, ALIGNMENT = struct.Struct("<8s4Q"), 64, 64
 
 
 @dataclass
-class Pieces:
+class Sections:
     """Header, code of each function, bytes of the constants."""
 
     header: dict[str, Any]
@@ -24,7 +24,7 @@ class Pieces:
     constants: bytes
 
     @staticmethod
-    def of(data: bytes) -> Pieces:
+    def of(data: bytes) -> Sections:
         """The parts of a file."""
         _, _, n_header, n_code, _ = HEAD.unpack(data[: HEAD.size])
         at = HEAD.size + n_header
@@ -35,11 +35,11 @@ class Pieces:
             code.append(words[: function["words"]])
             words = words[function["words"] :]
         end = at + n_code
-        return Pieces(header, code, data[end + -end % ALIGNMENT : -CHECKSUM])
+        return Sections(header, code, data[end + -end % ALIGNMENT : -CHECKSUM])
 
-    def copy(self) -> Pieces:
+    def copy(self) -> Sections:
         """A copy that can be changed."""
-        return Pieces(copy.deepcopy(self.header), [list(c) for c in self.code], self.constants)
+        return Sections(copy.deepcopy(self.header), [list(c) for c in self.code], self.constants)
 
     def instructions(self, function: int) -> list[isa.Instruction | isa.Label]:
         """A function taken apart, jumps as labels.  Raises EncodingError."""

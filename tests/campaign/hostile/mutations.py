@@ -11,7 +11,7 @@ from typing import Any
 from relayvm.ops.core.tensor_types import DTYPES
 from relayvm.vm.bytecode import isa
 
-from .files import CHECKSUM, HEAD, Pieces, resealed
+from .files import CHECKSUM, HEAD, Sections, resealed
 
 WORDS = (0, 1, 2, 3, 4, 7, 8, 9, 16, 63, 64, 1024, 1025, -1, -2, 1 << 16, 1 << 31, (1 << 31) - 1, 1 << 32, 1 << 46, 1 << 62,
          (1 << 63) - 1, -(1 << 63), 1 << 48)  # fmt: skip
@@ -29,12 +29,12 @@ Nothing = (IndexError, KeyError, TypeError, ValueError, AttributeError, Overflow
 # ---- code ----------------------------------------------------------------------------------------------------------
 
 
-def _place(p: Pieces, r: random.Random) -> int:
+def _place(p: Sections, r: random.Random) -> int:
     # where there is most, most is changed
     return r.choices(range(len(p.code)), [len(c) for c in p.code])[0]
 
 
-def word(p: Pieces, r: random.Random) -> None:
+def word(p: Sections, r: random.Random) -> None:
     """Another word in the code."""
     f = _place(p, r)
     at = r.randrange(len(p.code[f]))
@@ -43,7 +43,7 @@ def word(p: Pieces, r: random.Random) -> None:
     p.code[f][at] = r.choice([r.choice(WORDS), r.randrange(40), p.code[f][at] + r.choice([-1, 1]), r.choice(p.code[f])])
 
 
-def operand(p: Pieces, r: random.Random) -> None:
+def operand(p: Sections, r: random.Random) -> None:
     """Another operand of an instruction: mostly one that there is."""
     f = _place(p, r)
     items = p.instructions(f)
@@ -52,7 +52,7 @@ def operand(p: Pieces, r: random.Random) -> None:
     p.put(f, items)
 
 
-def _other(p: Pieces, f: int, i: isa.Instruction, items: list[Any], r: random.Random) -> isa.Instruction:
+def _other(p: Sections, f: int, i: isa.Instruction, items: list[Any], r: random.Random) -> isa.Instruction:
     name = r.choice(list(i.operands))
     kind, value = i.operands[name], getattr(i, name)
     if not kind.many:
@@ -71,7 +71,7 @@ def _other(p: Pieces, f: int, i: isa.Instruction, items: list[Any], r: random.Ra
     return replace(i, **{name: tuple(values)})  # type: ignore[type-var]
 
 
-def _drawn(p: Pieces, f: int, kind: isa.Kind, items: list[Any], r: random.Random) -> Any:
+def _drawn(p: Sections, f: int, kind: isa.Kind, items: list[Any], r: random.Random) -> Any:
     """A word for an operand of this kind."""
     sizes = {
         "register": p.header["functions"][f]["registers"],
@@ -104,12 +104,12 @@ def _drawn(p: Pieces, f: int, kind: isa.Kind, items: list[Any], r: random.Random
     return r.choice([r.choice(WORDS), r.randrange(20), 4 * r.randrange(20), 64])
 
 
-def instruction(p: Pieces, r: random.Random) -> None:
+def instruction(p: Sections, r: random.Random) -> None:
     """An instruction more, less, elsewhere, twice, or of another kind."""
     f = _place(p, r)
     items = p.instructions(f)
-    places = [i for i, item in enumerate(items) if isinstance(item, isa.Instruction)]
-    at, to, how = r.choice(places), r.choice(places), r.randrange(5)
+    positions = [i for i, item in enumerate(items) if isinstance(item, isa.Instruction)]
+    at, to, how = r.choice(positions), r.choice(positions), r.randrange(5)
     if how == 0:
         del items[at]
     elif how == 1:
@@ -164,20 +164,20 @@ def _change(tree: Any, r: random.Random) -> None:
         tree[last] = deepcopy(r.choice(_LEAVES))
 
 
-def _in_table(name: str) -> Callable[[Pieces, random.Random], None]:
-    def change(p: Pieces, r: random.Random) -> None:
+def _in_table(name: str) -> Callable[[Sections, random.Random], None]:
+    def change(p: Sections, r: random.Random) -> None:
         _change(p.header[name], r)
 
     change.__name__ = name
     return change
 
 
-def anywhere(p: Pieces, r: random.Random) -> None:
+def anywhere(p: Sections, r: random.Random) -> None:
     """Another leaf in the header."""
     _change(p.header, r)
 
 
-def signature(p: Pieces, r: random.Random) -> None:
+def signature(p: Sections, r: random.Random) -> None:
     """Another type, number of registers or device of a function."""
     f = r.choice(p.header["functions"])
     name = r.choice(["params", "result", "registers", "devices"])
@@ -187,7 +187,7 @@ def signature(p: Pieces, r: random.Random) -> None:
         f[name] = deepcopy(r.choice(_LEAVES))
 
 
-def shape_program(p: Pieces, r: random.Random) -> None:
+def shape_program(p: Sections, r: random.Random) -> None:
     """Another number in a shape program."""
     _, program = r.choice(p.header["shape_funcs"])
     rows = r.choice([program["loads"], program["rows"], program["outputs"], program["checks"]])
@@ -196,7 +196,7 @@ def shape_program(p: Pieces, r: random.Random) -> None:
     row[at] = r.choice([r.randrange(12), r.choice(WORDS)]) if type(row[at]) is int else row[at]
 
 
-def elements(p: Pieces, r: random.Random) -> None:
+def elements(p: Sections, r: random.Random) -> None:
     """Other elements of a constant, or another shape for them."""
     if r.randrange(3):
         at = r.randrange(len(p.constants))
@@ -208,7 +208,7 @@ def elements(p: Pieces, r: random.Random) -> None:
         shape[a], shape[b] = shape[b], shape[a]
 
 
-def two_shapes(p: Pieces, r: random.Random) -> None:
+def two_shapes(p: Sections, r: random.Random) -> None:
     """A static tensor in a place that is too small, too large, or another's."""
     f = _place(p, r)
     items = p.instructions(f)
@@ -232,7 +232,7 @@ def mutated(data: bytes, seed: int) -> bytes:
     r = random.Random(seed)
     if r.randrange(12) == 0:
         return _other_bytes(data, r)
-    p = Pieces.of(data).copy()
+    p = Sections.of(data).copy()
     if r.randrange(4):
         for row in p.header["functions"]:
             # notes and places in the source would be of other instructions

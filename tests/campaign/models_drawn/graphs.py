@@ -279,9 +279,9 @@ def _beside(r: random.Random, model: ModelProto, graph: GraphProto, donor: Graph
     for field in ("raw_data", "float_data", "int64_data", "int32_data"):
         tensor.ClearField(field)
     tensor.data_location = TensorProto.EXTERNAL
-    places = (*BESIDE, *(f"./{b}" for b in BESIDE), "../weights.bin", "/dev/zero", "a/../weights.bin", "a\0b", "")
+    positions = (*BESIDE, *(f"./{b}" for b in BESIDE), "../weights.bin", "/dev/zero", "a/../weights.bin", "a\0b", "")
     for key, values in (
-        ("location", places),
+        ("location", positions),
         ("offset", ("0", "3", "-1", "9" * 30, "0x8")),
         ("length", ("8", "-8", "1" * 9, "")),
     ):

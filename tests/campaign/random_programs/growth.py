@@ -159,11 +159,11 @@ class Growth:
         """A vector of one number: an element of a value, a size of one, or given."""
         if self.r.random() < 0.3 and (found := self._element(number, like, pool, out)) is not None:
             return found
-        places = [(n, k) for n in pool for k, size in enumerate(self.values[n].array.shape) if size == number]
+        positions = [(n, k) for n in pool for k, size in enumerate(self.values[n].array.shape) if size == number]
         dtype = like.dtype.name
-        if not places:
+        if not positions:
             return self.input(np.array([number], dtype), known=True, constant=0.8)
-        name, axis = self.r.choice(places)
+        name, axis = self.r.choice(positions)
         shape = np.array(self.values[name].array.shape, dtype)
         vector = self._emit("shape_of", (name,), shape, pool, out, dtype=dtype)
         if self.r.random() < 0.5:

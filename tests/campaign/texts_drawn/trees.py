@@ -45,7 +45,7 @@ def operators() -> tuple[Op, ...]:
 
 
 @functools.lru_cache(64)
-def pieces(text: str) -> dict[str, list[tuple[int, int]]]:
+def fragments(text: str) -> dict[str, list[tuple[int, int]]]:
     """Places of the parts of a program, by kind: the rules of the grammar and the kinds of its words."""
     source = SourceText("<string>", text)
     problems: list[Any] = []
@@ -79,7 +79,7 @@ _TYPES = {"tensor_type", "named_type", "tuple_type", "fn_type"}
 
 
 def _span(r: Random, text: str, *kinds: str) -> tuple[int, int] | None:
-    all_of_them = [span for kind in kinds for span in pieces(text).get(kind, ())]
+    all_of_them = [span for kind in kinds for span in fragments(text).get(kind, ())]
     return r.choice(all_of_them) if all_of_them else None
 
 
@@ -124,7 +124,7 @@ def _sign(r: Random, text: str) -> str:
 
 
 def _dtype(r: Random, text: str) -> str:
-    names = [s for s in pieces(text).get("NAME", ()) if text[s[0] : s[1]] in DTYPES]
+    names = [s for s in fragments(text).get("NAME", ()) if text[s[0] : s[1]] in DTYPES]
     return _put(text, r.choice(names), r.choice(DTYPES)) if names else text
 
 

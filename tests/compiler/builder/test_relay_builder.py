@@ -222,8 +222,8 @@ def test_a_program_as_written_for_relay(device: str) -> None:
     mod = relay.IRModule()
     halves = relay.GlobalVar("halves")
     data = relay.var("data", relay.TensorType((relay.Any(), 4), "float32"))
-    pieces = relay.split(data, indices_or_sections=2, axis=1)
-    mod[halves] = relay.Function([data], relay.Tuple([pieces[0], pieces[1]]))
+    both = relay.split(data, indices_or_sections=2, axis=1)
+    mod[halves] = relay.Function([data], relay.Tuple([both[0], both[1]]))
 
     a = relay.var("a", shape=(relay.Any(), 4), dtype="float32")
     limit = relay.var("limit", relay.scalar_type("float32"))

@@ -102,8 +102,8 @@ def test_nothing_to_tune(capsys: pytest.CaptureFixture[str]) -> None:
 def test_sizes_that_only_a_run_knows(capsys: pytest.CaptureFixture[str]) -> None:
     body = f"{op.NAME}(take(%x, squeeze(argwhere(greater(%x, 0f)), axis=[1]), axis=0), steps=1)"
     Path("late.relay").write_text(f'#[version = "0.0.5"]\ndef @main(%x: Tensor[(?n), float32]) {{ {body} }}')
-    said = ["0 measured, 0 known before, 0 left", f"not measured, because sizes are known only in a run: {op.NAME}"]
-    assert answer(capsys, "tune", "late.relay").splitlines() == said
+    reported = ["0 measured, 0 known before, 0 left", f"not measured, because sizes are known only in a run: {op.NAME}"]
+    assert answer(capsys, "tune", "late.relay").splitlines() == reported
 
 
 def test_dims_without_a_name_and_branches(capsys: pytest.CaptureFixture[str]) -> None:

@@ -89,20 +89,20 @@ lives = st.tuples(st.integers(0, 30), st.integers(0, 12), st.integers(0, 700)).m
 
 @given(st.lists(lives, min_size=1, max_size=25))
 def test_blocks_that_live_together_lie_apart(given_: list[tuple[int, int, int]]) -> None:
-    places = arena.assign_offsets(given_)
+    positions = arena.assign_offsets(given_)
     for k, (start, last, size) in enumerate(given_):
-        assert places[k] % arena.ALIGNMENT == 0
+        assert positions[k] % arena.ALIGNMENT == 0
         for j in range(k):
             together = given_[j][0] <= last and start <= given_[j][1]
-            apart = places[k] + size <= places[j] or places[j] + given_[j][2] <= places[k]
+            apart = positions[k] + size <= positions[j] or positions[j] + given_[j][2] <= positions[k]
             assert apart or not together or not size or not given_[j][2]
 
 
 @given(st.lists(lives, min_size=1, max_size=25))
 def test_blocks_of_a_slot_are_live_in_turn_and_no_larger_than_the_first(given_: list[tuple[int, int, int]]) -> None:
-    places = slots.assign_slots(given_)
-    assert sorted(k for slot in places for k in slot) == list(range(len(given_)))
-    for slot in places:
+    positions = slots.assign_slots(given_)
+    assert sorted(k for slot in positions for k in slot) == list(range(len(given_)))
+    for slot in positions:
         assert all(given_[k][2] <= given_[slot[0]][2] for k in slot)
         turns = sorted(given_[k] for k in slot)
         assert all(before[1] < after[0] for before, after in pairwise(turns))

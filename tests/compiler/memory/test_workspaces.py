@@ -69,8 +69,8 @@ def workspaces(mod: IRModule) -> dict[Any, tuple[Any, int]]:
 
 @pytest.mark.parametrize("target", ["cpu", "sim"])
 def test_two_sorts_in_a_row_share_a_storage(target: str) -> None:
-    places = workspaces(planned(SORTS, target))
-    assert len(places) == 2 and len(set(places.values())) == 1
+    positions = workspaces(planned(SORTS, target))
+    assert len(positions) == 2 and len(set(positions.values())) == 1
     without = stages(parse(SORTS), Config.of(plan="off"), target)["alloc"]
     assert len(set(workspaces(without).values())) == 2
 
@@ -78,13 +78,13 @@ def test_two_sorts_in_a_row_share_a_storage(target: str) -> None:
 def test_the_workspace_of_a_convolution_lies_over_dead_values() -> None:
     mod = planned(CONVOLUTION, fuse="off", **{"impl.nn.conv2d": "im2col"})
     ((storage, offset),) = workspaces(mod).values()
-    ((room, launch),) = [(c.args[-1], c) for _, c in calls(mod, machine_ops.INVOKE_OP) if c.attrs.workspace]
+    ((workspace_of, launch),) = [(c.args[-1], c) for _, c in calls(mod, machine_ops.INVOKE_OP) if c.attrs.workspace]
     tensors = {v.name: (c.args[0], c.attrs.offset, v) for v, c in calls(mod, machine_ops.ALLOC_TENSOR)}
     nbytes = {name: const(tensor_bytes(v.ty)) or 0 for name, (_, _, v) in tensors.items()}
 
     def overlaps(name: str) -> bool:
         its, at, _ = tensors[name]
-        return its is storage and at < offset + nbytes[room.name] and offset < at + nbytes[name]
+        return its is storage and at < offset + nbytes[workspace_of.name] and offset < at + nbytes[name]
 
     dead, data, result = "exp", launch.args[1].name, launch.args[3].name
     assert overlaps(dead) and not overlaps(data) and not overlaps(result)
@@ -230,13 +230,13 @@ NAME = "test.halfway"
 
 
 @generic
-def through(x: Any, out: Any, room: Any) -> int:
+def through(x: Any, out: Any, workspace_of: Any) -> int:
     """The elements, by way of the buffer's end."""
-    first = len(room) - len(x)
+    first = len(workspace_of) - len(x)
     for i in range(len(x)):
-        room[first + i] = x[i]
+        workspace_of[first + i] = x[i]
     for i in range(len(x)):
-        out[i] = room[first + i]
+        out[i] = workspace_of[first + i]
     return 0
 
 
@@ -304,7 +304,7 @@ def test_a_stand_in_that_needs_more_allocates_it(size: str, monkeypatch: pytest.
         return real(group)
 
     monkeypatch.setattr(fallback, "kernel_address", address)
-    monkeypatch.setattr(fallback, "_SAID", set())
+    monkeypatch.setattr(fallback, "_REPORTED", set())
     x = np.random.default_rng(0).standard_normal(2000).astype(np.float32)
     with pytest.warns(RuntimeWarning, match="'much' is"):
         vm = relay.VirtualMachine(exe)

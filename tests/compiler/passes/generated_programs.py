@@ -67,8 +67,8 @@ def _split(x: Any, attrs: Any) -> Any:
 
 def _topk(x: Any, attrs: Any) -> Any:
     order = np.argsort(-x, axis=-1, kind="stable")[..., : attrs.k]
-    values, places = np.take_along_axis(x, order, -1), order.astype(attrs.dtype)
-    return {"both": (values, places), "values": values, "indices": places}[attrs.ret_type]
+    values, positions = np.take_along_axis(x, order, -1), order.astype(attrs.dtype)
+    return {"both": (values, positions), "values": values, "indices": positions}[attrs.ret_type]
 
 
 def _bias_add(x: Any, bias: Any, attrs: Any) -> Any:

@@ -16,7 +16,7 @@ from ...devices import DEVICES
 from ...programs import HEADER
 
 HEADS = "reshape(transpose({x}, axes=[0, 2, 1, 3]), newshape=[-3, -2])"
-TURNED = "reshape(transpose({x}, axes=[0, 2, 3, 1]), newshape=[-3, -2])"
+TRANSPOSED = "reshape(transpose({x}, axes=[0, 2, 3, 1]), newshape=[-3, -2])"
 FOUND = "transpose(reshape(%found, newshape=[-4, -1, 3, -2]), axes=[0, 2, 1, 3])"
 BY_ROWS = f"""
   let %scores = nn.batch_matmul({HEADS.format(x="%q")}, {HEADS.format(x="%k")});
@@ -25,8 +25,8 @@ BY_ROWS = f"""
   {FOUND}
 """
 #: As exporters write it: keys turned, the softmax over four axes.
-TURNED_KEYS = f"""
-  let %scores = nn.batch_matmul({HEADS.format(x="%q")}, {TURNED.format(x="%k")}, transpose_b=False);
+TRANSPOSED_KEYS = f"""
+  let %scores = nn.batch_matmul({HEADS.format(x="%q")}, {TRANSPOSED.format(x="%k")}, transpose_b=False);
   let %shares = nn.softmax(multiply(0.25f, reshape(%scores, newshape=[-4, -1, 3, -2])), axis=3);
   let %found = nn.batch_matmul(reshape(%shares, newshape=[-3, -2]), {HEADS.format(x="%v")}, transpose_b=False);
   {FOUND}
@@ -51,7 +51,7 @@ def operators(text: str, forced: tuple[str, ...] = ()) -> set[str]:
 
 @pytest.mark.parametrize("target", DEVICES)
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("body", [BY_ROWS, TURNED_KEYS, UNSCALED], ids=["rows", "turned", "unscaled"])
+@pytest.mark.parametrize("body", [BY_ROWS, TRANSPOSED_KEYS, UNSCALED], ids=["rows", "turned", "unscaled"])
 @pytest.mark.extensive(dtype=["float32"])
 def test_attention_is_one_call(body: str, dtype: str, target: str) -> None:
     text = program(body, dtype)

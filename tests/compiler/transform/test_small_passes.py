@@ -33,8 +33,8 @@ def test_simplify_fc_transpose() -> None:
     x, v, w, b, both = (
         relay.var(name, shape) for name, shape in zip("xvwbu", ((3, 4), (2, 4), (4, 2), (4, 2), (4, 2)), strict=True)
     )
-    turned = relay.transpose(w, [1, 0])
-    products = [relay.nn.dense(x, turned), relay.nn.dense(relay.exp(x), turned), relay.nn.dense(x, v)]
+    transposed = relay.transpose(w, [1, 0])
+    products = [relay.nn.dense(x, transposed), relay.nn.dense(relay.exp(x), transposed), relay.nn.dense(x, v)]
     used_otherwise = [
         relay.nn.dense(x, relay.transpose(b)),
         b,
@@ -49,10 +49,10 @@ def test_simplify_fc_transpose() -> None:
     assert relay.structural_equal(relay.parse(new.astext()), new) and calls(new, "transpose") == 3
     rng = np.random.default_rng(1)
     params = {p.name_hint: rng.normal(size=[int(str(d)) for d in p.annotation.shape]).astype("float32") for p in function.params}
-    converted, turned_params = relay.data_dep_optimization.simplify_fc_transpose.convert(function, params)
-    assert relay.structural_equal(converted, new["main"]) and np.array_equal(turned_params["w.T"], params["w"].T)
+    converted, transposed_params = relay.data_dep_optimization.simplify_fc_transpose.convert(function, params)
+    assert relay.structural_equal(converted, new["main"]) and np.array_equal(transposed_params["w.T"], params["w"].T)
     want = evaluated(mod, *params.values())
-    got = evaluated(relay.IRModule.from_expr(converted), *turned_params.values())
+    got = evaluated(relay.IRModule.from_expr(converted), *transposed_params.values())
     for one, other in zip(got, want, strict=True):
         assert np.array_equal(one.numpy(), other.numpy())
 

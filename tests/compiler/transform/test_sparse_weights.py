@@ -79,7 +79,7 @@ def convolution(name: str, **other: object) -> tuple[relay.Var, relay.Var, relay
     return x, w, relay.nn.conv2d(x, w, data_layout=layout, kernel_layout=kernel, **{**named, **other}), weight
 
 
-def picture(name: str) -> np.ndarray:
+def image(name: str) -> np.ndarray:
     shape = (2, 4, 6, 5) if CONVOLUTIONS[name][0] == "NCHW" else (2, 6, 5, 4)
     return np.random.default_rng(8).integers(-4, 5, shape).astype("float32")
 
@@ -89,7 +89,7 @@ def picture(name: str) -> np.ndarray:
 def test_convolutions(name: str) -> None:
     layout, _, size, _ = CONVOLUTIONS[name]
     x, w, y, weight = convolution(name)
-    function, data = relay.Function([x, w], y), picture(name)
+    function, data = relay.Function([x, w], y), image(name)
     want = evaluated(function, {"w": weight}, data)
     new, weights = convert.bsr_conv2d.convert(function, {"w": weight}, (4, 2), 0.5, layout, size)
     assert operators(new) == ["nn.sparse_conv2d"] and len(weights) == 3

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from relayvm.ops.codegen.cuda.device_code.matrix_instructions import PLACES, PROOF, PROOF_BYTES, WARPS, proof, teams
+from relayvm.ops.codegen.cuda.device_code.matrix_instructions import POSITIONS, PROOF, PROOF_BYTES, WARPS, proof, teams
 from relayvm.ops.core.tensor_types import HALVES, numpy_dtype
 
 from ...emulator import emulator
@@ -64,7 +64,7 @@ extern "C" __global__ void team(const float16* x, float32* sums, int64 fault) {
 
 @pytest.mark.parametrize("dtype", HALVES)
 def test_a_warp_multiplies_what_it_has_copied(gpu: Session, dtype: str) -> None:
-    image = emulator.compile(PLACES + WARPS + PRODUCT.replace("DTYPE", dtype), checked=True)
+    image = emulator.compile(POSITIONS + WARPS + PRODUCT.replace("DTYPE", dtype), checked=True)
     rng = np.random.default_rng(0)
     x, y = (rng.standard_normal(shape).astype(numpy_dtype(dtype)) for shape in ((16, 16), (16, 8)))
     out = gpu.allocate(4 * 16 * 8)
@@ -74,14 +74,14 @@ def test_a_warp_multiplies_what_it_has_copied(gpu: Session, dtype: str) -> None:
 
 @pytest.mark.parametrize(("fault", "words"), [(1, "not aligned"), (3, "a race in shared memory"), (4, "cannot go on")])
 def test_mistakes_of_a_warp_are_faults(gpu: Session, fault: int, words: str) -> None:
-    image = emulator.compile(PLACES + WARPS + PRODUCT.replace("DTYPE", "float16"), checked=True)
+    image = emulator.compile(POSITIONS + WARPS + PRODUCT.replace("DTYPE", "float16"), checked=True)
     x, out = gpu.put(np.zeros((16, 16), "f2")), gpu.allocate(4 * 16 * 8)
     gpu.launch(image, "product", (1,), (32,), (x, x, out, fault), shared_bytes=8192)
     assert words in refused(716 if fault == 1 else 719, "cuStreamSynchronize", word(gpu.stream))
 
 
 def test_copies_that_nobody_waits_for_are_nan(gpu: Session) -> None:
-    image = emulator.compile(PLACES + WARPS + PRODUCT.replace("DTYPE", "float16"))
+    image = emulator.compile(POSITIONS + WARPS + PRODUCT.replace("DTYPE", "float16"))
     x, out = gpu.put(np.zeros((16, 16), "f2")), gpu.allocate(4 * 16 * 8)
     gpu.launch(image, "product", (1,), (32,), (x, x, out, 2), shared_bytes=8192)
     assert np.isnan(gpu.get(out, (16, 8), "f4")).all()
@@ -99,7 +99,7 @@ def test_teams_and_warps_agree(gpu: Session) -> None:
 )
 def test_a_team_multiplies_when_it_waits(gpu: Session, fault: int, words: str) -> None:
     products = teams("float16", [(64, False, False)])
-    image = emulator.compile(PLACES + WARPS + products + TEAM, "sm_90a", checked=True)
+    image = emulator.compile(POSITIONS + WARPS + products + TEAM, "sm_90a", checked=True)
     x = np.random.default_rng(0).standard_normal((128, 64)).astype("f2")
     out = gpu.allocate(4 * 64 * 64)
     gpu.launch(image, "team", (1,), (128,), (gpu.put(x), out, fault), shared_bytes=3 * 8192)

@@ -46,7 +46,7 @@ def _softmax(x: np.ndarray) -> np.ndarray:
     return e / e.sum(1, keepdims=True)
 
 
-def _places(chosen: np.ndarray) -> np.ndarray:
+def _positions(chosen: np.ndarray) -> np.ndarray:
     """The indices of chosen elements, and zeros for as many as are not chosen."""
     return np.pad(np.flatnonzero(chosen), (0, int((~chosen).sum())))[:, None]
 
@@ -73,7 +73,7 @@ ORACLES: dict[str, tuple[Any, list[tuple[int, ...]]]] = {
     "cumsum, first axis": (lambda x: x.cumsum(0), [(2100, 36)]),
     "softmax, first axis": (lambda x: _softmax(x.T).T, [(2100, 36)]),
     "argwhere": (np.argwhere, [(5000,)]),
-    "argwhere(x > 0)": (lambda x: _places(x > 0), [(9000,)]),
+    "argwhere(x > 0)": (lambda x: _positions(x > 0), [(9000,)]),
     "layernorm(gelu(x + b) + r), 1024, bfloat16": (_normed, [(3, 264), (264,), (3, 264), (264,), (264,)]),
     "softmax, 1024, float16": (_softmax, [(9, 1000)]),
     "sum, last axis, bfloat16": (lambda x: x.sum(1), [(5, 520)]),

@@ -75,9 +75,9 @@ def test_unknown_sizes_and_replaced_inputs_are_no_contradiction() -> None:
 
 
 def sparse(name: str, array: np.ndarray, is_flat: bool) -> onnx.SparseTensorProto:
-    places = np.flatnonzero(array) if is_flat else np.argwhere(array)
+    positions = np.flatnonzero(array) if is_flat else np.argwhere(array)
     values = numpy_helper.from_array(array[array != 0], name)
-    return helper.make_sparse_tensor(values, numpy_helper.from_array(places.astype("int64"), ""), array.shape)
+    return helper.make_sparse_tensor(values, numpy_helper.from_array(positions.astype("int64"), ""), array.shape)
 
 
 @pytest.mark.parametrize("is_flat", [True, False], ids=["flat", "by_axis"])

@@ -116,8 +116,8 @@ def test_one_lane_of_a_warp_looks_at_the_fault_before_it_writes():
     library.compileProgram(program, ("--gpu-architecture=compute_80", *nvrtc.OPTIONS))
     made = library.getPTX(program).decode()
     library.destroyProgram(program)
-    places = [made.find(word) for word in ("activemask", "ld.volatile", "atom.")]
-    assert -1 not in places and places == sorted(places) and made.count("atom.") == 1
+    positions = [made.find(word) for word in ("activemask", "ld.volatile", "atom.")]
+    assert -1 not in positions and positions == sorted(positions) and made.count("atom.") == 1
 
 
 def test_divisors():

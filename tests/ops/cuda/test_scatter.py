@@ -37,9 +37,9 @@ def test_updates_that_are_sorted_and_those_of_which_the_last_is_found(monkeypatc
     wanted = data.copy()
     for at, update in zip(indices[0], updates, strict=True):
         wanted[at] = update
-    for places, name in ((last_cuda._PLACES, "write_last"), (-1, "write")):
-        monkeypatch.setattr(last_cuda, "_PLACES", places)
-        monkeypatch.setattr(last_cuda, "_PLACES_OF_UPDATE", max(places, 0))
+    for positions, name in ((last_cuda._POSITIONS, "write_last"), (-1, "write")):
+        monkeypatch.setattr(last_cuda, "_POSITIONS", positions)
+        monkeypatch.setattr(last_cuda, "_POSITIONS_OF_UPDATE", max(positions, 0))
         given = [data, indices, updates]
         entries = {step.entry for step in source_of("scatter_nd", given, static=True).steps}
         assert ("write_last" in entries, "write" in entries) == (name == "write_last", name == "write")

@@ -196,6 +196,6 @@ def test_transposes_of_four_axes(axes: tuple[int, ...]) -> None:
     for shape in [(2, 3, 5, 7), (1, 33, 4, 31), (2, 0, 3, 1), (1, 1, 40, 1)]:
         x = drawn(shape)
         np.testing.assert_array_equal(on_gpu(moved, x), x.transpose(axes))
-        turned = np.tanh(x.transpose(axes))
-        bias = drawn((turned.shape[-1],))
-        np.testing.assert_allclose(on_gpu(with_bias, x, bias), turned + bias, rtol=1e-5, atol=1e-6)
+        transposed = np.tanh(x.transpose(axes))
+        bias = drawn((transposed.shape[-1],))
+        np.testing.assert_allclose(on_gpu(with_bias, x, bias), transposed + bias, rtol=1e-5, atol=1e-6)

@@ -6,11 +6,11 @@ from . import anchors as anchors
 from . import arranging as arranging
 from . import elements as elements
 from . import gradients as gradients
+from . import images as images
 from . import moving as moving
 from . import networks as networks
 from . import norms as norms
 from . import picking as picking
-from . import pictures as pictures
 from . import quantised as quantised
 from . import random_numbers as random_numbers
 from . import recurrences as recurrences

@@ -89,14 +89,14 @@ def multibox_transform_loc(d: Draw, name: str) -> Call:
 # ---- region proposals ----------------------------------------------------------------------------------------------------
 
 
-def region_boxes(scores: np.ndarray, offsets: np.ndarray, pictures: np.ndarray, attrs: dict[str, Any]) -> np.ndarray:
+def region_boxes(scores: np.ndarray, offsets: np.ndarray, images: np.ndarray, attrs: dict[str, Any]) -> np.ndarray:
     """Rows ``[B, H * W * anchors, 6]``, in float64."""
     stride, out = attrs["feature_stride"], []
     shapes = []
     for ratio in attrs["ratios"]:
         w = math.floor(math.sqrt(math.floor(stride * stride / ratio)) + 0.5)
         shapes += [(w * s, math.floor(w * ratio + 0.5) * s) for s in attrs["scales"]]
-    for b, (height, width, scale) in enumerate(wide(pictures)):
+    for b, (height, width, scale) in enumerate(wide(images)):
         for y, x in np.ndindex(*scores.shape[2:]):
             for k, shape in enumerate(shapes):
                 centre = (stride - 1) / 2 + np.array([x, y]) * stride
@@ -145,8 +145,8 @@ def _network(d: Draw, coarse: bool) -> tuple[Sequence[np.ndarray], dict[str, Any
         offsets = d.rng.integers(-1, 2, offsets.shape) * (1.0 if attrs["iou_loss"] else 0.0)
     each = 2 * anchors * rows * columns
     scores = np.array([d.rng.permutation(each) for _ in range(batch)]).reshape(batch, 2 * anchors, rows, columns) / 256
-    pictures = np.tile(np.array([[8.0 * rows, 8.0 * columns - 4, 1.0]]), (batch, 1))
-    return [scores.astype(dtype), offsets.astype(dtype), pictures.astype(dtype)], attrs
+    images = np.tile(np.array([[8.0 * rows, 8.0 * columns - 4, 1.0]]), (batch, 1))
+    return [scores.astype(dtype), offsets.astype(dtype), images.astype(dtype)], attrs
 
 
 @recipe("vision.rpn_boxes", by_width=True)

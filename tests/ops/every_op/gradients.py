@@ -76,7 +76,7 @@ def _pads(padding: tuple[int, ...]) -> list[tuple[int, int]]:
     return list(zip(before, after, strict=True))
 
 
-def _places(attrs: dict[str, Any], sizes: tuple[int, ...], windows: tuple[int, int]) -> list[tuple[int, int]]:
+def _positions(attrs: dict[str, Any], sizes: tuple[int, ...], windows: tuple[int, int]) -> list[tuple[int, int]]:
     """The elements of a window inside the data, row by row."""
     ends = []
     for k, number in enumerate(windows):
@@ -88,17 +88,17 @@ def _places(attrs: dict[str, Any], sizes: tuple[int, ...], windows: tuple[int, i
 def _grad(kind: str, gradient: np.ndarray, data: np.ndarray, attrs: dict[str, Any], include: bool) -> np.ndarray:
     out = np.zeros(data.shape)
     for at in np.ndindex(*gradient.shape[2:]):
-        places = _places(attrs, data.shape[2:], at)
-        if not places:
+        positions = _positions(attrs, data.shape[2:], at)
+        if not positions:
             continue
         own = wide(gradient)[:, :, at[0], at[1]]
         if kind == "avg":
-            for y, x in places:
-                out[:, :, y, x] += own / (math.prod(attrs["pool_size"]) if include else len(places))
+            for y, x in positions:
+                out[:, :, y, x] += own / (math.prod(attrs["pool_size"]) if include else len(positions))
             continue
-        values = np.stack([wide(data)[:, :, y, x] for y, x in places])
+        values = np.stack([wide(data)[:, :, y, x] for y, x in positions])
         for b, c in np.ndindex(*data.shape[:2]):
-            y, x = places[int(values[:, b, c].argmax())]
+            y, x = positions[int(values[:, b, c].argmax())]
             out[b, c, y, x] += own[b, c]
     return out
 
@@ -119,8 +119,8 @@ def pool2d_grad(d: Draw, name: str) -> Call:
     return call([laid(gradient), laid(data)], wanted, layout="NHWC" if last else "NCHW", tolerance=20, **attrs, **more)
 
 
-@recipe("nn.avg_pool2d_shares", "nn.max_pool2d_shares", by_width=True)
-def pool2d_shares(d: Draw, name: str) -> Call:
+@recipe("nn.avg_pool2d_portions", "nn.max_pool2d_portions", by_width=True)
+def pool2d_portions(d: Draw, name: str) -> Call:
     shape, attrs, counts = _pooling(d)
     is_max, include = name.startswith("nn.max"), d.pick(False, True)
     gradient, data = d.array((*shape[:2], *counts)), d.array(shape)
@@ -131,14 +131,14 @@ def pool2d_shares(d: Draw, name: str) -> Call:
         out = np.zeros((*shape, *(-(-n // s) for n, s in zip(length, strides, strict=True))))
         pads = [before for before, _ in _pads(attrs["padding"])]
         for at in np.ndindex(*counts):
-            places = _places(attrs, shape[2:], at)
-            for y, x in places:
+            positions = _positions(attrs, shape[2:], at)
+            for y, x in positions:
                 own = wide(gradient)[:, :, at[0], at[1]]
                 if is_max:
                     place = (y - at[0] * strides[0] + pads[0]) * length[1] + x - at[1] * strides[1] + pads[1]
                     own = np.where(largest[:, :, at[0], at[1]] == place, own, 0)
                 else:
-                    own = own / (math.prod(length) if include else len(places))
+                    own = own / (math.prod(length) if include else len(positions))
                 part = [(n + p) // s - i for n, p, s, i in zip((y, x), pads, strides, at, strict=True)]
                 out[:, :, y, x, part[0], part[1]] = own
         return out

@@ -67,8 +67,8 @@ def gather(d: Draw, name: str) -> Call:
 def gather_nd(d: Draw, name: str) -> Call:
     x = d.array(d.dims(3, least=1))
     count = d.pick(2, 1, 3)
-    places = d.dims(1)
-    at = np.stack([positions(d, places, x.shape[k], "int64") for k in range(count)])
+    sizes = d.dims(1)
+    at = np.stack([positions(d, sizes, x.shape[k], "int64") for k in range(count)])
     return call([x, at], x[tuple(at)], fixed=[(1, 0)])
 
 
@@ -80,8 +80,8 @@ def one_hot(d: Draw, name: str) -> Call:
     axis = d.pick(-1, *range(len(shape) + 1))
     on, off = d.scalar(1), d.scalar(0)
     lifted = np.expand_dims(at, axis % (len(shape) + 1))
-    places = np.arange(depth).reshape([-1 if k == axis % (len(shape) + 1) else 1 for k in range(len(shape) + 1)])
-    wanted = np.where(lifted == places, wide(on), wide(off))
+    sizes = np.arange(depth).reshape([-1 if k == axis % (len(shape) + 1) else 1 for k in range(len(shape) + 1)])
+    wanted = np.where(lifted == sizes, wide(on), wide(off))
     if name == "one_hot":
         return call([at, on, off], wanted, depth=depth, axis=axis, dtype=dtype)
     return call([at, on, off, d.scalar(depth, "int64")], wanted, axis=axis, dtype=dtype)
@@ -128,8 +128,8 @@ def order_of(x: np.ndarray, axis: int, ascend: bool) -> np.ndarray:
     if ascend:
         return np.argsort(key, axis, kind="stable")
     # stable, largest first: from the end of the axis turned round
-    turned = np.argsort(np.flip(key, axis), axis, kind="stable")
-    return np.flip(key.shape[axis] - 1 - turned, axis)
+    transposed = np.argsort(np.flip(key, axis), axis, kind="stable")
+    return np.flip(key.shape[axis] - 1 - transposed, axis)
 
 
 @recipe("sort", "argsort", by_width=True)

@@ -50,12 +50,12 @@ def sparse_dense(d: Draw, name: str) -> Call:
 def sparse_conv2d(d: Draw, name: str) -> Call:
     batch, rows, columns = d.dims(3)
     window, layout, narrow = d.pick((1, 1), (3, 3), (1, 3)), d.pick("NHWC", "NCHW"), d.pick(False, True)
-    places, height, width = 3, 2, 1 if narrow else 2
-    matrix = sparse_matrix(d, 2, places * math.prod(window), (height, width))
-    image = d.array((batch, rows, columns, places * width))
+    positions, height, width = 3, 2, 1 if narrow else 2
+    matrix = sparse_matrix(d, 2, positions * math.prod(window), (height, width))
+    image = d.array((batch, rows, columns, positions * width))
 
     def wanted() -> np.ndarray:
-        weight = as_dense(matrix, places * math.prod(window)).reshape(-1, *window, places * width)
+        weight = as_dense(matrix, positions * math.prod(window)).reshape(-1, *window, positions * width)
         around = [(0, 0), *((n // 2, n // 2) for n in window), (0, 0)]
         if not image.size:
             return np.zeros((batch, 4, rows, columns) if layout == "NCHW" else (batch, rows, columns, 4))
@@ -102,8 +102,8 @@ def sparse_reshape(d: Draw, name: str) -> Call:
     sizes = [n if n >= 0 else math.prod(before) // -math.prod(after) for n in after]
 
     def wanted() -> list[np.ndarray]:
-        places = np.ravel_multi_index(tuple(at.T), before) if count else np.zeros(0, int)
-        rows = np.stack(np.unravel_index(places, sizes), -1) if count else np.zeros((0, len(after)))
+        positions = np.ravel_multi_index(tuple(at.T), before) if count else np.zeros(0, int)
+        rows = np.stack(np.unravel_index(positions, sizes), -1) if count else np.zeros((0, len(after)))
         return [rows, np.array(sizes)]
 
     return call([at, ints(*before), ints(*after)], wanted)

@@ -18,10 +18,10 @@ from .recipe import Call, call, recipe
 MODES = {"update": lambda old, new: new, "add": np.add, "mul": np.multiply, "min": np.minimum, "max": np.maximum}
 
 
-def written(x: np.ndarray, places: list[tuple[Any, ...]], updates: np.ndarray, mode: str) -> np.ndarray:
+def written(x: np.ndarray, targets: list[tuple[Any, ...]], updates: np.ndarray, mode: str) -> np.ndarray:
     """One after the other, in the order of the indices."""
     out = wide(x).copy()
-    for place, value in zip(places, updates, strict=True):
+    for place, value in zip(targets, updates, strict=True):
         out[place] = MODES[mode](out[place], wide(value))
     return out
 
@@ -37,12 +37,12 @@ def scatter_elements(d: Draw, name: str) -> Call:
     updates = d.array(shape, low=1, high=3)
 
     def wanted() -> np.ndarray:
-        places = []
+        targets = []
         for place in np.ndindex(*shape):
             moved = list(place)
             moved[axis] = at[place]
-            places.append(tuple(moved))
-        return written(x, places, updates.reshape(-1), mode)
+            targets.append(tuple(moved))
+        return written(x, targets, updates.reshape(-1), mode)
 
     return call([x, at, updates], wanted, axis=axis, reduction=mode, tolerance=10)
 
@@ -145,9 +145,9 @@ def conv_transpose(d: Draw, name: str) -> Call:
         for g in range(groups):
             own = slice(g * channels // groups, (g + 1) * channels // groups)
             for at in np.ndindex(*window):
-                places = tuple(slice(a, a + (n - 1) * stride + 1, stride) for a, n in zip(at, data.shape[2:], strict=True))
+                targets = tuple(slice(a, a + (n - 1) * stride + 1, stride) for a, n in zip(at, data.shape[2:], strict=True))
                 part = np.einsum("nc...,co->no...", x[:, own], w[(own, slice(None), *at)])
-                full[(slice(None), slice(g * each, (g + 1) * each), *places)] += part
+                full[(slice(None), slice(g * each, (g + 1) * each), *targets)] += part
         inner = full[(slice(None), slice(None), *(slice(padding, n - padding) for n in out))]
         return in_layout(inner, out_layout or layout, data_layouts(rank)[0])
 

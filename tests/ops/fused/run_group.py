@@ -144,9 +144,9 @@ def aligned(array: np.ndarray) -> np.ndarray:
 
 
 def evaluate(
-    group: Group, arrays: Sequence[Any], run: Run = plain, shares: Sequence[np.ndarray] = (team.ALONE,)
+    group: Group, arrays: Sequence[Any], run: Run = plain, portions: Sequence[np.ndarray] = (team.ALONE,)
 ) -> tuple[int, list[np.ndarray]]:
-    """The status of the kernel and its results, called for each of ``shares`` until a call fails."""
+    """The status of the kernel and its results, called for each of ``portions`` until a call fails."""
     inputs = [np.ascontiguousarray(x).reshape(x.shape) for x in arrays]
     shapes = shape_program(group).program.run(inputs)
     group = resolve_implementation(group, [a.shape for a in inputs])
@@ -156,7 +156,7 @@ def evaluate(
     kernel = run(kernel_source(group).text)
     with np.errstate(all="ignore"):
         status = 0
-        for share in shares:
+        for share in portions:
             descriptors.argv[-1] = share.ctypes.data
             status = kernel(descriptors.address, len(descriptors.arrays))
             if status:

@@ -45,9 +45,9 @@ def bits(a: np.ndarray) -> np.ndarray:
 def test_neighbours_stay_together_where_there_are_enough(total: int, together: int, stretches: int, each: int) -> None:
     """The blocks that share a preparation are divided only if some part, or some stretch, would have more of them than others."""
     parts = stretches * each
-    shares = [part(k, parts, stretches) for k in range(parts)]
-    grain = work_partition.grain_of(shares[0].ctypes.data, total, together)
-    bounds = [bounds_of(share, total, grain) for share in shares]
+    portions = [part(k, parts, stretches) for k in range(parts)]
+    grain = work_partition.grain_of(portions[0].ctypes.data, total, together)
+    bounds = [bounds_of(share, total, grain) for share in portions]
     assert [low for low, _ in bounds[1:]] == [high for _, high in bounds[:-1]]
     assert (bounds[0][0], bounds[-1][1]) == (0, total)
     if together > 1 and (total >= parts * together or total % (stretches * together) == 0):
@@ -81,11 +81,11 @@ def same_in_parts(group, arrays, run, parts) -> None:
     status, alone = evaluate(group, arrays, run)
     divided = "share = " in kernel_source(group).text
     for n in parts if divided and status == 0 else ():
-        _, untouched = evaluate(group, arrays, run, shares=[])
+        _, untouched = evaluate(group, arrays, run, portions=[])
         written = [np.zeros(a.nbytes, int) for a in alone]
         together = [bits(a).copy() for a in untouched]
         for k in range(n):
-            status, mine = evaluate(group, arrays, run, shares=[part(k, n)])
+            status, mine = evaluate(group, arrays, run, portions=[part(k, n)])
             assert status == 0
             for a, before, count, whole in zip(mine, untouched, written, together, strict=True):
                 changed = bits(a) != bits(before)
@@ -290,16 +290,16 @@ PLAIN = [case for case in SPLIT if case not in LONG]
 def test_kernels_of_operators_in_parts(case: str, jit: bool) -> None:
     name, inputs, attributes = IMPLEMENTATIONS.get(case) or (case, *SPLIT[case])
     alone = run_operator(name, inputs, jit=jit, **attributes)
-    untouched = run_operator(name, inputs, jit=jit, shares=[], **attributes)
-    assert run_operator(name, inputs, jit=jit, shares=[asking(1)], **attributes).status < 0
+    untouched = run_operator(name, inputs, jit=jit, portions=[], **attributes)
+    assert run_operator(name, inputs, jit=jit, portions=[asking(1)], **attributes).status < 0
     for n in PARTS:
         written = [np.zeros(a.nbytes, int) for a in alone.outputs]
         for k in range(n):
-            mine = run_operator(name, inputs, jit=jit, shares=[part(k, n)], **attributes)
+            mine = run_operator(name, inputs, jit=jit, portions=[part(k, n)], **attributes)
             assert mine.status == 0
             for a, before, count in zip(mine.outputs, untouched.outputs, written, strict=True):
                 count += bits(a) != bits(before)
-        together = run_operator(name, inputs, jit=jit, shares=[part(k, n) for k in range(n)], **attributes)
+        together = run_operator(name, inputs, jit=jit, portions=[part(k, n) for k in range(n)], **attributes)
         for a, b, count in zip(alone.outputs, together.outputs, written, strict=True):
             np.testing.assert_array_equal(bits(a), bits(b))
             assert count.max() <= 1, "two parts wrote one element"
@@ -326,18 +326,18 @@ def test_a_kernel_asks_for_threads_above_its_limit_and_has_done_nothing_then() -
     x = np.ones(1000, "float32")
     work = 24 * 1000
     for run in (plain, compiled):
-        status, (result,) = evaluate(group, [x], run, shares=[asking(work)])
+        status, (result,) = evaluate(group, [x], run, portions=[asking(work)])
         assert status == 0 and (result < 3).all()
-        status, (result,) = evaluate(group, [x], run, shares=[asking(work - 1)])
+        status, (result,) = evaluate(group, [x], run, portions=[asking(work - 1)])
         assert status == -2 and (result == 99).all()
-        status, _ = evaluate(group, [x], run, shares=[asking(work // 10)])
+        status, _ = evaluate(group, [x], run, portions=[asking(work // 10)])
         assert status == -11
 
 
 def test_no_more_threads_than_pieces() -> None:
     group = group_of(params(("n", "m")), [node("sum", 0, attrs=ReduceAttrs(1))])
-    assert evaluate(group, [np.ones((3, 1000), "float32")], shares=[asking(10)])[0] == -3
-    assert evaluate(group, [np.ones((1, 1000), "float32")], shares=[asking(10)])[0] == 0
+    assert evaluate(group, [np.ones((3, 1000), "float32")], portions=[asking(10)])[0] == -3
+    assert evaluate(group, [np.ones((1, 1000), "float32")], portions=[asking(10)])[0] == 0
 
 
 def test_a_part_that_fails_says_so() -> None:
@@ -346,7 +346,7 @@ def test_a_part_that_fails_says_so() -> None:
     y[700] = 0
     bounds = [bounds_of(part(k, 4), 1000, 64) for k in range(4)]
     for k in range(4):
-        status, _ = evaluate(group, [x, y], compiled, shares=[part(k, 4)])
+        status, _ = evaluate(group, [x, y], compiled, portions=[part(k, 4)])
         assert status == (DIVISION_BY_ZERO if bounds[k][0] <= 700 < bounds[k][1] else 0)
 
 
@@ -360,8 +360,8 @@ def test_boundaries(total: int, stretches: int, each: int, grain: int) -> None:
     grains = np.diff([-(-b // grain) for b in found]).reshape(stretches, each)
     of_stretches = grains.sum(axis=1)
     assert list(of_stretches) == sorted(of_stretches, reverse=True) and of_stretches.max() - of_stretches.min() <= 1
-    shares = np.arange(each, 0, -1) / (each * (each + 1) // 2)
-    assert (abs(grains - of_stretches[:, None] * shares) < 1).all()
+    portions = np.arange(each, 0, -1) / (each * (each + 1) // 2)
+    assert (abs(grains - of_stretches[:, None] * portions) < 1).all()
 
 
 def test_who_runs_alone_asks_nothing() -> None:

@@ -339,8 +339,8 @@ def test_order(dtype: str, jit: bool, ascend: bool) -> None:
     want = np.take_along_axis(x, order, 1)
     (values,), _, _ = run("sort", [x], jit=jit, axis=1, is_ascend=ascend)
     np.testing.assert_array_equal(wide(values), wide(want))
-    (places,), _, _ = run("argsort", [x], jit=jit, axis=1, is_ascend=ascend)
-    np.testing.assert_array_equal(places, order)
+    (positions,), _, _ = run("argsort", [x], jit=jit, axis=1, is_ascend=ascend)
+    np.testing.assert_array_equal(positions, order)
     for k in (3, 60):
         (best, at), _, _ = run("topk", [x], jit=jit, k=k, axis=1, is_ascend=ascend)
         np.testing.assert_array_equal(at, order[:, :k])
@@ -374,8 +374,8 @@ def test_search(dtype: str, jit: bool) -> None:
     np.testing.assert_array_equal(outputs[1][:count], first)
     np.testing.assert_array_equal(outputs[2], inverse)
     ordered_x = np.sort(x[~np.isnan(wide(x))])
-    (places,), _, _ = run("searchsorted", [ordered_x, x], jit=jit)
-    np.testing.assert_array_equal(places, np.searchsorted(wide(ordered_x), wide(x)))
+    (positions,), _, _ = run("searchsorted", [ordered_x, x], jit=jit)
+    np.testing.assert_array_equal(positions, np.searchsorted(wide(ordered_x), wide(x)))
 
 
 @BOTH

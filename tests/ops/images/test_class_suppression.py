@@ -50,7 +50,7 @@ def rows_of(boxes: np.ndarray, scores: np.ndarray, limit: int, iou: Any, wanted:
     ]
 
 
-def pictures(rng: np.random.Generator, batch: int, classes: int, count: int, dtype: str) -> tuple[np.ndarray, np.ndarray]:
+def boxes_of_images(rng: np.random.Generator, batch: int, classes: int, count: int, dtype: str) -> tuple[np.ndarray, np.ndarray]:
     """Boxes on a coarse grid, corners in any order; scores of which some are equal, and some no numbers."""
     boxes = rng.integers(0, 9, (batch, count, 4)).astype(numpy_dtype(dtype))
     scores = (rng.integers(-4, 20, (batch, classes, count)) / 16).astype(numpy_dtype(dtype))
@@ -103,7 +103,7 @@ def check_regular(boxes: np.ndarray, scores: np.ndarray, per_class: int, most: i
 def test_all_classes(
     batch: int, classes: int, count: int, seed: int, dtype: str, limit: int, iou: float, least: float, onnx: bool
 ) -> None:
-    boxes, scores = pictures(np.random.default_rng(seed), batch, classes, count, dtype)
+    boxes, scores = boxes_of_images(np.random.default_rng(seed), batch, classes, count, dtype)
     check_all(boxes, scores, limit, iou, least, onnx)
     check_regular(boxes, scores, limit, 1 + seed % 9, iou, least)
 
@@ -113,7 +113,7 @@ def test_all_classes(
 def test_suppression_as_machine_code(onnx: bool, dtype: str) -> None:
     rng = np.random.default_rng(7)
     for batch, classes, count in [(2, 3, 400), (1, 1, 1), (1, 2, 0), (0, 2, 5)]:
-        boxes, scores = pictures(rng, batch, classes, count, dtype)
+        boxes, scores = boxes_of_images(rng, batch, classes, count, dtype)
         check_all(boxes, scores, 20, 0.4, 0.1, onnx, jit=True)
         if not onnx:
             check_regular(boxes, scores, 20, 30, 0.4, 0.125, jit=True)

@@ -29,12 +29,12 @@ def convolution(data: np.ndarray, weight: np.ndarray, attrs: dict[str, Any]) -> 
     stride, dilation = (per_axis(attrs.get(name, 1), rank, name) for name in ("strides", "dilation"))
     padded = np.pad(data.astype(np.float64), [(0, 0), (0, 0), *zip(*sides(attrs.get("padding", 0), rank), strict=True)])
     span = [(k - 1) * d + 1 for k, d in zip(weight.shape[2:], dilation, strict=True)]
-    places = [(n - s) // t + 1 for n, s, t in zip(padded.shape[2:], span, stride, strict=True)]
+    positions = [(n - s) // t + 1 for n, s, t in zip(padded.shape[2:], span, stride, strict=True)]
     outputs, inputs = len(weight) // groups, weight.shape[1]
-    out = np.zeros((len(data), len(weight), *places))
+    out = np.zeros((len(data), len(weight), *positions))
     for at in np.ndindex(*weight.shape[2:]):
         starts = [a * d for a, d in zip(at, dilation, strict=True)]
-        taken = tuple(slice(s, s + max((n - 1) * t + 1, 0), t) for s, n, t in zip(starts, places, stride, strict=True))
+        taken = tuple(slice(s, s + max((n - 1) * t + 1, 0), t) for s, n, t in zip(starts, positions, stride, strict=True))
         for g in range(groups):
             part = padded[(slice(None), slice(g * inputs, (g + 1) * inputs), *taken)]
             own = slice(g * outputs, (g + 1) * outputs)

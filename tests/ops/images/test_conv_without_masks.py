@@ -86,7 +86,9 @@ def test_convolution_without_masks(implementation: str, dtype: str) -> None:
             given = {"groups": groups, "implementation": implementation, **attrs}
             check(data, weight, jit=True, tolerance=1e-4, **given)
     whole, in_parts = (
-        run("nn.conv2d", [data, weight], jit=True, shares=[np.array([(k, n, NO_LIMIT, 1, 1)], SHARE) for k in range(n)], **given)
+        run(
+            "nn.conv2d", [data, weight], jit=True, portions=[np.array([(k, n, NO_LIMIT, 1, 1)], SHARE) for k in range(n)], **given
+        )
         for n in (1, 3)
     )
     np.testing.assert_array_equal(whole.outputs[0], in_parts.outputs[0])

@@ -24,10 +24,10 @@ def dilated(data: np.ndarray, weight: np.ndarray, attrs: dict[str, Any]) -> np.n
     stride, step = (per_axis(attrs.get(name, 1), 2, name) for name in ("strides", "dilations"))
     before, after = sides(attrs.get("padding", 0), 2)
     wide = np.pad(data.astype(np.float64), [(0, 0), (0, 0), *zip(before, after, strict=True)], constant_values=-np.inf)
-    places = [(n - (k - 1) * d - 1) // s + 1 for n, k, d, s in zip(wide.shape[2:], weight.shape[1:], step, stride, strict=True)]
-    out = np.full((*data.shape[:2], *places), -np.inf)
+    counts = [(n - (k - 1) * d - 1) // s + 1 for n, k, d, s in zip(wide.shape[2:], weight.shape[1:], step, stride, strict=True)]
+    out = np.full((*data.shape[:2], *counts), -np.inf)
     for at in np.ndindex(*weight.shape[1:]):
-        taken = tuple(slice(a * d, a * d + (n - 1) * s + 1, s) for a, d, n, s in zip(at, step, places, stride, strict=True))
+        taken = tuple(slice(a * d, a * d + (n - 1) * s + 1, s) for a, d, n, s in zip(at, step, counts, stride, strict=True))
         out = np.maximum(
             out, wide[(slice(None), slice(None), *taken)] + weight[(slice(None), *at)].astype(np.float64)[:, None, None]
         )

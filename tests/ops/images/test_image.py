@@ -20,7 +20,7 @@ from relayvm.shape_funcs.symbolic.dim import sym
 from relayvm.shape_funcs.symbolic.registry import ShapeError
 
 from ..fused.run_group import call, compiled, evaluate, one_call, plain
-from .pictures import affine, resized, sampled
+from .images import affine, resized, sampled
 
 pytestmark = pytest.mark.many
 
@@ -275,8 +275,8 @@ def test_grid_sample(method: str, padding: str, aligned: bool, seed: int, dtype:
 @pytest.mark.parametrize(("method", "padding"), [("bilinear", "zeros"), ("bicubic", "reflection")])
 def test_grid_sample_as_machine_code(method: str, padding: str) -> None:
     rng = np.random.default_rng(10)
-    for shape, places in [((2, 3, 5, 4), (3, 7)), ((1, 1, 1, 1), (1, 1)), ((1, 2, 3, 3), (0, 2))]:
-        grid = (rng.standard_normal((shape[0], 2, *places)) * 2).astype(np.float32)
+    for shape, positions in [((2, 3, 5, 4), (3, 7)), ((1, 1, 1, 1), (1, 1)), ((1, 2, 3, 3), (0, 2))]:
+        grid = (rng.standard_normal((shape[0], 2, *positions)) * 2).astype(np.float32)
         check_sampled(rng.standard_normal(shape).astype(np.float32), grid, compiled, method=method, padding_mode=padding)
 
 
@@ -307,33 +307,33 @@ def test_places_that_no_network_should_give(run: Any) -> None:
 
 # ---- rejected arguments ----------------------------------------------------------------------------------------------
 
-PICTURE = (1, 3, 4, 4)
+IMAGE = (1, 3, 4, 4)
 
 
 @pytest.mark.parametrize(
     ("name", "shapes", "attrs", "message"),
     [
         ("image.resize2d", [(3, 4, 4)], {"size": 2}, "the data must have 4 dimensions, not 3"),
-        ("image.resize2d", [PICTURE], {"size": (1, 2, 3)}, "size must have 1 or 2 numbers, not 3"),
-        ("image.resize2d", [PICTURE], {"size": -1}, "size must be at least 0, not -1"),
+        ("image.resize2d", [IMAGE], {"size": (1, 2, 3)}, "size must have 1 or 2 numbers, not 3"),
+        ("image.resize2d", [IMAGE], {"size": -1}, "size must be at least 0, not -1"),
         ("image.resize2d", [(1, 3, 0, 4)], {"size": 2}, "along H the data has no element to make 2 of"),
-        ("image.resize2d", [PICTURE], {"size": 2, "layout": "CHWN"}, "layout must be 'NCHW' or 'NHWC', not 'CHWN'"),
-        ("image.resize2d", [PICTURE], {"size": 2, "method": "area"}, "attribute method must be 'nearest_neighbor' or"),
-        ("image.resize2d", [PICTURE], {"size": 2, "scales": (1.0,)}, "scales must have 2 numbers, not 1"),
-        ("image.resize2d", [PICTURE], {"size": 2, "scales": (1.0, 0.0)}, "a scale must be positive and finite, not 0.0"),
-        ("image.resize2d", [PICTURE], {"size": 2, "coordinate_transformation_mode": MODES[6]}, "roi must have 4 numbers, not 0"),
-        ("image.resize2d", [PICTURE], {"size": 2, "extrapolation_value": math.nan}, "extrapolation_value must be finite"),
-        ("image.resize2d", [PICTURE], {"size": 2, "cubic_exclude": 2}, "attribute cubic_exclude must be 0 or 1, not 2"),
-        ("image.resize2d", [PICTURE], {"size": 2, "out_dtype": "int8"}, "out_dtype='int8' is not valid; valid: "),
-        ("nn.upsampling", [PICTURE], {"scale_h": -1.0}, "scale_h must be positive and finite, not -1.0"),
-        ("nn.upsampling3d", [PICTURE], {}, "the data must have 5 dimensions, not 4"),
+        ("image.resize2d", [IMAGE], {"size": 2, "layout": "CHWN"}, "layout must be 'NCHW' or 'NHWC', not 'CHWN'"),
+        ("image.resize2d", [IMAGE], {"size": 2, "method": "area"}, "attribute method must be 'nearest_neighbor' or"),
+        ("image.resize2d", [IMAGE], {"size": 2, "scales": (1.0,)}, "scales must have 2 numbers, not 1"),
+        ("image.resize2d", [IMAGE], {"size": 2, "scales": (1.0, 0.0)}, "a scale must be positive and finite, not 0.0"),
+        ("image.resize2d", [IMAGE], {"size": 2, "coordinate_transformation_mode": MODES[6]}, "roi must have 4 numbers, not 0"),
+        ("image.resize2d", [IMAGE], {"size": 2, "extrapolation_value": math.nan}, "extrapolation_value must be finite"),
+        ("image.resize2d", [IMAGE], {"size": 2, "cubic_exclude": 2}, "attribute cubic_exclude must be 0 or 1, not 2"),
+        ("image.resize2d", [IMAGE], {"size": 2, "out_dtype": "int8"}, "out_dtype='int8' is not valid; valid: "),
+        ("nn.upsampling", [IMAGE], {"scale_h": -1.0}, "scale_h must be positive and finite, not -1.0"),
+        ("nn.upsampling3d", [IMAGE], {}, "the data must have 5 dimensions, not 4"),
         ("image.affine_grid", [(1, 2, 3)], {"target_shape": (2,)}, "target_shape must have 2 or 3 numbers, not 1"),
         ("image.affine_grid", [(1, 2, 3)], {"target_shape": (2, 3, 4)}, "a matrix must have 3 rows, not 2"),
         ("image.affine_grid", [(1, 2, 4)], {"target_shape": (2, 3)}, "a matrix must have 3 columns, not 4"),
-        ("image.grid_sample", [PICTURE, (2, 2, 1, 1)], {}, "the data has 1 batches, the grid 2"),
-        ("image.grid_sample", [PICTURE, (1, 3, 1, 1)], {}, "a place of the grid must have 2 numbers, not 3"),
+        ("image.grid_sample", [IMAGE, (2, 2, 1, 1)], {}, "the data has 1 batches, the grid 2"),
+        ("image.grid_sample", [IMAGE, (1, 3, 1, 1)], {}, "a place of the grid must have 2 numbers, not 3"),
         ("image.grid_sample", [(1, 3, 0, 4), (1, 2, 1, 1)], {}, "along H the data has no element"),
-        ("image.grid_sample", [PICTURE, (1, 2, 1, 1)], {"layout": "NHWC"}, "layout must be 'NCHW' or 'NCDHW', not 'NHWC'"),
+        ("image.grid_sample", [IMAGE, (1, 2, 1, 1)], {"layout": "NHWC"}, "layout must be 'NCHW' or 'NCDHW', not 'NHWC'"),
         ("image.grid_sample", [(1, 1, 2, 2, 2), (1, 3, 1, 1, 1)], {"layout": "NCDHW", "method": "bicubic"}, "method='bicubic'"),
     ],
 )  # fmt: skip
@@ -347,11 +347,11 @@ def test_what_is_refused(name: str, shapes: list[Any], attrs: dict[str, Any], me
 def test_dtypes_that_are_refused() -> None:
     op = get("image.resize2d")
     with pytest.raises(TypeRelError, match=r"image\.resize2d: data is bool; supported: "):
-        relate(op, [TensorType.of(PICTURE, "bool")], op.attrs(size=2))
+        relate(op, [TensorType.of(IMAGE, "bool")], op.attrs(size=2))
     with pytest.raises(TypeRelError, match=r"image\.resize2d: data is uint8; supported: float32, "):
-        relate(op, [TensorType.of(PICTURE, "uint8")], op.attrs(size=2, method="cubic"))
+        relate(op, [TensorType.of(IMAGE, "uint8")], op.attrs(size=2, method="cubic"))
     with pytest.raises(TypeRelError, match=r"image\.resize2d: extrapolation_value=-1.0 is no uint8"):
-        relate(op, [TensorType.of(PICTURE, "uint8")], op.attrs(size=2, extrapolation_value=-1.0))
+        relate(op, [TensorType.of(IMAGE, "uint8")], op.attrs(size=2, extrapolation_value=-1.0))
 
 
 def test_sizes_known_at_run_time_are_checked_then() -> None:
@@ -363,4 +363,4 @@ def test_sizes_known_at_run_time_are_checked_then() -> None:
         with pytest.raises(Exception, match=message):
             evaluate(one_call(op.name, [data, np.array(size), roi], op.attrs()), [data, np.array(size), roi])
     with pytest.raises(TypeRelError, match="size must have 2 numbers, not 3"):
-        relate(op, [TensorType.of(PICTURE), TensorType.of((3,), "int64"), TensorType.of((4,))], op.attrs())
+        relate(op, [TensorType.of(IMAGE), TensorType.of((3,), "int64"), TensorType.of((4,))], op.attrs())

@@ -33,8 +33,8 @@ def pooled(data: np.ndarray, kind: str, case: dict[str, Any]) -> np.ndarray:
     axes = []
     for k, n in enumerate(data.shape[2:]):
         size, stride, dilation = case["pool_size"][k], case["strides"][k], case["dilation"][k]
-        room = n + before[k] + after[k] - (size - 1) * dilation - 1
-        count = (math.ceil(room / stride) if case["ceil_mode"] else room // stride) + 1
+        span = n + before[k] + after[k] - (size - 1) * dilation - 1
+        count = (math.ceil(span / stride) if case["ceil_mode"] else span // stride) + 1
         axes.append([[i * stride + j * dilation - before[k] for j in range(size)] for i in range(count)])
     out = np.zeros((*data.shape[:2], *map(len, axes)), data.dtype)
     for at in np.ndindex(*out.shape[2:]):

@@ -45,11 +45,11 @@ def aligned(data: np.ndarray, rois: np.ndarray, pooled: tuple[int, int], scale: 
         sizes = [max((b - a) * scale, 1.0) / n for a, b, n in zip((y1, x1), (y2, x2), pooled, strict=True)]
         counts = [ratio if ratio > 0 else math.ceil(s) for s in sizes]
         for bin_ in np.ndindex(*pooled):
-            places = [
+            positions = [
                 [start * scale + i * size + (j + 0.5) * size / n for j in range(n)]
                 for start, i, size, n in zip((y1, x1), bin_, sizes, counts, strict=True)
             ]
-            values = np.array([sample(wide[int(batch)], y, x) for y in places[0] for x in places[1]])
+            values = np.array([sample(wide[int(batch)], y, x) for y in positions[0] for x in positions[1]])
             out[(k, slice(None), *bin_)] = values.max(axis=0) if mode == "max" else values.mean(axis=0)
     return out
 
@@ -158,15 +158,15 @@ def cropped(data: np.ndarray, boxes: np.ndarray, indices: np.ndarray, size: tupl
     out = np.full((len(boxes), data.shape[1], *size), outside, np.float64)
     limits = [n - 1 for n in data.shape[2:]]
     for k, y, x in np.ndindex(len(boxes), *size):
-        places = []
+        positions = []
         for axis, (i, count) in enumerate(zip((y, x), size, strict=True)):
             low, high = boxes[k, axis], boxes[k, axis + 2]
             along = low + i * (high - low) / (count - 1) if count > 1 else (low + high) / 2
-            places.append(along * limits[axis])
-        if all(0 <= p <= limit for p, limit in zip(places, limits, strict=True)):
+            positions.append(along * limits[axis])
+        if all(0 <= p <= limit for p, limit in zip(positions, limits, strict=True)):
             plane = wide[indices[k]]
-            nearest = [math.floor(p + 0.5) for p in places]
-            out[k, :, y, x] = plane[:, nearest[0], nearest[1]] if method == "nearest" else between(plane, *places)
+            nearest = [math.floor(p + 0.5) for p in positions]
+            out[k, :, y, x] = plane[:, nearest[0], nearest[1]] if method == "nearest" else between(plane, *positions)
     return out
 
 

@@ -92,7 +92,7 @@ def test_the_same_bits_in_any_number_of_parts(shape: tuple[int, ...]) -> None:
     operands = [numbers(rng, shape, "float32"), numbers(rng, (3, 3, shape[1], 150), "float32")]
     attrs: dict[str, Any] = {"padding": 8, "dilation": 8, "kernel_layout": "HWIO", "implementation": "taps"}
     whole, *others = (
-        run("nn.conv2d", operands, jit=True, shares=[np.array([(k, n, NO_LIMIT, 1, 1)], SHARE) for k in range(n)], **attrs)
+        run("nn.conv2d", operands, jit=True, portions=[np.array([(k, n, NO_LIMIT, 1, 1)], SHARE) for k in range(n)], **attrs)
         for n in (1, 2, 3, 7)
     )
     for in_parts in others:
@@ -113,13 +113,13 @@ def call_of(shape: tuple[Any, ...], weight: tuple[int, ...], **attrs: Any) -> Op
     made = conv.attrs(kernel_layout="HWIO", **attrs)
     dilation, strides = per_axis(made.dilation, rank, "dilation"), per_axis(made.strides, rank, "strides")
     before, after = sides(made.padding, rank)
-    places = [
+    positions = [
         (n + a + b - (k - 1) * d - 1) // s + 1
         for n, a, b, k, d, s in zip(shape[2:], before, after, weight, dilation, strides, strict=False)
     ]
     *operands, result = (
         Tensor("float32", tuple(n if isinstance(n, Dim) else dim(n) for n in sizes))
-        for sizes in (shape, weight, (shape[0], weight[3], *places))
+        for sizes in (shape, weight, (shape[0], weight[3], *positions))
     )
     return OpCall(conv, made, tuple(operands), (result,))
 

@@ -105,8 +105,8 @@ def test_where_numpy_brings_none_it_is_scipys(module: str, why: str, chosen_from
 
     monkeypatch.setattr(blas_sources, "NUMPY_MODULE", module)
     chosen_from(*SOURCES)
-    (said,) = blas().passed_over
-    assert said.startswith(why)
+    (reported,) = blas().passed_over
+    assert reported.startswith(why)
     assert blas().package == "scipy" and library_fields(["sgemm"])["blas"].startswith("scipy ")
 
 
@@ -153,7 +153,7 @@ def test_products_are_equal_whichever_it_is(source: Source, dtype: str, jit: boo
         a, b = (rng.integers(-9, 10, shape).astype(dtype) for shape in ((m, k), (k, n)))
         for turn_a in (False, True):
             for turn_b in (False, True):
-                given = [np.ascontiguousarray(x.T) if turned else x for x, turned in ((a, turn_a), (b, turn_b))]
+                given = [np.ascontiguousarray(x.T) if transposed else x for x, transposed in ((a, turn_a), (b, turn_b))]
                 ran = run("nn.matmul", given, implementation="blas", transpose_a=turn_a, transpose_b=turn_b, jit=jit)
                 assert ran.status == 0
                 np.testing.assert_array_equal(ran.outputs[0], a @ b)

@@ -47,8 +47,8 @@ def machine_code(monkeypatch: pytest.MonkeyPatch, machine: str, dtype: str) -> A
     def multiply(
         a: Any, a_at: int, a_row: int, panels: Any, panel_at: int, step: int, row: int, out: Any, out_at: int, *rest: int
     ) -> None:
-        places = [word for x, at in ((a, a_at), (panels, panel_at), (out, out_at)) for word in (x.ctypes.data, x.size, at)]
-        code(*places[:3], a_row, *places[3:6], step, row, *places[6:], *rest)
+        positions = [word for x, at in ((a, a_at), (panels, panel_at), (out, out_at)) for word in (x.ctypes.data, x.size, at)]
+        code(*positions[:3], a_row, *positions[3:6], step, row, *positions[6:], *rest)
 
     return multiply
 

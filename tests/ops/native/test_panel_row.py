@@ -45,7 +45,7 @@ def page() -> Iterator[Any]:
     assert all(protect(at, size, mmap.PROT_READ | mmap.PROT_WRITE) == 0 for at in around)
 
 
-def store_elements(name: str, out: Any, data: Any, at: int, places: Any, inside: int) -> None:
+def store_elements(name: str, out: Any, data: Any, at: int, offsets: Any, inside: int) -> None:
     """Store by single elements, from element 2 on."""
 
     def operand(k: int, place: int) -> Any:
@@ -55,7 +55,7 @@ def store_elements(name: str, out: Any, data: Any, at: int, places: Any, inside:
         if name == "store_run":
             out[2 + j] = operand(j, j)
         elif name == "store_gathered" and 0b1101 >> j & 1:
-            out[2 + j] = operand(j, places[1 + j])
+            out[2 + j] = operand(j, offsets[1 + j])
         elif name == "store_part" and 0b1011 >> j & 1:
             out[2 + j] = operand(j, j)
         elif name == "store_alternate":
@@ -77,13 +77,13 @@ def test_operands_are_stored_and_no_others_read(
     bits = {"store_alternate": 2 * width - 1, "store_halves": 2 * width}.get(name, width)
     everything = (1 << bits) - 1
     end = 0 if name == "store_gathered" else data.size - bits
-    places = np.array([3, *range(data.size - width, data.size)[::-1], 4], np.int64)
+    offsets = np.array([3, *range(data.size - width, data.size)[::-1], 4], np.int64)
     for at, inside in [(0, everything), (end, everything), (0, 0), (0, 0b1001)]:
         found, plain, expected = np.full((3, width + 22), 7, dtype)
-        code(found.ctypes.data, found.size, 2, data.ctypes.data, data.size, at, places.ctypes.data, places.size, 1, inside)
-        space = {"x": plain, "y": data, "z": places, "to": 2, "at": at, "first": 1, "inside": inside, **NAMES}
+        code(found.ctypes.data, found.size, 2, data.ctypes.data, data.size, at, offsets.ctypes.data, offsets.size, 1, inside)
+        space = {"x": plain, "y": data, "z": offsets, "to": 2, "at": at, "first": 1, "inside": inside, **NAMES}
         exec(CALLS[name], space)
-        store_elements(name, expected, data, at, places, inside)
+        store_elements(name, expected, data, at, offsets, inside)
         np.testing.assert_array_equal(found, expected)
         np.testing.assert_array_equal(plain, expected)
         assert (found[[0, 1, -2, -1]] == 7).all() and found[2] != 7
@@ -94,10 +94,10 @@ def test_operands_are_stored_and_no_others_read(
             (data.size - half, everything >> half, data[-half:]),
         ]:
             found = np.full(width, 7, dtype)
-            code(found.ctypes.data, width, 0, data.ctypes.data, data.size, at, places.ctypes.data, places.size, 1, inside)
+            code(found.ctypes.data, width, 0, data.ctypes.data, data.size, at, offsets.ctypes.data, offsets.size, 1, inside)
             assert sorted(found) == sorted([*wanted, *[0] * half])
     if name == "store_gathered":  # places outside whose bits are not set
-        places[1] = 10**9
+        offsets[1] = 10**9
         found = np.full(width, 7, dtype)
-        code(found.ctypes.data, width, 0, data.ctypes.data, data.size, 0, places.ctypes.data, places.size, 1, everything - 1)
+        code(found.ctypes.data, width, 0, data.ctypes.data, data.size, 0, offsets.ctypes.data, offsets.size, 1, everything - 1)
         assert found[0] == 0 and (found[1:] > 0).all()

@@ -54,7 +54,7 @@ def shared_with_a_group(path: Path) -> None:
     path.chmod(0o770)
 
 
-def behind_a_link(path: Path) -> None:
+def through_a_link(path: Path) -> None:
     """As the link of another user, who can let it point elsewhere."""
     path.rename(path.with_name("moved"))
     path.symlink_to(path.with_name("moved"))
@@ -75,7 +75,7 @@ def as_a_pipe(path: Path) -> None:
     os.mkfifo(path, 0o600)
 
 
-_BY_ROOT = (given_away, behind_a_link, shared_with_a_group)
+_BY_ROOT = (given_away, through_a_link, shared_with_a_group)
 ENTRY = f"entries/{key(1).id[:2]}/{key(1).id[2:]}"
 #: What is wrong with which path, "" for the folder of the cache, and words of the warning.
 CASES = [
@@ -88,7 +88,7 @@ CASES = [
             ("another user's", given_away, "belongs to another user"),
         )
     ),
-    pytest.param("", behind_a_link, "belongs to another user", marks=root, id="it-link"),
+    pytest.param("", through_a_link, "belongs to another user", marks=root, id="it-link"),
     pytest.param("entries", linked, "is a link", id="entries-link"),
     pytest.param("tmp", linked, "is a link", id="tmp-link"),
     pytest.param(ENTRY, linked, "is no ordinary file", id="entry-link"),
@@ -105,11 +105,11 @@ def test_what_another_user_can_change_is_neither_read_nor_written(
     change(cache / place)
     of_one_entry, only_written = place == ENTRY, place == "tmp"
     fresh_process(monkeypatch)
-    with pytest.warns(CacheWarning) as said:
+    with pytest.warns(CacheWarning) as warned:
         for number in (1, 2):
             got = kernel_store.get_or_make(key(number), "k", lambda: b"new")
             assert got == (entry(1).payload if only_written and number == 1 else b"new")
-    assert len(said) == 1 and words in str(said[0].message)
+    assert len(warned) == 1 and words in str(warned[0].message)
     written = {file.relative_to(cache).as_posix() for file in (cache / "entries").rglob("*") if file.is_file()}
     second = f"entries/{key(2).id[:2]}/{key(2).id[2:]}"
     in_other_folder = place == f"entries/{key(1).id[:2]}" != f"entries/{key(2).id[:2]}"

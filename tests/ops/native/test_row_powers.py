@@ -31,9 +31,9 @@ def run(code, row, top=np.nan):
     memory[AT : AT + n] = row
     plain, numbers = memory.copy(), np.array([top, 0, 0], np.float32)
     code(memory.ctypes.data, memory.size, AT, n, numbers.ctypes.data)
-    behind = memory[AT + n : AT + whole]
+    after = memory[AT + n : AT + whole]
     assert (memory[:AT] == 7).all() and (memory[AT + whole :] == 7).all()
-    assert (np.sort(behind) == behind).all() and np.isin(behind, [0, 7]).all()  # zeros up to the end of a vector
+    assert (np.sort(after) == after).all() and np.isin(after, [0, 7]).all()  # zeros up to the end of a vector
     with np.errstate(all="ignore"):
         most = largest(plain, AT, n)
         total = powers_of_two(plain, AT, n, most if np.isnan(top) else top)

@@ -177,8 +177,8 @@ def function(text: str, **names: Any) -> Callable[..., Any]:
 
 def test_code_without_optimizations_has_another_key(monkeypatch: pytest.MonkeyPatch) -> None:
     code, found = function("def f(x):\n    return x"), []
-    for said in ("0", "1"):
-        monkeypatch.setenv(native_compiler.OPTIMIZE_VARIABLE, said)
+    for setting in ("0", "1"):
+        monkeypatch.setenv(native_compiler.OPTIMIZE_VARIABLE, setting)
         found.append(kernel_store.object_key(code, "int64(int64)", native_compiler.kernel_levels()))
     assert [name for name, *_ in differences(*found)] == ["options"]
     assert found[1] == kernel_store.object_key(code, "int64(int64)")

@@ -34,9 +34,9 @@ def cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 
 @contextlib.contextmanager
 def one_warning(words: str) -> Iterator[None]:
-    with pytest.warns(CacheWarning) as said:
+    with pytest.warns(CacheWarning) as warned:
         yield
-    assert len(said) == 1 and words in str(said[0].message), [str(w.message) for w in said]
+    assert len(warned) == 1 and words in str(warned[0].message), [str(w.message) for w in warned]
 
 
 def files(cache: Path) -> list[str]:

@@ -62,7 +62,7 @@ def flags() -> set[str]:
     return {name for bit, name in FLAGS.items() if word & bit}
 
 
-def leave_behind(word: int) -> None:
+def leave_in_memory(word: int) -> None:
     """Fill memory that ``alloc`` gives next: blocks of the C library's heap that are freed again."""
     blocks = [(memory.alloc(size), size) for size in HEAP for _ in range(2)]
     for address, size in blocks:
@@ -71,7 +71,7 @@ def leave_behind(word: int) -> None:
         memory.free(address)
 
 
-class Room:
+class GuardedMemory:
     """Bytes at an address aligned as in a storage, between guard bytes, full of old memory."""
 
     def __init__(self, nbytes: int, fill: int) -> None:
@@ -95,18 +95,18 @@ class Ran:
         (nbytes,) = shapes.pop() if sizes else (0,)
         given = []
         for x in inputs:
-            given.append(Room(x.nbytes, word).array(x.shape, x.dtype.name))
+            given.append(GuardedMemory(x.nbytes, word).array(x.shape, x.dtype.name))
             given[-1][...] = x
         self.results = []
         for number, shape in zip(group.results, shapes, strict=True):
             dtype = values[number].dtype
             nbytes_of = int(np.prod(shape)) * numpy_dtype(dtype).itemsize
-            self.results.append(Room(nbytes_of, word).array(shape, dtype))
+            self.results.append(GuardedMemory(nbytes_of, word).array(shape, dtype))
         self.counts = np.zeros(int(group.counts), np.int64)
-        room = [Room(int(nbytes), word).bytes] if sizes else []
-        tensors = [*given, *self.results, *([self.counts] if group.counts else []), *room]
+        old = [GuardedMemory(int(nbytes), word).bytes] if sizes else []
+        tensors = [*given, *self.results, *([self.counts] if group.counts else []), *old]
         call = opaque_kernels.prepared(kernel_source(group), tensors)
-        leave_behind(word)
+        leave_in_memory(word)
         clear_flags()
         self.status = call()
         self.flags = flags()

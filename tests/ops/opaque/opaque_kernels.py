@@ -73,13 +73,13 @@ def run(
     known: Sequence[int] = (),
     implementation: str = "",
     in_place: Sequence[tuple[int, int]] = (),
-    shares: Sequence[np.ndarray] = (team.ALONE,),
+    portions: Sequence[np.ndarray] = (team.ALONE,),
     **attributes: Any,
 ) -> Ran:
     """Run the operator's kernel on arrays, as machine code or as plain Python with every load and store checked.
 
     ``known``: the inputs whose sizes are known at compile time.  ``implementation``: "" for the one that is chosen.
-    ``in_place``: inputs, each with the output that is the same memory.  It is called for each of ``shares`` until one fails.
+    ``in_place``: inputs, each with the output that is the same memory.  It is called for each of ``portions`` until one fails.
     """
     attrs = get(name).attrs(**attributes)
     arrays = [np.ascontiguousarray(a) if np.ndim(a) else np.asarray(a) for a in inputs]
@@ -95,7 +95,7 @@ def run(
     counts = np.full(1, -1, np.int64)
     tensors = [*arrays, *outputs, *([counts] if get(name).shape_func.upper_bound else [])]
     status = 0
-    for share in shares:
+    for share in portions:
         status = status or call(opaque_kernel.source(group), tensors, jit=jit, share=share)
     return Ran(outputs, status, int(counts[0]))
 

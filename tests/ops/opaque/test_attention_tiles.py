@@ -23,8 +23,8 @@ def attention(query: np.ndarray, key: np.ndarray, value: np.ndarray, scale: floa
 def wanted(query: np.ndarray, key: np.ndarray, value: np.ndarray, scale: float) -> np.ndarray:
     scores = scale * np.einsum("bmhd,bnhd->bhmn", query.astype("float64"), key.astype("float64"))
     powers = np.exp(scores - scores.max(-1, keepdims=True, initial=-np.inf))
-    shares = powers / powers.sum(-1, keepdims=True) if powers.size else powers
-    return np.einsum("bhmn,bnhe->bmhe", shares, value.astype("float64"))
+    weights = powers / powers.sum(-1, keepdims=True) if powers.size else powers
+    return np.einsum("bhmn,bnhe->bmhe", weights, value.astype("float64"))
 
 
 def drawn(seed: int, dtype: str, *shape: int) -> np.ndarray:

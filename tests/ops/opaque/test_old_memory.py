@@ -103,9 +103,9 @@ def test_an_instruction_on_each_kind_of_old_memory_sets_a_flag() -> None:
 #: Prints the share of old memory in blocks of the heap.
 BLOCKS = """
 from relayvm.ops.native import memory
-from tests.ops.opaque.old_memory import FILLS, leave_behind
+from tests.ops.opaque.old_memory import FILLS, leave_in_memory
 for size in (2048, 5000, 30_000):
-    leave_behind(FILLS["subnormal"])
+    leave_in_memory(FILLS["subnormal"])
     address = memory.alloc(size)
     print((memory.array_int64(address, size // 8) == FILLS["subnormal"]).mean())
     memory.free(address)

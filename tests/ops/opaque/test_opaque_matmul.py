@@ -108,7 +108,7 @@ def test_few_rows_and_one_column_as_machine_code(transpose_a: bool, transpose_b:
     rng = np.random.default_rng(0)
     for m, n, k in [(1, 1, 1), (1, 9000, 5), (8, 37, 66), (9, 37, 66), (40, 1, 35), (1, 35, 40), (3, 5, 0), (0, 5, 3), (2, 0, 3)]:
         a, b = numbers(rng, (m, k), dtype), numbers(rng, (k, n), dtype)
-        given = [np.ascontiguousarray(x.T) if turned else x for x, turned in ((a, transpose_a), (b, transpose_b))]
+        given = [np.ascontiguousarray(x.T) if transposed else x for x, transposed in ((a, transpose_a), (b, transpose_b))]
         (result,), status, _ = run("nn.matmul", given, transpose_a=transpose_a, transpose_b=transpose_b, jit=True)
         assert status == 0
         assert_close(result, a @ b)

@@ -114,11 +114,11 @@ def test_every_buffer_is_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
     alloc, free, live = memory.alloc, memory.free, set()
     monkeypatch.setattr(memory, "alloc", lambda nbytes: live.add(alloc(nbytes)) or max(live))
     monkeypatch.setattr(memory, "free", lambda address: (live.remove(address), free(address)))
-    picture, kernel = np.ones((1, 4, 3, 3)), np.ones((4, 4, 3, 3))
+    image, kernel = np.ones((1, 4, 3, 3)), np.ones((4, 4, 3, 3))
     convolved = [
-        ("nn.conv2d", [picture, kernel]),
-        ("nn.conv2d", [picture, kernel[:1]]),
-        ("nn.conv2d_transpose", [picture, kernel]),
+        ("nn.conv2d", [image, kernel]),
+        ("nn.conv2d", [image, kernel[:1]]),
+        ("nn.conv2d_transpose", [image, kernel]),
     ]
     ordered = [("sort", [np.arange(3)]), ("unique", [np.arange(0)]), ("argsort", [np.zeros((2, 0))])]
     for name, inputs in [*convolved, *ordered]:

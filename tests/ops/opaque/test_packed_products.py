@@ -51,8 +51,8 @@ def test_parts_of_the_blocks_are_parts_of_the_product(
     bounds = [0, *sorted(round(cut * blocks) for cut in cuts), blocks]
     for low, high in reversed([*itertools.pairwise(bounds)]):  # no part needs the parts before it
         of_thread = (0, blocks) if in_order else (low, high)  # what the thread fetches, but not what it computes
-        places = (a.ctypes.data, m, k, panels.ctypes.data, len(panels), out.ctypes.data, n)
-        product(machine, "float32")(*places, low, high, *of_thread)
+        positions = (a.ctypes.data, m, k, panels.ctypes.data, len(panels), out.ctypes.data, n)
+        product(machine, "float32")(*positions, low, high, *of_thread)
     np.testing.assert_array_equal(out, a @ weight.T)  # integers: sums are exact
 
 
@@ -68,11 +68,11 @@ def test_blocks_have_the_bits_of_the_whole(machine: str, dtype: str) -> None:
         a, weight = (rng.standard_normal(shape).astype(dtype) for shape in ((m, k), (n, k)))
         panels, blocks = in_panels(weight), -(-m // ROWS) * -(-n // (4 * WIDTHS[dtype]))
         whole, parts, others = np.full((3, m, n), np.nan, dtype)
-        places = (a.ctypes.data, m, k, panels.ctypes.data, len(panels))
-        product(machine, dtype)(*places, whole.ctypes.data, n, 0, blocks, 0, blocks)
+        positions = (a.ctypes.data, m, k, panels.ctypes.data, len(panels))
+        product(machine, dtype)(*positions, whole.ctypes.data, n, 0, blocks, 0, blocks)
         np.testing.assert_allclose(whole, a @ weight.T, rtol=1e-4, atol=1e-3)
         for block in range(blocks):
-            product(machine, dtype)(*places, parts.ctypes.data, n, block, block + 1, 0, blocks)
-        product("sse", dtype)(*places, others.ctypes.data, n, 0, blocks, 0, blocks)  # one sum in order, whatever the registers
+            product(machine, dtype)(*positions, parts.ctypes.data, n, block, block + 1, 0, blocks)
+        product("sse", dtype)(*positions, others.ctypes.data, n, 0, blocks, 0, blocks)  # one sum in order, whatever the registers
         np.testing.assert_array_equal(whole, parts)
         np.testing.assert_array_equal(whole, others)

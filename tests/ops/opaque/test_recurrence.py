@@ -51,8 +51,8 @@ def test_activations(name: str) -> None:
 def test_a_sequence_is_reversed_within_its_length() -> None:
     x, weight, state = numbers(4, 2, 3), numbers(1, 3, 3), np.zeros((1, 2, 3), "float32")
     short = run("nn.rnn", [x, weight, state, np.array([2, 4])], direction="reverse").outputs
-    turned = np.concatenate([x[1::-1, :1], np.zeros((2, 1, 3), "float32")])
-    forward = run("nn.rnn", [turned, weight, state[:, :1], np.array([2])]).outputs
+    transposed = np.concatenate([x[1::-1, :1], np.zeros((2, 1, 3), "float32")])
+    forward = run("nn.rnn", [transposed, weight, state[:, :1], np.array([2])]).outputs
     np.testing.assert_array_equal(short[0][:2, 0, 0], forward[0][1::-1, 0, 0])
     np.testing.assert_array_equal(short[1][:, :1], forward[1])
     assert not short[0][2:, 0, 0].any() and short[0][2:, 0, 1].all()

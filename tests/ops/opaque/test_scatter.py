@@ -27,10 +27,10 @@ from .opaque_kernels import run
 MODES = {"add": np.add, "mul": np.multiply, "min": np.minimum, "max": np.maximum}
 
 
-def scattered(data, places, updates, mode):
-    """One update after the other; ``places``: an index per update."""
+def scattered(data, targets, updates, mode):
+    """One update after the other; ``targets``: an index per update."""
     out, written = data.copy(), np.ones(data.shape, int)
-    for at, new in zip(places, updates, strict=True):
+    for at, new in zip(targets, updates, strict=True):
         if mode == "update":
             out[at] = new
         elif mode == "mean":
@@ -50,25 +50,25 @@ def element_cases(draw, dtypes=("float32", "int64")):
     dtype = draw(st.sampled_from(dtypes))
     data, updates = (rng.integers(1, 9, s).astype(dtype) for s in (shape, sizes))
     indices = rng.integers(-shape[axis], shape[axis], sizes).astype(draw(st.sampled_from(["int32", "int64"])))
-    places = [(*at[:axis], indices[at], *at[axis + 1 :]) for at in np.ndindex(*sizes)]
-    return data, indices, updates, draw(st.sampled_from([axis, axis - len(shape)])), places
+    targets = [(*at[:axis], indices[at], *at[axis + 1 :]) for at in np.ndindex(*sizes)]
+    return data, indices, updates, draw(st.sampled_from([axis, axis - len(shape)])), targets
 
 
 @settings(max_examples=80, deadline=None)
 @given(element_cases(), st.sampled_from(["update", *MODES]))
 def test_scatter_elements(case, mode):
-    data, indices, updates, axis, places = case
+    data, indices, updates, axis, targets = case
     (result,), status, _ = run("scatter_elements", [data, indices, updates], axis=axis, reduction=mode)
     assert status == OK
-    same(result, scattered(data, places, updates.reshape(-1), mode))
+    same(result, scattered(data, targets, updates.reshape(-1), mode))
 
 
 @settings(max_examples=30, deadline=None)
 @given(element_cases(("float32",)))
 def test_the_mean_is_that_of_all_that_meet(case):
-    data, indices, updates, axis, places = case
+    data, indices, updates, axis, targets = case
     result = run("scatter_elements", [data, indices, updates], axis=axis, reduction="mean").outputs[0]
-    same(result, scattered(data, places, updates.reshape(-1), "mean"))
+    same(result, scattered(data, targets, updates.reshape(-1), "mean"))
 
 
 @st.composite
@@ -89,9 +89,9 @@ def test_scatter_nd(case, mode):
     data, indices, updates, coordinates, many = case
     (result,), status, _ = run("scatter_nd", [data, indices, updates], known=(1,), mode=mode)
     assert status == OK
-    places = [tuple(indices[(slice(None), *at)]) for at in np.ndindex(*many)]
-    parts = updates.reshape(len(places), *data.shape[coordinates:])
-    same(result, scattered(data, places, parts, mode))
+    targets = [tuple(indices[(slice(None), *at)]) for at in np.ndindex(*many)]
+    parts = updates.reshape(len(targets), *data.shape[coordinates:])
+    same(result, scattered(data, targets, parts, mode))
 
 
 @pytest.mark.parametrize("axis", [0, 1, -1])
@@ -113,10 +113,10 @@ def test_the_last_one_stays_as_machine_code():
     rng = np.random.default_rng(0)
     data, indices = np.zeros(50, "float32"), rng.integers(0, 50, 1000)
     updates = rng.standard_normal(1000).astype("float32")
-    places = [(i,) for i in indices]
+    targets = [(i,) for i in indices]
     for mode in ("update", "add", "mean"):
         result = run("scatter_elements", [data, indices, updates], reduction=mode, jit=True).outputs[0]
-        same(result, scattered(data, places, updates, mode))
+        same(result, scattered(data, targets, updates, mode))
         if mode != "mean":
             same(run("scatter_nd", [data, indices[None], updates], known=(1,), mode=mode, jit=True).outputs[0], result)
 

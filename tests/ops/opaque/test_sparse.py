@@ -129,9 +129,9 @@ def test_a_sparse_matrix_is_three_tensors_or_an_object_that_has_them() -> None:
     def build(var: relay.Var) -> relay.Tuple:
         product = relay.nn.sparse_dense(var, CSR)
         left = relay.nn.sparse_dense(var, tuple(map(relay.const, CSR)), sparse_lhs=True)
-        turned = relay.nn.sparse_dense(var, tuple(relay.nn.sparse_transpose(SimpleNamespace(**CSR._asdict()))))
+        transposed = relay.nn.sparse_dense(var, tuple(relay.nn.sparse_transpose(SimpleNamespace(**CSR._asdict()))))
         image = relay.nn.sparse_conv2d(relay.reshape(var, (-1, 1, 1, 3)), (CSR.data[:, None], *CSR[1:]))
-        return relay.Tuple([product, left, turned, image])
+        return relay.Tuple([product, left, transposed, image])
 
     var = relay.var("x", (relay.Any(), 3), "float32")
     vm = relay.VirtualMachine(relay.compile(relay.Function([var], build(var))))

@@ -43,8 +43,8 @@ def check_stft(data: np.ndarray, window: np.ndarray, n: int, hop: int, jit: bool
     whole = np.pad(window.astype(np.float64), (before, n - len(window) - before))
     frames = np.lib.stride_tricks.sliding_window_view(data.astype(np.float64), n, axis=-1)[..., ::hop, :] * whole
     expected = (np.fft.rfft if attrs.get("onesided", True) else np.fft.fft)(frames) * (n**-0.5 if attrs.get("normalized") else 1)
-    turned = np.swapaxes(expected, -1, -2)
-    near(result, np.stack([turned.real, turned.imag], -1))
+    transposed = np.swapaxes(expected, -1, -2)
+    near(result, np.stack([transposed.real, transposed.imag], -1))
 
 
 @settings(max_examples=80)

@@ -171,9 +171,9 @@ def test_one_byte_less_than_it_needs_is_not_used(monkeypatch: pytest.MonkeyPatch
     group, x = sorting(50)
     source = opaque_kernel.source(group)
     for missing in (0, 1):
-        out, room = np.zeros_like(x), np.full(Ran(group, [x], jit=False).nbytes - missing, PATTERN, np.uint8)
-        assert opaque_kernels.call(source, [x, out, room]) == 0
-        assert out.tolist() == sorted(x) and len(asked) == missing and (room == PATTERN).all() == bool(missing)
+        out, held = np.zeros_like(x), np.full(Ran(group, [x], jit=False).nbytes - missing, PATTERN, np.uint8)
+        assert opaque_kernels.call(source, [x, out, held]) == 0
+        assert out.tolist() == sorted(x) and len(asked) == missing and (held == PATTERN).all() == bool(missing)
 
 
 def test_only_the_first_part_of_a_call_has_the_workspace(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -183,11 +183,11 @@ def test_only_the_first_part_of_a_call_has_the_workspace(monkeypatch: pytest.Mon
     x = np.random.default_rng(0).standard_normal((6, 50)).astype(np.float32)
     group = opaque_kernels.group_of("sort", get("sort").attrs(), [x])
     group = replace(group, implementation="merge", workspace=True)
-    out, room = np.zeros_like(x), np.zeros(4096, np.uint8)
+    out, held = np.zeros_like(x), np.zeros(4096, np.uint8)
     for part in range(3):
         share = np.array([(part, 3, 1 << 62, 1, 1)], opaque_kernels.team.SHARE)
         assert is_first(share.ctypes.data) == (part == 0)
-        assert opaque_kernels.call(opaque_kernel.source(group), [x, out, room], share=share) == 0
+        assert opaque_kernels.call(opaque_kernel.source(group), [x, out, held], share=share) == 0
         assert len(asked) == part
     np.testing.assert_array_equal(out, np.sort(x))
 

@@ -37,9 +37,9 @@ def cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 
 @contextlib.contextmanager
 def one_warning(words: str) -> Iterator[None]:
-    with pytest.warns(CacheWarning) as said:
+    with pytest.warns(CacheWarning) as warned:
         yield
-    assert [str(w.message) for w in said] == [words]
+    assert [str(w.message) for w in warned] == [words]
 
 
 # ---- lines -------------------------------------------------------------------------------------------------------------------
@@ -138,13 +138,13 @@ def test_foreign_old_and_newer_lines_are_named_once(cache: Path) -> None:
     where = tuning_records.path()
     with where.open("ab") as file:
         file.write(b"notes\n" + b"\x89PNG\r\n\0\n" + record(4).line())
-    with pytest.warns(CacheWarning) as said:
+    with pytest.warns(CacheWarning) as warned:
         assert list(tuning_records.load().values()) == [record(1), record(4)]
         fresh = tuning_records._RecordFile(where).read()
-    assert len(said) == 1 and list(fresh.values()) == [record(1), record(4)]
+    assert len(warned) == 1 and list(fresh.values()) == [record(1), record(4)]
     versions = [f"line {n + 1}: it has the format version {v}; this relayvm reads version 1" for n, v in ((1, 0), (2, 99))]
     why = "; ".join([*versions, "line 4: it is not a line of this format, or is cut short", "and 2 more"])
-    assert str(said[0].message) == f"5 lines of {where} cannot be used ({why}); they are left out"
+    assert str(warned[0].message) == f"5 lines of {where} cannot be used ({why}); they are left out"
 
 
 def test_a_huge_file_is_neither_read_nor_written(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -106,9 +106,9 @@ def test_a_record_holds_for_its_bucket() -> None:
 
 def test_records_of_another_machine_do_not_count() -> None:
     found = preferences(record(call_of(100), FASTER, MACHINE | {"processor": "q"}))
-    with pytest.warns(CacheWarning) as said:
+    with pytest.warns(CacheWarning) as warned:
         assert chosen(found, call_of(100)) == op.SLOW
-    assert str(said[0].message) == (
+    assert str(warned[0].message) == (
         "a call of test.two_ways was not tuned: the nearest tuning record differs in processor:\n"
         "  processor: p is wanted, q was found\n"
         "it is run as without tuning"

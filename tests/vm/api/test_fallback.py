@@ -32,7 +32,7 @@ def without_blas(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         raise ImportError("No module named 'scipy'")
 
     monkeypatch.setattr(library_calls, "SOURCES", (Source("scipy", missing),))
-    monkeypatch.setattr(fallback, "_SAID", set())
+    monkeypatch.setattr(fallback, "_REPORTED", set())
     library_calls.blas.cache_clear()
     yield
     library_calls.blas.cache_clear()
@@ -43,10 +43,10 @@ def test_a_missing_library_is_said_once_and_done_without() -> None:
     exe = relay.compile(DENSE)
     assert [p.group.implementation for p in exe.packed] == ["blas"]
     why = "ImportError: there is no BLAS (scipy: No module named 'scipy')"
-    said = f"nn.dense: its implementation 'blas' cannot be used: {why}; 'loops' is"
+    reported = f"nn.dense: its implementation 'blas' cannot be used: {why}; 'loops' is"
     with pytest.warns(RuntimeWarning) as caught:
         result = VirtualMachine(exe).run(X, W).numpy()
-    assert [str(w.message) for w in caught] == [said]
+    assert [str(w.message) for w in caught] == [reported]
     np.testing.assert_array_equal(result, X @ W.T)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -62,7 +62,7 @@ def test_what_was_forced_is_not_replaced() -> None:
 
 def test_a_kernel_that_does_not_compile_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
     real, failing = fallback.kernel_address, "columns"
-    monkeypatch.setattr(fallback, "_SAID", set())
+    monkeypatch.setattr(fallback, "_REPORTED", set())
 
     def address(group: Any) -> int:
         if group.implementation == failing:
@@ -114,7 +114,7 @@ def kernels() -> Iterator[list[str]]:
         return real(group)
 
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(fallback, "_SAID", set())
+        patched.setattr(fallback, "_REPORTED", set())
         patched.setattr(fallback, "kernel_address", address)
         yield failing
     del REGISTRY[op.name], SHAPE_FUNCS[op.name]
@@ -130,8 +130,8 @@ def compiled(argument: str) -> relay.Executable:
 @pytest.mark.parametrize(("argument", "taken", "wanted"), [("%x", "apart", [2, -1]), ("abs(%x)", "over", [2, 3])])
 @pytest.mark.usefixtures("kernels")
 def test_what_stands_in_does_in_place_what_is_planned_so_and_need_do_no_more(argument: str, taken: str, wanted: Any) -> None:
-    said = f"{NAME}: its implementation 'first' cannot be used: RuntimeError: no machine code; '{taken}' is"
-    with pytest.warns(RuntimeWarning, match=said):
+    reported = f"{NAME}: its implementation 'first' cannot be used: RuntimeError: no machine code; '{taken}' is"
+    with pytest.warns(RuntimeWarning, match=reported):
         vm = VirtualMachine(compiled(argument))
     result, given = vm.run(np.array([1, -2], np.float32))
     np.testing.assert_array_equal(result.numpy(), wanted)

@@ -44,9 +44,9 @@ def test_machines_of_one_executable_share_its_constants() -> None:
     exe = relay.compile(relay.IRModule.from_expr(relay.Function([x], relay.nn.dense(x, relay.const(weight)))), target="cpu")
     before = [c.copy() for c in exe.constants]
     first = relay.VirtualMachine(exe)
-    places = [c.ctypes.data for c in exe.constants]
+    positions = [c.ctypes.data for c in exe.constants]
     second = relay.VirtualMachine(exe)
-    assert [c.ctypes.data for c in exe.constants] == places and places[0] % HUGE_PAGE_BYTES == 0
+    assert [c.ctypes.data for c in exe.constants] == positions and positions[0] % HUGE_PAGE_BYTES == 0
     for mine, theirs in zip(exe.constants, before, strict=True):
         np.testing.assert_array_equal(mine, theirs)
     data = np.random.default_rng(1).standard_normal((3, 520)).astype(np.float32)

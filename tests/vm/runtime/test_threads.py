@@ -62,7 +62,7 @@ def leaves(result: object) -> list[bytes]:
     return [b for r in result for b in leaves(r)] if isinstance(result, tuple) else [result.numpy().tobytes()]
 
 
-def picture(n: int, m: int) -> np.ndarray:
+def image(n: int, m: int) -> np.ndarray:
     return np.random.default_rng(n).standard_normal((n, m)).astype("float32")
 
 
@@ -71,7 +71,7 @@ def picture(n: int, m: int) -> np.ndarray:
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_the_bits_do_not_depend_on_the_number_of_threads(name: str, target: str) -> None:
     vm = machine(PROGRAMS[name], target)
-    for x in (picture(0, 5), picture(1, 1), picture(19, 21), picture(20, 25), picture(63, 65), picture(301, 2400)):
+    for x in (image(0, 5), image(1, 1), image(19, 21), image(20, 25), image(63, 65), image(301, 2400)):
         found, before = set(), team.splits()
         for n in COUNTS:
             use(n)
@@ -137,7 +137,7 @@ def test_a_part_fails(n: int) -> None:
 
 def test_several_machines_at_once() -> None:
     use(3)
-    x = picture(200, 300)
+    x = image(200, 300)
     machines = [machine("exp(%x)"), machine("tanh(%x)"), machine("mean(%x, axis=[0])")]
     expected = [leaves(vm.run(x)) for vm in machines]
     wrong: list[int] = []
@@ -160,7 +160,7 @@ def test_several_machines_at_once() -> None:
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
 def test_a_child_makes_workers_of_its_own() -> None:
     use(3)
-    vm, x = machine("exp(%x)"), picture(200, 300)
+    vm, x = machine("exp(%x)"), image(200, 300)
     expected = leaves(vm.run(x))
     child = os.fork()
     if child == 0:
@@ -198,31 +198,31 @@ def test_the_number_of_threads() -> None:
     assert 1 <= relay.get_num_threads() <= (os.cpu_count() or 1)
 
 
-@pytest.mark.parametrize("said", [0, -1, MOST + 1, 1.0, "2", True])
-def test_no_number_of_threads(said: object) -> None:
+@pytest.mark.parametrize("number", [0, -1, MOST + 1, 1.0, "2", True])
+def test_no_number_of_threads(number: object) -> None:
     with pytest.raises(relay.ConfigError) as error:
-        relay.set_num_threads(said)  # type: ignore[arg-type]
-    assert str(error.value) == f"error: {said!r} is no number of threads\nhelp: a whole number from 1 to 1024"
+        relay.set_num_threads(number)  # type: ignore[arg-type]
+    assert str(error.value) == f"error: {number!r} is no number of threads\nhelp: a whole number from 1 to 1024"
 
 
 def test_the_environment_says_how_many(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(VARIABLE, "3")
     relay.set_num_threads(None)
     assert relay.get_num_threads() == 3
-    for said in ("", "0", "two", "-1", "1.5", str(MOST + 1), "9" * 50):
-        monkeypatch.setenv(VARIABLE, said)
+    for number in ("", "0", "two", "-1", "1.5", str(MOST + 1), "9" * 50):
+        monkeypatch.setenv(VARIABLE, number)
         with pytest.raises(relay.ConfigError) as error:
             machine("exp(%x)")
-        text = f"error: RELAYVM_NUM_THREADS is {said!r}, which is no number of threads\nhelp: a whole number from 1 to 1024"
+        text = f"error: RELAYVM_NUM_THREADS is {number!r}, which is no number of threads\nhelp: a whole number from 1 to 1024"
         assert str(error.value) == text
     monkeypatch.delenv(VARIABLE)
 
 
-@pytest.mark.parametrize(("said", "wanted"), [("3", 3), (" 3 ", 3), ("4,2", 4), ("4 , 2", 4), ("1", 1), ("1024", 1024)])
-def test_without_a_variable_of_its_own_openmp_s_says_how_many(monkeypatch: pytest.MonkeyPatch, said: str, wanted: int) -> None:
+@pytest.mark.parametrize(("number", "wanted"), [("3", 3), (" 3 ", 3), ("4,2", 4), ("4 , 2", 4), ("1", 1), ("1024", 1024)])
+def test_without_a_variable_of_its_own_openmp_s_says_how_many(monkeypatch: pytest.MonkeyPatch, number: str, wanted: int) -> None:
     relay.set_num_threads(None)
     monkeypatch.delenv(VARIABLE, raising=False)
-    monkeypatch.setenv("OMP_NUM_THREADS", said)
+    monkeypatch.setenv("OMP_NUM_THREADS", number)
     assert (relay.get_num_threads(), environment()["threads"]) == (wanted, {"number": wanted, "source": "OMP_NUM_THREADS"})
     monkeypatch.setenv(VARIABLE, "2")
     assert (relay.get_num_threads(), environment()["threads"]["source"]) == (2, VARIABLE)
@@ -231,13 +231,13 @@ def test_without_a_variable_of_its_own_openmp_s_says_how_many(monkeypatch: pytes
     relay.set_num_threads(None)
 
 
-@pytest.mark.parametrize("said", ["", "0", "-1", "two", ",2", "1.5", "1025", "9" * 5000, "\u0663", "TRUE"])
-def test_what_is_no_number_of_openmp_s_threads_is_passed_over(monkeypatch: pytest.MonkeyPatch, said: str) -> None:
+@pytest.mark.parametrize("number", ["", "0", "-1", "two", ",2", "1.5", "1025", "9" * 5000, "\u0663", "TRUE"])
+def test_what_is_no_number_of_openmp_s_threads_is_passed_over(monkeypatch: pytest.MonkeyPatch, number: str) -> None:
     relay.set_num_threads(None)
     monkeypatch.delenv(VARIABLE, raising=False)
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     cores = relay.get_num_threads()
-    monkeypatch.setenv("OMP_NUM_THREADS", said)
+    monkeypatch.setenv("OMP_NUM_THREADS", number)
     assert (relay.get_num_threads(), environment()["threads"]["source"]) == (cores, "cores")
     text = f"threads    {cores}, by cores\n"
     assert text in environment_text(environment())

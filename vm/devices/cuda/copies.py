@@ -49,12 +49,12 @@ def to_device(state: int, gpu: int, to: int, source: int, nbytes: int, traced: i
     done = 0
     while status == 0 and done < nbytes:
         n = min(nbytes - done, RING_PART_BYTES)
-        room = ring_room(gpu, n)
-        if room == 0:
+        free = free_in_ring(gpu, n)
+        if free == 0:
             status = DEVICE_ERROR if c.error != 0 else OUT_OF_MEMORY
         else:
-            copy_bytes(room, source + done, n)
-            status = checked(gpu, drive_4(gpu, COPY_TO_DEVICE, to + done, room, n, c.compute)) + 0
+            copy_bytes(free, source + done, n)
+            status = checked(gpu, drive_4(gpu, COPY_TO_DEVICE, to + done, free, n, c.compute)) + 0
         done += n
     if status != 0:
         drop_timing(gpu, start)
@@ -63,7 +63,7 @@ def to_device(state: int, gpu: int, to: int, source: int, nbytes: int, traced: i
 
 
 @native
-def ring_room(gpu: int, nbytes: int) -> int:
+def free_in_ring(gpu: int, nbytes: int) -> int:
     """Room for at most RING_PART_BYTES bytes in the ring, in front of a copy; 0: no memory, or the GPU has failed.
 
     The ring's parts are filled in turn.  The end of the copies from a part is an event, for which the host waits before it fills
@@ -89,9 +89,9 @@ def ring_room(gpu: int, nbytes: int) -> int:
         earlier = c.ring_events[c.ring_part]
         if earlier != 0 and checked(gpu, drive_1(gpu, EVENT_WAIT, earlier)) != 0:
             return 0
-    room = c.ring + RING_PART_BYTES * c.ring_part + c.ring_used
+    free = c.ring + RING_PART_BYTES * c.ring_part + c.ring_used
     c.ring_used += (nbytes + RING_ALIGNMENT - 1) // RING_ALIGNMENT * RING_ALIGNMENT
-    return room
+    return free
 
 
 @native

@@ -19,7 +19,7 @@ from ...diagnostics.source import Diagnostic, VMError
 from .kernel_addresses import in_python, kernel_address
 
 #: Reported fallbacks: each operator and reason once per process.
-_SAID: set[tuple[str, str]] = set()
+_REPORTED: set[tuple[str, str]] = set()
 
 
 def usable(packed: PackedFunc) -> tuple[PackedFunc, int]:
@@ -56,8 +56,8 @@ def usable(packed: PackedFunc) -> tuple[PackedFunc, int]:
 
 def _say(op: str, failed: str, taken: str, error: Exception) -> None:
     why = _why(error)
-    if (op, why) not in _SAID:
-        _SAID.add((op, why))
+    if (op, why) not in _REPORTED:
+        _REPORTED.add((op, why))
         warnings.warn(f"{op}: its implementation {failed!r} cannot be used: {why}; {taken!r} is", RuntimeWarning, stacklevel=4)
 
 

@@ -20,7 +20,7 @@ from ..objects.heap import n_bytes
 
 
 @native
-def trace_room(state: int, words: int) -> bool:
+def has_space(state: int, words: int) -> bool:
     """Reserve ``words`` more words in the trace; False if there is no memory."""
     s = state_at(state)
     if s.trace_used + words > s.trace_words:
@@ -39,7 +39,7 @@ def record_event(state: int, kind: int, pc: int, subject: int, start: int, end: 
     s = state_at(state)
     if s.traced_kernels != 0 and (kind != EVENT_KERNEL or load_i64(s.traced_kernels + 8 * subject) == 0):
         return -1
-    if not trace_room(state, EVENT_WORDS):
+    if not has_space(state, EVENT_WORDS):
         return -1
     row = s.trace_used
     at = s.trace + 8 * s.trace_used
@@ -83,7 +83,7 @@ def record_types(state: int, argv: int, n: int, packed: int) -> None:
     words = 0
     for i in range(n):
         words += 2 + tensor(load_i64(argv + 8 * i)).ndim
-    if s.trace_used < EVENT_WORDS or not trace_room(state, words):
+    if s.trace_used < EVENT_WORDS or not has_space(state, words):
         return
     event = event_at(s.trace + 8 * (s.trace_used - EVENT_WORDS))
     at = s.trace + 8 * s.trace_used

@@ -109,9 +109,9 @@ def _means(node: Node, x: Expr, rois: Expr, images: Expr, dtype: str) -> Expr:
     scale = node.attr("spatial_scale", 1.0)
     farthest = _FARTHEST / max(abs(scale), 1.0)
     rois = relay.where(relay.isnan(rois), number(farthest, dtype), relay.clip(rois, -farthest, farthest))
-    picture = relay.reshape(images if node.dtype(images) == dtype else relay.cast(images, dtype), [-1, 1])
+    column = relay.reshape(images if node.dtype(images) == dtype else relay.cast(images, dtype), [-1, 1])
     bins = node.attr("output_height", 1), node.attr("output_width", 1)
-    return relay.vision.roi_align(x, relay.concatenate([picture, rois], 1), bins, scale, node.attr("sampling_ratio", 0))
+    return relay.vision.roi_align(x, relay.concatenate([column, rois], 1), bins, scale, node.attr("sampling_ratio", 0))
 
 
 @onnx_operator("RoiAlign", since=10)

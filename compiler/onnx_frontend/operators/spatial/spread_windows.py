@@ -43,17 +43,17 @@ def col2im(node: Node, x: Expr, image: Expr, block: Expr) -> Expr:
         raise node.error(f"the data has rank {node.rank(x)} for {rank} spatial axes; its rank must be 3, of 1 or more axes")
     image, block = node.bind(as_int64(node, image)), node.bind(as_int64(node, block))
     padded = node.bind(relay.add(image, numbers([pads[k] + pads[rank + k] for k in range(rank)])))
-    places = _places(node, padded, block, strides, dilations)
+    positions = _positions(node, padded, block, strides, dilations)
     shape = relay.shape_of(x, dtype="int64")
     batch = relay.strided_slice(shape, [0], [1])
     elements = relay.reshape(relay.prod(block), [1])
     channels = relay.floor_divide(relay.strided_slice(shape, [1], [2]), elements)
-    split = node.bind(relay.concatenate([batch, channels, relay.shape_of(places, dtype="int64")], 0))
+    split = node.bind(relay.concatenate([batch, channels, relay.shape_of(positions, dtype="int64")], 0))
     # the places are the first axis: all channels of all images have the same
     rows = relay.transpose(relay.reshape(x, sizes_or_expr(node, split), allowzero=True), [2, 0, 1])
     whole = node.bind(relay.concatenate([relay.reshape(relay.prod(padded), [1]), batch, channels], 0))
     zeros = relay.broadcast_to(number(0, node.dtype(x)), sizes_or_expr(node, whole))
-    total = relay.transpose(relay.scatter_nd(zeros, relay.expand_dims(places, 0), rows, mode="add"), [1, 2, 0])
+    total = relay.transpose(relay.scatter_nd(zeros, relay.expand_dims(positions, 0), rows, mode="add"), [1, 2, 0])
     result = relay.reshape(total, sizes_or_expr(node, node.bind(relay.concatenate([batch, channels, padded], 0))), allowzero=True)
     if not any(pads):
         return result
@@ -62,7 +62,7 @@ def col2im(node: Node, x: Expr, image: Expr, block: Expr) -> Expr:
     return relay.strided_slice(result, sizes_or_expr(node, begin), sizes_or_expr(node, node.bind(ends)))
 
 
-def _places(node: Node, padded: Expr, block: Expr, strides: list[int], dilations: list[int]) -> Expr:
+def _positions(node: Node, padded: Expr, block: Expr, strides: list[int], dilations: list[int]) -> Expr:
     """The place in the padded image, as one axis, of each element of each window: those of a window are the outer axis."""
     rank = len(strides)
     total: Expr = numbers([0])

@@ -25,7 +25,7 @@ PANEL, ROW_BYTES = 64, 128
 ALIGNMENT = 1024
 
 #: Types of both kinds, and where matrices lie.
-PLACES = r"""
+POSITIONS = r"""
 #if defined(__CUDACC_RTC__) || defined(__CUDA_ARCH__)
 typedef uint32 Place;  // an address in shared memory
 DEVICE Place place_of(const void* shared) { return Place(__cvta_generic_to_shared(shared)); }
@@ -187,7 +187,7 @@ def _product(dtype: str, columns: int, in_registers: bool, by_rows: bool) -> str
     else:
         left, inputs, parameter = f"%{n}", '"l"(left), ', "Matrix left"
         right, adds, how, emulated = n + 1, n + 2, f"1, 1, 0, {int(by_rows)}", "nullptr, left"
-    name, turned = f"multiply_team{'_by_rows' if by_rows else ''}", "true" if by_rows else "false"
+    name, transposed = f"multiply_team{'_by_rows' if by_rows else ''}", "true" if by_rows else "false"
     head = f"DEVICE void {name}(float32 (&sums)[{columns // 8}][4], {parameter}, Matrix right, int adds) {{"
     return f"""\
 #if defined(__CUDACC_RTC__) || defined(__CUDA_ARCH__)
@@ -197,7 +197,7 @@ def _product(dtype: str, columns: int, in_registers: bool, by_rows: bool) -> str
 }}
 #else
 {head}
-  emulator_team_multiply(sums, {"true" if dtype == "bfloat16" else "false"}, {emulated}, right, {turned}, adds != 0);
+  emulator_team_multiply(sums, {"true" if dtype == "bfloat16" else "false"}, {emulated}, right, {transposed}, adds != 0);
 }}
 #endif"""
 
@@ -274,4 +274,4 @@ extern "C" __global__ void __launch_bounds__(128) differing_products(int64* foun
 
 def proof() -> str:
     """A kernel that finds whether a GPU multiplies by teams as this module says: each kind of operand, against warps."""
-    return "\n".join([PLACES, WARPS, teams("float16", ((64, True, False), (64, False, False), (128, True, True))), _PROOF])
+    return "\n".join([POSITIONS, WARPS, teams("float16", ((64, True, False), (64, False, False), (128, True, True))), _PROOF])

@@ -140,8 +140,8 @@ class _DataFunction(PlaneFunction):
         x.add_incoming(self.word(0), before)
         zero = ir.Constant(self.vector, [0.0] * self.lanes)
         sums = self._taps(b, function, (row, b.mul(x, self.word(self.step))), [zero] * count)
-        places = [b.bitcast(b.gep(place, [x]), self.vector.as_pointer()) for place in of_out]
-        self._store_rows(b, [self._in_order(b, total) for total in sums], places, b.sub(columns, x))
+        positions = [b.bitcast(b.gep(place, [x]), self.vector.as_pointer()) for place in of_out]
+        self._store_rows(b, [self._in_order(b, total) for total in sums], positions, b.sub(columns, x))
         self._repeat(b, x, columns, ir.IntType(1)(1), after)
 
     def taps_of(self, function: Any) -> Any:

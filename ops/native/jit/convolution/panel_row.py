@@ -75,10 +75,10 @@ def store_two_runs(panel: Array, to: int, data: Array, at: int, inside: int, sec
 
 
 @generic
-def store_gathered(panel: Array, to: int, kept: int, data: Array, at: int, places: Array, first: int, inside: int) -> None:
-    """As ``store_part``, of ``data[at + places[first + j]]``; ``places``: an int64 array."""
+def store_gathered(panel: Array, to: int, kept: int, data: Array, at: int, offsets: Array, first: int, inside: int) -> None:
+    """As ``store_part``, of ``data[at + places[first + j]]``; ``offsets``: an int64 array."""
     lanes = panel_width(data.itemsize)
-    _store(panel, to, gather(data, at, load(places, first, lanes), mask_of_bits(inside, lanes), _nothing(data)), kept)
+    _store(panel, to, gather(data, at, load(offsets, first, lanes), mask_of_bits(inside, lanes), _nothing(data)), kept)
 
 
 @generic

@@ -176,12 +176,12 @@ class PlaneFunction:
         x = b.phi(self.word)
         x.add_incoming(self.word(0), before)
         adds = self._mask(b, b.select(is_new, self.word(0), b.sub(columns, x)))
-        places = [b.bitcast(b.gep(row, [x]), self.vector.as_pointer()) for row in of_out]
-        sums = self._taps(b, function, b.gep(from_plane, [x]), [self._load(b, p, adds) for p in places])
-        self._store_rows(b, sums, places, b.sub(columns, x))
+        positions = [b.bitcast(b.gep(row, [x]), self.vector.as_pointer()) for row in of_out]
+        sums = self._taps(b, function, b.gep(from_plane, [x]), [self._load(b, p, adds) for p in positions])
+        self._store_rows(b, sums, positions, b.sub(columns, x))
         self._repeat(b, x, columns, is_new, after)
 
-    def _store_rows(self, b: Any, sums: list[Any], places: list[Any], count: Any) -> None:
+    def _store_rows(self, b: Any, sums: list[Any], positions: list[Any], count: Any) -> None:
         """Store the first ``count`` lanes of each sum."""
         whole, part, after = (b.append_basic_block(name) for name in ("whole", "part", "stored"))
         if vector_bytes() == PANEL_BYTES:  # masked stores are as fast as others
@@ -189,12 +189,12 @@ class PlaneFunction:
         else:
             b.cbranch(b.icmp_signed(">=", count, self.word(self.lanes)), whole, part)
         b.position_at_end(whole)
-        for place, total in zip(places, sums, strict=True):
+        for place, total in zip(positions, sums, strict=True):
             b.store(total, place, align=self.bits // 8)
         b.branch(after)
         b.position_at_end(part)
         mask = self._mask(b, count)
-        for place, total in zip(places, sums, strict=True):
+        for place, total in zip(positions, sums, strict=True):
             self._store(b, total, place, mask)
         b.branch(after)
         b.position_at_end(after)

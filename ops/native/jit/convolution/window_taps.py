@@ -127,8 +127,8 @@ class _WindowFunction:
         data, height, width, first_row, first_column, zeros, weight, w_step, out, rows, columns, *others = function.args
         ahead, out_ahead, *limits = others
         b = ir.IRBuilder(function.append_basic_block("entry"))
-        places = [b.gep(weight, [b.mul(w_step, self.word(n))]) for n in range(WINDOW * WINDOW)]
-        factors = [self._splat(b, b.load(place)) for place in places]
+        positions = [b.gep(weight, [b.mul(w_step, self.word(n))]) for n in range(WINDOW * WINDOW)]
+        factors = [self._splat(b, b.load(place)) for place in positions]
         self._addend, self._low, self._high = (self._splat(b, number) for number in limits)
         row = b.gep(data, [b.mul(first_row, width)])
         self._operands = (height, width, first_row, zeros, rows, columns, ahead, out_ahead, factors)

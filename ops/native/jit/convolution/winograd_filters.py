@@ -32,8 +32,8 @@ def of_window(taps: Sequence[Vector], stride: int) -> list[list[Vector]]:
 @at_compile_time
 def _lanes_of_tap(lanes: int, tap: int, vector: int) -> tuple[int, ...]:
     """The lanes of a tap of every filter, as far as found, and those that one more vector of the weight has."""
-    places = [TAPS * j + tap - vector * lanes for j in range(lanes)]
-    return tuple(lanes + p if 0 <= p < lanes else j for j, p in enumerate(places))
+    positions = [TAPS * j + tap - vector * lanes for j in range(lanes)]
+    return tuple(lanes + p if 0 <= p < lanes else j for j, p in enumerate(positions))
 
 
 @generic

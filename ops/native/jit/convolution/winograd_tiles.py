@@ -230,12 +230,12 @@ class _Tiles:
 
         number = ir.IntType(32)
         numbers = ir.Constant(ir.VectorType(number, lanes), list(range(lanes)))
-        nothing, places = ir.Constant(numbers.type, ir.Undefined), ir.Constant(numbers.type, [0] * lanes)
+        nothing, positions = ir.Constant(numbers.type, ir.Undefined), ir.Constant(numbers.type, [0] * lanes)
 
         def limit(n: Any) -> Any:
             low = b.select(b.icmp_signed(">", n, self.word(0)), n, self.word(0))
             bounded = b.trunc(b.select(b.icmp_signed("<", low, self.word(lanes)), low, self.word(lanes)), number)
-            return b.shuffle_vector(b.insert_element(nothing, bounded, number(0)), nothing, places)
+            return b.shuffle_vector(b.insert_element(nothing, bounded, number(0)), nothing, positions)
 
         inside = b.and_(b.icmp_signed(">=", numbers, limit(first)), b.icmp_signed("<", numbers, limit(end)))
         return b.sext(inside, numbers.type)
@@ -264,14 +264,14 @@ class _DataTiles(_Tiles):
             moved = b.mul(j, self.word(self.axis.step))
             along, left = b.add(first_column, moved), b.sub(count, j)
             starts = [b.select(inside, b.gep(place, [moved]), zeros) for inside, place, _ in rows]
-            places, steps = [b.gep(out, [j]), *starts], [step for *_, step in rows]
+            positions, steps = [b.gep(out, [j]), *starts], [step for *_, step in rows]
             after, done = b.append_basic_block("after"), []
             for lanes in self.sizes:
                 if lanes > LEAST_LANES:
                     wide, narrow = b.append_basic_block("wide"), b.append_basic_block("narrow")
                     b.cbranch(b.icmp_signed(">", left, self.word(lanes - LEAST_LANES)), wide, narrow)
                     b.position_at_end(wide)
-                self._strip(b, lanes, along, width, places, steps)
+                self._strip(b, lanes, along, width, positions, steps)
                 done.append((b.add(j, self.word(lanes)), b.block))
                 b.branch(after)
                 if lanes > LEAST_LANES:
@@ -289,7 +289,7 @@ class _DataTiles(_Tiles):
         """The elements of vectors, long ones first."""
         return [self.lanes >> n for n in range(self.lanes.bit_length()) if self.lanes >> n >= LEAST_LANES]
 
-    def _strip(self, b: Any, lanes: int, along: Any, width: Any, places: list[Any], steps: list[Any]) -> None:
+    def _strip(self, b: Any, lanes: int, along: Any, width: Any, positions: list[Any], steps: list[Any]) -> None:
         """Emit the loop over channels for a vector of tiles whose first element is in column ``along``."""
         # with stride 2 the last vector is there for its last element, that of the last tile
         offsets = [0, lanes, 2, 2 + lanes] if self.axis.stride == 1 else [n * lanes for n in range(4)] + [3 * lanes + 1]
@@ -308,7 +308,7 @@ class _DataTiles(_Tiles):
                 following = [b.gep(place, [step]) for place, step in zip(at, [self.row, *steps], strict=True)]
                 return [b.add(i, self.word(1)), *following]
 
-            self._loop(b, self.channels, channel, *places)
+            self._loop(b, self.channels, channel, *positions)
             b.branch(after)
         b.position_at_end(after)
 

@@ -154,8 +154,8 @@ def _iterate(
 @generic
 def _column_of(going: list[Array], step: int, k: int, tile: RegisterTile) -> list[Vector]:
     """The elements of a column, each in all lanes of a vector; every pointer has the first of _ROWS_OF_POINTER rows."""
-    places = [i % _ROWS_OF_POINTER * step + k for i in static_range(tile.rows)]
-    return [splat(going[i // _ROWS_OF_POINTER][np.uint64(places[i])], tile.lanes) for i in static_range(tile.rows)]
+    positions = [i % _ROWS_OF_POINTER * step + k for i in static_range(tile.rows)]
+    return [splat(going[i // _ROWS_OF_POINTER][np.uint64(positions[i])], tile.lanes) for i in static_range(tile.rows)]
 
 
 @generic

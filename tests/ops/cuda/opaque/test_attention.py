@@ -53,8 +53,8 @@ def check(dtype: str, b: int, m: int, n: int, h: int, d: int, e: int, *, scale: 
     (result,), status, _ = run("nn.batch_attention", [query, key, value], **how)
     assert status == 0 and result.dtype == query.dtype
     np.testing.assert_allclose(result.astype(float), attended(query, key, value, scale), **near)
-    turned = [a.swapaxes(0, 1) for a in (query, key, value)]
-    (result,), status, _ = run("nn.attention", [*turned, bias], **how)
+    transposed = [a.swapaxes(0, 1) for a in (query, key, value)]
+    (result,), status, _ = run("nn.attention", [*transposed, bias], **how)
     wanted = attended(query, key, value, scale, bias.astype(float)).swapaxes(0, 1)
     assert status == 0
     np.testing.assert_allclose(result.astype(float), wanted, **near)
@@ -120,13 +120,13 @@ def test_special_scores(m: int) -> None:
         "NaN, and nothing else counts": ([-inf, nan], [range(n), [7]], True),
         "large": ([-3e38, 3e38], [range(0, n, 2), [5]], False),
     }
-    for name, (marks, places, is_nan) in cases.items():
+    for name, (marks, positions, is_nan) in cases.items():
         bias[:] = 0
-        for mark, place in zip(marks, places, strict=True):
+        for mark, place in zip(marks, positions, strict=True):
             bias[0, 0, 1, list(place)] = mark
         (result,), _, _ = run("nn.attention", [query, key, value, bias], static=(3,), scale=0.3)
-        turned = [a.swapaxes(0, 1) for a in (query, key, value)]
-        wanted = attended(*turned, 0.3, bias.astype(float)).swapaxes(0, 1)
+        transposed = [a.swapaxes(0, 1) for a in (query, key, value)]
+        wanted = attended(*transposed, 0.3, bias.astype(float)).swapaxes(0, 1)
         assert np.isnan(result[1]).all() == is_nan, name
         assert not np.isnan(np.delete(result, 1, 0)).any(), name
         np.testing.assert_allclose(result, wanted, rtol=2e-5, atol=2e-5, err_msg=name)

@@ -63,8 +63,8 @@ def check_biased(dtype: str, b: int, m: int, n: int, h: int, d: int, e: int, sca
     query, key, value, bias = drawn(m + n, dtype, (b, m, h, d), (b, n, h, d), (b, n, h, e), (b, h, m, n))
     bias[np.random.default_rng(n).random(bias.shape) < 0.2] = -np.inf
     bias[:, 0, : m and 1] = -np.inf
-    turned = [a.swapaxes(0, 1) for a in (query, key, value)]
-    (result,), status, _ = run("nn.attention", [*turned, bias], scale=scale, **{"static": (3,), **how})
+    transposed = [a.swapaxes(0, 1) for a in (query, key, value)]
+    (result,), status, _ = run("nn.attention", [*transposed, bias], scale=scale, **{"static": (3,), **how})
     assert status == 0
     near(result.swapaxes(0, 1), attended(query, key, value, scale, bias.astype(float)), dtype)
 

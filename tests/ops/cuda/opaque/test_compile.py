@@ -45,8 +45,8 @@ def calls(name: str) -> Iterator[tuple[list[np.ndarray], dict[str, Any]]]:
     if name in ("nn.dense", "nn.matmul", "nn.batch_matmul"):
         for number, dtype in enumerate(NUMBERS):
             ranks = (3, 3) if name == "nn.batch_matmul" else (3, 2)
-            turned = {} if name == "nn.dense" else {"transpose_a": number % 2 > 0, "transpose_b": number % 4 > 1}
-            yield [array(rank, dtype) for rank in ranks], turned
+            transposed = {} if name == "nn.dense" else {"transpose_a": number % 2 > 0, "transpose_b": number % 4 > 1}
+            yield [array(rank, dtype) for rank in ranks], transposed
         yield [array(rank, "float32") for rank in ranks], {"out_dtype": "float64"}
     elif name == "reinterpret":
         same = [(a, b) for a in DTYPES for b in DTYPES if ITEMSIZE[a] == ITEMSIZE[b] and b != "bool"]

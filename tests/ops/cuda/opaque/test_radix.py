@@ -63,8 +63,8 @@ def test_a_pass_for_each_byte_of_an_element(dtype: str) -> None:
     for name in ("sort", "argsort"):
         steps = [step.entry for step in source_of(name, [x], static=True).steps]
         assert steps == ["clear_digits"] * 2 + ["count_digits"] + ["move_by_digit"] * x.dtype.itemsize
-    rooms = source_of("argsort", [x], static=True).scratch
-    assert all(const(room) < 10_000 * 16 for room in rooms), "keys and positions are apart"
+    sizes = source_of("argsort", [x], static=True).scratch
+    assert all(const(nbytes) < 10_000 * 16 for nbytes in sizes), "keys and positions are apart"
 
 
 @pytest.mark.parametrize("schedule", range(1, 5))

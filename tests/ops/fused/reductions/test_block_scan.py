@@ -16,7 +16,7 @@ from relayvm.shape_funcs.symbolic.dim import dim, sym
 
 from ..run_group import call, compiled, evaluate, group_of, plain
 
-PLACES = {"argmax": np.argmax, "argmin": np.argmin}
+POSITIONS = {"argmax": np.argmax, "argmin": np.argmin}
 
 
 def group(function, place, last=False, dtype="float32", length=None):
@@ -46,7 +46,7 @@ def rows(length):
 
 @pytest.mark.split(2)
 @pytest.mark.parametrize("run", [plain, compiled])
-@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("place", POSITIONS)
 @pytest.mark.parametrize("function", ["sigmoid", "exp"])
 def test_places_are_those_of_the_values(function, place, run):
     for length in (1, 3, 31, 33, 80, 300, 600):
@@ -55,18 +55,18 @@ def test_places_are_those_of_the_values(function, place, run):
         for last in (False, True):
             status, (ours,) = evaluate(group(function, place, last), [x], run)
             assert status == 0
-            expected = length - 1 - PLACES[place](values[:, ::-1], axis=1) if last else PLACES[place](values, axis=1)
+            expected = length - 1 - POSITIONS[place](values[:, ::-1], axis=1) if last else POSITIONS[place](values, axis=1)
             np.testing.assert_array_equal(ours, expected, err_msg=f"length {length}, last {last}")
 
 
 @pytest.mark.optimized
-@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("place", POSITIONS)
 def test_lengths_that_are_known(place):
     for length in (31, 80, 300):
         x = rows(length)
         status, (ours,) = evaluate(group("sigmoid", place, length=length), [x], compiled)
         assert status == 0
-        np.testing.assert_array_equal(ours, PLACES[place](call("sigmoid", [x], run=compiled), axis=1))
+        np.testing.assert_array_equal(ours, POSITIONS[place](call("sigmoid", [x], run=compiled), axis=1))
 
 
 def test_values_are_found_among_their_arguments():

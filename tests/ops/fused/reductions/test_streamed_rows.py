@@ -58,12 +58,12 @@ def is_streamed(case):
 STREAMED = {name: case for name, case in (CASES | MORE).items() if is_streamed(case)}
 
 
-def run(case, shape, monkeypatch, threshold, how, shares=None):
+def run(case, shape, monkeypatch, threshold, how, portions=None):
     """The result for numbers that are the same each time; results of at least ``threshold`` bytes are large."""
     monkeypatch.setattr(non_temporal, "NON_TEMPORAL_BYTES", threshold)
     group, names = case.group()
     arrays = case.arrays(shape)
-    status, (ours,) = evaluate(group, [arrays[n] for n in names], how, **({"shares": shares} if shares else {}))
+    status, (ours,) = evaluate(group, [arrays[n] for n in names], how, **({"portions": portions} if portions else {}))
     assert status == 0
     return ours
 
@@ -94,9 +94,9 @@ def test_each_part_writes_its_rows_alone(name, monkeypatch):
     case, shape = STREAMED[name], (11, 64)
     whole = run(case, shape, monkeypatch, 1, fresh)
     for parts in (2, 3, 16):
-        shares = [part(k, parts) for k in range(parts)]
-        np.testing.assert_array_equal(run(case, shape, monkeypatch, 1, fresh, shares), whole)
-        first = run(case, shape, monkeypatch, 1, fresh, shares[:1])
+        portions = [part(k, parts) for k in range(parts)]
+        np.testing.assert_array_equal(run(case, shape, monkeypatch, 1, fresh, portions), whole)
+        first = run(case, shape, monkeypatch, 1, fresh, portions[:1])
         done = (first == whole).all(1)
         assert done.sum() < 11 and (first[~done] == 99).all()
 

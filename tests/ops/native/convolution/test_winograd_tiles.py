@@ -89,8 +89,8 @@ def test_data_of_tiles(count: int, stride: int) -> None:
             for j in range(count):
                 column = first_column + AXES[stride].step * j + 10
                 tile = along_both(AXES[stride].data, around[:, rows : rows + side, column : column + side])
-                places = 5 + np.arange(products) * step + np.arange(channels)[:, None] * row + j
-                np.testing.assert_array_equal(found[places], tile.reshape(channels, products))
+                positions = 5 + np.arange(products) * step + np.arange(channels)[:, None] * row + j
+                np.testing.assert_array_equal(found[positions], tile.reshape(channels, products))
 
 
 @pytest.mark.parametrize("stride", AXES)
@@ -116,8 +116,8 @@ def test_results_of_tiles(count: int, stride: int) -> None:
                 # behind the results of the tiles are those of lanes without a tile
                 found[first + RESULTS * count : first + below] = 77
                 plain[first + RESULTS * count : first + below] = 77
-                places = 3 + np.arange(products) * step + i * row + np.arange(count)[:, None]
-                tiles = along_both(AXES[stride].sums, sums[places].reshape(count, AXES[stride].tile, AXES[stride].tile))
+                positions = 3 + np.arange(products) * step + i * row + np.arange(count)[:, None]
+                tiles = along_both(AXES[stride].sums, sums[positions].reshape(count, AXES[stride].tile, AXES[stride].tile))
                 np.testing.assert_array_equal(found[first : first + RESULTS * count], tiles[:, y].reshape(-1))
         np.testing.assert_array_equal(found, plain)
         assert (plain[own] != 77).all() and (plain[~own] == 77).all()

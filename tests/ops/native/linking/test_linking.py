@@ -28,12 +28,12 @@ pytestmark = pytest.mark.skipif(not has_near_constants(), reason="LLVM links all
 @native
 def waves(address: int, count: int) -> int:
     """Constants in memory, a table of jumps or none, and calls of functions outside."""
-    x, room = array_float64(address, count), array_float64(alloc(8 * count), count)
+    x, scratch = array_float64(address, count), array_float64(alloc(8 * count), count)
     for i in range(count):
-        room[i] = math.sin(x[i]) * 0.3 + math.exp(x[i]) * 1.7
+        scratch[i] = math.sin(x[i]) * 0.3 + math.exp(x[i]) * 1.7
     for i in range(count):
-        x[i] = room[i]
-    free(room.ctypes.data)
+        x[i] = scratch[i]
+    free(scratch.ctypes.data)
     return 0
 
 
@@ -135,16 +135,16 @@ def test_a_damaged_object_is_refused_or_stays_within_its_image(compiled: ObjectC
 def _numbers_of(found: ObjectFile, code: bytes) -> list[tuple[int, str]]:
     """The places of the numbers of an object: its head, its sections, its symbols and its relocations."""
     (table,) = struct.unpack_from("<Q", code, 40)
-    places = [(18, "<H"), (40, "<Q"), (58, "<H"), (60, "<H")]
+    positions = [(18, "<H"), (40, "<Q"), (58, "<H"), (60, "<H")]
     for i in range(len(found.sections)):
-        places += [(table + 64 * i + at, "<I") for at in (4, 40, 44)] + [(table + 64 * i + at, "<Q") for at in (8, 24, 32, 48)]
+        positions += [(table + 64 * i + at, "<I") for at in (4, 40, 44)] + [(table + 64 * i + at, "<Q") for at in (8, 24, 32, 48)]
     for section in found.sections:
         ends = range(section.offset, section.offset + section.size, 24)
         if section.kind == 2:
-            places += [place for at in ends for place in ((at, "<I"), (at + 6, "<H"), (at + 8, "<Q"))]
+            positions += [place for at in ends for place in ((at, "<I"), (at + 6, "<H"), (at + 8, "<Q"))]
         if section.kind == 4:
-            places += [place for at in ends for place in ((at, "<Q"), (at + 8, "<I"), (at + 12, "<I"), (at + 16, "<Q"))]
-    return places
+            positions += [place for at in ends for place in ((at, "<Q"), (at + 8, "<I"), (at + 12, "<I"), (at + 16, "<Q"))]
+    return positions
 
 
 @pytest.mark.parametrize("size", [0, 3, 20, 63, 64, 100])

@@ -20,12 +20,12 @@ pytestmark = pytest.mark.skipif(not has_near_constants(), reason="the code model
 @native
 def scaled(address: int, count: int) -> int:
     """Constants that no instruction can hold, and calls of functions outside."""
-    x, room = array_float64(address, count), array_float64(alloc(8 * count), count)
+    x, scratch = array_float64(address, count), array_float64(alloc(8 * count), count)
     for i in range(count):
-        room[i] = x[i] * 0.3 + 1.7
+        scratch[i] = x[i] * 0.3 + 1.7
     for i in range(count):
-        x[i] = room[i]
-    free(room.ctypes.data)
+        x[i] = scratch[i]
+    free(scratch.ctypes.data)
     return 0
 
 

@@ -27,7 +27,7 @@ _FUNCTIONS = {
 _OLDEST = 90000
 
 #: The operators for which a missing library has been reported: once in a process.
-_SAID: set[str] = set()
+_REPORTED: set[str] = set()
 
 
 class ConvolutionLibrary:
@@ -93,6 +93,6 @@ def version(find: Callable[[str], int]) -> str:
 
 def report_missing(op: str, taken: str, why: str) -> None:
     """Warn that the operator's implementation ``taken`` runs in place of the library, once for each operator."""
-    if op not in _SAID:
-        _SAID.add(op)
+    if op not in _REPORTED:
+        _REPORTED.add(op)
         warnings.warn(f"{op}: {taken!r} runs in place of 'cudnn': {why}", RuntimeWarning, stacklevel=2)

@@ -282,13 +282,13 @@ def search(gpu: int, row: int, graph: int, mode: int) -> None:
     put_word(gpu, heuristics, _SEARCH_GRAPH, _DESCRIPTOR, graph)
     put_word(gpu, heuristics, _SEARCH_MODE, _HEURISTICS_MODE, mode)
     finalize(gpu, heuristics)
-    room = min(count_of(gpu, heuristics, _SEARCH_RESULTS, _DESCRIPTOR, 0, 0), _MOST_FOUND)
-    for i in range(room):
+    at_most = min(count_of(gpu, heuristics, _SEARCH_RESULTS, _DESCRIPTOR, 0, 0), _MOST_FOUND)
+    for i in range(at_most):
         store_i64(found + 8 * i, create(gpu, _CONFIGURATION))
-    n = min(room, count_of(gpu, heuristics, _SEARCH_RESULTS, _DESCRIPTOR, room, found)) if room > 0 else 0
+    n = min(at_most, count_of(gpu, heuristics, _SEARCH_RESULTS, _DESCRIPTOR, at_most, found)) if at_most > 0 else 0
     if p.failed != 0:
         n = 0
-    for i in range(room):
+    for i in range(at_most):
         configuration = load_i64(found + 8 * i)
         p.failed = 0
         if i < n and r.plan == 0 and is_permitted(gpu, configuration, convolution_at(r.convolution).type):

@@ -22,7 +22,7 @@ def refuse(bad: Any) -> None:
         raise ValueError
 
 
-def picture(draw: Any, rank: int) -> tuple[list[int], tuple[int, ...], str]:
+def image(draw: Any, rank: int) -> tuple[list[int], tuple[int, ...], str]:
     """Batch, channels and spatial sizes; the shape in a layout; the layout."""
     sizes = [draw(SIZES) for _ in range(rank + 2)]
     layout = draw(st.sampled_from(data_layouts(rank)))
@@ -42,7 +42,7 @@ def resized(sizes: list[int], wanted: list[int], layout: str) -> list[tuple[int,
 def test_resize(agree: Any, draw: Any) -> None:
     name = draw(st.sampled_from(["image.resize1d", "image.resize2d", "image.resize3d"]))
     rank = int(name[-2])
-    sizes, shape, layout = picture(draw, rank)
+    sizes, shape, layout = image(draw, rank)
     wanted = [draw(SOME) for _ in range(rank)]
     attrs = {"layout": layout, "scales": (), "coordinate_transformation_mode": "half_pixel", "size": tuple(wanted), "roi": None}
     agree(name, [f32(shape)], lambda: resized(sizes, wanted, layout), **attrs)
@@ -50,7 +50,7 @@ def test_resize(agree: Any, draw: Any) -> None:
 
 @case
 def test_dynamic_resize(agree: Any, draw: Any) -> None:
-    sizes, shape, layout = picture(draw, 2)
+    sizes, shape, layout = image(draw, 2)
     wanted, roi = [draw(st.integers(-1, 3)) for _ in range(2)], draw(st.sampled_from([4, 4, 0]))
     mode = draw(st.sampled_from(["half_pixel", "tf_crop_and_resize"]))
 
@@ -66,7 +66,7 @@ def test_dynamic_resize(agree: Any, draw: Any) -> None:
 def test_upsampling(agree: Any, draw: Any) -> None:
     name = draw(st.sampled_from(["nn.upsampling", "nn.upsampling3d", "dyn.nn.upsampling", "dyn.nn.upsampling3d"]))
     scales = ("scale_d", "scale_h", "scale_w") if name.endswith("3d") else ("scale_h", "scale_w")
-    sizes, shape, layout = picture(draw, len(scales))
+    sizes, shape, layout = image(draw, len(scales))
     factors = [draw(st.sampled_from([1.0, 2.0, 0.5, 1.5, 0.6, 3.3, 1e-9])) for _ in scales]
     wanted = [math.floor(n * x + 0.5) for n, x in zip(sizes[2:], factors, strict=True)]
     given = dict(zip(scales, factors, strict=True))
@@ -76,7 +76,7 @@ def test_upsampling(agree: Any, draw: Any) -> None:
 
 @case
 def test_upsampling_by_integers(agree: Any, draw: Any) -> None:
-    sizes, shape, layout = picture(draw, 2)
+    sizes, shape, layout = image(draw, 2)
     factors = [draw(st.integers(-1, 3)) for _ in range(2)]
 
     def oracle() -> Any:
@@ -110,7 +110,7 @@ def test_grids(agree: Any, draw: Any) -> None:
 
 @case
 def test_dilation(agree: Any, draw: Any) -> None:
-    sizes, shape, layout = picture(draw, 2)
+    sizes, shape, layout = image(draw, 2)
     window, strides = [draw(SOME) for _ in range(2)], tuple(draw(st.integers(1, 3)) for _ in range(2))
     dilations, padding = tuple(draw(st.integers(1, 2)) for _ in range(2)), tuple(draw(SOME) for _ in range(4))
     channels = sizes[1] + draw(st.sampled_from([0, 0, 1]))
@@ -119,9 +119,9 @@ def test_dilation(agree: Any, draw: Any) -> None:
         refuse(channels != sizes[1] or 0 in window)
         out = []
         for k in range(2):
-            room = sizes[2 + k] + padding[k] + padding[2 + k] - (window[k] - 1) * dilations[k] - 1
-            refuse(room < -strides[k])
-            out.append(room // strides[k] + 1)
+            span = sizes[2 + k] + padding[k] + padding[2 + k] - (window[k] - 1) * dilations[k] - 1
+            refuse(span < -strides[k])
+            out.append(span // strides[k] + 1)
         return one(in_layout([*sizes[:2], *out], layout))
 
     attrs = {"strides": strides, "padding": padding, "dilations": dilations, "data_layout": layout, "kernel_layout": "IHW"}
@@ -132,7 +132,7 @@ def test_dilation(agree: Any, draw: Any) -> None:
 def test_transposed_convolution(agree: Any, draw: Any) -> None:
     name = draw(st.sampled_from(["nn.conv1d_transpose", "nn.conv2d_transpose", "nn.conv3d_transpose"]))
     rank = int(name[7])
-    sizes, shape, layout = picture(draw, rank)
+    sizes, shape, layout = image(draw, rank)
     window, more = [draw(SOME) for _ in range(rank)], tuple(draw(SOME) for _ in range(rank))
     strides, dilation = (tuple(draw(st.integers(1, 2)) for _ in range(rank)) for _ in range(2))
     padding, groups, made = tuple(draw(SOME) for _ in range(2 * rank)), draw(st.sampled_from([1, 1, 2])), draw(SOME)

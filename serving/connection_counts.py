@@ -14,7 +14,7 @@ import numpy as np
 _NONE = -1
 
 
-class Shares:
+class ConnectionCounts:
     """``count`` places.  The parent makes this before it forks, and gives places to processes."""
 
     def __init__(self, count: int) -> None:

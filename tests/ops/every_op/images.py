@@ -64,7 +64,7 @@ def resized(x: np.ndarray, sizes: tuple[int, ...], method: str, mode: str) -> np
     return out
 
 
-def picture(d: Draw, rank: int) -> np.ndarray:
+def image(d: Draw, rank: int) -> np.ndarray:
     """A batch of pictures, channels before space; no spatial axis is empty."""
     batch = {"empty": 0, "one": 1, "odd": 3, "large": 6, None: d.pick(1, 0, 2)}[d.size]
     sizes = {1: (67,), 2: (21, 19), 3: (7, 9, 8)} if d.size == "large" else {1: (5,), 2: (5, 4), 3: (3, 4, 5)}
@@ -75,7 +75,7 @@ def picture(d: Draw, rank: int) -> np.ndarray:
 @recipe("image.resize1d", "image.resize2d", "image.resize3d", "dyn.image.resize2d", by_width=True)
 def resize(d: Draw, name: str) -> Call:
     rank = int(name[-2])
-    x = picture(d, rank)
+    x = image(d, rank)
     sizes = tuple(d.pick(n, 3, 7, 1) for n in (6, 4, 3)[:rank])
     method, mode = d.pick("linear", "nearest_neighbor", "cubic"), d.pick(*MODES)
     layout = d.pick(*data_layouts(rank))
@@ -97,7 +97,7 @@ def resize(d: Draw, name: str) -> Call:
 @recipe("nn.upsampling", "nn.upsampling3d", "dyn.nn.upsampling", "dyn.nn.upsampling3d", by_width=True)
 def upsampling(d: Draw, name: str) -> Call:
     rank = 3 if name.endswith("3d") else 2
-    x = picture(d, rank)
+    x = image(d, rank)
     scales = tuple(float(d.pick(2, 1, 3)) for _ in range(rank))
     floats = x.dtype.kind not in "iub"
     linear = "trilinear" if rank == 3 else "bilinear"
@@ -136,8 +136,8 @@ def affine_grid(d: Draw, name: str) -> Call:
                 return np.linspace(-1, 1, n) if n > 1 else np.zeros(1)
             return (2 * np.arange(n) + 1) / n - 1
 
-        places = np.meshgrid(*map(along, target), indexing="ij")[::-1]
-        grid = np.stack([*places, np.ones(target)]).reshape(rank + 1, -1)
+        positions = np.meshgrid(*map(along, target), indexing="ij")[::-1]
+        grid = np.stack([*positions, np.ones(target)]).reshape(rank + 1, -1)
         return (wide(matrices) @ grid).reshape(batch, rank, *target)
 
     return call([matrices], wanted, target_shape=target, align_corners=corners, tolerance=5)
@@ -145,7 +145,7 @@ def affine_grid(d: Draw, name: str) -> Call:
 
 @recipe("image.grid_sample", by_width=True)
 def grid_sample(d: Draw, name: str) -> Call:
-    x = picture(d, 2)
+    x = image(d, 2)
     corners, padding, method = d.pick(True, False), d.pick("zeros", "border"), d.pick("bilinear", "nearest")
     # eighths of an element and a little: no rounding decides which elements are near
     # the dtype of the grid rounds the positions: with float64 data the weights of the taps must be as exact as the data

@@ -18,7 +18,7 @@ from ..products.tile_steps import STEPS, add_products, column_of, each_tile, loa
 
 
 @generic
-def multiply_turned(a: Rows, panels: Panels, out: Rows, rows: int, inner: int, columns: int, add: int) -> None:
+def multiply_transposed(a: Rows, panels: Panels, out: Rows, rows: int, inner: int, columns: int, add: int) -> None:
     """Compute ``out[i, j] = sum of a[k, i] * panels[j / width, k, j % width]``; add it to ``out[i, j]`` if ``add`` is not 0.
 
     ``i`` below ``rows``, at most TILE_ROWS; ``j`` below ``columns``; ``k`` below ``inner``, in order: the bits of
@@ -27,13 +27,13 @@ def multiply_turned(a: Rows, panels: Panels, out: Rows, rows: int, inner: int, c
     for n in static_range(1, TILE_ROWS + 1):
         if rows == n:
             of_panels = Panels(panels.data.reshape(-1), panels.at, panels.step, panel_width(out.data.itemsize))
-            turned_tiles(flat(a), of_panels, flat(out), n, inner, columns, add)
+            transposed_tiles(flat(a), of_panels, flat(out), n, inner, columns, add)
 
 
 @shared
 @generic
-def turned_tiles(a: Rows, panels: Panels, out: Rows, rows: int, inner: int, columns: int, add: int) -> None:
-    """As ``multiply_turned``, for a static number of rows, and panels with a static width."""
+def transposed_tiles(a: Rows, panels: Panels, out: Rows, rows: int, inner: int, columns: int, add: int) -> None:
+    """As ``multiply_transposed``, for a static number of rows, and panels with a static width."""
     each_tile(_compute, rows_from(a, 0), panels, out, rows, inner, columns, add)
 
 

@@ -72,10 +72,10 @@ def resized(data: np.ndarray, size: tuple[int, ...], attrs: dict[str, Any]) -> n
     for k, m in enumerate(size):
         n = data.shape[2 + k]
         scale = attrs["scales"][k] if attrs.get("scales") else None
-        places = [source(i, n, m, mode, scale, (roi[k], roi[rank + k]) if roi else None) for i in range(m)]
-        matrix = np.array([weights(x, n, attrs) for x in places]).reshape(m, n)
+        positions = [source(i, n, m, mode, scale, (roi[k], roi[rank + k]) if roi else None) for i in range(m)]
+        matrix = np.array([weights(x, n, attrs) for x in positions]).reshape(m, n)
         out = np.moveaxis(np.tensordot(matrix, out, (1, 2 + k)), 0, 2 + k)
-        outside = np.array([not 0 <= x <= n - 1 for x in places], bool).reshape([-1 if k == j else 1 for j in range(rank)])
+        outside = np.array([not 0 <= x <= n - 1 for x in positions], bool).reshape([-1 if k == j else 1 for j in range(rank)])
         crops = outside if crops is None else crops | outside
     if mode == "tf_crop_and_resize":
         out = np.where(crops, attrs.get("extrapolation_value", 0.0), out)

@@ -98,7 +98,7 @@ def test_suppression_of_each_class(onnx: bool, dtype: str, masks: str, monkeypat
         (2, 5, 9, -1),
         (1, 35, 3, -1),
     ]:
-        boxes, scores = classes.pictures(rng, batch, count, n, dtype)
+        boxes, scores = classes.boxes_of_images(rng, batch, count, n, dtype)
         classes.check_all(boxes, scores, limit, 0.4, 0.1, onnx)
         if dtype == "float64":
             classes.check_regular(boxes, scores, limit, 30, 0.4, 0.125)

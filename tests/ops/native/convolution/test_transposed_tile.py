@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from relayvm.ops.native.jit.convolution.turned_tile import multiply_turned, square_side, turn_square
+from relayvm.ops.native.jit.convolution.transposed_tile import multiply_transposed, square_side, turn_square
 from relayvm.ops.native.jit.products.operands import Panels, Rows
 from relayvm.ops.native.jit.products.panel_products import multiply_panels
 from relayvm.ops.native.jit.products.register_tile import TILE_ROWS, panel_width
@@ -17,7 +17,7 @@ CALL = """
 def f(a, n_a, panels, n_panels, out, n_out, step, columns, rows, inner, add, is_turned):
     x, p, z = array_{dtype}(a, n_a), array_{dtype}(panels, n_panels), array_{dtype}(out, n_out)
     if is_turned != 0:
-        multiply_turned(Rows(x, 2, 70), Panels(p, 5, step, {width}), Rows(z, 7, 80), rows, inner, columns, add)
+        multiply_transposed(Rows(x, 2, 70), Panels(p, 5, step, {width}), Rows(z, 7, 80), rows, inner, columns, add)
     else:
         ahead = Ahead(0, 4, 4, Rows(x, 0, 0))
         multiply_panels(Rows(x, 2, 50), Panels(p, 5, step, {width}), Rows(z, 7, 80), rows, inner, columns, add, ahead)
@@ -30,7 +30,7 @@ def f(a, n_a, panels, n_panels, out, n_out, step, columns, rows, inner, add, is_
 @pytest.mark.parametrize("machine", MACHINES)
 def test_a_tile_of_neighbours(monkeypatch: pytest.MonkeyPatch, machine: str, dtype: str) -> None:
     monkeypatch.setattr("relayvm.ops.native.vector_registers.registers", lambda: MACHINES[machine])
-    bodies = {"multiply_turned": multiply_turned, "multiply_panels": multiply_panels, **RECORDS}
+    bodies = {"multiply_transposed": multiply_transposed, "multiply_panels": multiply_panels, **RECORDS}
     width = panel_width(np.dtype(dtype).itemsize)
     code = compiled(python_function(CALL.format(dtype=dtype, width=width), **bodies))
     rng, step = np.random.default_rng(0), 48 * width
@@ -40,14 +40,14 @@ def test_a_tile_of_neighbours(monkeypatch: pytest.MonkeyPatch, machine: str, dty
     for rows in range(1, TILE_ROWS + 1):
         for columns, inner, add in [(width, 48, 0), (width, 7, 3), (4 * width, 4, 0), (3 * width - 1, 1, 2), (1, 0, 0)]:
             before = rng.standard_normal(7 + 80 * TILE_ROWS).astype(dtype)
-            turned, other, plain = (before.copy() for _ in range(3))
-            for is_turned, a, out in [(1, by_columns, turned), (0, by_rows, other)]:
+            transposed, other, plain = (before.copy() for _ in range(3))
+            for is_transposed, a, out in [(1, by_columns, transposed), (0, by_rows, other)]:
                 words = [word for x in (a, panels, out) for word in (x.ctypes.data, x.size)]
-                code(*words, step, columns, rows, inner, add, is_turned)
-            np.testing.assert_array_equal(turned, other)  # the bits of other tiles
+                code(*words, step, columns, rows, inner, add, is_transposed)
+            np.testing.assert_array_equal(transposed, other)  # the bits of other tiles
             of_panels, results = Panels(panels, 5, step, width), Rows(plain, 7, 80)
-            multiply_turned(Rows(by_columns, 2, 70), of_panels, results, rows, inner, columns, add)
-            np.testing.assert_allclose(turned, plain, rtol=1e-4, atol=1e-4)
+            multiply_transposed(Rows(by_columns, 2, 70), of_panels, results, rows, inner, columns, add)
+            np.testing.assert_allclose(transposed, plain, rtol=1e-4, atol=1e-4)
 
 
 TURN = """

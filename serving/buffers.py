@@ -14,7 +14,7 @@ _LEAST = 1 << 16
 _MOST_KEPT = 64 << 20
 
 
-class Rooms:
+class Buffers:
     """Memory that returns to its rooms when the last array over it has gone, in whatever thread that is."""
 
     def __init__(self, most_kept: int = _MOST_KEPT) -> None:
@@ -50,9 +50,9 @@ def _fresh(size: int) -> np.ndarray:
 class _Lent:
     """The owner of an array's memory, as numpy sees it."""
 
-    def __init__(self, rooms: Rooms, memory: np.ndarray) -> None:
-        self._rooms, self._memory = rooms, memory
+    def __init__(self, buffers: Buffers, memory: np.ndarray) -> None:
+        self._buffers, self._memory = buffers, memory
         self.__array_interface__: dict[str, Any] = memory.__array_interface__
 
     def __del__(self) -> None:
-        self._rooms.give(self._memory)
+        self._buffers.give(self._memory)

@@ -98,7 +98,7 @@ def test_the_same_bits_in_any_number_of_parts(data: tuple[int, ...], weight: tup
     rng = np.random.default_rng(3)
     given = [numbers(rng, data, "float32"), numbers(rng, weight, "float32")]
     whole, *others = (
-        run("nn.conv2d", given, jit=True, shares=[np.array([(k, n, NO_LIMIT, 1, 1)], SHARE) for k in range(n)], **attrs)
+        run("nn.conv2d", given, jit=True, portions=[np.array([(k, n, NO_LIMIT, 1, 1)], SHARE) for k in range(n)], **attrs)
         for n in (1, 2, 3, 7)
     )
     for in_parts in others:
