@@ -33,20 +33,20 @@ from . import dlpack
 
 _WORD = np.int64
 #: A row of the parameter table.  ``descr``: address of the descr object.  ``numpy_number``, ``float``, ``int``: addresses of the
-#: types of numbers that a parameter of rank 0 takes, 0 for none.  ``room``: for a converted number.  ``around``: number of the
+#: types of numbers that a parameter of rank 0 takes, 0 for none.  ``converted``: for a converted number.  ``around``: number of the
 #: row of the tuple around it, -1 for a parameter.  ``field``: number of the field there, or of the parameter.  ``n_fields``: -1
 #: for a tensor.  ``value``, ``object``: room for Python's object and for the machine's.  A size is >= 0: fixed, -1: any, -2 - k:
 #: equal to every other size with the same k.  A tuple's row is in front of the rows of its fields.
 PARAMETER = np.dtype(
     [
         ("descr", _WORD), ("dtype", _WORD), ("rank", _WORD), ("device", _WORD), ("numpy_number", _WORD), ("float", _WORD),
-        ("int", _WORD), ("room", _WORD), ("around", _WORD), ("field", _WORD), ("n_fields", _WORD), ("value", _WORD),
+        ("int", _WORD), ("converted", _WORD), ("around", _WORD), ("field", _WORD), ("n_fields", _WORD), ("value", _WORD),
         ("object", _WORD), ("sizes", _WORD, (MAX_RANK,)),
     ]
 )  # fmt: skip
 PARAMETER_BYTES = PARAMETER.itemsize
 assert PARAMETER.fields is not None
-SCRATCH_OFFSET = PARAMETER.fields["room"][1]
+SCRATCH_OFFSET = PARAMETER.fields["converted"][1]
 parameter_at: Callable[[int], Record] = record(PARAMETER)
 #: The byte offset of the value in Python's floats and numpy's numbers.
 NUMBER_OFFSET = 16
