@@ -33,7 +33,7 @@ from . import dlpack
 
 _WORD = np.int64
 #: A row of the parameter table.  ``descr``: address of the descr object.  ``numpy_number``, ``float``, ``int``: addresses of the
-#: types of numbers that a parameter of rank 0 takes, 0 for none.  ``converted``: for a converted number.  ``around``: number of the
+#: types of numbers that a parameter of rank 0 takes, 0 for none.  ``converted``: a number.  ``around``: number of the
 #: row of the tuple around it, -1 for a parameter.  ``field``: number of the field there, or of the parameter.  ``n_fields``: -1
 #: for a tensor.  ``value``, ``object``: room for Python's object and for the machine's.  A size is >= 0: fixed, -1: any, -2 - k:
 #: equal to every other size with the same k.  A tuple's row is in front of the rows of its fields.
