@@ -51,12 +51,17 @@ def _viewed(x: Any, newshape: Any) -> Any:
 
 
 def _reshape(x: Any, attrs: Any) -> Any:
-    """A reshape whose ``newshape`` may have -3, the product of two axes."""
-    newshape, sizes, axes = [], [], list(x.shape)
-    for n in attrs.newshape:
+    """A reshape whose ``newshape`` may have -3, the product of two axes, and -4, a size that two sizes behind it split."""
+    newshape, sizes, axes, codes = list[int](), list[int](), list(x.shape), iter(attrs.newshape)
+    for n in codes:
         size = axes.pop(0) if axes else 1
-        sizes.append(size * axes.pop(0) if n == -3 else size)
-        newshape.append(0 if n == -3 else n)
+        if n == -4:
+            one, other = next(codes), next(codes)
+            sizes += [size // other if one == -1 else one, size // one if other == -1 else other]
+            newshape += [0, 0]
+        else:
+            sizes.append(size * axes.pop(0) if n == -3 else size)
+            newshape.append(0 if n == -3 else n)
     return _viewed(x.reshape([*sizes, *axes]), newshape)
 
 

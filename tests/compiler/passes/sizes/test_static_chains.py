@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import relayvm as relay
@@ -245,8 +245,15 @@ def chains(draw: st.DrawFn) -> str:
     return f'def @main({params}) {{ let %one = ones(shape=[1], dtype="int64"); {" ".join(lines)} ({", ".join(pool)}) }}'
 
 
+#: A vector takes the shape of the matrix that it was: one size becomes two.
+SPLIT = """def @main(%x: Tensor[(?n, 4), float32]) { let %s = shape_of(%x, dtype="int64");
+let %v = dyn.reshape(%x, multiply(strided_slice(%s, begin=[0], end=[1]), strided_slice(%s, begin=[1], end=[2])));
+let %w = dyn.reshape(%v, %s); (%x, %w) }"""
+
+
 @settings(max_examples=100)
 @given(chains(), st.integers(0, 3), st.integers(0, 3))
+@example(SPLIT, 2, 0)
 def test_a_result_of_the_dynamic_form_is_the_result_of_the_static_form(text: str, n: int, m: int) -> None:
     _agree(text, n, m)
 

@@ -13,8 +13,10 @@ import numpy as np
 from .....ops.native.memory import load_i64, native, record
 from .....ops.native.object_layout import Record
 
-#: A key; there are as many sizes as the table has.
-_KEY = np.dtype([("serial", np.int64), ("record", np.int64), ("alignment", np.int64), ("sizes", np.int64, (1,))])
+#: The most sizes of a key.
+_MOST_SIZES = 64
+#: A key; a table has the first of the sizes only.
+_KEY = np.dtype([("serial", np.int64), ("record", np.int64), ("alignment", np.int64), ("sizes", np.int64, (_MOST_SIZES,))])
 _key_at: Callable[[int], Record] = record(_KEY)
 _LOW = 0xFFFFFFFF
 _ODD = 0x9E3779B97F4A7C15 - (1 << 64)
