@@ -142,8 +142,9 @@ class _Axis:
         assert self.region is not None
         begin, end = self.region
         last, several = n - position(1), apply("greater", m, position(1), dtype="bool")
-        step = divide((end - begin) * last, choose(several, m - position(1), position(1)))
-        return choose(several, begin * last + i * step, position(0.5) * (begin + end) * last)
+        # multiplication first, in the standard's order: the last position is not outside the data by a rounding
+        moved = divide(i * (end - begin) * last, choose(several, m - position(1), position(1)))
+        return choose(several, begin * last + moved, position(0.5) * (begin + end) * last)
 
 
 def resized_element(

@@ -35,7 +35,7 @@ def source(i: int, n: int, m: int, mode: str, scale: float | None, region: tuple
             return (i + 0.5) / ratio
     assert mode == "tf_crop_and_resize" and region is not None
     begin, end = region
-    return (begin + i * (end - begin) / (m - 1)) * (n - 1) if m > 1 else (begin + end) / 2 * (n - 1)
+    return begin * (n - 1) + i * (end - begin) * (n - 1) / (m - 1) if m > 1 else (begin + end) / 2 * (n - 1)
 
 
 def cubic(d: float, a: float) -> float:

@@ -75,6 +75,12 @@ def test_resize(case: dict[str, Any]) -> None:
     check(case.pop("data"), case.pop("size"), rounding_method="round_prefer_floor" if case["method"] != "cubic" else "", **case)
 
 
+def test_the_last_position_of_a_region_is_inside() -> None:
+    attrs = {"coordinate_transformation_mode": "tf_crop_and_resize", "extrapolation_value": 3.5}
+    for method in METHODS[:2]:
+        check(np.array([[[5.0, 6.0]]]), (4,), method=method, roi=(0.23, 0.0), **attrs)
+
+
 @pytest.mark.parametrize("how", ["", "round", "round_prefer_floor", "round_prefer_ceil", "floor", "ceil"])
 @pytest.mark.parametrize("mode", MODES[:6])
 def test_which_element_is_the_nearest(how: str, mode: str) -> None:
