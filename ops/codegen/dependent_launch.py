@@ -17,8 +17,6 @@ through the cache of constant data, which does not see writes.
 
 from __future__ import annotations
 
-import re
-
 #: The oldest architecture.
 FIRST_ARCHITECTURE = 90
 _HEAD = """\
@@ -32,12 +30,15 @@ _HEAD = """\
   asm volatile("griddepcontrol.launch_dependents;" ::: "memory")
 #endif
 #endif
+#undef BEGIN_KERNEL
+#define BEGIN_KERNEL() AWAIT_KERNELS_BEFORE()
 """
-_KERNEL = re.compile(r'^extern "C" __global__ void [^{;]*\{$', re.M)
 
 
 def waiting(text: str) -> str:
-    """CUDA C whose kernels wait for the kernels before them; ``text`` is without the prelude, and may be empty."""
-    made, n = _KERNEL.subn(r"\g<0>\n  AWAIT_KERNELS_BEFORE();", text)
-    assert n == text.count("__global__"), text
-    return _HEAD + made if text else text
+    """CUDA C whose kernels wait for the kernels before them, where each begins (``BEGIN_KERNEL``).
+
+    ``text`` is without the prelude, and may be empty.
+    """
+    assert text.count("BEGIN_KERNEL();") == text.count("__global__"), text
+    return _HEAD + text if text else text

@@ -102,7 +102,7 @@ def test_an_access_before_the_wait_is_found(monkeypatch: pytest.MonkeyPatch) -> 
     late = "  const float early = x0[0];\n  AWAIT_KERNELS_BEFORE();\n  if (early != x0[0]) const_cast<float*>(x0)[0] = 77.0f;\n"
 
     def hasty(text: str) -> str:
-        return dependent_launch.waiting(text).replace("  AWAIT_KERNELS_BEFORE();\n", late)
+        return dependent_launch.waiting(text).replace("  BEGIN_KERNEL();\n", late)
 
     monkeypatch.setattr(session, "waiting", hasty)
     vm, x = machine(CHAIN, fuse=False, graphs="off", dependent_launch=True), np.ones(4, "f")

@@ -145,7 +145,8 @@ class Assembly:
         assert name not in self.kernels and threads % 32 == 0, name
         declared = ", ".join(f"{p.kind} {p.name}" for p in parameters)
         bounds = f"__launch_bounds__({threads}{f', {resident}' if resident > 1 else ''})"
-        text = f'extern "C" __global__ void {bounds} {name}({declared}) {{\n{body.strip(chr(10))}\n}}\n'
+        statements = f"  BEGIN_KERNEL();\n{body.strip(chr(10))}\n"
+        text = f'extern "C" __global__ void {bounds} {name}({declared}) {{\n{statements}}}\n'
         self.kernels[name] = text, tuple(parameters), threads
 
     def require(self, condition: Dim, status: int) -> None:

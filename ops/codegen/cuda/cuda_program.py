@@ -172,7 +172,8 @@ Step = Launch | LibraryCall | MatrixProduct | Convolution | Turns
 
 @frozen
 class CudaSource:
-    """``text``: CUDA C without the prelude; its kernels are ``extern "C" __global__ void entry(...)``.
+    """``text``: CUDA C without the prelude; its kernels are ``extern "C" __global__ void entry(...)``, and begin with
+    ``BEGIN_KERNEL();``.
 
     ``steps`` run one after another on one stream.  ``scratch``: the size in bytes of each workspace.  The
     steps may be captured in a CUDA graph.  Equal groups have equal sources.

@@ -15,11 +15,13 @@ from ...emulator.session import CudaError, Session, call, refused, word
 
 _TEXT = """
 extern "C" __global__ void add(int64* to, const int64* __restrict__ from, int64 n) {
+  BEGIN_KERNEL();
   int64 i = blockIdx.x * int64(blockDim.x) + threadIdx.x;
   if (i >= n) return;
   to[i] = from[i] + 1;
 }
 extern "C" __global__ void hasty(int64* to, const int64* from, int64 n) {
+  BEGIN_KERNEL();
   int64 i = blockIdx.x * int64(blockDim.x) + threadIdx.x;
   to[i] = from[i] + 1;
 }
@@ -27,13 +29,13 @@ extern "C" __global__ void hasty(int64* to, const int64* from, int64 n) {
 #: The second kernel reads before it waits.
 _HASTY = waiting(_TEXT).replace(
     """void hasty(int64* to, const int64* from, int64 n) {
-  AWAIT_KERNELS_BEFORE();
+  BEGIN_KERNEL();
   int64 i = blockIdx.x * int64(blockDim.x) + threadIdx.x;
   to[i] = from[i] + 1;
 """,
     """void hasty(int64* to, const int64* from, int64 n) {
   int64 i = blockIdx.x * int64(blockDim.x) + threadIdx.x, early = from[i];
-  AWAIT_KERNELS_BEFORE();
+  BEGIN_KERNEL();
   to[i] = early + 1;
 """,
 )

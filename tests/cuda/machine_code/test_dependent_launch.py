@@ -6,7 +6,7 @@ from relayvm.ops.codegen.dependent_launch import waiting
 
 from .programs import PARAMS, PROGRAMS, faults_of_an_early_start, kernels_of
 
-_WAIT = "  AWAIT_KERNELS_BEFORE();\n"
+_WAIT = "  BEGIN_KERNEL();\n"
 MODULE = f'#[version = "0.0.5"]\ndef @main({PARAMS.format("float32")}) {{ {PROGRAMS["elementwise"]} }}'
 
 

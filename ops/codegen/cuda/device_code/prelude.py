@@ -28,6 +28,8 @@ struct truth {
   DEVICE truth(bool value) : byte(value) {}
   DEVICE operator bool() const { return byte != 0; }
 };
+// Every kernel begins with this.
+#define BEGIN_KERNEL()
 #ifndef SHARED
 // dynamic shared memory as an array of T, aligned to 16 bytes
 #define SHARED(T, name) extern __shared__ __align__(16) uint8 shared_bytes_[]; T* name = reinterpret_cast<T*>(shared_bytes_)
