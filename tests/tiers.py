@@ -105,7 +105,7 @@ def drawing(number: int, **more: Any) -> Callable[[T], T]:
     """Decorate a property inside a test that is marked ``drawn``: ``settings`` of hypothesis for ``examples(number)``."""
 
     def decorated(function: T) -> T:
-        changed = settings(max_examples=examples(number), **more)(function)
+        changed = settings(max_examples=max(1, examples(number)), **more)(function)
         return changed if other_seed() is None else seed(other_seed())(changed)
 
     return decorated

@@ -35,6 +35,8 @@ def run_plainly(exe: Executable, args: list[Any]) -> str | None:
             *tables._rows, *tables._programs, *tables._held, *_arrays(args),
         ):  # fmt: skip
             announce(block.ctypes.data, block.nbytes)
+        if vm._runtime.session is not None:
+            announce(vm._runtime.session.address, vm._runtime.session.record.nbytes)
         # never closed: its memory came from the watched twin
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(vm._closer))
         wild = _noted(patch)
