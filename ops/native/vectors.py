@@ -120,7 +120,7 @@ def from_element(array: Array, at: Word) -> Array:
 @instruction(lambda e, array, at: e.from_element(array, at))
 def shifted(array: Array, at: Word) -> Any:
     """As ``from_element``, also from before the first element on: the lanes that are outside are not read (``load_some``)."""
-    return _Shifted(array, int(at))
+    return _Shifted(*_whole(array, at))
 
 
 @instruction(lambda e, index, size: e.is_element(index, size))

@@ -7,10 +7,8 @@ from typing import NamedTuple
 import numpy as np
 
 from ...memory import Array, Word, generic
-from ...static_values import at_compile_time
-from ...vector_registers import vector_bytes
 from ...vectors import Vector, splat
-from ..products.register_tile import PANEL_BYTES
+from .tap_vectors import lanes_of
 
 
 class Image(NamedTuple):
@@ -41,12 +39,6 @@ class Results(NamedTuple):
     at: int
     rows: int
     columns: int
-
-
-@at_compile_time
-def lanes_of(itemsize: int) -> int:
-    """The lanes of a vector: those of a register, at most those of a panel's row."""
-    return min(PANEL_BYTES, vector_bytes()) // itemsize
 
 
 @generic

@@ -34,7 +34,8 @@ from ...vectors import (
     store_some,
 )
 from .data_taps import MOST_STEP
-from .image_rows import Image, Results, Weights, every_lane, flat_image, flat_results, flat_weights, lanes_of
+from .image_rows import Image, Results, Weights, every_lane, flat_image, flat_results, flat_weights
+from .tap_vectors import first_lanes, lanes_of
 
 #: Rows and columns of a window.
 WINDOW = 3
@@ -106,7 +107,10 @@ def _strip(
     image: Image, windows: Windows, along: int, masks: list[Mask], factors: list[Vector], out: Results, x: int, later: Later,
     bounds: list[Vector],
 ) -> None:  # fmt: skip
-    """The sums of a strip of columns from ``x`` on, whose first window begins at column ``along``."""
+    """Store the sums of a strip of columns from ``x`` on, whose first window begins at column ``along``.
+
+    ``masks``: the lanes of each vector of a row that are inside the data; none: all lanes are.
+    """
     step, lanes = windows.step, lanes_of(out.data.itemsize)
     kept = (WINDOW - 1) // step  # the windows that have a row of the next one
     sums = [splat(out.data.dtype.type(0), lanes)] * (kept + 1)
@@ -163,7 +167,7 @@ def _offsets(step: int, lanes: int) -> tuple[int, ...]:
 
 @generic
 def _operands(data: Array, masks: list[Mask], step: int) -> list[Vector]:
-    """The elements of a row for each column of the window."""
+    """The elements of a row for each column of the window; 0 where a mask is not set."""
     lanes = lanes_of(data.itemsize)
     offsets = _offsets(step, lanes)
     if len(masks) == 0:
@@ -217,4 +221,4 @@ def _store(data: Array, to: int, left: int, total: Vector, step: int) -> None:
     if left >= len(total):
         store(data, to, total)
     else:
-        store_some(data, to, total, lane_numbers(len(total)).astype(np.int32) < np.int32(left))
+        store_some(data, to, total, first_lanes(left, len(total)))

@@ -100,14 +100,14 @@ for at in range(3):
 def test_an_array_may_begin_before_its_first_element() -> None:
     body = """
 for at in range(-3, 4):
-    here = shifted(x, at) if at != 0 else x
+    here = shifted(shifted(x, -5), at + 5) if at != 0 else x
     inside = lane_numbers(4) >= -at
     store(y, 4 * at + 12, load_some(here, 0, inside, splat(here.dtype.type(0), 4)))
     store(y, 4 * at + 40, load(here, 4, 4))
 """
     found = both(body, np.arange(16, dtype=np.float32), 56)
-    places = np.arange(-3, 4)[:, None] + np.arange(8)
-    np.testing.assert_array_equal(found.reshape(2, 7, 4), [np.maximum(places[:, :4], 0), places[:, 4:]])
+    elements = np.arange(-3, 4)[:, None] + np.arange(8)
+    np.testing.assert_array_equal(found.reshape(2, 7, 4), [np.maximum(elements[:, :4], 0), elements[:, 4:]])
     with pytest.raises(WildAddress):
         load(vectors.shifted(np.zeros(4), -1), 0, 4)
 
