@@ -17,7 +17,7 @@ from ...vector_registers import vector_bytes
 from ...vectors import (
     Mask,
     Vector,
-    from_element,
+    fused_multiply_add,
     is_element,
     lane_numbers,
     load,
@@ -35,7 +35,6 @@ from .tap_columns import (
     ColumnWeights,
     Taps,
     add_columns,
-    add_operand,
     next_columns,
     store_rows,
     table_of,
@@ -133,35 +132,29 @@ def _add_column(sums: list[Vector], factors: list[Vector], column: Array, given:
     row, along = given.row + column[0], given.column + column[1]
     here = _Operands(image, steps, row, along)
     if has_mask_registers():
-        _add_masked(sums, factors, here)
+        _add_operands(sums, factors, here, _inside(image, along, steps.columns))
     else:
         last = row + steps.rows * (len(sums) + len(factors) - 2)
+        # the columns at which an operand inside the data may begin
         begins = max(image.width - steps.columns * len(sums[0]) + 1, 0)
         if is_element(row, image.height) and is_element(last, image.height) and is_element(along, begins):
-            _add_whole(sums, factors, here)
+            _add_operands(sums, factors, here, [])
         else:
-            _add_masked(sums, factors, here)
+            _add_operands(sums, factors, here, _inside(image, along, steps.columns))
 
 
 @generic
-def _add_masked(sums: list[Vector], factors: list[Vector], given: _Operands) -> None:
-    image, row = given.image, given.row
-    masks = _inside(image.width, given.column, given.steps.columns, image.data.itemsize)
+def _add_operands(sums: list[Vector], factors: list[Vector], given: _Operands, masks: list[Mask]) -> None:
+    """Add the products of a column of taps; ``masks``: as of ``_operand``, of rows that may be outside, too."""
+    image, row, step = given.image, given.row, given.steps.columns
     data = shifted(image.data, image.at + row * image.width + given.column)
     for r in static_range(len(sums) + len(factors) - 1):
-        here = data if is_element(row, image.height) else image.zeros
-        add_operand(sums, factors, r, _operand(here, masks, given.steps.columns))
+        here = data if len(masks) == 0 or is_element(row, image.height) else image.zeros
+        operand = _operand(here, masks, step)
+        for t in static_range(max(r - len(sums) + 1, 0), min(r + 1, len(factors))):
+            sums[r - t] = fused_multiply_add(factors[t], operand, sums[r - t])
         row += given.steps.rows
         data = shifted(data, given.steps.rows * image.width)
-
-
-@generic
-def _add_whole(sums: list[Vector], factors: list[Vector], given: _Operands) -> None:
-    image = given.image
-    data = from_element(image.data, image.at + given.row * image.width + given.column)
-    for r in static_range(len(sums) + len(factors) - 1):
-        add_operand(sums, factors, r, _operand(data, [], given.steps.columns))
-        data = from_element(data, given.steps.rows * image.width)
 
 
 @generic
@@ -179,10 +172,10 @@ def _operand(data: Array, masks: list[Mask], step: int) -> Vector:
 
 
 @generic
-def _inside(width: int, along: int, step: int, itemsize: int) -> list[Mask]:
+def _inside(image: Image, along: int, step: int) -> list[Mask]:
     """A mask for each vector of a row: the lanes inside the data, of which lane 0 is column ``along``."""
-    lanes = lanes_of(itemsize)
-    first, end = min(max(-along, 0), step * lanes), min(max(width - along, 0), step * lanes)
+    lanes = lanes_of(image.data.itemsize)
+    first, end = min(max(-along, 0), step * lanes), min(max(image.width - along, 0), step * lanes)
     if has_mask_registers():
         bits = (1 << end) - (1 << first)
         return [mask_of_bits(bits >> n * lanes, lanes) for n in static_range(step)]

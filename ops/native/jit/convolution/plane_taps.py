@@ -5,14 +5,13 @@ from __future__ import annotations
 from ...inlining import shared
 from ...memory import Array, generic
 from ...static_values import at_compile_time, static, static_range
-from ...vectors import Vector, from_element, load, load_some, splat
+from ...vectors import Vector, from_element, fused_multiply_add, load, load_some, splat
 from ..products.operands import Rows, rows_from
 from ..products.register_tile import panel_width
 from .tap_columns import (
     ColumnWeights,
     Taps,
     add_columns,
-    add_operand,
     next_columns,
     rows_from_first,
     store_rows,
@@ -85,5 +84,7 @@ def _add_rows(plane: Rows, table: Array, weights: ColumnWeights, out: Rows, coun
 def _add_column(sums: list[Vector], factors: list[Vector], column: Array, plane: Rows) -> None:
     row = from_element(plane.data, column[0])
     for r in static_range(len(sums) + len(factors) - 1):
-        add_operand(sums, factors, r, load(row, 0, len(sums[0])))
+        operand = load(row, 0, len(sums[0]))
+        for t in static_range(max(r - len(sums) + 1, 0), min(r + 1, len(factors))):
+            sums[r - t] = fused_multiply_add(factors[t], operand, sums[r - t])
         row = from_element(row, plane.step)

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from ...memory import Array, generic
 from ...static_values import static, static_range
-from ...vectors import Vector, from_element, fused_multiply_add, splat, store, store_some
+from ...vectors import Vector, from_element, splat, store, store_some
 from ..products.operands import Rows
 from .tap_vectors import first_lanes, has_mask_registers
 
@@ -64,19 +64,11 @@ def add_columns(
         for _ in range(table[height - 1]):
             weight = from_element(weights.data, column[words - 1] * weights.step)
             factors = [splat(weight.dtype.type(0), lanes)] * height
-            for t in static_range(height):
+            for t in static_range(height):  # addresses one after the other: few registers
                 factors[t] = splat(weight[0], lanes)
                 weight = from_element(weight, weights.row)
             add_rows(sums, factors, column, given)
             column = from_element(column, words)
-
-
-@generic
-def add_operand(sums: list[Vector], factors: list[Vector], row: int, operand: Vector) -> None:
-    """Add the products of the operand in a static row: rows count from that of the first tap of the first sum."""
-    for t in static_range(len(factors)):
-        if 0 <= row - t < len(sums):
-            sums[row - t] = fused_multiply_add(factors[t], operand, sums[row - t])
 
 
 @generic
