@@ -30,9 +30,24 @@ Vector = np.ndarray[Any, np.dtype[Any]]
 Mask = np.ndarray[Any, np.dtype[np.bool_]]
 
 
+class _Shifted:
+    """The elements of an array of one axis from element ``first`` on, which may be before the array."""
+
+    def __init__(self, array: Array, first: int) -> None:
+        self.array, self.first = array, first
+        self.dtype, self.itemsize = array.dtype, array.itemsize
+
+
+def _whole(array: Any, at: Word) -> tuple[Array, int]:
+    """The array that elements are read from, in one axis, and the number of the first one."""
+    if isinstance(array, _Shifted):
+        return array.array, array.first + int(at)
+    return array.reshape(-1), int(at)
+
+
 def _part(array: Array, at: Word, lanes: int) -> Array:
     """The elements that a vector is read from or written to."""
-    flat, first = array.reshape(-1), int(at)
+    flat, first = _whole(array, at)
     if not 0 <= first <= flat.size - lanes:
         raise WildAddress(f"{lanes} lanes at element {first} of {flat.size}")
     return flat[first : first + lanes]
@@ -74,8 +89,8 @@ def store_past_caches(array: Array, at: Word, vector: Vector) -> None:
 )
 def load_some(array: Array, at: Word, mask: Mask, other: Vector) -> Vector:
     """The elements from ``at`` on whose lanes are set in the mask; elsewhere ``other``, and nothing is read."""
-    found = other.copy()
-    found[mask] = array.reshape(-1)[_offsets(array, int(at) + np.arange(len(mask)), mask)]
+    found, (flat, first) = other.copy(), _whole(array, at)
+    found[mask] = flat[_offsets(flat, first + np.arange(len(mask)), mask)]
     return found
 
 
@@ -100,6 +115,18 @@ def from_element(array: Array, at: Word) -> Array:
     """The elements of an array of one axis from ``at`` on."""
     assert int(at) >= 0, f"the elements from {at} on"
     return array[int(at) :]
+
+
+@instruction(lambda e, array, at: e.from_element(array, at))
+def shifted(array: Array, at: Word) -> Any:
+    """As ``from_element``, also from before the first element on: the lanes that are outside are not read (``load_some``)."""
+    return _Shifted(*_whole(array, at))
+
+
+@instruction(lambda e, index, size: e.is_element(index, size))
+def is_element(index: Word, size: Word) -> bool:
+    """Whether an index is one of ``size`` elements, by one comparison; ``size`` is not negative."""
+    return 0 <= int(index) < int(size)
 
 
 @instruction(lambda e, array: e.hidden(array))

@@ -10,7 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ...native.jit.convolution.panel_row import store_gathered, store_halves, store_part
-from ...native.jit.convolution.plane_taps import HEIGHTS, TOGETHER, add_taps
+from ...native.jit.convolution.plane_taps import COLUMN_WORDS, HEIGHTS, TOGETHER, add_taps
+from ...native.jit.convolution.tap_columns import ColumnWeights, Taps
+from ...native.jit.products.operands import Rows
 from ...native.jit.products.register_tile import PANEL_BYTES
 from ...native.memory import Array, Axes, generic
 from ..spatial.cpu import BATCH, CHANNEL, COLUMN, DEPTH, ROW, end_inside, first_inside
@@ -135,23 +137,21 @@ def place_taps(numbers: Array, width: int, padded: Axes, kernel: Axes, stride: A
     """Store multiples of the stride for a vector of ``width``, then the columns of taps in the form of ``add_taps``."""
     for j in range(width):
         numbers[j] = j * stride[2]
-    place_columns(place_column, 2, HEIGHTS, numbers, width, padded, kernel, stride, dilation)
+    place_columns(place_column, COLUMN_WORDS, HEIGHTS, numbers, width, padded, kernel, stride, dilation)
 
 
 @generic
 def add_plane(
-    work: Array, first: int, padded: Axes, numbers: Array, width: int, weight: Array, w_at: int, w_step: int, w_row: int,
-    out: Array, to: int, out_sizes: Axes, out_steps: Axes, add: int, is_last: bool, finish: Callable[..., None], argv: int,
+    work: Array, first: int, padded: Axes, columns: Taps, weights: ColumnWeights, out: Array, to: int, out_sizes: Axes,
+    out_steps: Axes, add: int, is_last: bool, finish: Callable[..., None], argv: int,
 ) -> None:  # fmt: skip
     """Add the taps of the padded plane from ``first`` on to the result from ``to`` on; finish it if ``is_last``."""
     stretch = max(FINISHED // out_sizes[COLUMN] // TOGETHER * TOGETHER, TOGETHER)
     for z in range(out_sizes[DEPTH]):
         for y in range(0, out_sizes[ROW], stretch):
             rows, here = min(stretch, out_sizes[ROW] - y), to + z * out_steps[DEPTH] + y * out_steps[ROW]
-            add_taps(
-                work, first + (z * padded[1] + y) * padded[2], padded[2], numbers, width, weight, w_at, w_step, w_row, out, here,
-                out_steps[ROW], rows, out_sizes[COLUMN], add,
-            )  # fmt: skip
+            plane = Rows(work, first + (z * padded[1] + y) * padded[2], padded[2])
+            add_taps(plane, columns, weights, Rows(out, here, out_steps[ROW]), rows, out_sizes[COLUMN], add)
             if is_last:
                 finish(argv, here, 1, rows * out_sizes[COLUMN])
 
@@ -185,10 +185,10 @@ def convolve_planes(
                 work[count * elements + k] = 0
             for j in range(count * outputs):
                 o = first * outputs + j
+                weights = ColumnWeights(weight, o % kernel[0] * taps[0] + i * taps[1], taps[2], w_row)
                 add_plane(
-                    work, j // outputs * elements, padded, numbers, width, weight, o % kernel[0] * taps[0] + i * taps[1], taps[2],
-                    w_row, out, o * out_steps[CHANNEL], out_sizes, out_steps, i, i + 1 == kernel[1] and not is_small, finish,
-                    argv,
+                    work, j // outputs * elements, padded, Taps(numbers, width), weights, out, o * out_steps[CHANNEL], out_sizes,
+                    out_steps, i, i + 1 == kernel[1] and not is_small, finish, argv,
                 )  # fmt: skip
         if is_small:
             finish(argv, first * outputs * out_steps[CHANNEL], count * outputs, out_steps[CHANNEL])

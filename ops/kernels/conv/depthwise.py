@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ...native.jit.convolution.data_taps import COLUMN_WORDS, HEIGHTS, MOST_STEP, ZERO_BYTES, add_data_taps, has_masks
+from ...native.jit.convolution.data_taps import COLUMN_WORDS, HEIGHTS, MOST_STEP, ZERO_BYTES, Steps, add_data_taps, has_masks
+from ...native.jit.convolution.image_rows import Image, Results, Weights
 from ...native.jit.convolution.plane_taps import TOGETHER
-from ...native.jit.convolution.window_taps import WINDOW, add_windows
+from ...native.jit.convolution.tap_columns import ColumnWeights, Taps
+from ...native.jit.convolution.window_taps import WINDOW, Later, Limits, Windows, add_windows
 from ...native.jit.non_temporal import LINE_BYTES
 from ...native.memory import Array, Axes, generic
 from ...native.prefetch import fetch
@@ -64,9 +66,10 @@ def convolve_windows(
                 rows, here = min(stretch, out_sizes[ROW] - y), o * positions + y * columns
                 c = o % kernel[0]
                 add_windows(
-                    data, o * steps[CHANNEL], sizes[ROW], sizes[COLUMN], step, y * step - before[1], -before[2], work, weight,
-                    c * taps[0], taps[2], out, here, rows, columns, BLOCK, BLOCK // (step * step),
-                    addend[c] if is_limited else -0.0, lowest, highest,
+                    Image(data, o * steps[CHANNEL], sizes[ROW], sizes[COLUMN], work),
+                    Windows(y * step - before[1], -before[2], step), Weights(weight, c * taps[0], taps[2]),
+                    Results(out, here, rows, columns), Later(BLOCK, BLOCK // (step * step)),
+                    Limits(addend[c] if is_limited else -0.0, lowest, highest),
                 )  # fmt: skip
                 if together == 1 and not is_limited:
                     finish(argv, here, 1, rows * columns)
@@ -106,8 +109,9 @@ def convolve_depthwise(
                 for j in range(0, rows * stride[1] * steps[ROW], LINE_BYTES // out.itemsize):
                     fetch(data, ahead + j)
                 add_data_taps(
-                    data, o * steps[CHANNEL], sizes[ROW], sizes[COLUMN], stride[1], stride[2], y, numbers, 0, work, weight,
-                    o % kernel[0] * taps[0], taps[2], w_row, out, here, rows, out_sizes[COLUMN],
+                    Image(data, o * steps[CHANNEL], sizes[ROW], sizes[COLUMN], work), Steps(stride[1], stride[2]), y,
+                    Taps(numbers, 0), ColumnWeights(weight, o % kernel[0] * taps[0], taps[2], w_row),
+                    Results(out, here, rows, out_sizes[COLUMN]),
                 )  # fmt: skip
                 if together == 1:
                     finish(argv, here, 1, rows * out_sizes[COLUMN])

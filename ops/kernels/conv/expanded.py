@@ -18,8 +18,9 @@ import numpy as np
 
 from ...native.inlining import apart
 from ...native.jit.convolution.clipped_tile import Clip, multiply_clipped
+from ...native.jit.convolution.image_rows import Image, Results, Weights
 from ...native.jit.convolution.panel_row import reads_rows_apart
-from ...native.jit.convolution.window_taps import WINDOW, add_windows
+from ...native.jit.convolution.window_taps import WINDOW, Later, Limits, Windows, add_windows
 from ...native.jit.products.operands import Panels, Rows
 from ...native.jit.products.register_tile import PANEL_BYTES, TILE_ROWS
 from ...native.jit.products.row_products import multiply_by_rows
@@ -135,9 +136,9 @@ def convolve_channels(
     for c in range(low, high):
         here = to + (c - low) * plane + first * out_sizes[1]
         add_windows(
-            expanded, (c - low) * pitch - base * sizes[1], sizes[0], sizes[1], step, first * step - before[0], -before[1], zeros,
-            weight, c * WINDOW * WINDOW, 1, out, here, rows, out_sizes[1], 0, plane, addend[c] if is_limited else -0.0, lowest,
-            highest,
+            Image(expanded, (c - low) * pitch - base * sizes[1], sizes[0], sizes[1], zeros),
+            Windows(first * step - before[0], -before[1], step), Weights(weight, c * WINDOW * WINDOW, 1),
+            Results(out, here, rows, out_sizes[1]), Later(0, plane), Limits(addend[c] if is_limited else -0.0, lowest, highest),
         )  # fmt: skip
         if is_limited:
             continue

@@ -293,6 +293,10 @@ class Emission:
         first = self._place(array, at, array.parts[0].type.pointee)
         return Value(array.type, (first, self.builder.sub(array.parts[1], self.emitter.word(at))))
 
+    def is_element(self, index: Value, size: Value) -> Value:
+        """Whether an index is not negative, and below a size that is not negative: of words without sign."""
+        return Value(BOOL, (self.builder.icmp_unsigned("<", self.emitter.word(index), self.emitter.word(size)),))
+
     def hidden(self, array: Value) -> Value:
         """The same array, by a pointer that LLVM knows nothing about: an empty instruction in machine code."""
         data, *sizes = array.parts

@@ -22,7 +22,7 @@ from relayvm.ops.native.compiled import kernel_store
 from relayvm.ops.native.compiled.kernel_store import SingleFlight, Use
 from relayvm.ops.native.generated_source import define
 from relayvm.ops.native.jit import native_compiler
-from relayvm.ops.native.jit.convolution import data_taps, plane_taps
+from relayvm.ops.native.jit.convolution import winograd_axis, winograd_tiles
 from relayvm.ops.native.memory import native
 
 from .fresh import fresh_cache, fresh_process, key
@@ -158,8 +158,8 @@ def test_every_field_of_the_toolchain_tells_keys_apart() -> None:
 
 
 def test_the_code_of_a_form_is_the_text_of_all_modules_that_make_it() -> None:
-    text = native_compiler.source_of(data_taps.__name__)
-    assert all(Path(str(module.__file__)).read_bytes() in text for module in (data_taps, plane_taps))
+    text = native_compiler.source_of(winograd_tiles.__name__)
+    assert all(Path(str(module.__file__)).read_bytes() in text for module in (winograd_tiles, winograd_axis))
 
 
 def test_a_variable_of_numbas_is_part_of_the_key(monkeypatch: pytest.MonkeyPatch) -> None:

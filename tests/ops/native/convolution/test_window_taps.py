@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from relayvm.ops.native.jit.convolution.data_taps import MOST_STEP, ZERO_BYTES
-from relayvm.ops.native.jit.convolution.window_taps import WINDOW, add_windows
+from relayvm.ops.native.jit.convolution.image_rows import Image, Results, Weights
+from relayvm.ops.native.jit.convolution.window_taps import WINDOW, Later, Limits, Windows, add_windows
 
 from ..front_end.machine_code import compiled, python_function
 
@@ -16,12 +17,14 @@ def f(data, n, at, height, width, step, first_row, first_column, zeros, weight, 
     l = array_{dtype}(limits, 3)
     x, w, y, z = array_{dtype}(data, n), array_{dtype}(weight, 32), array_{dtype}(out, m), array_{dtype}(zeros, 32)
     add_windows(
-        x, at, height, width, step, first_row, first_column, z, w, w_at, w_step, y, to, rows, columns, ahead, 2 * ahead,
-        l[0], l[1], l[2]
+        Image(x, at, height, width, z), Windows(first_row, first_column, step), Weights(w, w_at, w_step),
+        Results(y, to, rows, columns), Later(ahead, 2 * ahead), Limits(l[0], l[1], l[2]),
     )
     return 0
 """
 
+#: The kernel and its operands, by name.
+NAMES = {each.__name__: each for each in (add_windows, Image, Windows, Weights, Results, Later, Limits)}
 #: Addends with the bounds of the results; the first leaves results as they are.
 LIMITS = (-0.0, -np.inf, np.inf), (3.0, 0.0, 6.0), (-7.0, 0.0, np.inf), (2.0, -np.inf, 5.0)
 
@@ -33,11 +36,20 @@ def zeros_before_nan(dtype: str) -> np.ndarray:
     return zeros
 
 
-@pytest.mark.extensive(dtype=("float32",))
+def elements_of(image: np.ndarray, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
+    """The elements in some rows and columns, 0 outside the image."""
+    inside = [(n >= 0) & (n < size) for n, size in zip((rows, columns), image.shape, strict=True)]
+    near = [np.clip(n, 0, size - 1) for n, size in zip((rows, columns), image.shape, strict=True)]
+    return np.where(np.outer(*inside), image[np.ix_(*near)], 0)
+
+
+@pytest.mark.extensive(dtype=("float32",), nbytes=(64,))
+@pytest.mark.parametrize("nbytes", [16, 32, 64])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("step", range(1, MOST_STEP + 1))
-def test_sums_over_windows(dtype: str, step: int) -> None:
-    code = compiled(python_function(CALL.format(dtype=dtype), add_windows=add_windows))
+def test_sums_over_windows(monkeypatch: pytest.MonkeyPatch, dtype: str, step: int, nbytes: int) -> None:
+    monkeypatch.setattr("relayvm.ops.native.vector_registers.registers", lambda: (32, nbytes))
+    code = compiled(python_function(CALL.format(dtype=dtype), **NAMES))
     rng, weight = np.random.default_rng(0), np.random.default_rng(1).integers(-4, 5, 32).astype(dtype)
     zeros = zeros_before_nan(dtype)
     for height, width in [(1, 1), (2, 5), (7, 7), (5, 9), (4, 18), (9, 40)]:
@@ -47,19 +59,28 @@ def test_sums_over_windows(dtype: str, step: int) -> None:
         for rows, columns in [(1, 1), (1, 7), (2, 3), (3, 4), (9, 1), (4, 7), (3, 8), (2, 9), (5, 14), (3, 17), (2, 39)]:
             first_row, first_column = int(rng.integers(-4, 3)), int(rng.integers(-9, 4))
             # results behind the last keep their elements, though rows shorter than a vector are stored as vectors
-            found, plain = np.tile(rng.integers(-9, 9, rows * columns + 43).astype(dtype), (2, 1))
+            found, plain, wanted = np.tile(rng.integers(-9, 9, rows * columns + 43).astype(dtype), (3, 1))
             given = 3, height, width, step, first_row, first_column, zeros, weight, 3, 1 + rows % 3
             words = [v.ctypes.data if isinstance(v, np.ndarray) else v for v in given]
             limits = rng.choice(np.array(LIMITS, dtype))
             code(data.ctypes.data, data.size, *words, found.ctypes.data, found.size, 21, rows, columns, 1024, limits.ctypes.data)
-            add_windows(data, *given, plain, 21, rows, columns, 1024, 2048, *limits)
-            np.testing.assert_array_equal(found, plain, err_msg=f"{height, width, rows, columns, first_row, first_column}")
+            add_windows(
+                Image(data, 3, height, width, zeros), Windows(first_row, first_column, step), Weights(weight, 3, 1 + rows % 3),
+                Results(plain, 21, rows, columns), Later(1024, 2048), Limits(*limits),
+            )  # fmt: skip
+            sums, image = np.full((rows, columns), limits[0]), data[3:-5].reshape(height, width)
+            for n, (t, u) in enumerate(np.ndindex(WINDOW, WINDOW)):
+                y, x = first_row + t + np.arange(rows) * step, first_column + u + np.arange(columns) * step
+                sums += weight[3 + n * (1 + rows % 3)] * elements_of(image, y, x)
+            wanted[21 : 21 + sums.size] = np.clip(sums, *limits[1:]).ravel()
+            for each in (found, plain):
+                np.testing.assert_array_equal(each, wanted, f"{height, width, rows, columns, first_row, first_column}")
     assert weight.size >= 3 + WINDOW * WINDOW * 3
 
 
 def test_a_sum_has_the_same_bits_in_any_strip() -> None:
     """A row cut after any column, and rows computed apart, have the bits of all rows together."""
-    code = compiled(python_function(CALL.format(dtype="float32"), add_windows=add_windows))
+    code = compiled(python_function(CALL.format(dtype="float32"), **NAMES))
     rng = np.random.default_rng(2)
     height, width, weight, zeros = 6, 29, rng.standard_normal(32).astype("f"), zeros_before_nan("float32")
     data, limits = rng.standard_normal(height * width).astype("f"), np.array(LIMITS[0], "f")

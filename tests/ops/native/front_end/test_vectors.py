@@ -97,6 +97,31 @@ for at in range(3):
     assert found[1] == 7 and found[0] == 1
 
 
+def test_an_array_may_begin_before_its_first_element() -> None:
+    body = """
+for at in range(-3, 4):
+    here = shifted(shifted(x, -5), at + 5) if at != 0 else x
+    inside = lane_numbers(4) >= -at
+    store(y, 4 * at + 12, load_some(here, 0, inside, splat(here.dtype.type(0), 4)))
+    store(y, 4 * at + 40, load(here, 4, 4))
+"""
+    found = both(body, np.arange(16, dtype=np.float32), 56)
+    elements = np.arange(-3, 4)[:, None] + np.arange(8)
+    np.testing.assert_array_equal(found.reshape(2, 7, 4), [np.maximum(elements[:, :4], 0), elements[:, 4:]])
+    with pytest.raises(WildAddress):
+        load(vectors.shifted(np.zeros(4), -1), 0, 4)
+
+
+def test_an_index_is_one_of_some_elements() -> None:
+    body = """
+for i in range(n):
+    y[i] = 1 if is_element(i - 3, 5) else 0
+    if is_element(-(1 << 63) + i, 0) or is_element(i, 0):
+        y[i] = 2
+"""
+    np.testing.assert_array_equal(both(body, np.zeros(12, np.float32), 12), [0] * 3 + [1] * 5 + [0] * 4)
+
+
 @pytest.mark.parametrize("features", [None, {}])
 def test_dots_of_bytes(features: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     if features is not None:
