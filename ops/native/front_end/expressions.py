@@ -138,6 +138,7 @@ class Expressions:
             self.variables.set(self.builder, loop.target.id, item)
             found.append(self.value(node.elt))
         types.pop(loop.target.id, None)
+        self.variables.forget(loop.target.id)
         return tuple_of(found, is_list=True)
 
     def unrolled(self, node: ast.expr) -> list[Value]:

@@ -9,6 +9,7 @@ most 16 bits fit a float32; larger integers need a float64.
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple, TypeAlias
 
@@ -81,6 +82,18 @@ class Tuple:
     def parts(self) -> list[ir.Type]:
         """The LLVM types of the parts of a value, in order."""
         return [part for item in self.items for part in llvm_parts(item)]
+
+    @functools.cached_property
+    def starts(self) -> list[int]:
+        """The number of the first part of each item."""
+        return list(itertools.accumulate((len(llvm_parts(item)) for item in self.items), initial=0))
+
+    @functools.cached_property
+    def _hash(self) -> int:
+        return hash((self.items, self.names, self.is_list))
+
+    def __hash__(self) -> int:
+        return self._hash  # of a type with many items, which is asked for at each call
 
 
 @frozen
