@@ -11,6 +11,7 @@ from llvmlite import ir
 
 from . import arrays, nests, ranges, scalars, vector_hints, vectors
 from .calls import Calls
+from .instructions import Builder
 from .machine_types import (
     INT64,
     NOTHING,
@@ -293,7 +294,7 @@ class Statements(Calls):
 
     def _nowhere(self) -> ir.Block:
         block = self.block("nowhere")
-        ir.IRBuilder(block).unreachable()
+        Builder(block).unreachable()
         return block
 
     def _While(self, node: ast.While) -> None:

@@ -23,10 +23,14 @@ def convert(b: Any, value: Value, to: Type) -> Value:
 
 
 class Kept(NamedTuple):
-    """The parts of a variable that code which comes later on the same way needs not load; None for a part in its slot."""
+    """The parts of a variable that code which comes later on the same way needs not load; None for a part in its slot.
+
+    ``is_whole``: whether none is; ``is_stored``: whether the slots have all.
+    """
 
     parts: tuple[Any, ...]
-    is_stored: bool  # whether the slots have them, too
+    is_whole: bool
+    is_stored: bool
 
 
 class Variables:
@@ -58,10 +62,13 @@ class Variables:
     def _allocated(self, name: str, kind: Type, start: int, end: int) -> list[Any]:
         """The slots of some of the parts."""
         slots = self._slots_of(name, kind)
-        for at in range(start, end):
-            if slots[at] is None:
-                slots[at] = self.allocate.alloca(llvm_parts(kind)[at])
-        return slots[start:end]
+        wanted = slots[start:end]
+        if None in wanted:
+            for at in range(start, end):
+                if slots[at] is None:
+                    slots[at] = self.allocate.alloca(kind.parts[at])
+            wanted = slots[start:end]
+        return wanted
 
     def lend(self, name: str) -> list[Any]:
         """The places of the items of a list, for a function that may assign them."""
@@ -78,14 +85,14 @@ class Variables:
     def get(self, b: Any, name: str) -> Value:
         """The value of a variable that has one."""
         kind = self.types[name]
-        return Value(kind, self._parts(b, name, kind, 0, len(llvm_parts(kind))))
+        return Value(kind, self._parts(b, name, kind, 0, len(kind.parts)))
 
     def _parts(self, b: Any, name: str, kind: Type, start: int, end: int) -> tuple[Any, ...]:
         """Some parts of the value of a variable."""
         kept = self.kept.get(name)
         if kept is not None:
             parts = kept.parts[start:end]
-            if None not in parts:
+            if kept.is_whole:
                 return parts
             return tuple(
                 b.load(*self._allocated(name, kind, at, at + 1)) if part is None else part for at, part in enumerate(parts, start)
@@ -103,6 +110,8 @@ class Variables:
         self.types[name] = kind
         self.forget(name)
         # a constant is read from its slot: that a variable has one is no property of the program
+        if not parts:
+            return
         constants = [at for at, part in enumerate(parts) if isinstance(part, ir.Constant)]
         is_list = isinstance(kind, Tuple) and kind.is_list
         for at in range(len(parts)) if is_list else constants:
@@ -110,7 +119,8 @@ class Variables:
         if is_list and not constants:
             self._here[name] = b.block, list(parts)
         elif not is_list and len(constants) < len(parts):
-            self.kept[name] = Kept(tuple([None if isinstance(part, ir.Constant) else part for part in parts]), False)
+            mine = tuple([None if at in constants else part for at, part in enumerate(parts)]) if constants else parts
+            self.kept[name] = Kept(mine, not constants, False)
 
     def forget(self, name: str) -> None:
         """Know the value of a variable no longer."""
@@ -125,13 +135,13 @@ class Variables:
                 for at, part in enumerate(kept.parts):
                     if part is not None:
                         b.store(part, *self._allocated(name, self.types[name], at, at + 1))
-                self.kept[name] = Kept(kept.parts, True)
+                self.kept[name] = kept._replace(is_stored=True)
 
     def get_item(self, b: Any, name: str, at: int) -> Value:
         """An item of a variable that is a tuple."""
         whole = self.types[name]
         kind, start, end = _item(whole, at)
-        return Value(kind, self._parts(b, name, whole, start, end))
+        return Value(kind, self._parts(b, name, whole, start, end) if end > start else ())
 
     def set_item(self, b: Any, name: str, at: int, value: Value) -> None:
         """Assign an item of a variable that is a list; the item may get another type."""
