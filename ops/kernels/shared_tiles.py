@@ -9,6 +9,7 @@ from ..native.jit.convolution.transposed_tile import multiply_transposed
 from ..native.jit.products.operands import Ahead, Panels, Rows
 from ..native.jit.products.paced_tile import multiply_paced
 from ..native.jit.products.panel_products import multiply_panels
+from ..native.jit.products.register_tile import panel_width
 from ..native.memory import array_float32, array_int64, native
 
 
@@ -18,6 +19,7 @@ def call_tiles(address: int, n: int) -> int:
     x = array_float32(address, n)
     rows, panels = Rows(x, n, n), Panels(x, n, n, n)
     multiply_panels(rows, panels, rows, n, n, n, n, Ahead(n, n, n, rows))
+    multiply_panels(rows, Panels(x, n, panel_width(x.itemsize), n), rows, n, n, n, n, Ahead(n, n, n, rows))  # of a matrix by rows
     multiply_paced(rows, panels, rows, n, n, n, n, n, n)
     multiply_clipped(rows, panels, rows, n, n, n, Clip(x, n, x[0], x[1]), rows)
     multiply_transposed(rows, panels, rows, n, n, n, n)
