@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..native.compiled import kernel_store
+from ..native.jit.block_transpose import transpose_blocks, transpose_blocks_past_caches
 from ..native.jit.convolution.clipped_tile import Clip, multiply_clipped
 from ..native.jit.convolution.shifted_tile import multiply_shifted
 from ..native.jit.convolution.transposed_tile import multiply_transposed
@@ -10,7 +11,7 @@ from ..native.jit.products.operands import Ahead, Panels, Rows
 from ..native.jit.products.paced_tile import multiply_paced
 from ..native.jit.products.panel_products import multiply_panels
 from ..native.jit.products.register_tile import panel_width
-from ..native.memory import array_float32, array_int64, native
+from ..native.memory import array_float32, array_int64, array_uint32, native
 
 
 @native
@@ -24,6 +25,9 @@ def call_tiles(address: int, n: int) -> int:
     multiply_clipped(rows, panels, rows, n, n, n, Clip(x, n, x[0], x[1]), rows)
     multiply_transposed(rows, panels, rows, n, n, n, n)
     multiply_shifted(rows, x, n, array_int64(address, n), n, rows, n, n, n)
+    words = array_uint32(address, n)
+    transpose_blocks(words, n, n, n, n, words, n, n)
+    transpose_blocks_past_caches(words, n, n, n, n, words, n, n)
     return 0
 
 
