@@ -9,9 +9,9 @@ from typing import Any
 
 from llvmlite import ir
 
+from ..llvm_instructions import Builder
 from . import arrays, nests, ranges, scalars, vector_hints, vectors
 from .calls import Calls
-from .instructions import Builder
 from .machine_types import (
     INT64,
     NOTHING,
@@ -45,7 +45,7 @@ class Assumed:
 
 
 class _Loop:
-    """A loop that is being emitted: the variables at its head, those that it assigns, where ``continue`` and ``break`` lead to."""
+    """A loop that is being emitted: the variables at its head, those that it assigns, the edges of ``continue`` and ``break``."""
 
     def __init__(self, node: ast.stmt, head: Edge, assigned: frozenset[str]) -> None:
         self.node, self.head, self.assigned = node, head, assigned

@@ -34,7 +34,7 @@ class Kept(NamedTuple):
 
 
 class Variables:
-    """The variables of a function: what was assigned on the way to a point, else a slot for each part, allocated in the entry block.
+    """The variables of a function: values that were assigned on the way to a point, else slots, allocated in the entry block.
 
     A value is stored where ways meet on which a variable has other values, at the head of a loop that assigns it, and at the end
     of its body.  Lists are in their slots at all times, for functions that are called may assign their items.
