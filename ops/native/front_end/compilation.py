@@ -11,9 +11,9 @@ from llvmlite import ir
 
 from ..code_parts import Part, share_parts
 from ..inlining import is_shared
-from ..llvm_instructions import Builder
 from ..user_function import is_kernel, is_users, no_status, not_compiled
 from . import bodies_apart, kept_text, nests
+from .llvm.instructions import Builder
 from .machine_types import (
     BOOL,
     INT64,

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 from llvmlite import ir
 
-from ..llvm_instructions import Builder
 from ..static_values import static_range
 from . import arrays, scalars, static_values, vectors
+from .llvm.instructions import Builder
 from .machine_types import (
     BOOL,
     INT64,

@@ -16,8 +16,8 @@ from typing import Any
 from llvmlite import ir
 
 from ....declarations.frozen_dataclass import frozen
-from .. import llvm_instructions
 from ..generated_source import is_generated
+from .llvm import instructions
 from .machine_types import Static, Tuple, Type
 
 #: A function, and the types of its arguments.
@@ -28,7 +28,7 @@ _ABSENT = object()
 _OWN_NAMES = '@"relayvm.'
 
 
-class Function(llvm_instructions.Function):
+class Function(instructions.Function):
     """A function of a module, whose ``text`` may be known."""
 
     text: str | None = None

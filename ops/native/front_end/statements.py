@@ -9,9 +9,9 @@ from typing import Any
 
 from llvmlite import ir
 
-from ..llvm_instructions import Builder
 from . import arrays, nests, ranges, scalars, vector_hints, vectors
 from .calls import Calls
+from .llvm.instructions import Builder
 from .machine_types import (
     INT64,
     NOTHING,

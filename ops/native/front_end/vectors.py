@@ -11,8 +11,8 @@ import numpy as np
 from llvmlite import ir
 
 from ...core.tensor_types import HALVES, ITEMSIZE
-from ..llvm_instructions import annotate
 from . import static_values
+from .llvm.instructions import annotate
 from .machine_forms import assume_aligned
 from .machine_types import (
     BOOL,

@@ -128,8 +128,8 @@ def _integer(emitter: Any, number: Any, count: Any) -> Any:
 
 
 def _size(emitter: Any, number: Any, count: Any) -> Any:
+    from ..front_end.llvm.instructions import annotate
     from ..front_end.machine_types import INT64, WORD, Value
-    from ..llvm_instructions import annotate
 
     size = _loaded(emitter, number, count, WORD)
     annotate(emitter.builder.block, "load", "range", [WORD(0), WORD(1 << 62)])

@@ -27,7 +27,7 @@ _BYTES = {"float": 4, "double": 8, "ptr": 8}
 
 def marked(emitter: Any, mark: str, kind: str, emit: Callable[[], Any]) -> Any:
     """Emit code, and mark its last instruction of the kind, "load" or "store"."""
-    from ..llvm_instructions import annotate
+    from ..front_end.llvm.instructions import annotate
 
     result = emit()
     annotate(emitter.builder.block, kind, "mmra", [_OWNER, mark])
