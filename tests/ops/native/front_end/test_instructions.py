@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -56,7 +57,7 @@ def _structures(b: Any, f: Any) -> None:
 def _blocks(b: Any, f: Any) -> None:
     blocks = [f.append_basic_block(name) for name in ("body", "end", "body", "body")]
     b.cbranch(b.icmp_signed("==", f.args[0], f.args[1]), *blocks[:2])
-    for block, following in zip(blocks, blocks[1:], strict=False):
+    for block, following in pairwise(blocks):
         b.position_at_end(block)
         b.add(f.args[0], f.args[1])
         b.branch(following)
