@@ -113,6 +113,8 @@ def _repr(self: Any) -> str:
 
 
 def _equal(self: Any, other: object) -> Any:
+    if other is self:
+        return True
     if other.__class__ is not self.__class__:
         return NotImplemented
     key: Callable[[Any], Any] = getattr(self, _KEY)

@@ -13,6 +13,7 @@ from ..code_parts import Part, share_parts
 from ..inlining import is_shared
 from ..user_function import is_kernel, is_users, no_status, not_compiled
 from . import bodies_apart, kept_text, nests
+from .llvm.instructions import Builder
 from .machine_types import (
     BOOL,
     INT64,
@@ -77,7 +78,7 @@ class Compilation:
             self.module, ir.FunctionType(parts[0] if parts else ir.VoidType(), [p for k in kinds for p in llvm_parts(k)]), symbol
         )
         inner, kind = self._function_for(function, tuple(kinds))
-        b = ir.IRBuilder(made.append_basic_block("entry"))
+        b = Builder(made.append_basic_block("entry"))
         returned = b.call(inner, made.args)
         if result == NOTHING:
             b.ret_void()
@@ -88,7 +89,7 @@ class Compilation:
         """Emit a body as a function of the module, which other objects call."""
         made = body.declared(self.module)
         inner, kind = self._function_for(body.function, body.kinds)
-        b = ir.IRBuilder(made.append_basic_block("entry"))
+        b = Builder(made.append_basic_block("entry"))
         returned = b.call(inner, [part for argument in body.arguments(made) for part in argument.parts])
         if body.returns:
             b.ret(cast(b, Value(kind, (returned,)), INT64).scalar)
@@ -201,7 +202,7 @@ class Compilation:
         self.bitcode.append(made.bitcode)
         inner = declared(self.module, made, kinds)
         outer = self._declared(function.__name__, kinds, made.result)
-        b, at, arguments = ir.IRBuilder(outer.append_basic_block("entry")), 0, []
+        b, at, arguments = Builder(outer.append_basic_block("entry")), 0, []
         for kind in kinds:
             n = len(llvm_parts(kind))
             arguments += c_arguments(b, Value(kind, tuple(outer.args[at : at + n])))

@@ -14,6 +14,7 @@ from llvmlite import ir
 
 from ..static_values import static_range
 from . import arrays, scalars, static_values, vectors
+from .llvm.instructions import Builder
 from .machine_types import (
     BOOL,
     INT64,
@@ -64,8 +65,9 @@ class Expressions:
         self.function, self.names, self.local, self._call = function, names, local, call
         entry = function.append_basic_block("entry")
         self.start = function.append_basic_block("start")
-        self.variables = Variables(ir.IRBuilder(entry))
-        self.builder = ir.IRBuilder(self.start)
+        self.variables = Variables(Builder(entry))
+        self.builder = Builder(self.start)
+        self._emissions: dict[type[ast.expr], Callable[..., Value]] = {}
         #: The calls that the compiler has made: functions, arguments and results.
         self.computed: list[tuple[Callable[..., Any], tuple[Any, ...], Any]] = []
 
@@ -94,9 +96,12 @@ class Expressions:
 
     def value(self, node: ast.expr) -> Value:
         """The value of an expression."""
-        emit = getattr(self, f"_{type(node).__name__}", None)
+        emit = self._emissions.get(type(node))
         if emit is None:
-            raise Outside(f"the expression {ast.unparse(node)}")
+            emit = getattr(self, f"_{type(node).__name__}", None)
+            if emit is None:
+                raise Outside(f"the expression {ast.unparse(node)}")
+            self._emissions[type(node)] = emit
         result: Value = emit(node)
         return result
 
@@ -138,6 +143,7 @@ class Expressions:
             self.variables.set(self.builder, loop.target.id, item)
             found.append(self.value(node.elt))
         types.pop(loop.target.id, None)
+        self.variables.forget(loop.target.id)
         return tuple_of(found, is_list=True)
 
     def unrolled(self, node: ast.expr) -> list[Value]:

@@ -17,6 +17,7 @@ from llvmlite import ir
 
 from ....declarations.frozen_dataclass import frozen
 from ..generated_source import is_generated
+from .llvm import instructions
 from .machine_types import Static, Tuple, Type
 
 #: A function, and the types of its arguments.
@@ -27,7 +28,7 @@ _ABSENT = object()
 _OWN_NAMES = '@"relayvm.'
 
 
-class Function(ir.Function):
+class Function(instructions.Function):
     """A function of a module, whose ``text`` may be known."""
 
     text: str | None = None

@@ -9,6 +9,7 @@ most 16 bits fit a float32; larger integers need a float64.
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple, TypeAlias
 
@@ -19,8 +20,17 @@ from ....declarations.frozen_dataclass import frozen
 from ...core.tensor_types import HALVES, ITEMSIZE
 
 
+class _Kind:
+    """A type: it knows its parts, which are asked for at each use of a value."""
+
+    @functools.cached_property
+    def parts(self) -> list[ir.Type]:
+        """The LLVM types of the parts of a value, in order."""
+        return _parts(self)  # type: ignore[arg-type]
+
+
 @frozen
-class Integer:
+class Integer(_Kind):
     """An integer of ``bits`` bits."""
 
     bits: int
@@ -28,24 +38,24 @@ class Integer:
 
 
 @frozen
-class Real:
+class Real(_Kind):
     """A float of ``bits`` bits."""
 
     bits: int
 
 
 @frozen
-class Boolean:
+class Boolean(_Kind):
     """A truth value: a bit in a register, a byte in memory."""
 
 
 @frozen
-class Nothing:
+class Nothing(_Kind):
     """The type of None."""
 
 
 @frozen
-class Array:
+class Array(_Kind):
     """A C-contiguous array over raw memory: a pointer, and a size for each axis."""
 
     dtype: str
@@ -53,21 +63,21 @@ class Array:
 
 
 @frozen
-class Record:
+class Record(_Kind):
     """A record of words at an address."""
 
     dtype: np.dtype[Any]
 
 
 @frozen
-class Words:
+class Words(_Kind):
     """An array of ``length`` words in a record: its address."""
 
     length: int
 
 
 @frozen
-class Tuple:
+class Tuple(_Kind):
     """A tuple: the values of its items, one after the other.
 
     ``names``: the fields of a named tuple.  ``is_list``: whether it is a list, whose items may be assigned.
@@ -78,38 +88,35 @@ class Tuple:
     is_list: bool = False
 
     @functools.cached_property
-    def parts(self) -> list[ir.Type]:
-        """The LLVM types of the parts of a value, in order."""
-        return [part for item in self.items for part in llvm_parts(item)]
+    def starts(self) -> list[int]:
+        """The number of the first part of each item."""
+        return list(itertools.accumulate((len(llvm_parts(item)) for item in self.items), initial=0))
+
+    @functools.cached_property
+    def _hash(self) -> int:
+        return hash((self.items, self.names, self.is_list))
+
+    def __hash__(self) -> int:
+        return self._hash  # of a type with many items, which is asked for at each call
 
 
 @frozen
-class Lent:
+class Lent(_Kind):
     """A list of the caller: the places of the parts of its items, which the function may assign."""
 
     of: Tuple
 
-    @functools.cached_property
-    def parts(self) -> list[ir.Type]:
-        """The LLVM types of the places."""
-        return [part.as_pointer() for part in self.of.parts]
-
 
 @frozen
-class Vector:
+class Vector(_Kind):
     """A vector register, or as many as hold ``lanes`` numbers; of booleans: a mask."""
 
     element: Scalar
     lanes: int
 
-    @functools.cached_property
-    def parts(self) -> list[ir.Type]:
-        """The LLVM type of the only part of a value."""
-        return [ir.VectorType(_llvm(self.element), self.lanes)]
-
 
 @frozen
-class Known:
+class Known(_Kind):
     """An integer or a truth value that is known at compile time: a part of its type."""
 
     kind: Scalar
@@ -117,7 +124,7 @@ class Known:
 
 
 @frozen(eq=False)
-class Static:
+class Static(_Kind):
     """A Python object that is known at compile time: a function, a module, a type."""
 
     value: Any
@@ -130,7 +137,7 @@ class Static:
 
 
 @frozen
-class Pointer:
+class Pointer(_Kind):
     """The address of a native function without a result, which is called with arguments of the types ``kinds``."""
 
     kinds: tuple[Type, ...]
@@ -189,13 +196,21 @@ def _llvm(kind: Scalar) -> ir.Type:
 
 def llvm_parts(kind: Type) -> list[ir.Type]:
     """The LLVM types of the parts of a value."""
+    return kind.parts
+
+
+def _parts(kind: Type) -> list[ir.Type]:
     if isinstance(kind, (Integer, Real, Boolean)):
         return [_llvm(kind)]
     if isinstance(kind, Array):
         return [element_llvm(kind.dtype).as_pointer(), *[WORD] * kind.rank]
     if isinstance(kind, (Record, Words, Pointer)):
         return [WORD]
-    return kind.parts if isinstance(kind, (Tuple, Lent, Vector)) else []
+    if isinstance(kind, Vector):
+        return [ir.VectorType(_llvm(kind.element), kind.lanes)]
+    if isinstance(kind, Lent):
+        return [part.as_pointer() for part in kind.of.parts]
+    return [part for item in kind.items for part in item.parts] if isinstance(kind, Tuple) else []
 
 
 def function_type(kinds: Iterable[Type]) -> ir.FunctionType:
@@ -229,6 +244,7 @@ def frozen_list(value: Value) -> Value:
     return tuple_of(items(value), value.type.names) if isinstance(value.type, Tuple) and value.type.is_list else value
 
 
+@functools.lru_cache(maxsize=4096, typed=True)
 def known(value: int) -> Value:
     """An integer or a truth value that is known at compile time."""
     return Value(Known(BOOL if isinstance(value, bool) else INT64, int(value)), ())

@@ -11,6 +11,7 @@ from llvmlite import ir
 
 from . import arrays, nests, ranges, scalars, vector_hints, vectors
 from .calls import Calls
+from .llvm.instructions import Builder
 from .machine_types import (
     INT64,
     NOTHING,
@@ -44,10 +45,10 @@ class Assumed:
 
 
 class _Loop:
-    """A loop that is being emitted: where ``continue`` and ``break`` lead to."""
+    """A loop that is being emitted: the variables at its head, those that it assigns, the edges of ``continue`` and ``break``."""
 
-    def __init__(self, node: ast.stmt, head: Types) -> None:
-        self.node, self.head = node, head
+    def __init__(self, node: ast.stmt, head: Edge, assigned: frozenset[str]) -> None:
+        self.node, self.head, self.assigned = node, head, assigned
         self.continues: list[Edge] = []
         self.breaks: list[Edge] = []
 
@@ -200,31 +201,37 @@ class Statements(Calls):
             return
         yes, no = self.block("then"), self.block("else")
         b.cbranch(scalars.truth(b, test).scalar, yes, no)
-        before, ways = self.variables.types, []
+        before, ways = self.variables.edge(b.block), list[Edge]()
         for block, statements in ((yes, node.body), (no, node.orelse)):
             b.position_at_end(block)
-            self.variables.types = dict(before)
+            self.variables.follow(before)
             self.body(statements)
             ways += self._edge()
         self._join(ways)
 
     def _edge(self) -> list[Edge]:
         """The end of the way that was just emitted, if it has one."""
-        return [] if self.builder.block.is_terminated else [Edge(self.builder.block, self.variables.types)]
+        return [] if self.builder.block.is_terminated else [self.variables.edge(self.builder.block)]
 
     def _join(self, ways: list[Edge]) -> None:
         """Continue where ways meet.  Without ways, the code after them is not reached."""
         if not ways:
             return
-        types = joined([way.types for way in ways])
+        types, b, variables = joined([way.types for way in ways]), self.builder, self.variables
         end = self.block("join")
+        for number, way in enumerate(ways):
+            b.position_at_end(way.block)
+            variables.follow(way)
+            variables.retype(b, types)
+            ways[number] = variables.edge(b.block)
+        kept = {name: k for name, k in ways[0].kept.items() if all(way.kept.get(name) is k for way in ways)}
         for way in ways:
-            self.builder.position_at_end(way.block)
-            self.variables.types = way.types
-            self.variables.retype(self.builder, types)
-            self.builder.branch(end)
-        self.builder.position_at_end(end)
-        self.variables.types = types
+            b.position_at_end(way.block)
+            variables.follow(way)
+            variables.settle(b, [name for name in way.kept if name not in kept])
+            b.branch(end)
+        b.position_at_end(end)
+        variables.follow(Edge(end, types, kept))
 
     # ---- loops -----------------------------------------------------------------------------------------------------------------
 
@@ -233,14 +240,18 @@ class Statements(Calls):
         wider = self.assumed.loops.get((node, self._iterations), {})
         types = {name: wider.get(name, kind) for name, kind in self.variables.types.items()}
         self.variables.retype(self.builder, {name: kind for name, kind in types.items() if kind != NOTHING})
-        loop = _Loop(node, dict(self.variables.types))
+        assigned = _assigned(node, self.is_nest)
+        self.variables.settle(self.builder, sorted(assigned))
+        for name in assigned:
+            self.variables.kept.pop(name, None)
+        loop = _Loop(node, Edge(self.builder.block, dict(self.variables.types), dict(self.variables.kept)), assigned)
         self._loops.append(loop)
         return loop
 
     def _to_head(self, loop: _Loop) -> Types:
         """Give the variables their types at the head of a loop; the types of those that the loop made."""
-        made = {name: kind for name, kind in self.variables.types.items() if name not in loop.head}
-        for name, kind in loop.head.items():
+        made = {name: kind for name, kind in self.variables.types.items() if name not in loop.head.types}
+        for name, kind in loop.head.types.items():
             here = self.variables.types.get(name)
             both = None if here is None else joined_type(kind, here)
             if both is None and has_vectors(kind):  # of a loop before, with other lanes
@@ -250,7 +261,8 @@ class Statements(Calls):
             if both != kind:
                 self.assumed.loops.setdefault((loop.node, self._iterations), {})[name] = both
                 raise Again
-        self.variables.retype(self.builder, {**self.variables.types, **loop.head})
+        self.variables.retype(self.builder, {**self.variables.types, **loop.head.types})
+        self.variables.settle(self.builder, sorted(loop.assigned))
         return made
 
     def _end_body(self, loop: _Loop, latch: ir.Block) -> Types:
@@ -258,7 +270,7 @@ class Statements(Calls):
         made: Types = {}
         for way in [*self._edge(), *loop.continues]:
             self.builder.position_at_end(way.block)
-            self.variables.types = way.types
+            self.variables.follow(way)
             made = joined([made, self._to_head(loop)])
             self.builder.branch(latch)
         return made
@@ -266,7 +278,7 @@ class Statements(Calls):
     def _end_loop(self, loop: _Loop, end: ir.Block | None, made: Types) -> None:
         """Continue after a loop: where its condition fails, and where it is left."""
         self._loops.pop()
-        ways = [] if end is None else [Edge(end, {**loop.head, **made})]
+        ways = [] if end is None else [Edge(end, {**loop.head.types, **made}, loop.head.kept)]
         self._join([*ways, *loop.breaks])
 
     def _Continue(self, node: ast.Continue) -> None:
@@ -282,7 +294,7 @@ class Statements(Calls):
 
     def _nowhere(self) -> ir.Block:
         block = self.block("nowhere")
-        ir.IRBuilder(block).unreachable()
+        Builder(block).unreachable()
         return block
 
     def _While(self, node: ast.While) -> None:
@@ -299,7 +311,7 @@ class Statements(Calls):
         else:
             b.cbranch(scalars.truth(b, self.value(node.test)).scalar, inside, end)
         b.position_at_end(inside)
-        self.variables.types = dict(loop.head)
+        self.variables.follow(loop.head)
         self.body(node.body)
         made = self._end_body(loop, head)
         self._end_loop(loop, end, made)
@@ -356,7 +368,7 @@ class Statements(Calls):
             less = b.icmp_signed if kind.signed else b.icmp_unsigned
             b.cbranch(less("<" if known > 0 else ">", at, stop), inside, end)
         b.position_at_end(inside)
-        self.variables.types = dict(loop.head)
+        self.variables.follow(loop.head)
         self.variables.set(b, name, Value(kind, (at,)))
         self.body(node.body)
         made = self._end_body(loop, latch)
@@ -376,6 +388,14 @@ class Statements(Calls):
             if kind == INT64:
                 hidden = nests.hidden(self.builder, self.variables.get(self.builder, name).scalar)
                 self.variables.set(self.builder, name, Value(kind, (hidden,)))
+
+
+@functools.lru_cache(maxsize=1024)
+def _assigned(loop: ast.stmt, is_nest: bool) -> frozenset[str]:
+    """The variables that a loop assigns; in a nest also those that are hidden from LLVM (see ``nests``)."""
+    names = {n.id for n in ast.walk(loop) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+    rows = [n for n in ast.walk(loop) if is_nest and n is not loop and isinstance(n, ast.For) and nests.has_rows(n)]
+    return frozenset(names.union(*map(nests.indices_read, rows)))
 
 
 @functools.lru_cache(maxsize=1024)

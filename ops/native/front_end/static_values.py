@@ -33,7 +33,10 @@ def known_word(value: Value) -> int | bool | None:
 
 def folded(function: Any, *values: Value) -> Value | None:
     """The result of an operator or a function of static values and literals; None if one is another, or none is static."""
-    if not any(isinstance(value.type, Known) for value in values):
+    for value in values:
+        if isinstance(value.type, Known):
+            break
+    else:
         return None
     words = [known_word(value) for value in values]
     compute = function if isinstance(function, type(min)) or function in (int, bool) else _OPERATORS.get(function)

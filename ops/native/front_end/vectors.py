@@ -12,6 +12,7 @@ from llvmlite import ir
 
 from ...core.tensor_types import HALVES, ITEMSIZE
 from . import static_values
+from .llvm.instructions import annotate
 from .machine_forms import assume_aligned
 from .machine_types import (
     BOOL,
@@ -271,10 +272,10 @@ class Emission:
         if vector.type != kind:
             raise Outside(f"a store of {vector.type} among elements of {array.type}")
         assert isinstance(array.type, Array)
-        item = ITEMSIZE[array.type.dtype]
-        made = self.builder.store(vector.scalar, self.place(array, at, vector), align=item * (kind.lanes if past_caches else 1))
+        b, place, item = self.builder, self.place(array, at, vector), ITEMSIZE[array.type.dtype]
+        b.store(vector.scalar, place, align=item * (kind.lanes if past_caches else 1))
         if past_caches:
-            made.set_metadata("nontemporal", self.builder.module.add_metadata([ir.Constant(_NUMBER, 1)]))
+            annotate(b.block, "store", "nontemporal", [_NUMBER(1)])
 
     def prefetch(self, array: Value, at: Value, level: int, is_write: bool = False) -> None:
         """Ask for the line of an element, into the cache of a level; no address faults."""

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from ..inlining import shared
 from ..memory import Array, generic
 from ..static_values import at_compile_time, static_range
 from ..vectors import Vector, load, shuffle, store, store_past_caches
@@ -89,9 +90,8 @@ def transpose_into_result(
         transpose_tile(source, at, stride, rows, columns, target, to, to_stride, side)
         return
     whole_rows, whole_columns = rows - rows % side, columns - columns % side
-    for c in range(0, whole_columns, side):
-        for r in range(0, whole_rows, side):
-            transpose_block_non_temporal(source, at + r + c * stride, stride, target, to + r * to_stride + c, to_stride)
+    if whole_columns > 0:
+        transpose_blocks_past_caches(source, at, stride, whole_rows, whole_columns, target, to, to_stride)
     transpose_remainder(source, at, stride, rows, columns, target, to, to_stride, side)
 
 
@@ -101,10 +101,33 @@ def transpose_tile(
 ) -> None:
     """As ``transpose_block`` for ``r`` below ``rows`` and ``c`` below ``columns``; ``side`` is the side of a block."""
     whole_rows, whole_columns = rows - rows % side, columns - columns % side
-    for c in range(0, whole_columns, side):
-        for r in range(0, whole_rows, side):
-            transpose_block(source, at + r + c * stride, stride, target, to + r * to_stride + c, to_stride)
+    if whole_columns > 0:
+        transpose_blocks(source, at, stride, whole_rows, whole_columns, target, to, to_stride)
     transpose_remainder(source, at, stride, rows, columns, target, to, to_stride, side)
+
+
+@shared
+@generic
+def transpose_blocks(
+    source: Array, at: int, stride: int, rows: int, columns: int, target: Array, to: int, to_stride: int
+) -> None:
+    """As ``transpose_block`` for whole blocks of ``rows`` and ``columns``."""
+    side = block_side(source.itemsize)
+    for c in range(0, columns, side):
+        for r in range(0, rows, side):
+            transpose_block(source, at + r + c * stride, stride, target, to + r * to_stride + c, to_stride)
+
+
+@shared
+@generic
+def transpose_blocks_past_caches(
+    source: Array, at: int, stride: int, rows: int, columns: int, target: Array, to: int, to_stride: int
+) -> None:
+    """As ``transpose_blocks``, by non-temporal stores."""
+    side = block_side(source.itemsize)
+    for c in range(0, columns, side):
+        for r in range(0, rows, side):
+            transpose_block_non_temporal(source, at + r + c * stride, stride, target, to + r * to_stride + c, to_stride)
 
 
 @generic

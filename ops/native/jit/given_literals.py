@@ -128,10 +128,11 @@ def _integer(emitter: Any, number: Any, count: Any) -> Any:
 
 
 def _size(emitter: Any, number: Any, count: Any) -> Any:
+    from ..front_end.llvm.instructions import annotate
     from ..front_end.machine_types import INT64, WORD, Value
 
     size = _loaded(emitter, number, count, WORD)
-    size.set_metadata("range", emitter.builder.module.add_metadata([WORD(0), WORD(1 << 62)]))
+    annotate(emitter.builder.block, "load", "range", [WORD(0), WORD(1 << 62)])
     return Value(INT64, (size,))
 
 

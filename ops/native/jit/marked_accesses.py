@@ -27,9 +27,10 @@ _BYTES = {"float": 4, "double": 8, "ptr": 8}
 
 def marked(emitter: Any, mark: str, kind: str, emit: Callable[[], Any]) -> Any:
     """Emit code, and mark its last instruction of the kind, "load" or "store"."""
-    result, block = emit(), emitter.builder.block
-    access = next(i for i in reversed(block.instructions) if i.opname == kind)
-    access.set_metadata("mmra", block.module.add_metadata([_OWNER, mark]))
+    from ..front_end.llvm.instructions import annotate
+
+    result = emit()
+    annotate(emitter.builder.block, kind, "mmra", [_OWNER, mark])
     return result
 
 

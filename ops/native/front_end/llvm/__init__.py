@@ -1,0 +1,1 @@
+"""LLVM instructions as text."""
