@@ -99,6 +99,19 @@ def test_the_device(tree: Path) -> None:
 
 
 @pytest.mark.extensive
+def test_the_instruction(tree: Path) -> None:
+    """The two texts that show all instructions are written anew, and nothing else is named."""
+    tests = ["tests/vm/bytecode/test_isa.py", "tests/vm/bytecode/test_verify.py", "tests/vm/runtime/test_count_elements.py"]
+    run(tree, "pytest", "-q", "--update", "-k", "recorded or fresh", tests[0])
+    run(tree, "pytest", "-q", *tests)
+
+
+@pytest.mark.extensive
+def test_the_vector_instruction(tree: Path) -> None:
+    run(tree, "pytest", "-q", "-k", "count_bits", "tests/ops/native/front_end/test_vectors.py")
+
+
+@pytest.mark.extensive
 def test_packages_and_layers(tree: Path) -> None:
     run(tree, "pytest", "-q", "tests/test_layers.py", "tests/test_packaging.py", "-k", "not built")
 
@@ -118,7 +131,7 @@ def test_lines_are_put_between_others() -> None:
 def test_the_changed_lines_are_there() -> None:
     """Each change fits the tree as it is."""
     changes = [(path, text) for path, language, text in _ADDITION.findall(PAGE.read_text(encoding="utf-8")) if language == "diff"]
-    assert len(changes) == 5
+    assert len(changes) == 7
     for path, text in changes:
         assert with_lines((ROOT / path).read_text(encoding="utf-8"), text)
 
