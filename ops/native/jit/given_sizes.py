@@ -28,6 +28,7 @@ _OF_SIZES = {
     "threads_wanted": (), "lines_past_caches": (1,), "move_run": (4,), "transpose_tile": (2,),
     "transpose_into_result": (2, 3, 4, 7), "float64": (0,),
 }  # fmt: skip
+_RUN, _SHORT_LOOP = "_run", "short_range"
 _ARRAY, _LENGTH = "array_", (1,)
 #: Those that are loops.
 _TILES = ("transpose_tile", "transpose_into_result")
@@ -78,7 +79,7 @@ class _Sizes:
     def search(self, node: ast.AST, place: _Place) -> None:
         """Find the sizes of a statement or expression."""
         if isinstance(node, ast.For):
-            if is_short(node):
+            if is_short(node) or _has_short_runs(node):
                 return
             place = _Place(place.least, not has_loops(node))
         elif isinstance(node, ast.Call):
@@ -131,6 +132,12 @@ def _positions(node: ast.Call) -> tuple[int, ...] | None:
     if name.startswith(_ARRAY):  # a sum is the place of a shape, whose length is a rank
         return () if isinstance(node.args[0], ast.BinOp) and isinstance(node.args[1], ast.Constant) else _LENGTH
     return () if any(k.arg in _GEOMETRY for k in node.keywords) else _OF_SIZES.get(name)
+
+
+def _has_short_runs(node: ast.For) -> bool:
+    """Whether a loop is over the runs of a row that has few elements."""
+    is_of_runs = isinstance(node.target, ast.Name) and node.target.id.endswith(_RUN)
+    return is_of_runs and any(isinstance(each, ast.Name) and each.id == _SHORT_LOOP for each in ast.walk(node))
 
 
 def _is_number(node: ast.Call) -> bool:

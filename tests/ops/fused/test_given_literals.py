@@ -108,6 +108,18 @@ def test_short_innermost_loops_keep_their_bounds() -> None:
         assert line in without_literals(nest(7, 96).replace("v2 = (v1 + i2)", line))[0]
 
 
+def test_rows_of_a_short_run_keep_their_size() -> None:
+    """The largest of 80 numbers takes twice the time where LLVM does not know that they are one run of so many."""
+    runs = """for i1_run in range((COLUMNS + 255) // 256):
+                for i1_at in FUNCTION(min(256, COLUMNS - i1_run * 256)):
+                    v2 = (v1 + i1_run * 256 + i1_at)"""
+    text = nest(7, 80).replace("for i2 in range(80):\n                v2 = (v1 + i2)", runs.replace("COLUMNS", "80"))
+    assert "range((80 + 255) // 256)" in text
+    short, _ = without_literals(text.replace("FUNCTION", "short_range"))
+    assert "range((80 + 255) // 256)" in short and "80 - i1_run * 256" in short
+    assert "80 - i1_run * 256" not in without_literals(text.replace("FUNCTION", "sum_range"))[0]
+
+
 def test_sums_in_any_order_keep_their_number_of_terms() -> None:
     """The order of a sum follows its number of terms, so its bits would depend on the table."""
     text = nest(7, 96).replace("v2 = (v1 + i2)", "v3 = (96 - i2); f0 = add_in_any_order(f0, v3)")
