@@ -13,6 +13,7 @@ from typing import Any
 from llvmlite import ir
 
 from ..memory import HAS_HUGE_PAGES, HUGE_PAGE_BYTES, MADV_HUGEPAGE, load_i64, native, set_machine_form, twin
+from .llvm import host
 from .machine_types import FLOAT32, FLOAT64, INT32, INT64, UINT8, WORD, Integer, Type, Value
 from .scalars import cast, llvm_type
 
@@ -171,12 +172,10 @@ def _clock_ns() -> int:
 
 def _pause(emitter: Any) -> None:
     """The instruction of x86-64 or AArch64; nothing on other processors."""
-    import llvmlite.binding as llvm
-
-    processor, b = llvm.get_default_triple().split("-")[0], emitter.builder
-    if processor == "x86_64":
+    b = emitter.builder
+    if host.architecture() == "x86_64":
         b.call(declared(emitter, "llvm.x86.sse2.pause", ir.FunctionType(ir.VoidType(), [])), [])
-    elif processor in ("aarch64", "arm64"):
+    elif host.architecture() == "aarch64":
         b.call(declared(emitter, "llvm.aarch64.hint", ir.FunctionType(ir.VoidType(), [_I32])), [_I32(1)])
 
 

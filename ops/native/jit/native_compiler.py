@@ -18,10 +18,14 @@ from ....declarations.frozen_dataclass import frozen
 from ..cache.host_processor import host_processor
 from ..cache.installed_version import installed_version
 from ..code_parts import Part, parts_of
+from ..front_end.llvm import host
 from ..inlining import is_shared
+from ..user_function import is_users, numba_settings
 from . import marked_accesses
 from .gc_pause import collection_paused
 
+#: The packages whose versions determine machine code.
+PACKAGES = host.PACKAGE, "numpy"
 #: The symbol of every entry point.
 _ENTRY = "relayvm_entry"
 #: Environment variable that turns off the optimization of kernels: 0.
@@ -93,6 +97,8 @@ def fingerprint(function: Callable[..., Any]) -> str:
         seen.add(id(f))
         text, names = _own_text(f)
         digest.update(text)
+        if is_users(f):
+            digest.update(repr(numba_settings()).encode())
         for name in names:
             if name not in f.__globals__:
                 continue  # of an attribute or a built-in
@@ -187,13 +193,6 @@ def _code_parts(code: types.CodeType, doc: str | None = None) -> Iterator[Any]:
             yield sorted(map(repr, c)) if isinstance(c, frozenset) else c  # the order of a set differs between processes
 
 
-#: Environment variables that change the code that numba compiles for users' functions.
-_NUMBA_VARIABLES = (
-    "NUMBA_CPU_NAME", "NUMBA_CPU_FEATURES", "NUMBA_ENABLE_AVX", "NUMBA_OPT", "NUMBA_LOOP_VECTORIZE", "NUMBA_SLP_VECTORIZE",
-    "NUMBA_DISABLE_INTEL_SVML",
-)  # fmt: skip
-
-
 #: Files of the compiler, relative to the folder ``ops/native``, by pattern.
 _TOOLCHAIN = (
     "front_end/*.py", "front_end/llvm/*.py", "halves.py", "jit/native_compiler.py", "jit/given_literals.py", "jit/given_sizes.py",
@@ -203,19 +202,18 @@ _TOOLCHAIN = (
 
 def options(levels: Levels) -> str:
     """The options of the compiler, as a field of the key of its code."""
-    settings = [f"{name}={os.environ[name]}" for name in _NUMBA_VARIABLES if name in os.environ]
     loops = [] if levels.loops else ["loops=plain"]
-    return " ".join([f"speed_level={levels.speed}", f"code_level={levels.code}", *loops, *settings])
+    return " ".join([f"speed_level={levels.speed}", f"code_level={levels.code}", *loops])
 
 
 def toolchain_fields() -> dict[str, str]:
-    """The toolchain that compiles functions, by name: this package's compiler, numba, LLVM, numpy, Python, and the CPU."""
+    """The toolchain that compiles functions, by name: this package's compiler, LLVM, numpy, Python, and the CPU."""
     folder = Path(__file__).parents[1]
     sources = [path.read_bytes() for pattern in _TOOLCHAIN for path in sorted(folder.glob(pattern))]
     return {
         "options": options(kernel_levels()),
         **host_processor(),
-        **{package: installed_version(package) for package in ("numba", "llvmlite", "numpy")},
+        **{package: installed_version(package) for package in PACKAGES},
         "python": sys.version,
         "toolchain": hashlib.sha256(repr(sources).encode()).hexdigest(),
     }
@@ -293,7 +291,7 @@ def compile_object(
     compilation.entry(function, signature, _ENTRY)
     if has_near_constants():
         compilation.use_offset_table()
-    code = _object_code(compilation.module, (_ENTRY,), levels, code_of_part or compile_part, compilation.bitcode)
+    code = _object_code(compilation.module, (_ENTRY,), levels, code_of_part or compile_part, compilation.texts)
     return ObjectCode(_ENTRY, code)
 
 
@@ -308,15 +306,15 @@ def _module(name: str, levels: Levels) -> Any:
 
 
 def _object_code(
-    made: Any, entries: Collection[str], levels: Levels, code_of_part: CodeOfPart, bitcode: Sequence[bytes] = ()
+    made: Any, entries: Collection[str], levels: Levels, code_of_part: CodeOfPart, texts: Sequence[str] = ()
 ) -> bytes:
-    """The object of a module, and those of its parts; ``bitcode``: modules to link."""
+    """The object of a module, and those of its parts; ``texts``: modules to link."""
     import llvmlite.binding as llvm
 
     machine, text = _target_machine(levels.code), str(made)
     module = llvm.parse_assembly(text)
-    for code in bitcode:
-        module.link_in(llvm.parse_bitcode(code))
+    for linked in texts:
+        module.link_in(llvm.parse_assembly(linked))
     module = _optimize(module, entries, machine, levels)
     if marked_accesses.has_marks(text):
         module = llvm.parse_assembly(marked_accesses.complete(str(module)))

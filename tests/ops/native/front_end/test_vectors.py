@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -83,10 +84,10 @@ store(y, 40, (lane_numbers(8) * 2).astype(np.float32))
 
 
 @pytest.mark.optimized
-@pytest.mark.parametrize("features", [None, {}])
+@pytest.mark.parametrize("features", [None, frozenset()])
 def test_masks_read_and_write_nothing_else(features: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     if features is not None:
-        monkeypatch.setattr(front_end.vectors, "_features", lambda: features)
+        monkeypatch.setattr(front_end.vectors, "host", SimpleNamespace(features=lambda: features))
     body = """
 for at in range(3):
     mask = mask_of_bits(5 + 64 * at, 8)
@@ -122,10 +123,10 @@ for i in range(n):
     np.testing.assert_array_equal(both(body, np.zeros(12, np.float32), 12), [0] * 3 + [1] * 5 + [0] * 4)
 
 
-@pytest.mark.parametrize("features", [None, {}])
+@pytest.mark.parametrize("features", [None, frozenset()])
 def test_dots_of_bytes(features: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     if features is not None:
-        monkeypatch.setattr(front_end.vectors, "_features", lambda: features)
+        monkeypatch.setattr(front_end.vectors, "host", SimpleNamespace(features=lambda: features))
     body = """
 u, v = load(x, 0, 4 * lanes), load(x, 64, 4 * lanes)
 store(y, 0, add_dot_of_bytes(splat(np.int32(3), lanes), u.view(np.uint8), v).view(np.int8))
