@@ -212,9 +212,8 @@ def multiply_band(
                 Ahead(0, GROUP_PANELS, 0, Rows(filters, later, inputs)),
             )  # fmt: skip
             if apart > 0:
-                multiply_by_rows(
-                    filters, here, inputs, columns, n * apart * inputs, inputs, sums, to + whole, pitch, rows, inputs, apart, 0
-                )
+                last, beside = Rows(columns, n * apart * inputs, inputs), Rows(sums, to + whole, pitch)
+                multiply_by_rows(Rows(filters, here, inputs), last, beside, rows, inputs, apart, 0)
 
 
 @generic

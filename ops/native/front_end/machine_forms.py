@@ -14,7 +14,7 @@ from llvmlite import ir
 
 from ..memory import HAS_HUGE_PAGES, HUGE_PAGE_BYTES, MADV_HUGEPAGE, load_i64, native, set_machine_form, twin
 from .llvm import host
-from .machine_types import FLOAT32, FLOAT64, INT32, INT64, UINT8, WORD, Integer, Type, Value
+from .machine_types import FLOAT32, FLOAT64, INT32, INT64, UINT8, WORD, Integer, Tuple, Type, Value, leaves
 from .scalars import cast, llvm_type
 
 #: ``form(emitter, *arguments)``.
@@ -82,15 +82,24 @@ def external(name: str, result: Integer | None, widths: dict[int, int] | None = 
 
 
 def by_address(result: Integer) -> Form:
-    """A call of a C function of words by its address, the first argument."""
+    """A call of a C function of words by its address, the first argument; a tuple is passed as the address of its words."""
 
     def call(emitter: Any, function: Value, *arguments: Value) -> Value:
         b = emitter.builder
-        words = [emitter.word(a) for a in arguments]
+        words = [_address_of_words(emitter, a) if isinstance(a.type, Tuple) else emitter.word(a) for a in arguments]
         kind = ir.FunctionType(llvm_type(result), [WORD] * len(words))
         return Value(result, (b.call(b.inttoptr(emitter.word(function), kind.as_pointer()), words),))
 
     return call
+
+
+def _address_of_words(emitter: Any, value: Value) -> Any:
+    """The address of the words of a tuple, on the stack."""
+    b, words = emitter.builder, [emitter.word(each) for each in leaves(value)]
+    first = b.bitcast(emitter.stack(ir.ArrayType(WORD, len(words))), WORD.as_pointer())
+    for n, word in enumerate(words):
+        b.store(word, b.gep(first, [WORD(n)]))
+    return b.ptrtoint(first, WORD)
 
 
 class _Assumption(ir.Instruction):

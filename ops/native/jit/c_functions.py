@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from typing import Any
 
 from ..memory import set_machine_form, twin
 
@@ -13,8 +14,9 @@ _WORD = ctypes.c_int64
 def by_address(n: int) -> Callable[..., int]:
     """A twin ``call(address, *args)`` of a C function with ``n`` int64 arguments and an int64 result.
 
-    Narrower integers and pointers are passed in 64-bit words, by the calling conventions of x86-64 and AArch64; of a narrower
-    result only the low bits are defined.
+    A tuple, of words and of other tuples, is passed as the address of its words, which are there during the call.  Narrower
+    integers and pointers are passed in 64-bit words, by the calling conventions of x86-64 and AArch64; of a narrower result only
+    the low bits are defined.
     """
     prototype = ctypes.CFUNCTYPE(_WORD, *[_WORD] * n)
 
@@ -25,12 +27,28 @@ def by_address(n: int) -> Callable[..., int]:
         return by_address(INT64)
 
     @twin
-    def call(function: int, *args: int) -> int:
-        result: int = prototype(int(function))(*map(int, args))
+    def call(function: int, *args: Any) -> int:
+        blocks = {i: _block(arg) for i, arg in enumerate(args) if isinstance(arg, tuple)}
+        words = (ctypes.addressof(blocks[i]) if i in blocks else int(arg) for i, arg in enumerate(args))
+        result: int = prototype(int(function))(*words)
         return result
 
     set_machine_form(call, machine)
     return call
+
+
+def _block(words: tuple[Any, ...]) -> ctypes.Array[ctypes.c_int64]:
+    """A block of memory with the words of a tuple and of the tuples in it."""
+    found = list(_leaves(words))
+    return (_WORD * len(found))(*found)
+
+
+def _leaves(words: tuple[Any, ...]) -> Iterator[int]:
+    for each in words:
+        if isinstance(each, tuple):
+            yield from _leaves(each)
+        else:
+            yield int(each)
 
 
 def by_name(name: str, n: int) -> Callable[..., int]:
@@ -52,4 +70,4 @@ def by_name(name: str, n: int) -> Callable[..., int]:
 
 
 call_0, call_1, call_2, call_3, call_4, call_5, call_6 = (by_address(n) for n in range(7))
-call_8, call_10, call_11, call_16, call_24 = (by_address(n) for n in (8, 10, 11, 16, 24))
+call_8, call_10, call_11, call_13, call_16, call_24 = (by_address(n) for n in (8, 10, 11, 13, 16, 24))
