@@ -32,7 +32,6 @@ from ..jit.native_compiler import (
     compile_part,
     fingerprint,
     options,
-    source_of_part,
     toolchain_fields,
 )
 from ..linking import linker as loader
@@ -227,7 +226,7 @@ def _code_of_shared(shared: Shared, signature: str, levels: Levels) -> Entry:
 
 def _code_of_part(part: Part, levels: Levels) -> bytes:
     """The object of a part, compiled unless the process or the disk has it.  Not counted: kernels contain their parts."""
-    key = source_key(source_of_part(part), f"part {part.name}", levels)
+    key = source_key(fingerprint(part.function), f"part {part.symbol}", levels)
 
     def make() -> bytes:
         found = disk_cache.read(key)
@@ -237,7 +236,7 @@ def _code_of_part(part: Part, levels: Levels) -> bytes:
         return bytes(found.payload)
 
     def write_part() -> Entry:
-        made = Entry(key, f"part {part.name}", "", compile_part(part, levels, _code_of_part))
+        made = Entry(key, f"part {part.symbol}", "", compile_part(part, levels, _code_of_part))
         disk_cache.write(made)
         return made
 

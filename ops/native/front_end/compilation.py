@@ -273,12 +273,12 @@ class Compilation:
 def _part_of(body: bodies_apart.Body) -> Part:
     """The part that is a body."""
 
-    def functions(module: ir.Module) -> list[ir.Function]:
+    def emit(module: ir.Module) -> ir.Function:
         compilation = Compilation(module, with_parts=True)
         compilation.use_offset_table()
-        return [compilation.body(body)]
+        return compilation.body(body)
 
-    return Part(body.name, body.function, functions, body.name, loops=not is_shared(body.function))
+    return Part(body.name, body.function, emit, loops=not is_shared(body.function))
 
 
 def _c_type(name: str) -> Integer:

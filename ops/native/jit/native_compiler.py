@@ -178,11 +178,6 @@ def source_hash(module: str) -> str:
     return hashlib.sha256(source_of(module)).hexdigest()
 
 
-def source_of_part(part: Part) -> str:
-    """A hash of all that determines the code of a part, besides its name."""
-    return source_hash(part.maker) if isinstance(part.maker, str) else fingerprint(part.maker)
-
-
 def _code_parts(code: types.CodeType, doc: str | None = None) -> Iterator[Any]:
     """Properties of the bytecode; not ``doc``, the docstring, which is the first constant of a function with one."""
     yield code.co_code, code.co_names, code.co_varnames, code.co_argcount
@@ -269,12 +264,10 @@ CodeOfPart = Callable[[Part, Levels], bytes]
 
 @collection_paused()
 def compile_part(part: Part, levels: Levels, code_of_part: CodeOfPart | None = None) -> bytes:
-    """Compile the functions of a part to an object, which the objects of the parts that it calls follow."""
-    made = _module(part.name, levels)
-    functions = part.functions(made)
-    for function in functions:
-        function.linkage = ""
-    return _object_code(made, [f.name for f in functions], levels, code_of_part or compile_part)
+    """Compile a part to an object, which the objects of the parts that it calls follow."""
+    made = _module(part.symbol, levels)
+    part.emit(made)
+    return _object_code(made, (part.symbol,), levels, code_of_part or compile_part)
 
 
 @collection_paused()
@@ -320,7 +313,7 @@ def _object_code(
         module = llvm.parse_assembly(marked_accesses.complete(str(module)))
     own = bytes(machine.emit_object(module))
     called = {function.name for function in module.functions}
-    parts = [part for part in (parts_of(made) or {}).values() if not part.symbol or part.symbol in called]
+    parts = [part for part in (parts_of(made) or {}).values() if part.symbol in called]
     return b"".join((own, *(code_of_part(part, _levels_of(part, levels)) for part in parts)))
 
 

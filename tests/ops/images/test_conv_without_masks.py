@@ -44,7 +44,7 @@ def machine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
     addresses: dict[str, int] = {}
 
     def code_of_part(part: Part, levels: native_compiler.Levels) -> bytes:
-        key = name, part.name, part.maker, levels
+        key = name, part.symbol, part.function, levels
         if key not in PARTS:
             PARTS[key] = native_compiler.compile_part(part, levels, code_of_part)
         return PARTS[key]

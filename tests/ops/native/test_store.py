@@ -22,8 +22,7 @@ from relayvm.ops.native.cache.cache_key import CacheKey, canonical, differences,
 from relayvm.ops.native.compiled import kernel_store
 from relayvm.ops.native.compiled.kernel_store import SingleFlight, Use
 from relayvm.ops.native.generated_source import define
-from relayvm.ops.native.jit import native_compiler
-from relayvm.ops.native.jit.convolution import winograd_axis, winograd_tiles
+from relayvm.ops.native.jit import marked_accesses, native_compiler, non_temporal
 from relayvm.ops.native.memory import native
 
 from .fresh import fresh_cache, fresh_process, key
@@ -159,8 +158,8 @@ def test_every_field_of_the_toolchain_tells_keys_apart() -> None:
 
 
 def test_the_code_of_a_form_is_the_text_of_all_modules_that_make_it() -> None:
-    text = native_compiler.source_of(winograd_tiles.__name__)
-    assert all(Path(str(module.__file__)).read_bytes() in text for module in (winograd_tiles, winograd_axis))
+    text = native_compiler.source_of(non_temporal.__name__)
+    assert all(Path(str(module.__file__)).read_bytes() in text for module in (non_temporal, marked_accesses))
 
 
 @pytest.mark.parametrize("change", ["version", "variable"])

@@ -9,7 +9,7 @@ from relayvm.ops.native.generated_source import define
 from relayvm.ops.native.jit.c_functions import call_3
 from relayvm.ops.native.memory import native
 
-from .front_end.machine_code import compiled
+from .machine_code import compiled
 
 _SUM = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.POINTER(ctypes.c_int64), ctypes.POINTER(ctypes.c_int64))
 
