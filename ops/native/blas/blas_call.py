@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..jit.c_functions import call_13
+from ..c_functions import call_13
 from ..memory import generic
 
 

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..jit.c_functions import call_2, call_5
+from ..c_functions import call_2, call_5
 from ..memory import alloc, free, generic, load_i64, native, record, store_i64
 from ..status import OK
 from ..threads.team import team_at

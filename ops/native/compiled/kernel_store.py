@@ -30,11 +30,11 @@ from ..jit.native_compiler import (
     ObjectCode,
     compile_object,
     compile_part,
-    fingerprint,
     options,
     toolchain_fields,
 )
 from ..linking import linker as loader
+from .function_fingerprint import fingerprint
 
 __all__ = [
     "CacheWarning",

@@ -24,6 +24,9 @@ _I8, _I32 = ir.IntType(8), ir.IntType(32)
 
 def machine_form(function: Any) -> Form:
     """The machine form of a twin."""
+    name = vars(function).get("__c_function__")
+    if name is not None:
+        return external(name, INT64) if name else by_address(INT64)
     provider = vars(function).get("__machine__")
     form: Form = provider() if provider else FORMS[function.__name__]
     return form

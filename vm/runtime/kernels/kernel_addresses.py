@@ -15,10 +15,11 @@ from ....ops.core.implementation import HOST
 from ....ops.native import memory
 from ....ops.native.cache.cache_key import CacheKey
 from ....ops.native.compiled import kernel_store
+from ....ops.native.compiled.function_fingerprint import fingerprint
 from ....ops.native.generated_source import KERNEL, define
 from ....ops.native.halves import scalar_types
 from ....ops.native.jit.given_literals import given_float, given_integer, given_size, without_literals
-from ....ops.native.jit.native_compiler import OPTIMIZED, Levels, fingerprint, kernel_levels
+from ....ops.native.jit.native_compiler import OPTIMIZED, Levels, kernel_levels
 from ....ops.native.memory import native
 from ....ops.native.user_function import UserFunctionError
 from ...diagnostics import codes

@@ -5,8 +5,8 @@ from __future__ import annotations
 import ctypes
 from typing import NamedTuple
 
+from relayvm.ops.native.c_functions import call_3
 from relayvm.ops.native.generated_source import define
-from relayvm.ops.native.jit.c_functions import call_3
 from relayvm.ops.native.memory import native
 
 from .machine_code import compiled

@@ -10,10 +10,10 @@ import pytest
 from llvmlite import ir
 
 from relayvm.ops.native import front_end, static_values, vectors
+from relayvm.ops.native.compiled.function_fingerprint import fingerprint
 from relayvm.ops.native.front_end.compilation import Compilation
 from relayvm.ops.native.front_end.scalars import Outside
 from relayvm.ops.native.generated_source import define
-from relayvm.ops.native.jit.native_compiler import fingerprint
 from relayvm.ops.native.memory import WildAddress, array_float32, generic, native
 from relayvm.ops.native.static_values import at_compile_time, static_range
 from relayvm.ops.native.vectors import load, splat, store

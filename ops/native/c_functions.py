@@ -6,7 +6,7 @@ import ctypes
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from ..memory import set_machine_form, twin
+from .memory import twin
 
 _WORD = ctypes.c_int64
 
@@ -20,12 +20,6 @@ def by_address(n: int) -> Callable[..., int]:
     """
     prototype = ctypes.CFUNCTYPE(_WORD, *[_WORD] * n)
 
-    def machine() -> object:
-        from ..front_end.machine_forms import by_address
-        from ..front_end.machine_types import INT64
-
-        return by_address(INT64)
-
     @twin
     def call(function: int, *args: Any) -> int:
         blocks = {i: _block(arg) for i, arg in enumerate(args) if isinstance(arg, tuple)}
@@ -33,8 +27,7 @@ def by_address(n: int) -> Callable[..., int]:
         result: int = prototype(int(function))(*words)
         return result
 
-    set_machine_form(call, machine)
-    return call
+    return _marked(call, "")
 
 
 def _block(words: tuple[Any, ...]) -> ctypes.Array[ctypes.c_int64]:
@@ -54,18 +47,17 @@ def _leaves(words: tuple[Any, ...]) -> Iterator[int]:
 def by_name(name: str, n: int) -> Callable[..., int]:
     """A twin of the C library's function ``name``, with ``n`` arguments and a result as for ``by_address``."""
 
-    def machine() -> object:
-        from ..front_end.machine_forms import external
-        from ..front_end.machine_types import INT64
-
-        return external(name, INT64)
-
     @twin
     def call(*args: int) -> int:
         result: int = ctypes.CFUNCTYPE(_WORD, *[_WORD] * n)((name, ctypes.CDLL(None)))(*map(int, args))
         return result
 
-    set_machine_form(call, machine)
+    return _marked(call, name)
+
+
+def _marked(call: Callable[..., int], name: str) -> Callable[..., int]:
+    """Let the compiler know that a twin is a C function: its name, or "" for a function by its address."""
+    vars(call)["__c_function__"] = name
     return call
 
 
