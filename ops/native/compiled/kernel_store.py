@@ -22,7 +22,7 @@ from ..cache.cache_key import CacheKey
 from ..cache.disk_cache import CacheWarning, folder
 from ..cache.file_locks import one_at_a_time
 from ..code_parts import Part
-from ..jit.given_literals import filled
+from ..given_literals import filled
 from ..jit.native_compiler import (
     OPTIMIZED,
     UNOPTIMIZED,
