@@ -15,9 +15,10 @@ from ...inlining import keep_out_of_line, keep_short, shared
 from ...memory import Array, Axes, generic
 from ...static_values import at_compile_time, static_range
 from ...vector_registers import vector_bytes
-from ...vectors import Vector, from_element, is_element, lane_numbers, load, load_some, shifted, shuffle, splat, store
+from ...vectors import Vector, from_element, is_element, load, load_some, shifted, shuffle, splat, store
 from ..products.register_tile import PANEL_BYTES
 from .image_rows import Image, flat_image
+from .tap_vectors import lanes_between
 from .winograd_axis import AXES, MOST_STRIDE, RESULTS, terms_of_data, terms_of_sums, total
 
 #: Elements of the shortest vectors: of a register on every machine.
@@ -115,19 +116,10 @@ def _strip(image: Image, channel: int, channels: int, row: int, along: int, out:
     if 0 <= along <= image.width - (offsets[len(offsets) - 1] + lanes):
         _channels(rows, steps, [], out, channels, lanes, stride)
     else:
-        masks = [_inside(-along - offsets[n], image.width - along - offsets[n], lanes) for n in static_range(len(offsets))]
+        # -1 in each lane: LLVM keeps a vector of bits in a register of its own only within a block
+        inside = [lanes_between(-along - offsets[n], image.width - along - offsets[n], lanes) for n in static_range(len(offsets))]
+        masks = [-mask.astype(np.int32) for mask in inside]
         _channels(rows, steps, masks, out, channels, lanes, stride)
-
-
-@generic
-def _inside(first: int, end: int, lanes: int) -> Vector:
-    """The lanes from ``first`` to ``end`` (exclusive), any numbers; -1 in each.
-
-    LLVM keeps a vector of bits in a register of its own only within a block.
-    """
-    numbers = lane_numbers(lanes).astype(np.int32)
-    low, high = np.int32(min(max(first, 0), lanes)), np.int32(min(max(end, 0), lanes))
-    return -((numbers >= low) & (numbers < high)).astype(np.int32)
 
 
 @generic
