@@ -37,7 +37,7 @@ gemm_at = record(GEMM)
 #: A product and a batch as words, in the order of the fields of ``Product`` and ``Batch``.
 PRODUCTS = np.dtype([(name, _WORD) for name in (
     "itemsize", "m", "n", "k", "a", "a_row", "transpose_a", "b", "b_row", "transpose_b", "c", "c_row", "transpose_c",
-    "count", "a_step", "b_step", "c_step",
+    "number", "a_step", "b_step", "c_step",
 )])  # fmt: skip
 products_at = record(PRODUCTS)
 #: Data shared by the threads of one call: the BLAS, the address of the products, their blocks, and the number of blocks in all.
@@ -67,9 +67,9 @@ def block_length(side: int, work: int, shortest: int) -> int:
 
 
 class Batch(NamedTuple):
-    """``count`` products, whose matrices are ``*_step`` bytes apart."""
+    """``number`` products, whose matrices are ``*_step`` bytes apart."""
 
-    count: int
+    number: int
     a_step: int
     b_step: int
     c_step: int
@@ -101,12 +101,12 @@ def multiply(gemm: int, products: int) -> int:
     """Compute PRODUCTS, in several threads if they have enough work."""
     g, p = gemm_at(gemm), products_at(products)
     work, blocks = p.m * p.n * p.k, _blocks_of(p.m, p.n, p.k * p.itemsize)
-    in_all = blocks.each * p.count
+    in_all = blocks.each * p.number
     quiet = work > ALONE_WORK or p.m == 1 or p.n == 1
     if quiet:
         enter(g.scope)
     done = False
-    work *= p.itemsize * p.count
+    work *= p.itemsize * p.number
     if in_all > 1 and work > 2 * WORTH and team_at(g.team).threads > 1 and team_at(g.team).divide != 0:
         block = alloc(_JOB_BYTES + 32)
         if block != 0:
