@@ -106,7 +106,7 @@ def foreign(quick: bool) -> dict[str, Any]:
     """Per ingredient: whether records with another value do not change the choices, and the warning names the ingredient."""
     _, program, _ = next(iter(subjects(quick)))
     kept, found = list(tuning_records.load().values()), {}
-    for field in ("processor", "features", "relayvm", "numba"):
+    for field in ("processor", "features", "relayvm", "llvmlite"):
         tuning_records.clear()
         others = [r.key.fields for r in kept]
         keys = [type(kept[0].key)(tuple((n, "another" if n == field else v) for n, v in fields)) for fields in others]

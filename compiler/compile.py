@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..ops.native.compiled.compile_reports import logged
-from ..ops.native.jit.gc_pause import collection_paused
+from ..ops.native.gc_pause import collection_paused
 from ..vm.api.executable import Executable
 from ..vm.device_table import DEVICES
 from ..vm.machine.machine_code import compile_ahead

@@ -319,7 +319,6 @@ FOREIGN_PRIVATE = {
     "vm/report/completion.py": {"_exclusively", "_wait"},  # a measurement waits uncounted
     # of other packages
     "__main__.py": {"_exit", "_run_exitfuncs"},  # the end of a process without its objects' ends
-    "ops/native/front_end/numba_functions.py": {"_final_module", "_getvalue", "_library"},
     "serving/supervisor.py": {"_exit"},  # a forked process must not run its parent's exit
     "vm/fast_path/c_api.py": {"_ARRAY_API"},
     "vm/diagnostics/python_source.py": {"_getframe"},

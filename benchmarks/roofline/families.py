@@ -14,12 +14,11 @@ import numpy as np
 import relayvm as relay
 from relayvm.ops.codegen.cuda import cuda_source, look_back
 from relayvm.ops.codegen.cuda.cuda_program import Data, Launch, Scratch, Size, Word
-from relayvm.ops.codegen.cuda.device_code import nvrtc
+from relayvm.ops.codegen.cuda.device_code import disassembler, nvrtc
 from relayvm.ops.codegen.cuda.machine_code import MachineCode, machine_code
 from relayvm.ops.core.group import Group
 from relayvm.ops.core.tensor_types import HALVES, ITEMSIZE, numpy_dtype
 from relayvm.ops.core.type_relation import shape_program
-from relayvm.ops.native.jit import disassembler
 from relayvm.shape_funcs.symbolic.dim import axis_size, const, dim
 from relayvm.shape_funcs.symbolic.program import SIZE, assemble
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from ...ops.native.blas import library_calls
 from ...ops.native.cache import disk_cache
+from ...ops.native.front_end.llvm import host
 from ...ops.native.jit.native_compiler import OPTIMIZE_VARIABLE
 from ...ops.native.tuning.fingerprint import library_fields
 from ...vm.device_table import DEVICES
@@ -17,7 +18,7 @@ from ...vm.diagnostics.source import ConfigError
 from ...vm.options import CHECK_VARIABLE, OPENMP_VARIABLE, THREADS_VARIABLE
 from ...vm.thread_count import number_and_source
 
-_PACKAGES = ("relayvm", "numpy", "numba", "llvmlite", "scipy", "lark", "click", "rich")
+_PACKAGES = ("relayvm", "numpy", "numba", host.PACKAGE, "scipy", "lark", "click", "rich")
 #: Environment variables that change relayvm's behaviour.
 VARIABLES = (
     disk_cache.FOLDER_VARIABLE, disk_cache.CAP_VARIABLE, THREADS_VARIABLE, OPENMP_VARIABLE, CHECK_VARIABLE, OPTIMIZE_VARIABLE,

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from ...ops.core.tensor_types import Type
-from ...ops.native.jit.gc_pause import collection_paused
+from ...ops.native.gc_pause import collection_paused
 from ...vm.diagnostics import codes
 from ...vm.diagnostics.argument_errors import a_text, wrong
 from ...vm.diagnostics.python_source import here

@@ -14,18 +14,15 @@ from ...declarations.frozen_dataclass import frozen
 
 @frozen
 class Part:
-    """Functions that kernels share.
+    """A function that kernels share: ``symbol`` in object code.
 
-    ``name`` with ``maker`` determines their code: the text of a module and of those that it uses, or a native function and all
-    that it calls.  ``functions(module)`` emits them into an LLVM module, which may call other parts.  ``symbol``: the part is
-    linked only if the optimized kernel still calls this function; "": always.
-    ``loops``: whether LLVM makes faster code of its loops.
+    ``symbol`` with ``function``, and all that it calls, determines its code.  ``emit(module)`` emits it into an LLVM module,
+    which may call other parts.  ``loops``: whether LLVM makes faster code of its loops.
     """
 
-    name: str
-    maker: str | Callable[..., Any]
-    functions: Callable[[Any], list[Any]]
-    symbol: str = ""
+    symbol: str
+    function: Callable[..., Any]
+    emit: Callable[[Any], Any]
     loops: bool = False
 
 
@@ -44,12 +41,3 @@ def parts_of(module: Any) -> Parts | None:
     """The parts of an LLVM module; None for a module that has all code itself."""
     found: Parts | None = getattr(module, "relayvm_parts", None)
     return found
-
-
-def is_declared_only(function: Any, name: str, maker: Callable[[Any], Any]) -> bool:
-    """Whether an LLVM function of a module is declared only: ``maker(module)`` emits it into a part of its own, ``name``."""
-    parts = parts_of(function.module)
-    if parts is None:
-        return False
-    parts.setdefault(name, Part(name, maker.__module__, lambda module: [maker(module)], function.name, loops=True))
-    return True

@@ -31,6 +31,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 Word: TypeAlias = int | np.integer[Any]
 #: The elements of a tensor or of a scratch buffer, of any dtype.
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
+#: A parameter that kernels of other sizes may share: machine code takes its argument from a table (see ``given_literals``).
+Size: TypeAlias = int
 #: Sizes, strides, positions or layouts, one for each axis.
 Axes: TypeAlias = tuple[int, ...]
 #: One element: its type is that of the array at compile time.

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import functools
 
+from .front_end.llvm import host
 from .static_values import at_compile_time
 
 
 @functools.cache
 def registers() -> tuple[int, int]:
     """The number of vector registers of this machine, and their bytes."""
-    import llvmlite.binding as llvm
-
-    features = llvm.get_host_cpu_features()
-    if features.get("avx512f"):
+    features = host.features()
+    if "avx512f" in features:
         return 32, 64
-    if features.get("neon") or llvm.get_default_triple().startswith(("aarch64", "arm64")):
+    if "neon" in features or host.architecture() == "aarch64":
         return 32, 16
-    return 16, 32 if features.get("avx") else 16
+    return 16, 32 if "avx" in features else 16
 
 
 def registers_name() -> str:

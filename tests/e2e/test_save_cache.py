@@ -131,7 +131,7 @@ def replace_key(record: tuning_records.Record, key: CacheKey) -> tuning_records.
     return record._replace(key=key)
 
 
-@pytest.mark.parametrize("name", ["relayvm", "processor", "features", "numba", "llvmlite", "numpy"])
+@pytest.mark.parametrize("name", ["relayvm", "processor", "features", "llvmlite", "numpy"])
 def test_another_machine_or_version_is_rejected_by_name(
     name: str, saved: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 
 from ...ops.core.tensor_types import DTYPES, ITEMSIZE, numpy_dtype
+from ...ops.native.c_functions import call_2, call_8
 from ...ops.native.cache.cache_key import CacheKey
 from ...ops.native.compiled import kernel_store
-from ...ops.native.jit.c_functions import call_2, call_8
 from ...ops.native.jit.native_compiler import SHORT_LOOPS
 from ...ops.native.memory import (
     alloc,

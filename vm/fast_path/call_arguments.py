@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from ...ops.native.c_functions import call_4
 from ...ops.native.inlining import keep_out_of_line
-from ...ops.native.jit.c_functions import call_4
 from ...ops.native.memory import load_i64, native, store_i64, tensor
 from ...ops.native.object_layout import TAG_ADT
 from ...ops.native.objects import adt_at

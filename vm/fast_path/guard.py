@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...ops.core.tensor_types import DTYPES, TensorType, TupleType
+from ...ops.native.c_functions import call_4
 from ...ops.native.compiled import kernel_store
-from ...ops.native.jit.c_functions import call_4
 from ...ops.native.memory import load_i64, native, store_i64, tensor
 from ...ops.native.object_layout import TAG_TENSOR
 from ...ops.native.objects import storage_at

@@ -7,8 +7,8 @@ from collections.abc import Callable
 import numpy as np
 
 from ...ops.core.tensor_types import DTYPES, TensorType, TupleType, Type
+from ...ops.native.c_functions import call_4
 from ...ops.native.inlining import keep_out_of_line
-from ...ops.native.jit.c_functions import call_4
 from ...ops.native.memory import load_i64, native, record, tensor
 from ...ops.native.object_layout import TAG_ADT, TAG_TENSOR, Record
 from ...ops.native.objects import adt_at

@@ -7,11 +7,10 @@ from collections.abc import Iterator
 
 from ...ops.codegen import kernel_source
 from ...ops.codegen.cuda import cuda_source, has_kernel
-from ...ops.codegen.cuda.device_code import nvrtc
+from ...ops.codegen.cuda.device_code import disassembler, nvrtc
 from ...ops.codegen.cuda.machine_code import MachineCode, machine_code
 from ...ops.core.group import Group
 from ...ops.core.implementation import GPU
-from ...ops.native.jit import disassembler
 from ..bytecode.executable import ExecutableData
 from ..device_table import DEVICE_TABLE, machine_of
 from ..diagnostics.source import ConfigError, InputError

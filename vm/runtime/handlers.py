@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ...ops.core.tensor_types import DTYPES, MAX_RANK
+from ...ops.native.c_functions import call_4
 from ...ops.native.inlining import keep_out_of_line
-from ...ops.native.jit.c_functions import call_4
 from ...ops.native.memory import clock_ns, load_i64, native, store_i64, tensor
 from ...ops.native.object_layout import TAG_ADT, TAG_CLOSURE, TAG_PENDING, TAG_STORAGE, TAG_TENSOR
 from ...ops.native.objects import adt_at, pending_at, storage_at

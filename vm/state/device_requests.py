@@ -7,7 +7,7 @@ machines on that device compile.  A device fills a table of functions, one for e
 
 from __future__ import annotations
 
-from ...ops.native.jit.c_functions import call_6
+from ...ops.native.c_functions import call_6
 from ...ops.native.memory import native
 from .state_layout import state_at
 

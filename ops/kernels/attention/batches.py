@@ -17,9 +17,9 @@ from ...codegen.loop_nest.vector_math import exp_float32_below
 from ...native.front_end.vector_hints import add_in_any_order, larger, multiply_add
 from ...native.jit.products.register_tile import GROUP_PANELS, PANEL_BYTES
 from ...native.jit.row_powers import largest, powers_of_two
-from ...native.jit.templates import instantiate
 from ...native.memory import Array, Axes, Element, generic
 from ...native.status import OK
+from ...native.templates import instantiate
 from ..matmul.tiles import multiply_band, pack_columns
 from ..softmax.cpu import exp_float64
 

@@ -11,9 +11,9 @@ import numpy as np
 
 from ...codegen.loop_nest.vector_math import exp_float32_below
 from ...native.front_end.vector_hints import add_in_any_order, larger, multiply_add
-from ...native.jit.templates import instantiate
 from ...native.memory import Array, Element, generic
 from ...native.status import OK
+from ...native.templates import instantiate
 from ..softmax.cpu import exp_float64
 
 #: The parameters of the body: ``e ** x`` for x <= 0, and the compute dtype.

@@ -22,15 +22,10 @@ from collections.abc import Callable
 
 import numpy as np
 
+from ...native.jit.convolution.image_rows import Image
 from ...native.jit.convolution.winograd_axis import FILTERS, RESULTS, WINDOW
-from ...native.jit.convolution.winograd_filters import transform_filters, transform_strided_filters
-from ...native.jit.convolution.winograd_tiles import (
-    LEAST_LANES,
-    transform_data,
-    transform_strided_data,
-    transform_strided_sums,
-    transform_sums,
-)
+from ...native.jit.convolution.winograd_filters import transform_filters
+from ...native.jit.convolution.winograd_tiles import LEAST_LANES, Elements, Pairs, transform_data, transform_sums
 from ...native.jit.products.operands import Ahead, Panels, Rows
 from ...native.jit.products.panel_products import multiply_panels
 from ...native.jit.products.register_tile import GROUP_PANELS, PANEL_BYTES, TILE_ROWS
@@ -93,14 +88,8 @@ def fill_panels(
             count, channels = min(wide - column, end - tile), min(CHANNELS, sizes[CHANNEL] - channel)
             at, to = tile // (wide * tall) * steps[BATCH] + channel * steps[CHANNEL], tile - first + channel * pitch
             y, x = row * RESULTS * stride - before[1], column * RESULTS * stride - before[2]
-            if stride == 1:
-                transform_data(
-                    data, at, sizes[ROW], sizes[COLUMN], y, x, steps[CHANNEL], channels, zeros, panels, to, step, pitch, count
-                )
-            else:
-                transform_strided_data(
-                    data, at, sizes[ROW], sizes[COLUMN], y, x, steps[CHANNEL], channels, zeros, panels, to, step, pitch, count
-                )
+            image, transformed = Image(data, at, sizes[ROW], sizes[COLUMN], zeros), Elements(panels, to, step, pitch)
+            transform_data(image, steps[CHANNEL], channels, y, x, transformed, count, stride)
             tile += count
 
 
@@ -111,10 +100,7 @@ def finish_tiles(
 ) -> None:  # fmt: skip
     """Transform the sums of some output channels, from ``channel`` on, to results, and finish these."""
     below, across = RESULTS * pitch, RESULTS * RESULTS * pitch
-    if stride == 1:
-        transform_sums(sums, 0, step, pitch, channels, sums, results, across, below, end - first)
-    else:
-        transform_strided_sums(sums, 0, step, pitch, channels, sums, results, across, below, end - first)
+    transform_sums(Elements(sums, 0, step, pitch), Pairs(sums, results, across, below), channels, end - first, stride)
     tile = first
     while tile < end:
         row, column = tile // wide % tall, tile % wide
@@ -134,10 +120,7 @@ def transform_weight(weight: Array, filters: Array, count: int, stride: int) -> 
     """Store the 16 products of each of ``count`` filters: the filters' first, then their second, and so on."""
     width = PANEL_BYTES // weight.itemsize
     for n in range(0, count, width):
-        if stride == 1:
-            transform_filters(weight, n * TAPS, filters, n, count, min(width, count - n))
-        else:
-            transform_strided_filters(weight, n * TAPS, filters, n, count, min(width, count - n))
+        transform_filters(weight, n * TAPS, filters, n, count, min(width, count - n), stride)
 
 
 @generic
@@ -212,9 +195,8 @@ def multiply_band(
                 Ahead(0, GROUP_PANELS, 0, Rows(filters, later, inputs)),
             )  # fmt: skip
             if apart > 0:
-                multiply_by_rows(
-                    filters, here, inputs, columns, n * apart * inputs, inputs, sums, to + whole, pitch, rows, inputs, apart, 0
-                )
+                last, beside = Rows(columns, n * apart * inputs, inputs), Rows(sums, to + whole, pitch)
+                multiply_by_rows(Rows(filters, here, inputs), last, beside, rows, inputs, apart, 0)
 
 
 @generic

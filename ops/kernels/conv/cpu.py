@@ -16,6 +16,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from ...native.blas.blas_call import Matrix, Product
 from ...native.blas.gemm import call_gemm
 from ...native.inlining import apart
 from ...native.memory import Array, Axes, generic
@@ -136,7 +137,7 @@ def multiply(
     n: int, k: int,
 ) -> None:  # fmt: skip
     """Row-major ``c[m, n] = op(a) @ op(b)`` at addresses."""
-    call_gemm(gemm, size, 1 if transpose_b else 0, 1 if transpose_a else 0, n, m, k, b, ldb, a, lda, c, ldc)
+    call_gemm(gemm, Product(size, n, m, k, Matrix(b, ldb, transpose_b), Matrix(a, lda, transpose_a), Matrix(c, ldc, 0)))
 
 
 @generic

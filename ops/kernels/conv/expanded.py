@@ -108,7 +108,8 @@ def expand_channels(
                 Rows(weight, (o + rows) * inner, inner if begin == 0 and is_large else 0),
             )  # fmt: skip
             if apart > 0 and begin + some == whole:
-                multiply_by_rows(weight, o * inner, inner, columns, 0, inner, out, here + whole, pitch, rows, inner, apart, 0)
+                last, beside = Rows(columns, 0, inner), Rows(out, here + whole, pitch)
+                multiply_by_rows(Rows(weight, o * inner, inner), last, beside, rows, inner, apart, 0)
                 clip_runs(out, here + whole, pitch, rows, apart, bias, o, least, most)
 
 

@@ -321,9 +321,8 @@ def multiply_rows(
                 add, Ahead(ahead, tile if ahead > 0 else GROUP_PANELS, tile + 1, Rows(weight, later_at, terms)),
             )  # fmt: skip
         if apart > 0:
-            multiply_by_rows(
-                weight, o * terms + at, terms, work, transposed, inner, sums, here + whole, ld, rows, inner, apart, add
-            )  # fmt: skip
+            last, beside = Rows(work, transposed, inner), Rows(sums, here + whole, ld)
+            multiply_by_rows(Rows(weight, o * terms + at, terms), last, beside, rows, inner, apart, add)
         is_enough = (o + rows - begin + TILE_ROWS) * across > FINISHED_ROWS * GROUP_PANELS * width
         if is_last and (is_enough or o + rows == bottom):
             finish(argv, to + begin * positions, o + rows - begin, count, sums, held + (begin - origin) * ld, ld)

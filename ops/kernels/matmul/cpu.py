@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from ...native.blas.gemm import call_gemm, call_gemms
+from ...native.blas.blas_call import Matrix, Product
+from ...native.blas.gemm import Batch, call_gemm, call_gemms
 from ...native.memory import Array, Axes, Element, generic
 from ...native.status import OK
 from .gemv import multiply_thin
@@ -127,7 +128,7 @@ def by_blas(
         x = a.ctypes.data + (a_at + first * (1 if transpose_a else k)) * size
         y, z = b.ctypes.data + b_at * size, out.ctypes.data + (out_at + first * n) * size
         rows = min(BLAS_LIMIT, m - first)
-        call_gemm(gemm, size, 1 if transpose_b else 0, 1 if transpose_a else 0, n, rows, k, y, ldb, x, lda, z, n)
+        call_gemm(gemm, Product(size, n, rows, k, Matrix(y, ldb, transpose_b), Matrix(x, lda, transpose_a), Matrix(z, n, 0)))
 
 
 @generic
@@ -143,10 +144,9 @@ def batches_by_blas(
     if m == 0 or n == 0:
         return
     size, lda, ldb = out.itemsize, m if transpose_a else k, k if transpose_b else n
-    call_gemms(
-        gemm, size, 1 if transpose_b else 0, 1 if transpose_a else 0, n, m, k, b.ctypes.data, ldb, a.ctypes.data, lda,
-        out.ctypes.data, n, count, b_step * size, a_step * size, m * n * size,
-    )  # fmt: skip
+    first, second = Matrix(b.ctypes.data, ldb, transpose_b), Matrix(a.ctypes.data, lda, transpose_a)
+    product = Product(size, n, m, k, first, second, Matrix(out.ctypes.data, n, 0))
+    call_gemms(gemm, product, Batch(count, b_step * size, a_step * size, m * n * size))
 
 
 # ---- single and batched products -------------------------------------------------------------------------------------

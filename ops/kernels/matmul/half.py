@@ -6,6 +6,7 @@ sum, and one of the sum.
 
 from __future__ import annotations
 
+from ...native.blas.blas_call import Matrix, Product
 from ...native.blas.gemm import call_gemm
 from ...native.memory import Array, Axes, array_float32, generic
 from ...native.status import OK
@@ -54,10 +55,10 @@ def multiply_block(
             pack(right, b, b_at + start, columns, inner, b_step)
         else:
             pack(right, b, b_at + start * b_step, inner, columns, b_step)
-        flip_a, flip_b = 1 if transpose_a else 0, 1 if transpose_b else 0
         lda, ldb = rows if transpose_a else inner, inner if transpose_b else columns
         # column-major: see matmul.by_blas
-        call_gemm(gemm, 4, flip_b, flip_a, columns, rows, inner, right_at, ldb, work, lda, part_at, columns)
+        first, second = Matrix(right_at, ldb, transpose_b), Matrix(work, lda, transpose_a)
+        call_gemm(gemm, Product(4, columns, rows, inner, first, second, Matrix(part_at, columns, 0)))
         add(total, part, rows * columns)
     for i in range(rows):
         for j in range(columns):

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ...native.jit.templates import instantiate
 from ...native.memory import Array, Axes, generic
 from ...native.status import INDEX_OUT_OF_RANGE, OK
+from ...native.templates import instantiate
 from ..matmul.cpu import by_blas
 from ..matmul.gemv import multiply_thin
 from .activations import REAL_FUNCTIONS, activate, limit

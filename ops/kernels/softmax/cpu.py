@@ -17,9 +17,9 @@ import numpy as np
 from ...codegen.loop_nest.reduction import RUN
 from ...codegen.loop_nest.vector_math import exp_float32_below, large_exp_float32_below
 from ...native.front_end.vector_hints import add_in_any_order, larger
-from ...native.jit.templates import instantiate
 from ...native.memory import Array, Element, generic
 from ...native.status import OK
+from ...native.templates import instantiate
 
 #: The parameters of each body: ``e ** x`` for x <= 0, the compute dtype, and a number just above its least normal number.
 exponential: Any = None

@@ -12,7 +12,7 @@ import os
 
 import numpy as np
 
-from ..jit.c_functions import by_name, call_0, call_1
+from ..c_functions import by_name, call_0, call_1
 from ..memory import native, record
 
 _WORD = np.int64

@@ -9,18 +9,17 @@ Kernels find the address of a GEMM record in the library table, and call the mac
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..jit.c_functions import call_5
-from ..memory import alloc, free, load_i64, native, record, set_machine_form, store_i64, twin
+from ..c_functions import call_2, call_5
+from ..memory import alloc, free, generic, load_i64, native, record, store_i64
 from ..status import OK
 from ..threads.team import team_at
 from ..threads.work_partition import end_of, first_of
-from .blas_call import call_blas
+from .blas_call import Matrix, Product, call_blas
 from .blas_threads import enter, leave
 
 _WORD = np.int64
@@ -35,11 +34,14 @@ GEMM = np.dtype(
 )
 gemm_at = record(GEMM)
 
-#: Data shared by the threads of one call: its arguments, block sizes, and the number of blocks per product and in all.
-_ARGUMENTS = ("blas", "itemsize", "transpose_a", "transpose_b", "m", "n", "k", "a", "lda", "b", "ldb", "c", "ldc")
-JOB = np.dtype(
-    [(name, _WORD) for name in (*_ARGUMENTS, "a_step", "b_step", "c_step", "rows", "columns", "across", "each", "blocks_in_all")]
-)
+#: A product and a batch as words, in the order of the fields of ``Product`` and ``Batch``.
+PRODUCTS = np.dtype([(name, _WORD) for name in (
+    "itemsize", "m", "n", "k", "a", "a_row", "transpose_a", "b", "b_row", "transpose_b", "c", "c_row", "transpose_c",
+    "number", "a_step", "b_step", "c_step",
+)])  # fmt: skip
+products_at = record(PRODUCTS)
+#: Data shared by the threads of one call: the BLAS, the address of the products, their blocks, and the number of blocks in all.
+JOB = np.dtype([(name, _WORD) for name in ("blas", "products", "rows", "columns", "across", "each", "in_all")])
 job_at = record(JOB)
 _JOB_BYTES = JOB.itemsize
 
@@ -64,121 +66,110 @@ def block_length(side: int, work: int, shortest: int) -> int:
     return max((side + blocks - 1) // blocks + GRAIN - 1, shortest) // GRAIN * GRAIN
 
 
-@native
-def multiply(
-    gemm: int, itemsize: int, transpose_a: int, transpose_b: int, m: int, n: int, k: int, a: int, lda: int, b: int, ldb: int,
-    c: int, ldc: int, count: int, a_step: int, b_step: int, c_step: int,
-) -> int:  # fmt: skip
-    """Compute ``count`` products as ``call_gemms``, in several threads if they have enough work."""
-    work = m * n * k * itemsize
+class Batch(NamedTuple):
+    """``number`` products, whose matrices are ``*_step`` bytes apart."""
+
+    number: int
+    a_step: int
+    b_step: int
+    c_step: int
+
+
+class Blocks(NamedTuple):
+    """The rows and columns of the blocks of a product, the blocks down its columns, and all of them."""
+
+    rows: int
+    columns: int
+    across: int
+    each: int
+
+
+@generic
+def _blocks_of(m: int, n: int, bytes_of_inner: int) -> Blocks:
+    """The blocks of a product."""
+    work = m * n * bytes_of_inner
     rows = block_length(m, work, SHORTEST) if m >= n else m
     columns = block_length(n, work, SHORTEST) if n > m else n
-    if rows * columns * k * itemsize > LARGE_WORK:
+    if rows * columns * bytes_of_inner > LARGE_WORK:
         rows, columns = (rows, max(columns // 2, SHORTEST_ACROSS)) if m >= n else (max(rows // 2, SHORTEST_ACROSS), columns)
     across = (m + rows - 1) // rows
-    each = across * ((n + columns - 1) // columns)
-    g = gemm_at(gemm)
-    quiet = m * n * k > ALONE_WORK or m == 1 or n == 1
+    return Blocks(rows, columns, across, across * ((n + columns - 1) // columns))
+
+
+@native
+def multiply(gemm: int, products: int) -> int:
+    """Compute PRODUCTS, in several threads if they have enough work."""
+    g, p = gemm_at(gemm), products_at(products)
+    work, blocks = p.m * p.n * p.k, _blocks_of(p.m, p.n, p.k * p.itemsize)
+    in_all = blocks.each * p.number
+    quiet = work > ALONE_WORK or p.m == 1 or p.n == 1
     if quiet:
         enter(g.scope)
     done = False
-    if each * count > 1 and work * count > 2 * WORTH and team_at(g.team).threads > 1 and team_at(g.team).divide != 0:
+    work *= p.itemsize * p.number
+    if in_all > 1 and work > 2 * WORTH and team_at(g.team).threads > 1 and team_at(g.team).divide != 0:
         block = alloc(_JOB_BYTES + 32)
         if block != 0:
             j = job_at(block)
-            j.blas, j.itemsize, j.transpose_a, j.transpose_b = g.blas, itemsize, transpose_a, transpose_b
-            j.m, j.n, j.k, j.a, j.lda, j.b, j.ldb, j.c, j.ldc = m, n, k, a, lda, b, ldb, c, ldc
-            j.a_step, j.b_step, j.c_step, j.rows, j.columns = a_step, b_step, c_step, rows, columns
-            j.across, j.each, j.blocks_in_all = across, each, each * count
+            j.blas, j.products, j.in_all = g.blas, products, in_all
+            j.rows, j.columns, j.across, j.each = blocks.rows, blocks.columns, blocks.across, blocks.each
             argv = block + _JOB_BYTES
             store_i64(argv, block)
             store_i64(argv + 8, 0)
-            wanted = min(each * count, work * count // WORTH)
+            wanted = min(in_all, work // WORTH)
             done = call_5(team_at(g.team).divide, g.team, g.part, argv, 1, wanted) & 0xFFFFFFFF == OK
             free(block)
     if not done:
-        for number in range(each * count):
-            multiply_block(
-                g.blas, itemsize, transpose_a, transpose_b, m, n, k, a, lda, b, ldb, c, ldc, a_step, b_step, c_step,
-                rows, columns, across, each, number,
-            )  # fmt: skip
+        for number in range(in_all):
+            _multiply_block(g.blas, products, blocks, number)
     if quiet:
         leave(g.scope)
     return OK
 
 
-@native
-def multiply_block(
-    blas: int, itemsize: int, transpose_a: int, transpose_b: int, m: int, n: int, k: int, a: int, lda: int, b: int, ldb: int,
-    c: int, ldc: int, a_step: int, b_step: int, c_step: int, rows: int, columns: int, across: int, each: int, number: int,
-) -> None:  # fmt: skip
+@generic
+def _multiply_block(blas: int, products: int, blocks: Blocks, number: int) -> None:
     """Compute one block of one product."""
-    product, block = number // each, number % each
-    row, column = block % across * rows, block // across * columns
-    a += product * a_step + row * itemsize * (lda if transpose_a != 0 else 1)
-    b += product * b_step + column * itemsize * (1 if transpose_b != 0 else ldb)
-    c += product * c_step + (row + column * ldc) * itemsize
-    call_blas(blas, itemsize, transpose_a, transpose_b, min(rows, m - row), min(columns, n - column), k, a, lda, b, ldb, c, ldc)
+    p, product, block = products_at(products), number // blocks.each, number % blocks.each
+    row, column = block % blocks.across * blocks.rows, block // blocks.across * blocks.columns
+    a = p.a + product * p.a_step + row * p.itemsize * (p.a_row if p.transpose_a != 0 else 1)
+    b = p.b + product * p.b_step + column * p.itemsize * (1 if p.transpose_b != 0 else p.b_row)
+    c = p.c + product * p.c_step + (row + column * p.c_row) * p.itemsize
+    m, n = min(blocks.rows, p.m - row), min(blocks.columns, p.n - column)
+    of_a, of_b = Matrix(a, p.a_row, p.transpose_a), Matrix(b, p.b_row, p.transpose_b)
+    call_blas(blas, Product(p.itemsize, m, n, p.k, of_a, of_b, Matrix(c, p.c_row, 0)))
 
 
 @native
 def multiply_part(argv: int, n: int) -> int:
     """Compute the blocks of a share: called like a kernel (see ``object_layout``), with a JOB as its only tensor."""
     j, share = job_at(load_i64(argv)), load_i64(argv + 16)
-    for number in range(first_of(share, j.blocks_in_all, 1), end_of(share, j.blocks_in_all, 1)):
-        multiply_block(
-            j.blas, j.itemsize, j.transpose_a, j.transpose_b, j.m, j.n, j.k, j.a, j.lda, j.b, j.ldb, j.c, j.ldc,
-            j.a_step, j.b_step, j.c_step, j.rows, j.columns, j.across, j.each, number,
-        )  # fmt: skip
+    blocks = Blocks(j.rows, j.columns, j.across, j.each)
+    for number in range(first_of(share, j.in_all, 1), end_of(share, j.in_all, 1)):
+        _multiply_block(j.blas, j.products, blocks, number)
     return OK
 
 
 # ---- entry points for kernels ----------------------------------------------------------------------------------------------
 
-_WORDS = 17
+
+@generic
+def call_gemms(gemm: int, product: Product, batch: Batch) -> None:
+    """Compute a batch of products, whose first is ``product``; m, n and k are not 0.  ``gemm``: the address of a GEMM record."""
+    call_2(gemm_at(gemm).multiply, gemm, (product, batch))
 
 
-@twin
-def call_gemms(
-    gemm: int, itemsize: int, transpose_a: int, transpose_b: int, m: int, n: int, k: int,
-    a: int, lda: int, b: int, ldb: int, c: int, ldc: int, count: int, a_step: int, b_step: int, c_step: int,
-) -> None:  # fmt: skip
-    """Compute ``c = op(a) @ op(b)``, ``count`` times: column-major, all arguments int64, m to ldc below 2**31, m, n and k not 0.
-
-    ``gemm`` is the address of a GEMM record.  ``a``, ``b`` and ``c`` are addresses of float32 (``itemsize`` 4) or float64 (8)
-    matrices with leading dimensions ``lda``, ``ldb``, ``ldc``; the matrices of the next product are ``*_step`` bytes behind them.
-    ``op`` transposes if ``transpose_*`` is 1.
-    """
-    words = (itemsize, transpose_a, transpose_b, m, n, k, a, lda, b, ldb, c, ldc, count, a_step, b_step, c_step)
-    function = ctypes.c_int64.from_address(int(gemm)).value
-    ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * _WORDS)(function)(int(gemm), *map(int, words))
-
-
-def _call_gemms_machine(emitter: Any, *arguments: Any) -> None:
-    from llvmlite import ir
-
-    b, word, words = emitter.builder, ir.IntType(64), [emitter.word(a) for a in arguments]
-    function = b.load(b.inttoptr(words[0], word.as_pointer()))
-    b.call(b.inttoptr(function, ir.FunctionType(word, [word] * _WORDS).as_pointer()), words)
-
-
-set_machine_form(call_gemms, lambda: _call_gemms_machine)
-
-
-@native
-def call_gemm(
-    gemm: int, itemsize: int, transpose_a: int, transpose_b: int, m: int, n: int, k: int, a: int, lda: int, b: int, ldb: int,
-    c: int, ldc: int,
-) -> None:  # fmt: skip
+@generic
+def call_gemm(gemm: int, product: Product) -> None:
     """Compute one product, as ``call_gemms``."""
-    call_gemms(gemm, itemsize, transpose_a, transpose_b, m, n, k, a, lda, b, ldb, c, ldc, 1, 0, 0, 0)
+    call_gemms(gemm, product, Batch(1, 0, 0, 0))
 
 
 # ---- the records of this process -------------------------------------------------------------------------------------------
 
-_PART_SIGNATURE, _WHOLE_SIGNATURE = "int64(int64, int64)", f"int64({', '.join(['int64'] * _WORDS)})"
+_SIGNATURE = "int64(int64, int64)"
 #: The functions of this file that kernels of matrix products call, with their signatures.
-FUNCTIONS: tuple[tuple[Callable[..., Any], str], ...] = (multiply_part, _PART_SIGNATURE), (multiply, _WHOLE_SIGNATURE)
+FUNCTIONS: tuple[tuple[Callable[..., Any], str], ...] = (multiply_part, _SIGNATURE), (multiply, _SIGNATURE)
 _records: dict[tuple[int, int], np.ndarray] = {}
 
 
@@ -187,7 +178,7 @@ def gemm_of(blas: int, scope: int) -> int:
     from ..compiled import kernel_store
     from ..threads import team
 
-    part = kernel_store.address_of(multiply_part, _PART_SIGNATURE, "a part of matrix products")
-    whole = kernel_store.address_of(multiply, _WHOLE_SIGNATURE, "matrix products")
+    part = kernel_store.address_of(multiply_part, _SIGNATURE, "a part of matrix products")
+    whole = kernel_store.address_of(multiply, _SIGNATURE, "matrix products")
     made = np.array([(whole, part, blas, scope, team.address())], GEMM)
     return _records.setdefault((blas, scope), made).ctypes.data

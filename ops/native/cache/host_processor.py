@@ -10,6 +10,7 @@ import json
 import sys
 from pathlib import Path
 
+from ..front_end.llvm import host
 from . import disk_cache
 from .cache_entry import Entry
 from .cache_key import CacheKey
@@ -42,7 +43,7 @@ def _key() -> CacheKey | None:
         return None
     if not description:
         return None
-    return CacheKey.of(PROCESSOR, {"cpu": description, "platform": sys.platform, "llvmlite": installed_version("llvmlite")})
+    return CacheKey.of(PROCESSOR, {"cpu": description, "platform": sys.platform, host.PACKAGE: installed_version(host.PACKAGE)})
 
 
 def _parsed(payload: bytes) -> dict[str, str] | None:
@@ -56,7 +57,4 @@ def _parsed(payload: bytes) -> dict[str, str] | None:
 
 
 def _asked() -> dict[str, str]:
-    import llvmlite.binding as llvm
-
-    answer = llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten(), llvm.get_default_triple()
-    return dict(zip(FIELDS, answer, strict=True))
+    return dict(zip(FIELDS, host.processor(), strict=True))

@@ -22,7 +22,7 @@ from ..cache.cache_key import CacheKey
 from ..cache.disk_cache import CacheWarning, folder
 from ..cache.file_locks import one_at_a_time
 from ..code_parts import Part
-from ..jit.given_literals import filled
+from ..given_literals import filled
 from ..jit.native_compiler import (
     OPTIMIZED,
     UNOPTIMIZED,
@@ -30,12 +30,11 @@ from ..jit.native_compiler import (
     ObjectCode,
     compile_object,
     compile_part,
-    fingerprint,
     options,
-    source_of_part,
     toolchain_fields,
 )
 from ..linking import linker as loader
+from .function_fingerprint import fingerprint
 
 __all__ = [
     "CacheWarning",
@@ -227,7 +226,7 @@ def _code_of_shared(shared: Shared, signature: str, levels: Levels) -> Entry:
 
 def _code_of_part(part: Part, levels: Levels) -> bytes:
     """The object of a part, compiled unless the process or the disk has it.  Not counted: kernels contain their parts."""
-    key = source_key(source_of_part(part), f"part {part.name}", levels)
+    key = source_key(fingerprint(part.function), f"part {part.symbol}", levels)
 
     def make() -> bytes:
         found = disk_cache.read(key)
@@ -237,7 +236,7 @@ def _code_of_part(part: Part, levels: Levels) -> bytes:
         return bytes(found.payload)
 
     def write_part() -> Entry:
-        made = Entry(key, f"part {part.name}", "", compile_part(part, levels, _code_of_part))
+        made = Entry(key, f"part {part.symbol}", "", compile_part(part, levels, _code_of_part))
         disk_cache.write(made)
         return made
 

@@ -54,8 +54,8 @@ class Compilation:
         self.module = module
         #: The parts to link (see ``code_parts``).
         self.parts = share_parts(self.module) if with_parts else None
-        #: Modules to link, from numba.
-        self.bitcode: list[bytes] = []
+        #: Texts of modules to link, from numba.
+        self.texts: list[str] = []
         self._functions: dict[_Key, tuple[kept_text.Function, Type]] = {}
         self._pending: set[_Key] = set()
         self._recursive: set[_Key] = set()
@@ -199,7 +199,7 @@ class Compilation:
             made = compiled_by_numba(function, kinds)
         except Exception as other:  # of numba, and of what it calls
             raise not_compiled(function, other) from other
-        self.bitcode.append(made.bitcode)
+        self.texts.append(made.text)
         inner = declared(self.module, made, kinds)
         outer = self._declared(function.__name__, kinds, made.result)
         b, at, arguments = Builder(outer.append_basic_block("entry")), 0, []
@@ -273,12 +273,12 @@ class Compilation:
 def _part_of(body: bodies_apart.Body) -> Part:
     """The part that is a body."""
 
-    def functions(module: ir.Module) -> list[ir.Function]:
+    def emit(module: ir.Module) -> ir.Function:
         compilation = Compilation(module, with_parts=True)
         compilation.use_offset_table()
-        return [compilation.body(body)]
+        return compilation.body(body)
 
-    return Part(body.name, body.function, functions, body.name, loops=not is_shared(body.function))
+    return Part(body.name, body.function, emit, loops=not is_shared(body.function))
 
 
 def _c_type(name: str) -> Integer:

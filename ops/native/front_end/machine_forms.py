@@ -12,17 +12,25 @@ from typing import Any
 
 from llvmlite import ir
 
+from ..given_literals import MARK
 from ..memory import HAS_HUGE_PAGES, HUGE_PAGE_BYTES, MADV_HUGEPAGE, load_i64, native, set_machine_form, twin
-from .machine_types import FLOAT32, FLOAT64, INT32, INT64, UINT8, WORD, Integer, Type, Value
-from .scalars import cast, llvm_type
+from .llvm import host
+from .llvm.instructions import annotate
+from .machine_types import FLOAT32, FLOAT64, INT32, INT64, UINT8, WORD, Integer, Tuple, Type, Value, leaves
+from .scalars import cast, known_integer, llvm_type
 
 #: ``form(emitter, *arguments)``.
 Form = Callable[..., Value | None]
 _I8, _I32 = ir.IntType(8), ir.IntType(32)
+#: The name of the table of literals.
+_LITERALS = "relayvm.literals"
 
 
 def machine_form(function: Any) -> Form:
     """The machine form of a twin."""
+    name = vars(function).get("__c_function__")
+    if name is not None:
+        return external(name, INT64) if name else by_address(INT64)
     provider = vars(function).get("__machine__")
     form: Form = provider() if provider else FORMS[function.__name__]
     return form
@@ -81,15 +89,24 @@ def external(name: str, result: Integer | None, widths: dict[int, int] | None = 
 
 
 def by_address(result: Integer) -> Form:
-    """A call of a C function of words by its address, the first argument."""
+    """A call of a C function of words by its address, the first argument; a tuple is passed as the address of its words."""
 
     def call(emitter: Any, function: Value, *arguments: Value) -> Value:
         b = emitter.builder
-        words = [emitter.word(a) for a in arguments]
+        words = [_address_of_words(emitter, a) if isinstance(a.type, Tuple) else emitter.word(a) for a in arguments]
         kind = ir.FunctionType(llvm_type(result), [WORD] * len(words))
         return Value(result, (b.call(b.inttoptr(emitter.word(function), kind.as_pointer()), words),))
 
     return call
+
+
+def _address_of_words(emitter: Any, value: Value) -> Any:
+    """The address of the words of a tuple, on the stack."""
+    b, words = emitter.builder, [emitter.word(each) for each in leaves(value)]
+    first = b.bitcast(emitter.stack(ir.ArrayType(WORD, len(words))), WORD.as_pointer())
+    for n, word in enumerate(words):
+        b.store(word, b.gep(first, [WORD(n)]))
+    return b.ptrtoint(first, WORD)
 
 
 class _Assumption(ir.Instruction):
@@ -171,13 +188,40 @@ def _clock_ns() -> int:
 
 def _pause(emitter: Any) -> None:
     """The instruction of x86-64 or AArch64; nothing on other processors."""
-    import llvmlite.binding as llvm
-
-    processor, b = llvm.get_default_triple().split("-")[0], emitter.builder
-    if processor == "x86_64":
+    b = emitter.builder
+    if host.architecture() == "x86_64":
         b.call(declared(emitter, "llvm.x86.sse2.pause", ir.FunctionType(ir.VoidType(), [])), [])
-    elif processor in ("aarch64", "arm64"):
+    elif host.architecture() == "aarch64":
         b.call(declared(emitter, "llvm.aarch64.hint", ir.FunctionType(ir.VoidType(), [_I32])), [_I32(1)])
+
+
+# ---- literals that are given to machine code (see ``given_literals``) --------------------------------------------------------
+
+
+def _given(kind: Type, is_size: bool = False) -> Form:
+    """A literal of a type from the table; ``is_size``: whether it is not negative."""
+
+    def load(emitter: Any, number: Value, count: Value) -> Value:
+        at, size, b = known_integer(number), known_integer(count), emitter.builder
+        assert at is not None and size is not None
+        place = b.gep(_table(b.module, size), [_I32(0), _I32(at + 1)], inbounds=True)
+        found = b.load(b.bitcast(place, llvm_type(kind).as_pointer()))
+        if is_size:
+            annotate(b.block, "load", "range", [WORD(0), WORD(1 << 62)])
+        return Value(kind, (found,))
+
+    return load
+
+
+def _table(module: ir.Module, count: int) -> ir.GlobalVariable:
+    """The table of a module.  LLVM may not assume its values, and that nothing writes to it."""
+    if _LITERALS in module.globals:
+        return module.globals[_LITERALS]
+    kind = ir.ArrayType(WORD, count + 1)
+    table = ir.GlobalVariable(module, kind, _LITERALS)
+    table.linkage, table.storage_class, table.global_constant = "internal", "externally_initialized", True
+    table.initializer = ir.Constant(kind, [WORD(MARK + k) for k in range(count + 1)])
+    return table
 
 
 def _native(function: Callable[..., Any]) -> Form:
@@ -196,5 +240,5 @@ FORMS: dict[str, Form] = {
     "float32_bits": _bits(FLOAT32, INT64), "bits_float32": _bits(INT64, FLOAT32),
     "alloc": _native(_alloc), "copy_bytes": _native(_copy_bytes), "fill_bytes": _native(_fill_bytes),
     "clock_ns": _native(_clock_ns), "free": external("free", None), "call_kernel": by_address(INT32),
-    "pause": _pause,
+    "pause": _pause, "given_float": _given(FLOAT64), "given_integer": _given(INT64), "given_size": _given(INT64, is_size=True),
 }  # fmt: skip

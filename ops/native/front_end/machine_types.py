@@ -234,6 +234,11 @@ def items(value: Value) -> list[Value]:
     return found
 
 
+def leaves(value: Value) -> list[Value]:
+    """The items of a tuple, and those of the tuples in it."""
+    return [leaf for item in items(value) for leaf in leaves(item)] if isinstance(value.type, Tuple) else [value]
+
+
 def tuple_of(values: list[Value], names: tuple[str, ...] = (), is_list: bool = False) -> Value:
     """A tuple of values."""
     return Value(Tuple(tuple(v.type for v in values), names, is_list), tuple(part for v in values for part in v.parts))

@@ -1,6 +1,7 @@
 """Users' functions outside the subset that the front end knows, compiled by numba.
 
-numba compiles an adapter with a C signature, of pointers, sizes and numbers; its bitcode is linked into the module.
+numba compiles an adapter with a C signature, of pointers, sizes and numbers; the text of its module is linked.  Only public names
+of numba are used: ``njit``, ``cfunc``, ``carray``, ``types``.
 """
 
 from __future__ import annotations
@@ -11,13 +12,12 @@ from typing import Any
 from llvmlite import ir
 
 from ....declarations.frozen_dataclass import frozen
-from ...core.tensor_types import HALVES, ITEMSIZE
+from ...core.tensor_types import HALVES
 from ..generated_source import define
 from .machine_types import (
     BOOL,
     INT64,
     NOTHING,
-    WORD,
     Array,
     Boolean,
     Integer,
@@ -31,16 +31,18 @@ from .machine_types import (
 )
 from .scalars import Outside, cast
 
-#: Options of every function: no exceptions, IEEE division, no numba runtime.
-OPTIONS = {"nogil": True, "error_model": "numpy", "boundscheck": False, "_nrt": False}
+#: Options of every function: no exceptions, IEEE division.
+OPTIONS = {"nogil": True, "error_model": "numpy", "boundscheck": False}
+#: The beginning of the names of functions of numba's runtime that make arrays.
+_ALLOCATION = "@NRT_MemInfo_alloc"
 
 
 @frozen
 class NumbaFunction:
-    """Code compiled by numba: the C function ``symbol`` in ``bitcode``, and the type of its result."""
+    """Code compiled by numba: the C function ``symbol`` in the LLVM module ``text``, and the type of its result."""
 
     symbol: str
-    bitcode: bytes
+    text: str
     result: Type
 
 
@@ -60,9 +62,8 @@ class _Adapter:
                 raise Outside(f"an array of {kind.dtype} in a function that numba compiles")
             data = self._parameter(numba.types.CPointer(_element(kind.dtype)))
             sizes = [self._parameter(numba.types.int64) for _ in range(kind.rank)]
-            view = f"array_{kind.dtype}_{kind.rank}d"
-            self.names[view] = _array_view(kind)
-            return f"{view}({data}, ({', '.join(sizes)},))"
+            self.names["carray"] = numba.carray
+            return f"carray({data}, ({', '.join(sizes)},))"
         if isinstance(kind, Boolean):
             return f"({self._parameter(numba.types.int64)} != 0)"
         if isinstance(kind, Integer):
@@ -88,34 +89,6 @@ def _element(dtype: str) -> Any:
     return numba.types.boolean if dtype == "bool" else getattr(numba.types, dtype)
 
 
-def _array_view(kind: Array) -> Any:
-    """An intrinsic of numba's: the C-contiguous array at a pointer, without an owner (``carray`` needs numba's runtime)."""
-    from numba import types
-    from numba.core import cgutils
-    from numba.extending import intrinsic
-    from numba.np.arrayobj import make_array, populate_array
-
-    array = types.Array(_element(kind.dtype), kind.rank, "C")
-    word = types.int64
-
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        out = make_array(array)(context, builder)
-        itemsize = WORD(ITEMSIZE[kind.dtype])
-        sizes, step = cgutils.unpack_tuple(builder, args[1], kind.rank), itemsize
-        strides: list[Any] = []
-        for size in reversed(sizes):
-            strides.insert(0, step)
-            step = builder.mul(step, size)
-        populate_array(out, data=args[0], shape=sizes, strides=strides, itemsize=itemsize, meminfo=None)
-        return out._getvalue()
-
-    @intrinsic  # type: ignore[untyped-decorator]
-    def view(typing: Any, pointer: Any, shape: Any) -> Any:
-        return array(types.CPointer(array.dtype), types.UniTuple(word, kind.rank)), generate
-
-    return view
-
-
 def compiled_by_numba(function: Callable[..., Any], kinds: tuple[Type, ...]) -> NumbaFunction:
     """Compile a function for arguments of these types.  Raises Outside for types that numba cannot have, and errors of numba."""
     import numba
@@ -129,7 +102,12 @@ def compiled_by_numba(function: Callable[..., Any], kinds: tuple[Type, ...]) -> 
     entry.compile(tuple(kind for _, kind in adapter.parameters))
     (returned,) = (each.return_type for each in entry.nopython_signatures)
     made = numba.cfunc(returned(*(kind for _, kind in adapter.parameters)), **OPTIONS)(entry.py_func)
-    return NumbaFunction(made.native_name, made._library._final_module.as_bitcode(), _result(returned))
+    module = made.inspect_llvm()
+    if _ALLOCATION in module:
+        raise TypeError(
+            f"{function.__name__} makes an array, by numba's runtime, which is absent where its code comes from the cache"
+        )
+    return NumbaFunction(made.native_name, module, _result(returned))
 
 
 def _result(kind: Any) -> Type:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,6 +11,7 @@ from llvmlite import ir
 
 from ...core.tensor_types import HALVES, ITEMSIZE
 from . import static_values
+from .llvm import host
 from .llvm.instructions import annotate
 from .machine_forms import assume_aligned
 from .machine_types import (
@@ -210,14 +210,6 @@ def _element(to: Any) -> Scalar:
 # ---- instructions ------------------------------------------------------------------------------------------------------------
 
 
-@functools.cache
-def _features() -> dict[str, bool]:
-    """The features of this processor."""
-    import llvmlite.binding as llvm
-
-    return dict(llvm.get_host_cpu_features())
-
-
 class Emission:
     """The emission of one instruction, over values."""
 
@@ -373,7 +365,7 @@ class Emission:
         """
         b, mask, width = self.builder, Vector(BOOL, lanes), 512 // lanes
         word = self.emitter.word(bits)
-        if _features().get("avx512f") or width < lanes:
+        if "avx512f" in host.features() or width < lanes:
             return Value(mask, (b.bitcast(b.trunc(word, ir.IntType(lanes)), llvm_type(mask)),))
         kind = Vector(Integer(width, False), lanes)
         every = splat(b, Value(INT64, (word,)), kind).scalar
@@ -393,15 +385,13 @@ class Emission:
 
     def dot_of_bytes(self, total: Value, a: Value, b: Value) -> Value:
         """The instruction of VNNI, with AVX-512 or its form for AVX2; else plain arithmetic."""
-        kind, features, builder = _vector(total), _features(), self.builder
+        kind, features, builder = _vector(total), host.features(), self.builder
         if (_vector(a), _vector(b)) != (Vector(Integer(8, False), 4 * kind.lanes), Vector(Integer(8, True), 4 * kind.lanes)):
             raise Outside(f"products of {a.type} and {b.type}, added to {kind}")
-        wide = features.get("avx512vnni")
-        if (
-            wide
-            if kind.lanes == 16
-            else kind.lanes in (4, 8) and (features.get("avxvnni") or (wide and features.get("avx512vl")))
-        ):
+        wanted = (
+            [{"avx512vnni"}] if kind.lanes == 16 else [{"avxvnni"}, {"avx512vnni", "avx512vl"}] if kind.lanes in (4, 8) else []
+        )
+        if any(instructions <= features for instructions in wanted):
             words = [builder.bitcast(x.scalar, llvm_type(kind)) for x in (a, b)]
             return self._called(f"llvm.x86.avx512.vpdpbusd.{32 * kind.lanes}", kind, [total.scalar, *words])
         products = binary(builder, ast.Mult, converted(builder, a, np.int32), converted(builder, b, np.int32))

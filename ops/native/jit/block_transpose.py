@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ..inlining import shared
-from ..memory import Array, generic
+from ..memory import Array, Size, generic
 from ..static_values import at_compile_time, static_range
 from ..vectors import Vector, load, shuffle, store, store_past_caches
 from .non_temporal import LINE_BYTES, NON_TEMPORAL_BYTES, is_line_aligned
@@ -81,7 +81,7 @@ def transpose_block_non_temporal(source: Array, at: int, stride: int, target: Ar
 
 @generic
 def transpose_into_result(
-    source: Array, at: int, stride: int, rows: int, columns: int, target: Array, to: int, to_stride: int, side: int
+    source: Array, at: int, stride: Size, rows: Size, columns: Size, target: Array, to: int, to_stride: Size, side: int
 ) -> None:
     """As ``transpose_tile``, into a tensor that may be too large for the caches."""
     item = target.itemsize
@@ -97,7 +97,7 @@ def transpose_into_result(
 
 @generic
 def transpose_tile(
-    source: Array, at: int, stride: int, rows: int, columns: int, target: Array, to: int, to_stride: int, side: int
+    source: Array, at: int, stride: Size, rows: int, columns: int, target: Array, to: int, to_stride: int, side: int
 ) -> None:
     """As ``transpose_block`` for ``r`` below ``rows`` and ``c`` below ``columns``; ``side`` is the side of a block."""
     whole_rows, whole_columns = rows - rows % side, columns - columns % side

@@ -5,7 +5,9 @@ element's access, however, for the vectors' accesses.  So accesses are marked wh
 module is completed: a load marked AHEAD also asks for the cache line AHEAD_BYTES further; a store marked PAST whose vector is
 known to be aligned becomes non-temporal.  Accesses of single elements stay as they are.
 
-Marks are memory model relaxation annotations (LLVM's ``mmra``), which mean nothing to a processor that declares none.
+Marks are memory model relaxation annotations (LLVM's ``mmra``), which mean nothing to a processor that declares none.  They are
+metadata of the module before its optimization.  What they ask for cannot be: LLVM would vectorise neither loop.  Behind the
+optimization a module is LLVM's own, and llvmlite's binding inserts no instruction and attaches no metadata there: only text does.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ from the cache.
 from __future__ import annotations
 
 from ..inlining import keep_out_of_line
-from ..memory import Array, Element, copy_bytes, generic, instruction
+from ..memory import Array, Element, Size, copy_bytes, generic, instruction
 from ..vectors import load, store_past_caches
 from .marked_accesses import PAST, marked
 
@@ -47,7 +47,7 @@ def moves_past_caches(target: Array, count: int) -> bool:
 
 
 @generic
-def move_run(source: Array, at: int, target: Array, to: int, count: int) -> None:
+def move_run(source: Array, at: int, target: Array, to: int, count: Size) -> None:
     """Compute ``target[to + k] = source[at + k]`` for ``k`` below ``count``: whole lines of the target by non-temporal stores.
 
     Arrays of one axis, of one unsigned dtype.
@@ -65,7 +65,7 @@ def move_run(source: Array, at: int, target: Array, to: int, count: int) -> None
 
 
 @generic
-def lines_past_caches(target: Array, count: int, together: int) -> bool:
+def lines_past_caches(target: Array, count: Size, together: int) -> bool:
     """Whether a tensor is too large for the caches, and its runs of ``count`` elements are whole groups of cache lines.
 
     ``together``: the number of lines of a group.

@@ -11,8 +11,8 @@ import contextlib
 import ctypes
 import functools
 from collections.abc import Mapping, Sequence
-from typing import Any
 
+from ..front_end.llvm import host
 from ..jit.native_compiler import ObjectCode, has_near_constants
 from .memory_image import Unsupported, map_functions, map_image
 from .object_file import UNDEFINED, objects_in, read_object
@@ -26,18 +26,8 @@ _NEVER_CALLED = {
 }  # fmt: skip
 
 
-@functools.cache
-def _target() -> Any:
-    import llvmlite.binding as llvm
-
-    llvm.initialize_native_target()
-    llvm.initialize_native_asmprinter()
-    return llvm.Target.from_default_triple().create_target_machine(opt=3, codemodel="jitdefault", jit=True)
-
-
 #: Names that LLVM knows from the parts of other objects.
 _of_parts: set[str] = set()
-_alive: list[Any] = []  # engines own the code: they live as long as the process
 
 
 def load(object_code: ObjectCode) -> int:
@@ -86,18 +76,10 @@ def _functions_of(part: bytes, called: tuple[tuple[str, int], ...]) -> dict[str,
 
 
 def _by_llvm(code: bytes, names: Sequence[str]) -> dict[str, int]:
-    """The functions of one object: LLVM reserves the memory of an engine for its first object only."""
-    import llvmlite.binding as llvm
-
-    target = _target()
-    # the memory of a near object is reserved at once, else its parts might be more than 2 GiB apart
-    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), target, use_lmm=has_near_constants() or None)
-    engine.add_object_file(llvm.ObjectFileRef.from_data(code))
-    engine.finalize_object()
-    found = {name: engine.get_function_address(name) for name in names}
+    """The functions of one object."""
+    found = host.map_object(code, names, has_near_constants())
     if missing := [name for name, address in found.items() if not address]:
         raise LinkError(f"object code has no function {missing[0]}")
-    _alive.append(engine)
     return found
 
 
@@ -120,16 +102,14 @@ def _address(name: str) -> int | None:
 
 def _resolve(names: list[str], shared: Mapping[str, int]) -> None:
     """Let LLVM find the symbols.  ``shared`` are functions of parts: of two parts with one name, those of this object."""
-    import llvmlite.binding as llvm
-
     for name in names:
         if name in shared:
-            llvm.add_symbol(name, shared[name])
+            host.add_symbol(name, shared[name])
             _of_parts.add(name)
             continue
-        if name not in _of_parts and llvm.address_of_symbol(name):
+        if name not in _of_parts and host.knows_symbol(name):
             continue
         address = _address("abort" if name in _NEVER_CALLED else name)
         if address is None:
             raise LinkError(f"object code needs the unknown symbol {name}")
-        llvm.add_symbol(name, address)
+        host.add_symbol(name, address)

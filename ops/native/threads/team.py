@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from ..jit.c_functions import by_name, call_5
+from ..c_functions import by_name, call_5
 from ..memory import alloc, call_kernel, clock_ns, copy_bytes, fill_bytes, free, native, pause, record, store_i64
 from ..object_layout import NO_LIMIT, SHARE
 from ..status import OUT_OF_MEMORY

@@ -5,7 +5,7 @@ A *share* is a SHARE record (see ``object_layout``).  In a single thread it is p
 
 from __future__ import annotations
 
-from ..memory import native, record
+from ..memory import Size, native, record
 from ..object_layout import SHARE
 
 share_at = record(SHARE)
@@ -20,7 +20,7 @@ MOST_STRETCHES = 64
 
 
 @native
-def threads_wanted(share: int, work: int, most: int) -> int:
+def threads_wanted(share: int, work: Size, most: int) -> int:
     """The number of threads to ask for: 0, unless ``work`` units of work, in ``most`` blocks, exceed the limit of the share."""
     limit: int = share_at(share).limit
     if work <= limit or most < 2:
@@ -101,13 +101,13 @@ def is_first(share: int) -> bool:
 
 
 @native
-def rows_before(share: int, block: int, inside: int) -> int:
+def rows_before(share: int, block: int, inside: Size) -> int:
     """The number of rows of ``inside`` blocks before ``block``, the first block of a share."""
     return 0 if block == 0 or inside == 0 else block // inside
 
 
 @native
-def rows_begun(share: int, block: int, inside: int, rows: int) -> int:
+def rows_begun(share: int, block: int, inside: Size, rows: Size) -> int:
     """The number of all ``rows`` of ``inside`` blocks that begin before ``block``, the end of a share."""
     if share_at(share).parts == 1:
         return rows

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import sys
 
-from ..jit.c_functions import by_name
+from ..c_functions import by_name
 from ..memory import alloc, copy_bytes, fill_bytes, free, load_i64, load_u8, native, store_u8
 
 #: Whether threads have masks of cores here.

@@ -20,14 +20,13 @@ NONE = "none"
 
 @functools.cache
 def host_fields() -> dict[str, str]:
-    """The CPU, and the versions of the compilers of its code, by name."""
+    """The CPU, and the versions of the packages that determine its code, by name."""
     from ..compiled.kernel_store import toolchain
+    from ..jit.native_compiler import PACKAGES
 
     found = toolchain()
     on = (feature[1:] for feature in found["features"].split(",") if feature.startswith("+"))
-    return {"processor": found["processor"], "features": ",".join(on)} | {
-        name: found[name] for name in ("numba", "llvmlite", "numpy")
-    }
+    return {"processor": found["processor"], "features": ",".join(on)} | {name: found[name] for name in PACKAGES}
 
 
 def library_fields(libraries: Iterable[str]) -> dict[str, str]:

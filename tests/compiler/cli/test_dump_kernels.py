@@ -9,8 +9,7 @@ import pytest
 
 from relayvm.compiler.commands.cli import main
 from relayvm.compiler.commands.terminal.exit_codes import ExitCode
-from relayvm.ops.codegen.cuda.device_code import nvrtc
-from relayvm.ops.native.jit import disassembler
+from relayvm.ops.codegen.cuda.device_code import disassembler, nvrtc
 
 from ...emulator import proof
 from .answers import answer

@@ -9,10 +9,9 @@ import pytest
 
 import relayvm as relay
 from relayvm.ops.codegen.cuda import cuda_source
-from relayvm.ops.codegen.cuda.device_code import nvrtc
+from relayvm.ops.codegen.cuda.device_code import disassembler, nvrtc
 from relayvm.ops.codegen.cuda.machine_code import MachineCode, machine_code
 from relayvm.ops.codegen.dependent_launch import waiting
-from relayvm.ops.native.jit import disassembler
 
 from ...emulator import proof
 

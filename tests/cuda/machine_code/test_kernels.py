@@ -7,11 +7,10 @@ import re
 
 import pytest
 
-from relayvm.ops.codegen.cuda.device_code import nvrtc
+from relayvm.ops.codegen.cuda.device_code import disassembler, nvrtc
 from relayvm.ops.codegen.cuda.machine_code import machine_code, named
 from relayvm.ops.codegen.dependent_launch import waiting
 from relayvm.ops.kernels.attention import halves_cuda
-from relayvm.ops.native.jit import disassembler
 from relayvm.shape_funcs.symbolic.dim import dim
 
 from ...emulator import proof

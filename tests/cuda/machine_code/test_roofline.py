@@ -11,9 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from relayvm.ops.codegen.cuda.device_code import nvrtc
+from relayvm.ops.codegen.cuda.device_code import disassembler, nvrtc
 from relayvm.ops.core.tensor_types import HALVES, numpy_dtype
-from relayvm.ops.native.jit import disassembler
 
 from ...emulator import proof
 

@@ -12,9 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import relayvm as relay
+from relayvm.ops.codegen.cpu.without_literals import without_literals
+from relayvm.ops.native import given_literals
 from relayvm.ops.native.compiled import kernel_store
-from relayvm.ops.native.jit import given_literals
-from relayvm.ops.native.jit.given_literals import filled, without_literals
+from relayvm.ops.native.given_literals import filled
 
 QUANTISED = """#[version = "0.0.5"]
 def @main(%x: Tensor[(?n, 8), float32]) {
@@ -50,7 +51,7 @@ def test_literals_of_which_llvm_makes_other_code_stay() -> None:
 
 
 def test_a_table_that_is_not_whole_is_not_filled() -> None:
-    word = given_literals._MARK
+    word = given_literals.MARK
     marks = b"".join((word + k).to_bytes(8, "little") for k in range(3))
     assert filled(b"code" + marks + b"code", [1.5, -3]) is not None
     for code in (b"code", marks[:-1], marks + marks):

@@ -11,6 +11,7 @@ import pytest
 from relayvm.ops.kernels.conv import tiles
 from relayvm.ops.native.code_parts import Part
 from relayvm.ops.native.compiled import kernel_store
+from relayvm.ops.native.compiled.function_fingerprint import fingerprint
 from relayvm.ops.native.jit import native_compiler
 from relayvm.ops.native.jit.convolution.data_taps import has_masks
 from relayvm.ops.native.linking import linker
@@ -44,13 +45,13 @@ def machine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
     addresses: dict[str, int] = {}
 
     def code_of_part(part: Part, levels: native_compiler.Levels) -> bytes:
-        key = name, part.name, part.maker, levels
+        key = name, part.symbol, part.function, levels
         if key not in PARTS:
             PARTS[key] = native_compiler.compile_part(part, levels, code_of_part)
         return PARTS[key]
 
     def address_of(function: Any, signature: str, _: str, levels: Any) -> int:
-        key = native_compiler.fingerprint(function)
+        key = fingerprint(function)
         if key not in addresses:
             addresses[key] = linker.load(native_compiler.compile_object(function, signature, levels, code_of_part))
         return addresses[key]

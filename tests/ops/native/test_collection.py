@@ -6,7 +6,7 @@ import gc
 
 import pytest
 
-from relayvm.ops.native.jit.gc_pause import collection_paused
+from relayvm.ops.native.gc_pause import collection_paused
 
 
 def test_it_is_put_off_and_comes_back() -> None:

@@ -7,9 +7,9 @@ import ctypes
 import pytest
 
 from relayvm.ops.native.compiled import kernel_store
-from relayvm.ops.native.jit.native_compiler import fingerprint
-from relayvm.ops.native.jit.templates import instantiate
+from relayvm.ops.native.compiled.function_fingerprint import fingerprint
 from relayvm.ops.native.memory import native
+from relayvm.ops.native.templates import instantiate
 
 operation = offset = None
 

@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 from relayvm.ops.native.blas import blas_threads, gemm
-from relayvm.ops.native.blas.gemm import ALONE_WORK, MOST, SHORTEST, call_gemms
+from relayvm.ops.native.blas.blas_call import Matrix, Product
+from relayvm.ops.native.blas.gemm import ALONE_WORK, MOST, SHORTEST, Batch, call_gemms
 from relayvm.ops.native.blas.library_calls import blas
 from relayvm.ops.native.compiled import kernel_store
 from relayvm.ops.native.threads import team as threads
@@ -60,10 +61,9 @@ def product(record: int, a: np.ndarray, b: np.ndarray, transpose_b: bool = False
     count, m, k = a.shape
     n = b.shape[1 if transpose_b else 2]
     out = np.full((count, m, n), 77, "float32")
-    call_gemms(
-        record, 4, int(transpose_b), 0, n, m, k, b.ctypes.data, k if transpose_b else n, a.ctypes.data, k, out.ctypes.data, n,
-        count, b[0].nbytes, a[0].nbytes, out[0].nbytes,
-    )  # fmt: skip
+    first = Matrix(b.ctypes.data, k if transpose_b else n, int(transpose_b))
+    matrices = first, Matrix(a.ctypes.data, k, 0), Matrix(out.ctypes.data, n, 0)
+    call_gemms(record, Product(4, n, m, k, *matrices), Batch(count, b[0].nbytes, a[0].nbytes, out[0].nbytes))
     return out
 
 

@@ -136,8 +136,7 @@ def assembly(rows: int, processor: str) -> list[str]:
     compilation.entry(call, f"int64({', '.join(['int64'] * call.__code__.co_argcount)})", "f")
     module = ir.Module()
     part = list(compilation.parts.values())[rows - 1]
-    (function,) = part.functions(module)
-    function.linkage = ""
+    part.emit(module)
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
     target = llvm.Target.from_default_triple()

@@ -16,13 +16,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from relayvm.ops.native import memory
+from relayvm.ops.native import memory, user_function
+from relayvm.ops.native.blas.gemm import block_length
 from relayvm.ops.native.cache.cache_key import CacheKey, canonical, differences, text_hash
-from relayvm.ops.native.compiled import kernel_store
+from relayvm.ops.native.compiled import function_fingerprint, kernel_store
 from relayvm.ops.native.compiled.kernel_store import SingleFlight, Use
 from relayvm.ops.native.generated_source import define
-from relayvm.ops.native.jit import native_compiler
-from relayvm.ops.native.jit.convolution import winograd_axis, winograd_tiles
+from relayvm.ops.native.jit import marked_accesses, native_compiler, non_temporal
 from relayvm.ops.native.memory import native
 
 from .fresh import fresh_cache, fresh_process, key
@@ -145,7 +145,7 @@ def test_two_records_have_one_id_only_if_they_are_equal(a: Any, b: Any) -> None:
 
 def test_every_field_of_the_toolchain_tells_keys_apart() -> None:
     fields = native_compiler.toolchain_fields()
-    assert {"options", "processor", "features", "triple", "numba", "llvmlite", "numpy", "python", "toolchain"} == {*fields}
+    assert {"options", "processor", "features", "triple", "llvmlite", "numpy", "python", "toolchain"} == {*fields}
     base = CacheKey.of("object", fields)
     for name, value in fields.items():
         other = CacheKey.of("object", fields | {name: value + "!"})
@@ -158,15 +158,22 @@ def test_every_field_of_the_toolchain_tells_keys_apart() -> None:
 
 
 def test_the_code_of_a_form_is_the_text_of_all_modules_that_make_it() -> None:
-    text = native_compiler.source_of(winograd_tiles.__name__)
-    assert all(Path(str(module.__file__)).read_bytes() in text for module in (winograd_tiles, winograd_axis))
+    text = function_fingerprint.source_of(non_temporal.__name__)
+    assert all(Path(str(module.__file__)).read_bytes() in text for module in (non_temporal, marked_accesses))
 
 
-def test_a_variable_of_numbas_is_part_of_the_key(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("change", ["version", "variable"])
+def test_numba_is_part_of_the_keys_of_users_functions_alone(monkeypatch: pytest.MonkeyPatch, change: str) -> None:
+    own, users = block_length, native(lambda x: x + 1)
+    calls_users = function("def f(x): return K(x)", K=users)
     monkeypatch.delenv("NUMBA_OPT", raising=False)
-    before = native_compiler.toolchain_fields()
-    monkeypatch.setenv("NUMBA_OPT", "1")
-    assert native_compiler.toolchain_fields() == before | {"options": before["options"] + " NUMBA_OPT=1"}
+    before = [function_fingerprint.fingerprint(f) for f in (own, users, calls_users)]
+    if change == "variable":
+        monkeypatch.setenv("NUMBA_OPT", "1")
+    else:
+        monkeypatch.setattr(user_function, "installed_version", lambda package: "another")
+    after = [function_fingerprint.fingerprint(f) for f in (own, users, calls_users)]
+    assert [a == b for a, b in zip(before, after, strict=True)] == [True, False, False]
 
 
 def function(text: str, **names: Any) -> Callable[..., Any]:
@@ -214,8 +221,8 @@ def test_what_decides_the_code_decides_the_fingerprint() -> None:
         function("def f(x): return x in {'a', 'b'}"),
         function("def f(x): return x in {'a', 'c'}"),
     ]
-    assert len({native_compiler.fingerprint(f) for f in same}) == 1
-    assert len({native_compiler.fingerprint(f) for f in [same[0], *others]}) == 1 + len(others)
+    assert len({function_fingerprint.fingerprint(f) for f in same}) == 1
+    assert len({function_fingerprint.fingerprint(f) for f in [same[0], *others]}) == 1 + len(others)
 
 
 # ---- canonical text ----------------------------------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ from relayvm.ops.core.op import get
 from relayvm.ops.core.tensor_types import DTYPES, Tensor, numpy_dtype
 from relayvm.ops.core.type_relation import build_group, shape_program
 from relayvm.ops.native import memory
-from relayvm.ops.native.blas import library_calls
+from relayvm.ops.native.blas import gemm, library_calls
 from relayvm.ops.native.compiled import kernel_store
 from relayvm.ops.native.generated_source import define
 from relayvm.ops.native.halves import scalar_types
@@ -106,7 +106,7 @@ def call(source: KernelSource, tensors: list[np.ndarray], *, jit: bool = False, 
         return prepared(source, tensors, share)()
     records, table, argv = _arguments(source, tensors, share)
     with memory.watch() as announce:
-        for block in (argv, table, share, *records, *tensors):
+        for block in (argv, table, share, *records, *tensors, *gemm._records.values()):
             announce(block.ctypes.data, block.nbytes)
         return int(function_of(source)(argv.ctypes.data, len(tensors)))
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from relayvm.ops.kernels.matmul import cpu
+from relayvm.ops.native.blas.blas_call import Product
 from relayvm.ops.native.blas.library_calls import addresses
 
 from .opaque_kernels import run
@@ -149,10 +150,10 @@ def test_softmax_of_large_numbers_is_finite_and_nan_spreads_over_its_row_only() 
 def test_sizes_that_a_blas_cannot_count(m: int, n: int, k: int, transpose_a: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """A BLAS limited to sizes of 3: rows are split into several calls, other sizes fall back to loops."""
 
-    def gemm_that_counts_to_3(address: int, itemsize: int, *rest: int) -> None:
-        *flags, m, n, k, _, lda, _, ldb, _, ldc = rest
-        assert len(flags) == 2 and max(m, n, k, lda, ldb, ldc) <= 3
-        call_gemm(address, itemsize, *rest)
+    def gemm_that_counts_to_3(address: int, product: Product) -> None:
+        p = product
+        assert max(p.m, p.n, p.k, p.a.step, p.b.step, p.c.step) <= 3
+        call_gemm(address, p)
 
     call_gemm = cpu.call_gemm
     monkeypatch.setattr(cpu, "call_gemm", gemm_that_counts_to_3)

@@ -16,7 +16,8 @@ from relayvm.ops.core.tensor_types import Tensor, TensorType
 from relayvm.ops.core.type_relation import build_group, relate
 from relayvm.ops.native import memory
 from relayvm.ops.native.blas import library_calls
-from relayvm.ops.native.jit import native_compiler
+from relayvm.ops.native.compiled import function_fingerprint
+from relayvm.ops.native.jit.products.panel_products import multiply_panels
 from relayvm.ops.native.status import OUT_OF_MEMORY
 from relayvm.shape_funcs.symbolic.dim import sym
 
@@ -140,11 +141,8 @@ def test_every_opaque_operator_says_what_its_libraries_are() -> None:
         assert op.kernels and all(set(k.libraries.values()) <= set(library_calls.TABLE) for k in op.kernels), op
 
 
-def test_the_store_tells_apart_two_versions_of_a_machine_form(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fingerprint() -> str:
-        return native_compiler.fingerprint(opaque_kernels.function_of(kernel_source(product_by_blas())))
-
-    before = fingerprint()
-    assert fingerprint() == before
-    monkeypatch.setattr(native_compiler, "source_hash", lambda module: "another version")
-    assert fingerprint() != before
+def test_the_store_tells_apart_two_versions_of_an_instruction(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = function_fingerprint.fingerprint(multiply_panels)
+    assert function_fingerprint.fingerprint(multiply_panels) == before
+    monkeypatch.setattr(function_fingerprint, "source_hash", lambda module: "another version")
+    assert function_fingerprint.fingerprint(multiply_panels) != before

@@ -23,7 +23,6 @@ OTHERS = {
     "device": "cuda",
     "processor": "i486",
     "features": "avx,sse2",
-    "numba": "0.58",
     "llvmlite": "0.40",
     "numpy": "1.26",
     "blas": "scipy 1.10",

@@ -7,7 +7,7 @@ row.  If the library has no algorithm, the row says so, and the steps after the 
 
 from __future__ import annotations
 
-from ....ops.native.jit.c_functions import call_1, call_4, call_5, call_10
+from ....ops.native.c_functions import call_1, call_4, call_5, call_10
 from ....ops.native.memory import load_i64, native, store_i64
 from ...state.gpu_layout import (
     PRODUCT_BIAS,

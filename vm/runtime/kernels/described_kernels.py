@@ -13,7 +13,7 @@ from ....ops.core.op import TypeRelError
 from ....ops.core.tensor_types import DTYPES
 from ....ops.native.cache.cache_key import CacheKey
 from ....ops.native.compiled.compile_reports import logged
-from ....ops.native.jit.gc_pause import collection_paused
+from ....ops.native.gc_pause import collection_paused
 from ...bytecode.executable import ExecutableData, PackedFunc
 from ...bytecode.trusted import is_compiled_here
 from ...diagnostics.source import ExecutableFormatError, RelayError

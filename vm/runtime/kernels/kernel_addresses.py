@@ -10,15 +10,17 @@ from typing import Any
 
 from ....ops.codegen import kernel_source
 from ....ops.codegen.cpu.kernel_source import KernelSource
+from ....ops.codegen.cpu.without_literals import without_literals
 from ....ops.core.group import Group
 from ....ops.core.implementation import HOST
 from ....ops.native import memory
 from ....ops.native.cache.cache_key import CacheKey
 from ....ops.native.compiled import kernel_store
+from ....ops.native.compiled.function_fingerprint import fingerprint
 from ....ops.native.generated_source import KERNEL, define
+from ....ops.native.given_literals import given_float, given_integer, given_size
 from ....ops.native.halves import scalar_types
-from ....ops.native.jit.given_literals import given_float, given_integer, given_size, without_literals
-from ....ops.native.jit.native_compiler import OPTIMIZED, Levels, fingerprint, kernel_levels
+from ....ops.native.jit.native_compiler import OPTIMIZED, Levels, kernel_levels
 from ....ops.native.memory import native
 from ....ops.native.user_function import UserFunctionError
 from ...diagnostics import codes
@@ -76,7 +78,7 @@ def kernel_address(group: Group, levels: Levels | None = None) -> int:
 
 def _shared(source: KernelSource, levels: Levels) -> kernel_store.Shared | None:
     """The kernel without its literals; None for a kernel without literals."""
-    text, literals = without_literals(source.text)
+    text, literals = without_literals(source.text, source.bodies)
     if not literals:
         return None
     shared = replace(source, text=text)

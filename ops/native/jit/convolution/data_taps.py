@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import numpy as np
-
 from ...inlining import shared
 from ...memory import Array, Axes, generic
 from ...static_values import at_compile_time, static, static_range
@@ -19,7 +17,6 @@ from ...vectors import (
     Vector,
     fused_multiply_add,
     is_element,
-    lane_numbers,
     load,
     load_some,
     mask_of_bits,
@@ -40,7 +37,7 @@ from .tap_columns import (
     table_of,
     weights_from_first,
 )
-from .tap_vectors import has_mask_registers, lanes_of
+from .tap_vectors import by_column, every_second, has_mask_registers, lanes_between, lanes_of
 
 #: The most rows of a column of taps.
 HEIGHTS = 3
@@ -120,7 +117,7 @@ def _add_rows(image: Image, steps: Steps, row: int, table: Array, weights: Colum
         add_columns(_add_column, sums, table, static(COLUMN_WORDS), static(HEIGHTS), weights, given)
         if steps.columns > 1:
             for r in static_range(count):
-                sums[r] = shuffle(sums[r], sums[r], _by_column(out.data.itemsize))
+                sums[r] = shuffle(sums[r], sums[r], by_column(_order(out.data.itemsize)))
         store_rows(Rows(out.data, out.at + x, columns), sums, columns - x)
         x = next_columns(x, columns, lanes, True)
 
@@ -168,38 +165,25 @@ def _operand(data: Array, masks: list[Mask], step: int) -> Vector:
         parts = [load_some(data, n * lanes, masks[n], zero) for n in static_range(step)]
     if step == 1:
         return parts[0]
-    return shuffle(parts[0], parts[1], _every_second(data.itemsize))
+    return shuffle(parts[0], parts[1], every_second(_order(data.itemsize), 0))
 
 
 @generic
 def _inside(image: Image, along: int, step: int) -> list[Mask]:
     """A mask for each vector of a row: the lanes inside the data, of which lane 0 is column ``along``."""
     lanes = lanes_of(image.data.itemsize)
-    first, end = min(max(-along, 0), step * lanes), min(max(image.width - along, 0), step * lanes)
     if has_mask_registers():
+        first, end = min(max(-along, 0), step * lanes), min(max(image.width - along, 0), step * lanes)
         bits = (1 << end) - (1 << first)
         return [mask_of_bits(bits >> n * lanes, lanes) for n in static_range(step)]
-    numbers, low, high = lane_numbers(lanes).astype(np.int32), np.int32(first), np.int32(end)
-    return [(numbers + n * lanes >= low) & (numbers + n * lanes < high) for n in static_range(step)]
+    return [lanes_between(-along - n * lanes, image.width - along - n * lanes, lanes) for n in static_range(step)]
 
 
-def _order(itemsize: int) -> list[int]:
+@at_compile_time
+def _order(itemsize: int) -> Axes:
     """The column of each lane.  With AVX, an instruction takes elements of the same quarter (16 bytes) of two vectors."""
     lanes = lanes_of(itemsize)
     if has_mask_registers():
-        return list(range(lanes))
+        return tuple(range(lanes))
     some, half = _QUARTER_BYTES // itemsize, lanes // 2
-    return [begin + n + i for n in range(0, half, some // 2) for begin in (0, half) for i in range(some // 2)]
-
-
-@at_compile_time
-def _every_second(itemsize: int) -> Axes:
-    """The lanes of two vectors that are two elements apart, in the order of ``_order``."""
-    return tuple(2 * n for n in _order(itemsize))
-
-
-@at_compile_time
-def _by_column(itemsize: int) -> Axes:
-    """The lanes in the order of their columns."""
-    order = _order(itemsize)
-    return tuple(order.index(n) for n in range(len(order)))
+    return tuple(begin + n + i for n in range(0, half, some // 2) for begin in (0, half) for i in range(some // 2))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...memory import generic
+from ...memory import Axes, generic
 from ...static_values import at_compile_time
 from ...vector_registers import vector_bytes
 from ...vectors import Mask, lane_numbers
@@ -21,6 +21,26 @@ def lanes_of(itemsize: int) -> int:
 def has_mask_registers() -> bool:
     """Whether masks have registers, so that parts of vectors are read and written as fast as whole ones."""
     return vector_bytes() == PANEL_BYTES
+
+
+@at_compile_time
+def every_second(order: Axes, parity: int) -> Axes:
+    """The lanes of two vectors that are two elements apart, in an order of columns."""
+    return tuple(2 * n + parity for n in order)
+
+
+@at_compile_time
+def by_column(order: Axes) -> Axes:
+    """The lanes in the order of their columns."""
+    return tuple(order.index(n) for n in range(len(order)))
+
+
+@generic
+def lanes_between(first: int, end: int, lanes: int) -> Mask:
+    """The mask of the lanes from ``first`` to ``end`` (exclusive), any numbers."""
+    numbers, low, high = lane_numbers(lanes).astype(np.int32), min(max(first, 0), lanes), min(max(end, 0), lanes)
+    mask: Mask = (numbers >= np.int32(low)) & (numbers < np.int32(high))
+    return mask
 
 
 @generic

@@ -12,8 +12,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import numpy as np
-
 from ...inlining import keep_short, shared
 from ...memory import Array, Axes, Element, generic
 from ...prefetch import fetch, fetch_to_write
@@ -23,7 +21,6 @@ from ...vectors import (
     Vector,
     fused_multiply_add,
     is_element,
-    lane_numbers,
     load,
     load_some,
     select,
@@ -35,7 +32,7 @@ from ...vectors import (
 )
 from .data_taps import MOST_STEP
 from .image_rows import Image, Results, Weights, every_lane, flat_image, flat_results, flat_weights
-from .tap_vectors import first_lanes, lanes_of
+from .tap_vectors import by_column, every_second, first_lanes, lanes_between, lanes_of
 
 #: Rows and columns of a window.
 WINDOW = 3
@@ -96,7 +93,10 @@ def window_sums(image: Image, windows: Windows, weights: Weights, out: Results, 
         if 0 <= along <= image.width - (offsets[len(offsets) - 1] + lanes):
             _strip(image, windows, along, [], factors, out, x, later, bounds)
         else:
-            masks = [_inside(image, along + offsets[n], lanes) for n in static_range(len(offsets))]
+            masks = [
+                lanes_between(-(along + offsets[n]), image.width - (along + offsets[n]), lanes)
+                for n in static_range(len(offsets))
+            ]
             _strip(image, windows, along, masks, factors, out, x, later, bounds)
         following, last = x + lanes, out.columns - lanes
         x = last if 0 <= last < following < out.columns else following
@@ -177,37 +177,17 @@ def _operands(data: Array, masks: list[Mask], step: int) -> list[Vector]:
         row = [load_some(data, offsets[n], masks[n], zero) for n in static_range(len(offsets))]
     if step == 1:
         return row
-    even, odd = _every_second(lanes, 0), _every_second(lanes, 1)
+    even, odd = every_second(_order(lanes), 0), every_second(_order(lanes), 1)
     return [shuffle(row[0], row[1], even), shuffle(row[0], row[1], odd), shuffle(row[2], row[3], even)]
 
 
-def _order(lanes: int) -> list[int]:
+@at_compile_time
+def _order(lanes: int) -> Axes:
     """The column of each lane where windows are two columns apart: an instruction takes elements of one half of two vectors."""
     if lanes < 4:
-        return list(range(lanes))
+        return tuple(range(lanes))
     some = lanes // 4
-    return [begin + n for half in (0, 1) for begin in (half * some, 2 * some + half * some) for n in range(some)]
-
-
-@at_compile_time
-def _every_second(lanes: int, parity: int) -> Axes:
-    """The lanes of two vectors that are two elements apart, in the order of ``_order``."""
-    return tuple(2 * n + parity for n in _order(lanes))
-
-
-@at_compile_time
-def _by_column(lanes: int) -> Axes:
-    """The lanes in the order of their columns."""
-    return tuple(_order(lanes).index(n) for n in range(lanes))
-
-
-@generic
-def _inside(image: Image, begin: int, lanes: int) -> Mask:
-    """The lanes inside the data, of which lane 0 is column ``begin``."""
-    first, end = min(max(-begin, 0), lanes), min(max(image.width - begin, 0), lanes)
-    numbers = lane_numbers(lanes).astype(np.int32)
-    mask: Mask = (numbers >= np.int32(first)) & (numbers < np.int32(end))
-    return mask
+    return tuple(begin + n for half in (0, 1) for begin in (half * some, 2 * some + half * some) for n in range(some))
 
 
 @generic
@@ -217,7 +197,7 @@ def _store(data: Array, to: int, left: int, total: Vector, step: int) -> None:
     Lanes behind a row that is shorter than a vector are overwritten by the rows that follow.
     """
     if step > 1:
-        total = shuffle(total, total, _by_column(len(total)))
+        total = shuffle(total, total, by_column(_order(len(total))))
     if left >= len(total):
         store(data, to, total)
     else:

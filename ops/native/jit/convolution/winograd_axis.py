@@ -9,17 +9,17 @@ Both take 4 transformed elements of a window: with stride 2 the last two product
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Sequence
 
 from .....declarations.frozen_dataclass import frozen
+from ...memory import generic
+from ...static_values import at_compile_time, static_range
+from ...vectors import Vector
 
 #: Results of a tile along an axis, elements of a window, and transformed elements of a window.
 RESULTS, WINDOW, FILTERS = 2, 3, 4
 #: Signed numbers of elements whose sum, from the first on, is a transformed element; the first sign is 1.
 Sum = tuple[tuple[int, int], ...]
-#: An operation on two elements, or vectors of them.
-Operation = Callable[[Any, Any], Any]
 
 
 @frozen
@@ -54,12 +54,25 @@ AXES = {
         (((1, 0), (1, 1), (1, 3)), ((1, 1), (1, 2), (1, 4))),
     ),
 }
+MOST_STRIDE = max(AXES)
 
 
-def total(terms: Sum, element: Callable[[int], Any], add: Operation, sub: Operation) -> Any:
+@at_compile_time
+def terms_of_data(stride: int) -> tuple[Sum, ...]:
+    """The terms of the products' elements of the data."""
+    return AXES[stride].data
+
+
+@at_compile_time
+def terms_of_sums(stride: int) -> tuple[Sum, ...]:
+    """The terms of the results."""
+    return AXES[stride].sums
+
+
+@generic
+def total(terms: Sum, elements: Sequence[Vector]) -> Vector:
     """The sum of signed elements, in order."""
-    (_, first), *others = terms
-    found = element(first)
-    for sign, number in others:
-        found = (add if sign > 0 else sub)(found, element(number))
+    found = elements[terms[0][1]]
+    for n in static_range(1, len(terms)):
+        found = found + elements[terms[n][1]] if terms[n][0] > 0 else found - elements[terms[n][1]]
     return found

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ...memory import Array, generic
-from ...static_values import at_compile_time, static, static_range
+from ...static_values import at_compile_time, static_range
 from ...vectors import Vector, lanes_below, load_some, shuffle, splat, store_some
 from ..products.register_tile import panel_width
-from .winograd_axis import FILTERS, WINDOW
+from .winograd_axis import FILTERS, MOST_STRIDE, WINDOW
 
 TAPS = WINDOW * WINDOW
 
@@ -57,15 +57,12 @@ def _transform(weight: Array, at: int, out: Array, to: int, step: int, count: in
 
 
 @generic
-def transform_filters(weight: Array, at: int, out: Array, to: int, step: int, count: int) -> None:
+def transform_filters(weight: Array, at: int, out: Array, to: int, step: int, count: int, stride: int) -> None:
     """Store the 16 elements of ``G w G^T`` of ``count`` filters, at most a panel's width, ``step`` elements apart.
 
-    Filters are neighbours, from ``weight[at]`` on.  Contiguous arrays of float32.
+    Filters are neighbours, from ``weight[at]`` on, of a convolution with a stride of at most MOST_STRIDE.  Contiguous arrays of
+    float32.
     """
-    _transform(weight, at, out, to, step, count, static(1))
-
-
-@generic
-def transform_strided_filters(weight: Array, at: int, out: Array, to: int, step: int, count: int) -> None:
-    """As ``transform_filters``, for a convolution with stride 2."""
-    _transform(weight, at, out, to, step, count, static(2))
+    for n in static_range(1, MOST_STRIDE + 1):
+        if stride == n:
+            _transform(weight, at, out, to, step, count, n)

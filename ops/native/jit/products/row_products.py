@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ...inlining import keep_out_of_line
-from ...memory import Array, generic
+from ...memory import generic
 from ...static_values import static_range
 from ...vectors import Vector, fused_multiply_add, lanes_below, load, load_some, splat, sum_of_lanes
 from .operands import Rows
@@ -15,19 +15,15 @@ from .register_tile import TILE_ROWS, panel_width
 
 
 @generic
-def multiply_by_rows(
-    a: Array, a_at: int, a_row: int, b: Array, b_at: int, b_row: int, out: Array, out_at: int, out_row: int, rows: int,
-    inner: int, columns: int, add: int,
-) -> None:  # fmt: skip
+def multiply_by_rows(a: Rows, b: Rows, out: Rows, rows: int, inner: int, columns: int, add: int) -> None:
     """Compute ``out[i, j] = sum of a[i, k] * b[j, k]``; add it to ``out[i, j]`` if ``add`` is not 0.
 
     ``i`` below ``rows``, at most TILE_ROWS; ``j`` below ``columns``; ``k`` below ``inner``: each lane of a vector sums every
-    ``panel_width``-th element, then halves of the vector are added.  Rows are ``a_row``, ``b_row`` and ``out_row`` elements
-    apart.  Contiguous arrays of one dtype, float32 or float64; ``*_at``: their first elements.
+    ``panel_width``-th element, then halves of the vector are added.  Contiguous arrays of one dtype, float32 or float64.
     """
     for n in static_range(1, TILE_ROWS + 1):
         if rows == n:
-            _multiply(Rows(a, a_at, a_row), Rows(b, b_at, b_row), Rows(out, out_at, out_row), n, inner, columns, add)
+            _multiply(a, b, out, n, inner, columns, add)
 
 
 @generic

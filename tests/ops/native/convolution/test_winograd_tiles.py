@@ -7,13 +7,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+from relayvm.ops.native.jit.convolution.image_rows import Image
 from relayvm.ops.native.jit.convolution.winograd_axis import AXES, RESULTS
 from relayvm.ops.native.jit.convolution.winograd_tiles import (
     LEAST_LANES,
     ZERO_BYTES,
+    Elements,
+    Pairs,
     transform_data,
-    transform_strided_data,
-    transform_strided_sums,
     transform_sums,
 )
 from relayvm.ops.native.jit.products.register_tile import PANEL_BYTES
@@ -22,17 +23,16 @@ from ..front_end.machine_code import compiled, python_function
 
 LANES = PANEL_BYTES // 4
 DATA = """
-def f(data, n, at, height, width, first_row, first_column, channel, channels, zeros, z, out, m, to, step, row, count):
+def f(data, n, at, height, width, first_row, first_column, channel, channels, zeros, z, out, m, to, step, row, count, stride):
     x, y = array_float32(data, n), array_float32(out, m)
-    transform_data(
-        x, at, height, width, first_row, first_column, channel, channels, array_float32(zeros, z), y, to, step, row, count
-    )
+    image = Image(x, at, height, width, array_float32(zeros, z))
+    transform_data(image, channel, channels, first_row, first_column, Elements(y, to, step, row), count, stride)
     return 0
 """
 SUMS = """
-def f(sums, n, at, step, row, channels, out, m, to, out_row, below, count):
+def f(sums, n, at, step, row, channels, out, m, to, out_row, below, count, stride):
     x, y = array_float32(sums, n), array_float32(out, m)
-    transform_sums(x, at, step, row, channels, y, to, out_row, below, count)
+    transform_sums(Elements(x, at, step, row), Pairs(y, to, out_row, below), channels, count, stride)
     return 0
 """
 
@@ -54,8 +54,8 @@ def along_both(combinations: tuple[Any, ...], tiles: np.ndarray) -> np.ndarray:
 @pytest.mark.parametrize("stride", AXES)
 @pytest.mark.parametrize("count", [0, 1, 3, 4, 5, 8, 9, 12, 13, 16, 21, 40])
 def test_data_of_tiles(count: int, stride: int) -> None:
-    transform, products = {1: transform_data, 2: transform_strided_data}[stride], AXES[stride].tile ** 2
-    code = compiled(python_function(DATA, transform_data=transform))
+    products = AXES[stride].tile ** 2
+    code = compiled(python_function(DATA, transform_data=transform_data, Image=Image, Elements=Elements))
     zeros, rng = np.zeros(ZERO_BYTES // 4, "float32"), np.random.default_rng(count)
     for height, width, channels in [(1, 1, 2), (4, 5, 1), (6, 40, 3), (3, 100, 2), (5, 18, 0)]:
         # around the data are elements that would change every result; between channels, too
@@ -72,9 +72,10 @@ def test_data_of_tiles(count: int, stride: int) -> None:
             plain = found.copy()
             code(
                 data.ctypes.data, data.size, *given, zeros.ctypes.data, zeros.size, found.ctypes.data, found.size, 5, step, row,
-                count,
+                count, stride,
             )  # fmt: skip
-            transform(data, *given, zeros, plain, 5, step, row, count)
+            image, to = Image(data, 3, height, width, zeros), Elements(plain, 5, step, row)
+            transform_data(image, channel, channels, first_row, first_column, to, count, stride)
             # elements behind a row of tiles are overwritten, up to a multiple of LEAST_LANES
             free = np.zeros(found.size, bool)
             for n in range(products):
@@ -96,8 +97,8 @@ def test_data_of_tiles(count: int, stride: int) -> None:
 @pytest.mark.parametrize("stride", AXES)
 @pytest.mark.parametrize("count", [0, 1, 7, 8, 9, 16, 35])
 def test_results_of_tiles(count: int, stride: int) -> None:
-    transform, products = {1: transform_sums, 2: transform_strided_sums}[stride], AXES[stride].tile ** 2
-    code = compiled(python_function(SUMS, transform_sums=transform))
+    products = AXES[stride].tile ** 2
+    code = compiled(python_function(SUMS, transform_sums=transform_sums, Pairs=Pairs, Elements=Elements))
     pitch = -(-count // LANES) * LANES
     for channels in (0, 1, 3):
         row, step = pitch + 1, channels * (pitch + 1) + 2
@@ -106,8 +107,8 @@ def test_results_of_tiles(count: int, stride: int) -> None:
         out_row = RESULTS * below + 1
         found = np.full(4 + channels * out_row + 5, 77, "float32")
         plain = found.copy()
-        code(sums.ctypes.data, sums.size, 3, step, row, channels, found.ctypes.data, found.size, 4, out_row, below, count)
-        transform(sums, 3, step, row, channels, plain, 4, out_row, below, count)
+        code(sums.ctypes.data, sums.size, 3, step, row, channels, found.ctypes.data, found.size, 4, out_row, below, count, stride)
+        transform_sums(Elements(sums, 3, step, row), Pairs(plain, 4, out_row, below), channels, count, stride)
         own = np.zeros(found.size, bool)
         for i in range(channels):
             for y in range(RESULTS):

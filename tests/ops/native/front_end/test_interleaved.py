@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from llvmlite import ir
 
+from relayvm.ops.native.compiled.function_fingerprint import fingerprint
 from relayvm.ops.native.front_end.compilation import Compilation
 from relayvm.ops.native.front_end.vector_hints import INTERLEAVED_LOOP, interleaved, multiply_add
-from relayvm.ops.native.jit.native_compiler import fingerprint
 from relayvm.ops.native.memory import generic, native
 
 from .machine_code import compiled, python_function

@@ -59,6 +59,21 @@ def test_a_function_that_numba_cannot_compile_is_an_error() -> None:
         compiled(function)
 
 
+@generic
+def _allocating(x: Any) -> Any:
+    for i, value in enumerate(np.zeros(3)):
+        x[i] = value
+    return 0
+
+
+def test_a_function_that_makes_arrays_is_an_error() -> None:
+    function = memory.native(
+        define("test", "def f(p):\n    return allocating(array_int64(p, 3))\n", {**NAMES, "allocating": _allocating})["f"]
+    )
+    with pytest.raises(UserFunctionError, match="_allocating cannot be compiled: _allocating makes an array, by numba's runtime"):
+        compiled(function)
+
+
 def test_a_function_of_the_package_is_never_left_to_numba() -> None:
     text = "def f(p):\n    for x in enumerate(array_int64(p, 3)):\n        return 0\n    return 1\n"
     with pytest.raises(Outside, match=r"a call of enumerate, in enumerate\(array_int64\(p, 3\)\) \(line 2\), in None.f"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -9,10 +10,10 @@ import pytest
 from llvmlite import ir
 
 from relayvm.ops.native import front_end, static_values, vectors
+from relayvm.ops.native.compiled.function_fingerprint import fingerprint
 from relayvm.ops.native.front_end.compilation import Compilation
 from relayvm.ops.native.front_end.scalars import Outside
 from relayvm.ops.native.generated_source import define
-from relayvm.ops.native.jit.native_compiler import fingerprint
 from relayvm.ops.native.memory import WildAddress, array_float32, generic, native
 from relayvm.ops.native.static_values import at_compile_time, static_range
 from relayvm.ops.native.vectors import load, splat, store
@@ -83,10 +84,10 @@ store(y, 40, (lane_numbers(8) * 2).astype(np.float32))
 
 
 @pytest.mark.optimized
-@pytest.mark.parametrize("features", [None, {}])
+@pytest.mark.parametrize("features", [None, frozenset()])
 def test_masks_read_and_write_nothing_else(features: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     if features is not None:
-        monkeypatch.setattr(front_end.vectors, "_features", lambda: features)
+        monkeypatch.setattr(front_end.vectors, "host", SimpleNamespace(features=lambda: features))
     body = """
 for at in range(3):
     mask = mask_of_bits(5 + 64 * at, 8)
@@ -122,10 +123,10 @@ for i in range(n):
     np.testing.assert_array_equal(both(body, np.zeros(12, np.float32), 12), [0] * 3 + [1] * 5 + [0] * 4)
 
 
-@pytest.mark.parametrize("features", [None, {}])
+@pytest.mark.parametrize("features", [None, frozenset()])
 def test_dots_of_bytes(features: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     if features is not None:
-        monkeypatch.setattr(front_end.vectors, "_features", lambda: features)
+        monkeypatch.setattr(front_end.vectors, "host", SimpleNamespace(features=lambda: features))
     body = """
 u, v = load(x, 0, 4 * lanes), load(x, 64, 4 * lanes)
 store(y, 0, add_dot_of_bytes(splat(np.int32(3), lanes), u.view(np.uint8), v).view(np.int8))

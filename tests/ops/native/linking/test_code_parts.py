@@ -16,7 +16,8 @@ from relayvm.ops.native.front_end import compilation
 from relayvm.ops.native.front_end.scalars import Outside
 from relayvm.ops.native.inlining import apart, shared
 from relayvm.ops.native.jit import native_compiler
-from relayvm.ops.native.jit.convolution.winograd_tiles import transform_sums
+from relayvm.ops.native.jit.convolution.winograd_axis import MOST_STRIDE
+from relayvm.ops.native.jit.convolution.winograd_tiles import Elements, Pairs, transform_sums
 from relayvm.ops.native.jit.native_compiler import (
     OPTIMIZED,
     UNOPTIMIZED,
@@ -82,18 +83,19 @@ def test_code_with_parts_computes_the_same_bytes_as_one_object(monkeypatch: pyte
     assert results(linker.load_by_llvm(made)) == wanted
 
 
+TRANSFORMATION = {"transform_sums": transform_sums, "Elements": Elements, "Pairs": Pairs}
 CALLS = """
 def f(a, b):
     x, y = array_float32(a, 1024), array_float32(b, 1024)
     if {condition}:
-        transform_sums(x, 0, 16, 16, 1, y, 0, 0, 32, 1)
+        transform_sums(Elements(x, 0, 16, 16), Pairs(y, 0, 0, 32), 1, 1, 1)
     return {answer}
 """
 
 
 @pytest.mark.parametrize(("condition", "objects"), [("a != b", 2), ("1 == 2", 1)])
 def test_a_part_that_no_code_calls_any_more_is_not_linked(condition: str, objects: int) -> None:
-    function = python_function(CALLS.format(condition=condition, answer=0), transform_sums=transform_sums)
+    function = python_function(CALLS.format(condition=condition, answer=0), **TRANSFORMATION)
     assert len(objects_in(compile_object(function, "int64(int64, int64)", OPTIMIZED).code)) == objects
 
 
@@ -102,15 +104,15 @@ def test_kernels_share_the_transformation_of_sums(monkeypatch: pytest.MonkeyPatc
     names = count_parts(monkeypatch)
     sums, zeros = np.ones(1024, "float32"), np.zeros(1024, "float32")
     wanted = zeros.copy()
-    transform_sums(sums, 0, 16, 16, 1, wanted, 0, 0, 32, 1)
+    transform_sums(Elements(sums, 0, 16, 16), Pairs(wanted, 0, 0, 32), 1, 1, 1)
     for answer in (1, 2):
-        function = python_function(CALLS.format(condition="a != b", answer=answer), transform_sums=transform_sums)
+        function = python_function(CALLS.format(condition="a != b", answer=answer), **TRANSFORMATION)
         address = kernel_store.address_of(function, "int64(int64, int64)", levels=UNOPTIMIZED)
         call = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)(address)
         out = zeros.copy()
         assert call(sums.ctypes.data, out.ctypes.data) == answer
         np.testing.assert_array_equal(out[[0, 1, 32, 33]], wanted[[0, 1, 32, 33]])
-    assert len(names) == 1
+    assert len(names) == MOST_STRIDE
 
 
 def count_parts(monkeypatch: pytest.MonkeyPatch) -> list[str]:
@@ -118,7 +120,7 @@ def count_parts(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     names, compile_part = [], native_compiler.compile_part
 
     def counted(part: Any, *others: Any) -> bytes:
-        names.append(part.name)
+        names.append(part.symbol)
         return compile_part(part, *others)
 
     monkeypatch.setattr(kernel_store, "compile_part", counted)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .....ops.native.jit.c_functions import call_3
+from .....ops.native.c_functions import call_3
 from .....ops.native.memory import native
 from ....state.gpu_layout import ENTRY_ARGS, gpu_at
 from ..driver_api.library_calls import checked_library

@@ -6,7 +6,7 @@ same result in each run, compiles nothing at run time, and has enough of the mac
 
 from __future__ import annotations
 
-from .....ops.native.jit.c_functions import call_1, call_2, call_5, call_6
+from .....ops.native.c_functions import call_1, call_2, call_5, call_6
 from .....ops.native.memory import load_i32, load_i64, native, store_i64
 from ....state.gpu_layout import gpu_at
 from .layout import (

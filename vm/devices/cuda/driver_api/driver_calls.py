@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .....ops.native.jit.c_functions import call_1, call_2, call_3, call_4, call_6, call_11
+from .....ops.native.c_functions import call_1, call_2, call_3, call_4, call_6, call_11
 from .....ops.native.memory import load_i64, native
 from .....ops.native.status import DEVICE_ERROR, OK
 from ....state.gpu_layout import gpu_at

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .....ops.native.jit.c_functions import call_4, call_16, call_24
+from .....ops.native.c_functions import call_4, call_16, call_24
 from .....ops.native.memory import load_i64, native, store_i64
 from .....ops.native.status import DEVICE_ERROR, INTERNAL, OK
 from ....state.gpu_layout import gpu_at, products_at, words_at

@@ -6,7 +6,7 @@ words.  Regions with equal keys launch the same functions in the same order, ove
 
 from __future__ import annotations
 
-from .....ops.native.jit.c_functions import by_name
+from .....ops.native.c_functions import by_name
 from .....ops.native.memory import alloc, copy_bytes, free, load_i64, native
 from ....state.gpu_layout import (
     AWAITED,

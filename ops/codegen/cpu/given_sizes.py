@@ -13,35 +13,30 @@ terms of a sum in any order, which decides the order.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import Any
 
 from ....declarations.frozen_dataclass import frozen
-from ..front_end.nests import has_loops, is_short
+from ...native.front_end.nests import has_loops, is_short
 
 #: The least size, and the largest number of iterations of an innermost loop that stays.
 _LEAST, _SMALL = 2, 32
 #: The end of the names of sums in any order.
 _ANY_ORDER = "_in_any_order("
-#: Functions of which some arguments may be sizes, by the positions of these.
-_OF_SIZES = {
-    "range": (0, 1), "short_range": (), "sum_range": (), "min": (1,), "max": (), "rows_before": (2,), "rows_begun": (2, 3),
-    "threads_wanted": (), "lines_past_caches": (1,), "move_run": (4,), "transpose_tile": (2,),
-    "transpose_into_result": (2, 3, 4, 7), "float64": (0,),
-}  # fmt: skip
+#: Arguments of Python's functions that may be sizes, by their positions; those of native functions are of type ``Size``.
+_OF_SIZES = {"range": (0, 1), "short_range": (), "sum_range": (), "min": (1,), "max": (), "float64": (0,)}
 _RUN, _SHORT_LOOP = "_run", "short_range"
 _ARRAY, _LENGTH = "array_", (1,)
-#: Those that are loops.
-_TILES = ("transpose_tile", "transpose_into_result")
 #: Keyword arguments of convolutions, which are tuples: 1 and 0 stay.
 _GEOMETRY = ("stride", "before", "dilation")
 
 
-def without_sizes(text: str, first: int, most: int) -> tuple[str, tuple[int, ...]]:
+def without_sizes(text: str, bodies: Iterable[Callable[..., Any]], first: int, most: int) -> tuple[str, tuple[int, ...]]:
     """The text with its sizes replaced by ``given_size(number, COUNT)``, and the sizes; numbers count up from ``first``.
 
     A text with more than ``most`` sizes keeps them all.
     """
-    found = sorted(_found(text).items(), reverse=True)
+    found = sorted(_found(text, bodies).items(), reverse=True)
     if not 0 < len(found) <= most:
         return text, ()
     lines = text.split("\n")
@@ -51,9 +46,9 @@ def without_sizes(text: str, first: int, most: int) -> tuple[str, tuple[int, ...
     return "\n".join(lines), tuple(_value(node) for _, node in reversed(found))
 
 
-def _found(text: str) -> dict[tuple[int, int], ast.Constant]:
+def _found(text: str, bodies: Iterable[Callable[..., Any]]) -> dict[tuple[int, int], ast.Constant]:
     """The sizes of a text, by line and column."""
-    sizes = _Sizes(sums=_ANY_ORDER in text)
+    sizes = _Sizes(_ANY_ORDER in text, {body.__name__: sizes_of(body) for body in bodies})
     for function in ast.parse(text).body:
         has_nest = any(isinstance(node, ast.For) for node in ast.walk(function))
         # a text without a nest calls a function written by hand, and has sizes of its elements
@@ -70,10 +65,14 @@ class _Place:
 
 
 class _Sizes:
-    """The search for sizes.  ``sums``: whether the text has sums in any order, whose number of terms stays."""
+    """The search for sizes.
 
-    def __init__(self, sums: bool) -> None:
-        self.sums = sums
+    ``sums``: whether the text has sums in any order, whose number of terms stays.  ``bodies``: the positions of sizes among the
+    arguments of functions that the text calls.
+    """
+
+    def __init__(self, sums: bool, bodies: dict[str, tuple[int, ...]]) -> None:
+        self.sums, self.bodies = sums, bodies
         self.found: list[ast.Constant] = []
 
     def search(self, node: ast.AST, place: _Place) -> None:
@@ -98,16 +97,23 @@ class _Sizes:
 
     def _of_call(self, node: ast.Call, place: _Place) -> _Place | None:
         """Find the sizes among the arguments of a call; the place of what they contain, None for a function without sizes."""
-        positions = _positions(node)
+        positions = self._positions(node)
         if positions is None:
             return None
-        if not (self.sums and (place.is_innermost or _is_number(node))):
+        if not (self.sums and (place.is_innermost or _name(node) == "float64")):
             arguments = (node.args[k] for k in positions if k < len(node.args))
             self._take(arguments, max(place.least, _SMALL + 1) if place.is_innermost else place.least)
         for keyword in node.keywords:
             if keyword.arg in _GEOMETRY and isinstance(keyword.value, ast.Tuple):
                 self._take(keyword.value.elts, _LEAST)
-        return _Place(place.least, place.is_innermost and not _is_tile(node))
+        return _Place(place.least, place.is_innermost and _name(node) not in self.bodies)  # which has loops of its own
+
+    def _positions(self, node: ast.Call) -> tuple[int, ...] | None:
+        """The positions of the arguments of a call that may be sizes; None for a function that takes no sizes."""
+        name = _name(node)
+        if name.startswith(_ARRAY):  # a sum is the place of a shape, whose length is a rank
+            return () if isinstance(node.args[0], ast.BinOp) and isinstance(node.args[1], ast.Constant) else _LENGTH
+        return () if any(k.arg in _GEOMETRY for k in node.keywords) else _OF_SIZES.get(name, self.bodies.get(name) or None)
 
     def _operands(self, node: ast.BinOp, place: _Place) -> tuple[ast.expr, ...]:
         """The operands that may be sizes."""
@@ -126,12 +132,9 @@ class _Sizes:
         self.found += [n for n in nodes if isinstance(n, ast.Constant) and type(n.value) is int and n.value >= least]
 
 
-def _positions(node: ast.Call) -> tuple[int, ...] | None:
-    """The positions of the arguments of a call that may be sizes; None for a function that takes no sizes."""
-    name = node.func.id if isinstance(node.func, ast.Name) else ""
-    if name.startswith(_ARRAY):  # a sum is the place of a shape, whose length is a rank
-        return () if isinstance(node.args[0], ast.BinOp) and isinstance(node.args[1], ast.Constant) else _LENGTH
-    return () if any(k.arg in _GEOMETRY for k in node.keywords) else _OF_SIZES.get(name)
+def sizes_of(function: Callable[..., Any]) -> tuple[int, ...]:
+    """The positions of the parameters of a function that are of type ``Size``."""
+    return tuple(n for n, kind in enumerate(function.__annotations__.values()) if kind == "Size")
 
 
 def _has_short_runs(node: ast.For) -> bool:
@@ -140,13 +143,9 @@ def _has_short_runs(node: ast.For) -> bool:
     return is_of_runs and any(isinstance(each, ast.Name) and each.id == _SHORT_LOOP for each in ast.walk(node))
 
 
-def _is_number(node: ast.Call) -> bool:
-    """Whether a call converts a number, such as the number of terms."""
-    return isinstance(node.func, ast.Name) and node.func.id == "float64"
-
-
-def _is_tile(node: ast.Call) -> bool:
-    return isinstance(node.func, ast.Name) and node.func.id in _TILES
+def _name(node: ast.Call) -> str:
+    """The name of a function that is called; "" of another expression."""
+    return node.func.id if isinstance(node.func, ast.Name) else ""
 
 
 def _divides(node: ast.BinOp) -> bool:

@@ -1,7 +1,7 @@
 """Templates of native functions: functions that differ only in their callees and constants.
 
 A closure would work, too, but machine code is keyed by the bytecode of a function and the values of its globals: see
-``native_compiler.fingerprint``.
+``compiled.function_fingerprint``.
 """
 
 from __future__ import annotations
