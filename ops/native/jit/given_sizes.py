@@ -130,7 +130,12 @@ def _positions(node: ast.Call) -> tuple[int, ...] | None:
     name = node.func.id if isinstance(node.func, ast.Name) else ""
     if name.startswith(_ARRAY):  # a sum is the place of a shape, whose length is a rank
         return () if isinstance(node.args[0], ast.BinOp) and isinstance(node.args[1], ast.Constant) else _LENGTH
-    return () if any(k.arg in _GEOMETRY for k in node.keywords) else _OF_SIZES.get(name)
+    return () if _has_geometry(node) else _OF_SIZES.get(name)
+
+
+def _has_geometry(node: ast.Call) -> bool:
+    """Whether a call passes the strides of a convolution, itself or in a record."""
+    return any(k.arg in _GEOMETRY or (isinstance(k.value, ast.Call) and _has_geometry(k.value)) for k in node.keywords)
 
 
 def _is_number(node: ast.Call) -> bool:
