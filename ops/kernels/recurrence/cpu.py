@@ -42,7 +42,7 @@ class States(NamedTuple):
 
 
 class Reset(NamedTuple):
-    """The bias of the new state in each direction, and whether the gate of reset is applied after the weights of the new state."""
+    """The bias of the new state in each direction, and whether the gate of reset applies after the weights of the new state."""
 
     bias: Array
     linear_before_reset: bool
