@@ -44,11 +44,10 @@ def text(taker: Callable[..., Any], arguments: Iterator[str], constants: Mapping
 def _parameters(taker: Any) -> list[tuple[str, type | None]]:
     """The parameters of a function, or the fields of a record, each with the record that it is."""
     if isinstance(taker, type):
-        names, known = taker._fields, vars(sys.modules[taker.__module__])  # type: ignore[attr-defined]
+        names, known = vars(taker)["_fields"], vars(sys.modules[taker.__module__])
     else:
         names, known = taker.__code__.co_varnames[: taker.__code__.co_argcount], taker.__globals__
-    kinds = taker.__annotations__
-    return [(name, _record(kinds.get(name), known)) for name in names]
+    return [(name, _record(taker.__annotations__.get(name), known)) for name in names]
 
 
 def _record(kind: Any, known: Mapping[str, Any]) -> type | None:

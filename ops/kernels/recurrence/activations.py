@@ -70,10 +70,10 @@ def limit(x: Array, at: int, count: int, clip: float) -> None:
 
 
 @generic
-def activate(x: Array, at: int, count: int, activations: Activations, number: int, real: RealFunctions) -> None:
-    """Apply activation ``number`` to ``count`` elements from ``at`` on."""
-    code, exponential, tangent = activations.codes[number], real.exponential, real.tangent
-    one, a, b = x.dtype.type(1), x.dtype.type(activations.alphas[number]), x.dtype.type(activations.betas[number])
+def activate(x: Array, at: int, count: int, code: int, alpha: float, beta: float, real: RealFunctions) -> None:
+    """Apply the activation ``code`` to ``count`` elements from ``at`` on."""
+    exponential, tangent = real
+    one, a, b = x.dtype.type(1), x.dtype.type(alpha), x.dtype.type(beta)
     zero = x.dtype.type(0)
     if code == SIGMOID:
         for k in range(at, at + count):

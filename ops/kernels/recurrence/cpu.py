@@ -89,28 +89,28 @@ def lstm_cell(
     input_forget: bool, real: RealFunctions,
 ) -> None:  # fmt: skip
     """One step of one sequence: ``gates`` from ``g`` on are those of input, output, forget and cell, before their activations."""
-    (state, cell), clip = last, activations.clip
+    (state, cell), (codes, alphas, betas, clip) = last, activations
     i, o, f, c = g, g + units, g + 2 * units, g + 3 * units
     for k in range(units):
         gates[i + k] += peepholes[p + k] * cell[at + k]
         gates[f + k] += peepholes[p + 2 * units + k] * cell[at + k]
     limit(gates, i, units, clip)
     limit(gates, f, 2 * units, clip)
-    activate(gates, i, units, activations, first, real)
+    activate(gates, i, units, codes[first], alphas[first], betas[first], real)
     if input_forget:
         for k in range(units):
             gates[f + k] = gates.dtype.type(1) - gates[i + k]
     else:
-        activate(gates, f, units, activations, first, real)
-    activate(gates, c, units, activations, first + 1, real)
+        activate(gates, f, units, codes[first], alphas[first], betas[first], real)
+    activate(gates, c, units, codes[first + 1], alphas[first + 1], betas[first + 1], real)
     for k in range(units):
         now = gates[f + k] * cell[at + k] + gates[i + k] * gates[c + k]
         cell[at + k], gates[c + k] = now, now
         gates[o + k] += peepholes[p + units + k] * now
     limit(gates, o, units, clip)
     limit(gates, c, units, clip)
-    activate(gates, o, units, activations, first, real)
-    activate(gates, c, units, activations, first + 2, real)
+    activate(gates, o, units, codes[first], alphas[first], betas[first], real)
+    activate(gates, c, units, codes[first + 2], alphas[first + 2], betas[first + 2], real)
     for k in range(units):
         state[at + k] = gates[o + k] * gates[c + k]
 
@@ -154,7 +154,8 @@ def gru(
     ``reset``: the states times the gate of reset, then the product of these with the weights of the new state.
     """
     steps, batch, directions, units = projected.dims[0], projected.dims[1], weight.dims[0], weight.dims[2]
-    columns, size, real, clip = 3 * units, batch * units, RealFunctions(exponential, tangent), activations.clip
+    columns, size, real = 3 * units, batch * units, RealFunctions(exponential, tangent)
+    codes, alphas, betas, clip = activations
     reset_bias, linear_before_reset = of_reset
     used = 3 if linear_before_reset else 2
     status = start(state, initial_state, sequences.lengths, steps)
@@ -170,7 +171,7 @@ def gru(
                 for k in range(2 * units):
                     gates[g + k] += projected.data[source + k]
                 limit(gates, g, 2 * units, clip)
-                activate(gates, g, 2 * units, activations, 2 * d, real)
+                activate(gates, g, 2 * units, codes[2 * d], alphas[2 * d], betas[2 * d], real)
                 for k in range(units):
                     reset[b * units + k] = gates[g + units + k] * state[at + k]
             if not linear_before_reset:
@@ -190,7 +191,7 @@ def gru(
                             added = reset[size + h + k] + bias
                         reset[h + k] = projected.data[source + k] + added
                     limit(reset, h, units, clip)
-                    activate(reset, h, units, activations, 2 * d + 1, real)
+                    activate(reset, h, units, codes[2 * d + 1], alphas[2 * d + 1], betas[2 * d + 1], real)
                     for k in range(units):
                         z = gates[g + k]
                         state[at + k] = (gates.dtype.type(1) - z) * reset[h + k] + z * state[at + k]
@@ -205,6 +206,7 @@ def rnn(
 ) -> int:  # fmt: skip
     """The states of all steps and the last states."""
     steps, batch, directions, units = projected.dims[0], projected.dims[1], weight.dims[0], weight.dims[2]
+    real, (codes, alphas, betas, clip) = RealFunctions(exponential, tangent), activations
     status = start(state, initial_state, sequences.lengths, steps)
     if status != OK:
         return status
@@ -218,8 +220,8 @@ def rnn(
                     source = (time * batch + b) * directions * units + d * units
                     for k in range(units):
                         sums[b * units + k] += projected.data[source + k]
-                    limit(sums, b * units, units, activations.clip)
-                    activate(sums, b * units, units, activations, d, RealFunctions(exponential, tangent))
+                    limit(sums, b * units, units, clip)
+                    activate(sums, b * units, units, codes[d], alphas[d], betas[d], real)
                     for k in range(units):
                         state[at + k] = sums[b * units + k]
                 store(out, ((time * directions + d) * batch + b) * units, state, at, units, is_in)

@@ -27,8 +27,8 @@ LEFT, TOP, RIGHT, BOTTOM, AREA, KIND = range(6)
 KEPT_ROWS = 6
 
 
-class Room(NamedTuple):
-    """Room for the boxes of an image: to sort their scores and positions, with counters, and for ``taken``, the kept boxes."""
+class Candidates(NamedTuple):
+    """Buffers of the boxes of an image: scores and positions to sort, counters of the sort, and ``taken``, the kept boxes."""
 
     boxes: Sortable
     counters: Array
@@ -170,18 +170,18 @@ def set_buckets(data: Array, b: int, order: Array, considered: int, id_index: in
 
 @generic
 def suppress(
-    data: Array, b: int, valid: int, limit: int, threshold: Element, room: Room, force_suppress: bool, top_k: int,
+    data: Array, b: int, valid: int, limit: int, threshold: Element, candidates: Candidates, force_suppress: bool, top_k: int,
     fields: BoxFields,
 ) -> None:  # fmt: skip
     """Sort the first ``valid`` boxes of image ``b``, best first; ``order`` receives their positions, -1 for suppressed boxes.
 
     The kept boxes of bucket ``k`` are ``counters[_BUCKETS + k]`` to ``counters[k]`` of ``taken``.
     """
-    (keys, order, spare_keys, _), counters, taken = room
+    (keys, order, spare_keys, _), counters, taken = candidates
     id_index = fields.id_index
     for i in range(valid):
         keys[i], order[i] = data[b, i, fields.score_index], i
-    sort_positions(room.boxes, counters, valid, False)
+    sort_positions(candidates.boxes, counters, valid, False)
     considered = min(valid, top_k) if top_k > 0 else valid
     # a constant of the data's dtype, so that products are not widened
     spare_keys[0] = 0
@@ -209,17 +209,17 @@ def suppress(
 
 @generic
 def choose_boxes(
-    data: Array, b: int, valid_count: Array, max_output_size: Array, iou_threshold: Array, room: Room, force_suppress: bool,
-    top_k: int, fields: BoxFields,
+    data: Array, b: int, valid_count: Array, max_output_size: Array, iou_threshold: Array, candidates: Candidates, force_suppress:
+    bool, top_k: int, fields: BoxFields,
 ) -> int:  # fmt: skip
     """The number of valid boxes of image ``b``; ``order`` as set by ``suppress``."""
     valid: int = min(max(valid_count[b], 0), data.shape[1])
     threshold = iou_threshold[0]
     if not threshold > 0:
         for i in range(valid):
-            room.boxes.order[i] = i
+            candidates.boxes.order[i] = i
     elif valid > 0:
-        suppress(data, b, valid, max_output_size[0], threshold, room, force_suppress, top_k, fields)
+        suppress(data, b, valid, max_output_size[0], threshold, candidates, force_suppress, top_k, fields)
     return valid
 
 
@@ -235,14 +235,14 @@ def is_usable(count: int, max_output_size: Array, iou_threshold: Array, fields: 
 @generic
 def suppressed_indices(
     data: Array, valid_count: Array, indices: Array, max_output_size: Array, iou_threshold: Array, out: Array, count: Array,
-    room: Room, force_suppress: bool, top_k: int, fields: BoxFields,
+    candidates: Candidates, force_suppress: bool, top_k: int, fields: BoxFields,
 ) -> int:  # fmt: skip
     """The ``indices`` of the kept boxes, best first, -1 after them; ``count``: their number."""
-    order = room.boxes.order
+    order = candidates.boxes.order
     if not is_usable(data.shape[2], max_output_size, iou_threshold, fields):
         return BAD_VALUE
     for b in range(data.shape[0]):
-        valid = choose_boxes(data, b, valid_count, max_output_size, iou_threshold, room, force_suppress, top_k, fields)
+        valid = choose_boxes(data, b, valid_count, max_output_size, iou_threshold, candidates, force_suppress, top_k, fields)
         kept = 0
         for j in range(valid):
             if order[j] >= 0:
@@ -256,15 +256,15 @@ def suppressed_indices(
 
 @generic
 def suppressed_boxes(
-    data: Array, valid_count: Array, indices: Array, max_output_size: Array, iou_threshold: Array, out: Array, room: Room,
-    force_suppress: bool, top_k: int, fields: BoxFields, invalid_to_bottom: bool,
+    data: Array, valid_count: Array, indices: Array, max_output_size: Array, iou_threshold: Array, out: Array, candidates:
+    Candidates, force_suppress: bool, top_k: int, fields: BoxFields, invalid_to_bottom: bool,
 ) -> int:  # fmt: skip
     """The boxes, best first; suppressed boxes are filled with -1, and come last if ``invalid_to_bottom``."""
-    (_, boxes, width), order = data.shape, room.boxes.order
+    (_, boxes, width), order = data.shape, candidates.boxes.order
     if not is_usable(width, max_output_size, iou_threshold, fields):
         return BAD_VALUE
     for b in range(data.shape[0]):
-        valid = choose_boxes(data, b, valid_count, max_output_size, iou_threshold, room, force_suppress, top_k, fields)
+        valid = choose_boxes(data, b, valid_count, max_output_size, iou_threshold, candidates, force_suppress, top_k, fields)
         filled = 0
         for j in range(valid):
             if order[j] >= 0:
