@@ -74,11 +74,10 @@ def suppress_classes(
     """Image, class and box of each kept box, image by image, class by class, and their number."""
     if len(limit) != 1 or len(iou_threshold) != 1 or len(score_threshold) != 1:
         return BAD_VALUE
-    images, classes, n = scores.dims[0], scores.dims[1], scores.dims[2]
-    limits, done = Limits(limit[0], iou_threshold[0], score_threshold[0], False), 0
-    for b in range(images if n > 0 else 0):
-        for c in range(classes):
-            kept = keep_of_class(boxes, b, Scores(scores.data, b * classes * n, n, 1), c, limits, candidates)
+    dims, limits, done = scores.dims, Limits(limit[0], iou_threshold[0], score_threshold[0], False), 0
+    for b in range(dims[0] if dims[2] > 0 else 0):
+        for c in range(dims[1]):
+            kept = keep_of_class(boxes, b, Scores(scores.data, b * dims[1] * dims[2], dims[2], 1), c, limits, candidates)
             for j in range(kept):
                 selected[done, 0], selected[done, 1], selected[done, 2] = b, c, candidates.boxes.order[j]
                 done += 1
