@@ -176,7 +176,7 @@ class _Wrapper:
         if self.kernel.apart == "always" and not finish:
             finish = epilogue.copying_text(*self.tensors[-1][:2], self.kernel.finishes)
         taken = tuple(body_call.words_of(body))
-        bodies = (body, *body_call.records_of(body), *called)
+        bodies: tuple[Callable[..., Any], ...] = (body, *body_call.records_of(body), *called)
         bodies += self._partition() if self.split else self._blocks(taken) if self.kernel.blocks else ()
         for number, (place, tensor, value) in enumerate(self.tensors):
             self._tensor(number, place, tensor, value)

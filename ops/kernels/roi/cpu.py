@@ -226,14 +226,14 @@ def align_region(
     (rows, columns), ends = grid.pooled, marks.ends
     samples_y = mark_axis(marks, 0, 0, rois, region, 0, data.sizes[ROW], grid)
     samples_x = mark_axis(marks, most, rows, rois, region, 1, data.sizes[COLUMN], grid)
-    image = np.int64(rois[5 * region])
+    image = np.int64(rois[5 * region]) * data.steps[BATCH]
     if not is_max:
         place_taps(marks, 0, rows, 0, taps, 0, samples_y)
         place_taps(marks, most, columns, rows, taps, 2 * most, samples_x)
-        average_region(data, out, image * data.steps[BATCH], region * out.steps[BATCH], grid.pooled, taps, 2 * most, line)
+        average_region(data, out, image, region * out.steps[BATCH], grid.pooled, taps, 2 * most, line)
         return
     for c in range(data.sizes[CHANNEL]):
-        at, to = start_of(data, image, c), start_of(out, region, c)
+        at, to = image + c * data.steps[CHANNEL], start_of(out, region, c)
         for k in range(rows):
             of_rows = (ends[k - 1] if k > 0 else 0, ends[k])
             for m in range(columns):
@@ -322,7 +322,7 @@ def roi_pool(data: Shaped, rois: Shaped, out: Shaped, pooled: Axes, scale: float
                 columns = bin_ends(rois.data, region, 1, m, pooled[1], scale, sizes[COLUMN])
                 to = region * out_steps[BATCH] + k * out_steps[ROW] + m * out_steps[COLUMN]
                 for c in range(sizes[CHANNEL]):
-                    at = start_of(given, np.int64(rois.data[5 * region]), c)
+                    at = np.int64(rois.data[5 * region]) * steps[BATCH] + c * steps[CHANNEL]
                     out.data[to + c * out_steps[CHANNEL]] = largest_of(data.data, at, steps, rows, columns)
     return OK
 
