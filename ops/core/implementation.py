@@ -168,6 +168,8 @@ class Kernel:
       ``libraries`` maps the compute dtype to the function's name; the address is 0 if compute dtypes of float tensors differ;
     * ``attrs(attrs)`` as keyword arguments: constants of the compiled code (ints, floats, bools, int tuples).
 
+    A parameter whose type is a named tuple takes as many of these arguments as the tuple has fields, constants by their names.
+
     ``choose(attrs, dtypes)``: the body for these attrs and dtypes; None: always ``body``.
 
     ``views``: the shape of each tensor in the body; the last view holds for all further tensors.

@@ -21,4 +21,5 @@ def instantiate(template: Callable[..., Any], name: str, **names: Any) -> Callab
         raise KeyError(f"{template.__name__} has no {', '.join(sorted(unknown))}")
     copy = FunctionType(template.__code__, {**template.__globals__, **names}, name, template.__defaults__)
     copy.__dict__.update(template.__dict__)
+    copy.__annotations__ = template.__annotations__
     return copy

@@ -113,7 +113,7 @@ class _Sizes:
         name = _name(node)
         if name.startswith(_ARRAY):  # a sum is the place of a shape, whose length is a rank
             return () if isinstance(node.args[0], ast.BinOp) and isinstance(node.args[1], ast.Constant) else _LENGTH
-        return () if any(k.arg in _GEOMETRY for k in node.keywords) else _OF_SIZES.get(name, self.bodies.get(name) or None)
+        return () if _has_geometry(node) else _OF_SIZES.get(name, self.bodies.get(name) or None)
 
     def _operands(self, node: ast.BinOp, place: _Place) -> tuple[ast.expr, ...]:
         """The operands that may be sizes."""
@@ -135,6 +135,11 @@ class _Sizes:
 def sizes_of(function: Callable[..., Any]) -> tuple[int, ...]:
     """The positions of the parameters of a function that are of type ``Size``."""
     return tuple(n for n, kind in enumerate(function.__annotations__.values()) if kind == "Size")
+
+
+def _has_geometry(node: ast.Call) -> bool:
+    """Whether a call passes the strides of a convolution, itself or in a record."""
+    return any(k.arg in _GEOMETRY or (isinstance(k.value, ast.Call) and _has_geometry(k.value)) for k in node.keywords)
 
 
 def _has_short_runs(node: ast.For) -> bool:

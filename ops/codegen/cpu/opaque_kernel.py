@@ -34,7 +34,7 @@ from ...native.threads import work_partition as of_work
 from ..loop_nest.cost import PER_NS
 from ..loop_nest.expression_text import Python, indented
 from ..loop_nest.size_prologue import Sizes
-from . import channel_limits, epilogue
+from . import body_call, channel_limits, epilogue
 from .kernel_source import KernelSource, either, same_address
 from .partition import RANGE_OF_THREAD, block_range, request_threads
 
@@ -175,8 +175,9 @@ class _Wrapper:
         finish, called = epilogue.text(self.group) if self.group.has_epilogue else ("", ())
         if self.kernel.apart == "always" and not finish:
             finish = epilogue.copying_text(*self.tensors[-1][:2], self.kernel.finishes)
-        taken = body.__code__.co_varnames[: body.__code__.co_argcount]
-        bodies = (body, *called, *(self._partition() if self.split else self._blocks(taken) if self.kernel.blocks else ()))
+        taken = tuple(body_call.words_of(body))
+        bodies: tuple[Callable[..., Any], ...] = (body, *body_call.records_of(body), *called)
+        bodies += self._partition() if self.split else self._blocks(taken) if self.kernel.blocks else ()
         for number, (place, tensor, value) in enumerate(self.tensors):
             self._tensor(number, place, tensor, value)
         self._unless_empty()
@@ -202,8 +203,7 @@ class _Wrapper:
             defined, limits = channel_limits.arguments(self.group, f"v{len(self.tensors) - 1}")
             self.lines, given = self.lines + defined, given | limits
             self.arguments.append(channel_limits.ADDEND)
-        constants = [f"{name}={_constant(value)}" for name, value in given.items() if name in taken]
-        call = f"{body.__name__}({', '.join(self.arguments + constants)})"
+        call = body_call.text(body, iter(self.arguments), {name: _constant(value) for name, value in given.items()})
         if self.buffers:
             self.lines += self._in_buffers(call)
         elif finish and not self.kernel.finishes:

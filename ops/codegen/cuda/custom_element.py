@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
+from string import Template
 from typing import Any
 
 from ....shape_funcs.symbolic.dim import product
@@ -13,12 +14,12 @@ from .cuda_program import CudaSource, Fault, OpaqueCall, Site
 from .device_code.casts import NUMBER
 
 _THREADS = 256
-_LOOP = """
-  int64 all_at_once_ = gridDim.x * int64({threads});
-  for (int64 at = blockIdx.x * int64({threads}) + threadIdx.x; at < elements_; at += all_at_once_) {{
-    {text}
-  }}
-"""
+_LOOP = Template("""
+  int64 all_at_once_ = gridDim.x * int64($threads);
+  for (int64 at = blockIdx.x * int64($threads) + threadIdx.x; at < elements_; at += all_at_once_) {
+    $text
+  }
+""")
 
 
 def per_element(text: str) -> Callable[[OpaqueCall], CudaSource]:
@@ -49,7 +50,7 @@ def per_element(text: str) -> Callable[[OpaqueCall], CudaSource]:
         count = product(call.results[0].shape)
         assembly = Assembly()
         assembly.text(NUMBER)
-        body = "".join(f"  {line}\n" for line in constants) + _LOOP.format(threads=_THREADS, text=text.strip()).strip("\n")
+        body = "".join(f"  {line}\n" for line in constants) + _LOOP.substitute(threads=_THREADS, text=text.strip()).strip("\n")
         assembly.kernel("each_element", _THREADS, (*parameters, size("elements_", count)), body)
         assembly.launch("each_element", blocks(count, _THREADS))
         return assembly.source()

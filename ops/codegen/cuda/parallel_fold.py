@@ -10,12 +10,23 @@ are added.
 
 from __future__ import annotations
 
+from string import Template
 from typing import Any
 
 from ....declarations.frozen_dataclass import frozen
 from ...core.tensor_types import HALVES, ITEMSIZE, computed_in, int_range, is_float
 from ..loop_nest.scalar_functions import SCALAR_FUNCTIONS
 from .assembly import literal
+
+_FOLD = Template("""\
+struct $name {
+  struct State {$fields };
+  static constexpr bool commutes = $commutes, adds_packs = $adds_packs;
+  static DEVICE State start() { return State{$start}; }
+  static DEVICE void step(State& s, $element e, int64 at) { $step }
+  static DEVICE void join(State& s, const State& o) { $join }
+};
+""")
 
 
 @frozen
@@ -44,16 +55,15 @@ class Fold:
 
     def text(self, name: str, element: str) -> str:
         """The struct ``name`` of this fold, for elements of the dtype ``element``."""
-        fields = "".join(f" {kind} {field};" for kind, field, _ in self.state)
-        start = ", ".join(value for _, _, value in self.state)
-        return (
-            f"struct {name} {{\n"
-            f"  struct State {{{fields} }};\n"
-            f"  static constexpr bool commutes = {str(self.commutes).lower()}, adds_packs = {str(self.adds_packs).lower()};\n"
-            f"  static DEVICE State start() {{ return State{{{start}}}; }}\n"
-            f"  static DEVICE void step(State& s, {computed_in(element)} e, int64 at) {{ {self.step} }}\n"
-            f"  static DEVICE void join(State& s, const State& o) {{ {self.join} }}\n"
-            "};\n"
+        return _FOLD.substitute(
+            name=name,
+            fields="".join(f" {kind} {field};" for kind, field, _ in self.state),
+            start=", ".join(value for _, _, value in self.state),
+            commutes=str(self.commutes).lower(),
+            adds_packs=str(self.adds_packs).lower(),
+            element=computed_in(element),
+            step=self.step,
+            join=self.join,
         )
 
 

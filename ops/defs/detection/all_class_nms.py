@@ -83,9 +83,10 @@ def _regular_rule(dtypes: tuple[Any, ...], attrs: RegularNonMaxSuppressionAttrs)
 def _regular(attrs: RegularNonMaxSuppressionAttrs) -> dict[str, Any]:
     return {
         "classes": attrs.num_classes,
-        "per_class": attrs.max_detections_per_class,
-        "iou_threshold": float(attrs.iou_threshold),
-        "score_threshold": float(attrs.score_threshold),
+        "most": attrs.max_detections_per_class,
+        "overlap": float(attrs.iou_threshold),
+        "score": float(attrs.score_threshold),
+        "at_least": True,
     }
 
 

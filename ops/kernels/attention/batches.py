@@ -8,19 +8,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ...codegen.loop_nest.reduction import RUN
 from ...codegen.loop_nest.vector_math import exp_float32_below
 from ...native.front_end.vector_hints import add_in_any_order, larger, multiply_add
+from ...native.jit.products.operands import Panels, Rows
 from ...native.jit.products.register_tile import GROUP_PANELS, PANEL_BYTES
 from ...native.jit.row_powers import largest, powers_of_two
-from ...native.memory import Array, Axes, Element, generic
+from ...native.memory import Array, Element, generic
 from ...native.status import OK
 from ...native.templates import instantiate
 from ..matmul.tiles import multiply_band, pack_columns
+from ..shaped import Shaped
 from ..softmax.cpu import exp_float64
 
 #: The parameters of the bodies: ``e ** x`` for x <= 0, the compute dtype, ``weigh`` for its scores, and the factor of these.
@@ -81,14 +83,12 @@ def weigh_vectors(
 
 
 @generic
-def multiply_all(
-    a: Array, a_at: int, a_row: int, panels: Array, out: Array, out_at: int, out_row: int, m: int, inner: int, n: int, width: int
-) -> None:
+def multiply_all(a: Rows, panels: Array, out: Rows, m: int, inner: int, n: int, width: int) -> None:
     """``out[m, n] = a[m, inner] @ b``, with all of ``b`` in panels that are a line longer (see ``tiles.products``)."""
     step, group = (inner + 1) * width, GROUP_PANELS * width
     for column in range(0, n, group):
-        columns, panel = min(group, n - column), column // width * step
-        multiply_band(a, a_at, a_row, panels, panel, step, out, out_at + column, out_row, m, inner, columns, 0)
+        part, to = Panels(panels, column // width * step, step, width), Rows(out.data, out.at + column, out.step)
+        multiply_band(a, part, to, m, inner, min(group, n - column), 0)
 
 
 @generic
@@ -99,34 +99,42 @@ def scale_rows(a: Array, at: int, row: int, m: int, inner: int, factor: Element,
             out[np.uint64(i * inner + p)] = a[np.uint64(at + i * row + p)] * factor
 
 
+class Packed(NamedTuple):
+    """The keys and the values of a head in panels."""
+
+    keys: Array
+    values: Array
+
+
 @generic
 def attention_tiles(
-    query: Array, query_dims: Axes, key: Array, key_dims: Axes, value: Array, value_dims: Axes, out: Array, out_dims: Axes,
-    low: int, high: int, queries: Array, keys: Array, values: Array, scores: Array, weights: Array, scale: float,
+    query: Shaped, key: Shaped, value: Shaped, out: Shaped, low: int, high: int, queries: Array, packed: Packed, scores: Array,
+    weights: Array, scale: float,
 ) -> int:  # fmt: skip
     """The bands ``low`` to ``high`` (exclusive) of all heads; consecutive bands of a head share its packed keys and values."""
-    m, heads, d, n, e = query_dims[1], query_dims[2], query_dims[3], value_dims[1], value_dims[3]
-    bands, packed, factor, width = (m + BAND - 1) // BAND, -1, number(scale * of_scores), PANEL_BYTES // out.itemsize
+    m, heads, d, n, e = query.dims[1], query.dims[2], query.dims[3], value.dims[1], value.dims[3]
+    bands, last, factor, width = (m + BAND - 1) // BAND, -1, number(scale * of_scores), PANEL_BYTES // out.data.itemsize
     row = (n + width - 1) // width * width
     for unit in range(low, high):
         pair, band = unit // bands, unit % bands
         batch, head = pair // heads, pair % heads
-        if pair != packed:
-            at, step = batch * n * heads + head, width
-            pack_columns(key, at * d, heads * d, d, n, keys, (d + 1) * step, width, True)
-            pack_columns(value, at * e, heads * e, n, e, values, (n + 1) * step, width, False)
-            packed = pair
+        if pair != last:
+            at = batch * n * heads + head
+            pack_columns(key.data, at * d, heads * d, d, n, packed.keys, (d + 1) * width, width, True)
+            pack_columns(value.data, at * e, heads * e, n, e, packed.values, (n + 1) * width, width, False)
+            last = pair
         begin, end = band * m // bands, (band + 1) * m // bands
         first = (batch * m + begin) * heads + head
-        scale_rows(query, first * d, heads * d, end - begin, d, factor, queries)
-        multiply_all(queries, 0, d, keys, scores, 0, row, end - begin, d, n, width)
+        scale_rows(query.data, first * d, heads * d, end - begin, d, factor, queries)
+        multiply_all(Rows(queries, 0, d), packed.keys, Rows(scores, 0, row), end - begin, d, n, width)
         for i in range(end - begin):
             weights[i] = weighed(scores, i * row, n, row, number(1), exponential, number)
-        multiply_all(scores, 0, row, values, out, first * e, heads * e, end - begin, n, e, width)
+        to = Rows(out.data, first * e, heads * e)
+        multiply_all(Rows(scores, 0, row), packed.values, to, end - begin, n, e, width)
         for i in range(end - begin):
             for c in range(e):
                 place = np.uint64((first + i * heads) * e + c)
-                out[place] = out[place] * weights[i]
+                out.data[place] = out.data[place] * weights[i]
     return OK
 
 

@@ -7,6 +7,7 @@ the sums of two parts add up once each is scaled to the larger of both.
 from __future__ import annotations
 
 import math
+from string import Template
 
 from ....declarations.frozen_dataclass import frozen
 from ....shape_funcs.symbolic.dim import Dim, lt, max_, min_, where
@@ -19,52 +20,52 @@ from ..matmul.dot_product import PLUS_PRODUCT
 THREADS = 256
 
 #: Sums of a part for a query: ``top``, the largest score; ``total``, of all weights; ``sum``, of an element of values.
-_SUMS = """
-typedef {number} Number;
-DEVICE Number lowest() {{ return {lowest}; }}
-struct Sums {{ Number top, total, sum; }};
+_SUMS = Template("""
+typedef $number Number;
+DEVICE Number lowest() { return $lowest; }
+struct Sums { Number top, total, sum; };
 
 // The larger of two scores; a NaN makes the weights NaN, and their total, but not the largest score.
-DEVICE float32 larger(float32 a, float32 b) {{ return fmaxf(a, b); }}
-DEVICE float64 larger(float64 a, float64 b) {{ return fmax(a, b); }}
+DEVICE float32 larger(float32 a, float32 b) { return fmaxf(a, b); }
+DEVICE float64 larger(float64 a, float64 b) { return fmax(a, b); }
 
 // e ** (score - top).  No score of a part counts while all are the lowest.
-DEVICE float32 weight(float32 score, float32 top) {{
+DEVICE float32 weight(float32 score, float32 top) {
   return exp2f((score - (top == lowest() ? float32(0) : top)) * 1.44269504f);
-}}
-DEVICE float64 weight(float64 score, float64 top) {{ return exp(score - (top == lowest() ? float64(0) : top)); }}
+}
+DEVICE float64 weight(float64 score, float64 top) { return exp(score - (top == lowest() ? float64(0) : top)); }
 
 // The sums of `count` parts together; from one part to the next the places differ by `step` and `sum_step`.
-DEVICE Sums joined(const Number* tops, const Number* totals, int64 step, const Number* sums, int64 sum_step, int64 count) {{
-  Sums all = {{lowest(), 0, 0}};
+DEVICE Sums joined(const Number* tops, const Number* totals, int64 step, const Number* sums, int64 sum_step, int64 count) {
+  Sums all = {lowest(), 0, 0};
   for (int64 k = 0; k < count; ++k) all.top = larger(all.top, tops[k * step]);
 #pragma unroll 2
-  for (int64 k = 0; k < count; ++k) {{
+  for (int64 k = 0; k < count; ++k) {
     Number factor = weight(tops[k * step], all.top);
     all.total = plus_product(all.total, factor, totals[k * step]);
     all.sum = plus_product(all.sum, factor, sums[k * sum_step]);
-  }}
+  }
   return all;
-}}
+}
 
 // The factor of sums in the result: an infinity or a NaN among the scores makes it NaN, as do scores that are all the lowest;
 // without keys the result is 0.
-DEVICE Number share_of(Number top, Number total, int64 n) {{
+DEVICE Number share_of(Number top, Number total, int64 n) {
   return n == 0 ? Number(0) : top - top == 0 ? Number(1) / total : top - top;
-}}
+}
 template <class T> DEVICE T stored(Number result);
-template <> DEVICE {result} stored<{result}>(Number result) {{ return {converted}; }}
-{same}
-"""
+template <> DEVICE $result stored<$result>(Number result) { return $converted; }
+$same
+""")
 
-_JOIN = """
-  int64 step = gridDim.x * int64({threads});
-  for (int64 at = blockIdx.x * int64({threads}) + threadIdx.x; at < rows * e; at += step) {{
+_JOIN = Template("""
+  int64 step = gridDim.x * int64($threads);
+  for (int64 at = blockIdx.x * int64($threads) + threadIdx.x; at < rows * e; at += step) {
     int64 row = by_e.quotient(at);
     Sums all = joined(tops + row, totals + row, rows, sums + at, rows * e, parts);
-    out[at] = stored<{result}>(all.sum * share_of(all.top, all.total, n));
-  }}
-"""
+    out[at] = stored<$result>(all.sum * share_of(all.top, all.total, n));
+  }
+""")
 
 
 @frozen
@@ -88,7 +89,7 @@ def parts_of(n: Dim, work: Dim, blocks_wanted: Dim, least: Dim, unit: Dim) -> Pa
 def add_sums(assembly: Assembly, out: Operand) -> None:
     """Add the device code for sums of parts; results are of the dtype of ``out``."""
     number = computed_in(out.dtype)
-    text = _SUMS.format(
+    text = _SUMS.substitute(
         number=number,
         lowest=literal(number, -math.inf),
         result=out.dtype,
@@ -108,5 +109,5 @@ def workspace(assembly: Assembly, rows: Dim, e: Dim, parts: Dim, out: Operand) -
 def add_join(assembly: Assembly, rows: Dim, e: Dim, n: Dim, parts: Dim, tensors: tuple[Parameter, ...], out: Operand) -> None:
     """Add the kernel, and its launch, that makes results of the sums of several parts.  ``tensors``: result and workspace."""
     sizes = (size("rows", rows), size("e", e), size("n", n), size("parts", parts), divisor("by_e", e, rows * e))
-    assembly.kernel("join_parts", THREADS, (*tensors, *sizes), _JOIN.format(threads=THREADS, result=out.dtype), resident=2)
+    assembly.kernel("join_parts", THREADS, (*tensors, *sizes), _JOIN.substitute(threads=THREADS, result=out.dtype), resident=2)
     assembly.launch("join_parts", where(lt(1, parts), blocks(rows * e, THREADS), 0))

@@ -16,7 +16,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ...native.blas.blas_call import Matrix, Product
+from ...native.blas.blas_call import ColumnMajor, Product
 from ...native.blas.gemm import call_gemm
 from ...native.inlining import apart
 from ...native.memory import Array, Axes, generic
@@ -137,7 +137,9 @@ def multiply(
     n: int, k: int,
 ) -> None:  # fmt: skip
     """Row-major ``c[m, n] = op(a) @ op(b)`` at addresses."""
-    call_gemm(gemm, Product(size, n, m, k, Matrix(b, ldb, transpose_b), Matrix(a, lda, transpose_a), Matrix(c, ldc, 0)))
+    call_gemm(
+        gemm, Product(size, n, m, k, ColumnMajor(b, ldb, transpose_b), ColumnMajor(a, lda, transpose_a), ColumnMajor(c, ldc, 0))
+    )
 
 
 @generic

@@ -1,7 +1,6 @@
 """Matrix products: by rows (gemv) or through BLAS if all tensors are float32 or all float64, or by plain loops.
 
-Every body receives each tensor as its elements and its shape (view "dims").  Integers accumulate in int64 and wrap to the
-result's dtype; the float loops accumulate in float64.
+Integers accumulate in int64 and wrap to the result's dtype; the float loops accumulate in float64.
 """
 
 from __future__ import annotations
@@ -11,11 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from ...native.blas.blas_call import Matrix, Product
-from ...native.blas.gemm import Batch, call_gemm, call_gemms
-from ...native.memory import Array, Axes, Element, generic
+from ...native.blas.blas_call import ColumnMajor, Product
+from ...native.blas.gemm import BatchSteps, call_gemm, call_gemms
+from ...native.memory import Array, Element, generic
 from ...native.status import OK
+from ..shaped import Shaped
 from .gemv import multiply_thin
+from .matrix import Batch, Matrix, batch, matrix, matrix_of
 
 #: The largest size for every BLAS: some have 32-bit integers.
 BLAS_LIMIT = 2**31 - 1
@@ -39,114 +40,94 @@ def add_integer_row(out: Array, to: int, factor: Element, b: Array, b_at: int, n
 
 
 @generic
-def multiply_integers(
-    a: Array, a_at: int, b: Array, b_at: int, out: Array, out_at: int, m: int, n: int, k: int, transpose_a: bool,
-    transpose_b: bool,
-) -> None:  # fmt: skip
-    """``out[m, n] = op(a) @ op(b)`` of the matrices that start at element ``*_at``."""
-    row, step = (1, m) if transpose_a else (k, 1)
+def multiply_integers(a: Matrix, b: Matrix, out: Array, at: int, m: int, n: int, k: int) -> None:
+    """``out[m, n] = a @ b``, from element ``at`` on."""
+    row, step = (1, a.step) if a.transposed else (a.step, 1)
     for i in range(m):
-        if transpose_b:
+        if b.transposed:
             for j in range(n):
                 total = np.int64(0)
                 for p in range(k):
-                    total += np.int64(a[a_at + i * row + p * step]) * np.int64(b[np.uint64(b_at + j * k + p)])
-                out[out_at + i * n + j] = total
+                    total += np.int64(a.data[a.at + i * row + p * step]) * np.int64(b.data[np.uint64(b.at + j * b.step + p)])
+                out[at + i * n + j] = total
         else:
             # sums of rows: early wrapping does not change the final value
             for j in range(n):
-                out[out_at + i * n + j] = 0
+                out[at + i * n + j] = 0
             for p in range(k):
-                add_integer_row(out, out_at + i * n, np.int64(a[a_at + i * row + p * step]), b, b_at + p * n, n)
+                factor = np.int64(a.data[a.at + i * row + p * step])
+                add_integer_row(out, at + i * n, factor, b.data, b.at + p * b.step, n)
 
 
 @generic
-def multiply_by_loop(
-    a: Array, a_at: int, b: Array, b_at: int, out: Array, out_at: int, m: int, n: int, k: int, transpose_a: bool,
-    transpose_b: bool,
-) -> None:  # fmt: skip
+def multiply_by_loop(a: Matrix, b: Matrix, out: Array, at: int, m: int, n: int, k: int) -> None:
     """``multiply_integers`` for floats."""
     for i in range(m):
         for j in range(n):
             total = 0.0
             for p in range(k):
-                x = a[a_at + (p * m + i if transpose_a else i * k + p)]
-                y = b[b_at + (j * k + p if transpose_b else p * n + j)]
+                x = a.data[a.at + (p * a.step + i if a.transposed else i * a.step + p)]
+                y = b.data[b.at + (j * b.step + p if b.transposed else p * b.step + j)]
                 total += np.float64(x) * np.float64(y)
-            out[out_at + i * n + j] = total
+            out[at + i * n + j] = total
 
 
 @generic
-def by_loop(
-    a: Array, a_at: int, b: Array, b_at: int, out: Array, out_at: int, m: int, n: int, k: int, transpose_a: bool,
-    transpose_b: bool, gemm: int,
-) -> None:  # fmt: skip
+def by_loop(a: Matrix, b: Matrix, out: Array, at: int, m: int, n: int, k: int, gemm: int) -> None:
     """``multiply_by_loop``; ``gemm`` is unused."""
-    multiply_by_loop(a, a_at, b, b_at, out, out_at, m, n, k, transpose_a, transpose_b)
+    multiply_by_loop(a, b, out, at, m, n, k)
 
 
 @generic
-def of_integers(
-    a: Array, a_at: int, b: Array, b_at: int, out: Array, out_at: int, m: int, n: int, k: int, transpose_a: bool,
-    transpose_b: bool, gemm: int,
-) -> None:  # fmt: skip
+def of_integers(a: Matrix, b: Matrix, out: Array, at: int, m: int, n: int, k: int, gemm: int) -> None:
     """``multiply_integers``; ``gemm`` is unused."""
-    multiply_integers(a, a_at, b, b_at, out, out_at, m, n, k, transpose_a, transpose_b)
+    multiply_integers(a, b, out, at, m, n, k)
 
 
 @generic
-def by_rows(
-    a: Array, a_at: int, b: Array, b_at: int, out: Array, out_at: int, m: int, n: int, k: int, transpose_a: bool,
-    transpose_b: bool, gemm: int,
-) -> None:  # fmt: skip
+def by_rows(a: Matrix, b: Matrix, out: Array, at: int, m: int, n: int, k: int, gemm: int) -> None:
     """``multiply_thin``; ``gemm`` is unused."""
-    multiply_thin(a, a_at, b, b_at, out, out_at, m, n, k, transpose_a, transpose_b)
+    multiply_thin(a, b, out, at, m, n, k)
 
 
 @generic
-def by_blas(
-    a: Array, a_at: int, b: Array, b_at: int, out: Array, out_at: int, m: int, n: int, k: int, transpose_a: bool,
-    transpose_b: bool, gemm: int,
-) -> None:  # fmt: skip
+def by_blas(a: Matrix, b: Matrix, out: Array, at: int, m: int, n: int, k: int, gemm: int) -> None:
     """``multiply_integers`` for float32 or float64, by the BLAS at ``gemm``; rows beyond its limit are split into several calls.
 
     Other sizes beyond the limit fall back to loops in this function: a separate kernel would be compiled for every program.
     """
     if k == 0:
         for i in range(m * n):
-            out[out_at + i] = 0
+            out[at + i] = 0
         return
     if m == 0 or n == 0:
         return
-    if max(n, max(k, m if transpose_a else 0)) > BLAS_LIMIT:
-        multiply_by_loop(a, a_at, b, b_at, out, out_at, m, n, k, transpose_a, transpose_b)
+    if max(n, max(k, m if a.transposed else 0)) > BLAS_LIMIT:
+        multiply_by_loop(a, b, out, at, m, n, k)
         return
     # row-major out = a @ b is column-major out^T = b^T @ a^T; in column-major order a and b are already transposed
     size = out.itemsize
-    lda, ldb = m if transpose_a else k, k if transpose_b else n
     for first in range(0, m, BLAS_LIMIT):
-        x = a.ctypes.data + (a_at + first * (1 if transpose_a else k)) * size
-        y, z = b.ctypes.data + b_at * size, out.ctypes.data + (out_at + first * n) * size
-        rows = min(BLAS_LIMIT, m - first)
-        call_gemm(gemm, Product(size, n, rows, k, Matrix(y, ldb, transpose_b), Matrix(x, lda, transpose_a), Matrix(z, n, 0)))
+        x = a.data.ctypes.data + (a.at + first * (1 if a.transposed else k)) * size
+        y, z = b.data.ctypes.data + b.at * size, out.ctypes.data + (at + first * n) * size
+        left, right = ColumnMajor(y, b.step, b.transposed), ColumnMajor(x, a.step, a.transposed)
+        call_gemm(gemm, Product(size, n, min(BLAS_LIMIT, m - first), k, left, right, ColumnMajor(z, n, 0)))
 
 
 @generic
-def batches_by_blas(
-    a: Array, a_step: int, b: Array, b_step: int, out: Array, count: int, m: int, n: int, k: int, transpose_a: bool,
-    transpose_b: bool, gemm: int,
-) -> None:  # fmt: skip
-    """``count`` products by ``by_blas`` with inputs ``a_step`` and ``b_step`` elements apart, partitioned between threads."""
+def batches_by_blas(a: Batch, b: Batch, out: Array, count: int, m: int, n: int, k: int, gemm: int) -> None:
+    """``count`` products by ``by_blas``, partitioned between threads."""
     if count < 2 or k == 0 or max(max(m, n), k) > BLAS_LIMIT:
-        for batch in range(count):
-            by_blas(a, batch * a_step, b, batch * b_step, out, batch * m * n, m, n, k, transpose_a, transpose_b, gemm)
+        for number in range(count):
+            by_blas(matrix_of(a, number), matrix_of(b, number), out, number * m * n, m, n, k, gemm)
         return
     if m == 0 or n == 0:
         return
-    size, lda, ldb = out.itemsize, m if transpose_a else k, k if transpose_b else n
-    first, second = Matrix(b.ctypes.data, ldb, transpose_b), Matrix(a.ctypes.data, lda, transpose_a)
-    product = Product(size, n, m, k, first, second, Matrix(out.ctypes.data, n, 0))
-    call_gemms(gemm, product, Batch(count, b_step * size, a_step * size, m * n * size))
+    size = out.itemsize
+    left = ColumnMajor(b.data.ctypes.data, b.step, b.transposed)
+    right = ColumnMajor(a.data.ctypes.data, a.step, a.transposed)
+    product = Product(size, n, m, k, left, right, ColumnMajor(out.ctypes.data, n, 0))
+    call_gemms(gemm, product, BatchSteps(count, b.apart * size, a.apart * size, m * n * size))
 
 
 # ---- single and batched products -------------------------------------------------------------------------------------
@@ -154,31 +135,30 @@ def batches_by_blas(
 
 @generic
 def matmul(
-    multiply: Callable[..., Any], a: Array, a_dims: Axes, b: Array, b_dims: Axes, out: Array, gemm: int, transpose_a: bool,
-    transpose_b: bool,
-) -> int:  # fmt: skip
+    multiply: Callable[..., Any], a: Shaped, b: Shaped, out: Shaped, gemm: int, transpose_a: bool, transpose_b: bool
+) -> int:
     """``op(a) @ op(b)`` of ``a[..., m, k]`` and one matrix ``b``: a single product unless ``a`` is transposed."""
-    n, k = b_dims[0 if transpose_b else 1], b_dims[1 if transpose_b else 0]
+    n, k = b.dims[0 if transpose_b else 1], b.dims[1 if transpose_b else 0]
+    right = matrix(b.data, 0, k, n, transpose_b)
     if not transpose_a:
-        multiply(a, 0, b, 0, out, 0, leading(a_dims, 1), n, k, False, transpose_b, gemm)
+        m = leading(a.dims, 1)
+        multiply(matrix(a.data, 0, m, k, False), right, out.data, 0, m, n, k, gemm)
         return OK
-    m = a_dims[len(a_dims) - 1]
-    for batch in range(leading(a_dims, 2)):
-        multiply(a, batch * m * k, b, 0, out, batch * m * n, m, n, k, True, transpose_b, gemm)
+    m = a.dims[len(a.dims) - 1]
+    for number in range(leading(a.dims, 2)):
+        multiply(matrix(a.data, number * m * k, m, k, True), right, out.data, number * m * n, m, n, k, gemm)
     return OK
 
 
 @generic
 def batch_matmul(
-    multiply: Callable[..., Any], a: Array, a_dims: Axes, b: Array, b_dims: Axes, out: Array, out_dims: Axes, gemm: int,
-    transpose_a: bool, transpose_b: bool,
-) -> int:  # fmt: skip
+    multiply: Callable[..., Any], a: Shaped, b: Shaped, out: Shaped, gemm: int, transpose_a: bool, transpose_b: bool
+) -> int:
     """``op(a[i]) @ op(b[i])`` for each i; a batch of 1 is broadcast."""
-    m, n, k = out_dims[1], out_dims[2], a_dims[1 if transpose_a else 2]
-    a_step, b_step = (m * k if a_dims[0] > 1 else 0), (n * k if b_dims[0] > 1 else 0)
-    for batch in range(out_dims[0]):
-        at = batch * m * n
-        multiply(a, batch * a_step, b, batch * b_step, out, at, m, n, k, transpose_a, transpose_b, gemm)
+    m, n, k = out.dims[1], out.dims[2], a.dims[1 if transpose_a else 2]
+    left, right = batch(a, m, k, transpose_a), batch(b, k, n, transpose_b)
+    for number in range(out.dims[0]):
+        multiply(matrix_of(left, number), matrix_of(right, number), out.data, number * m * n, m, n, k, gemm)
     return OK
 
 
@@ -186,71 +166,55 @@ def batch_matmul(
 
 
 @generic
-def matmul_rows(
-    a: Array, a_dims: Axes, b: Array, b_dims: Axes, out: Array, out_dims: Axes, transpose_a: bool, transpose_b: bool
-) -> int:
+def matmul_rows(a: Shaped, b: Shaped, out: Shaped, transpose_a: bool, transpose_b: bool) -> int:
     """A product of few rows, or one column."""
-    return matmul(by_rows, a, a_dims, b, b_dims, out, 0, transpose_a, transpose_b)
+    return matmul(by_rows, a, b, out, 0, transpose_a, transpose_b)
 
 
 @generic
-def matmul_blas(
-    a: Array, a_dims: Axes, b: Array, b_dims: Axes, out: Array, out_dims: Axes, gemm: int, transpose_a: bool, transpose_b: bool
-) -> int:
+def matmul_blas(a: Shaped, b: Shaped, out: Shaped, gemm: int, transpose_a: bool, transpose_b: bool) -> int:
     """A product by BLAS."""
     if not transpose_a:
-        return matmul(by_blas, a, a_dims, b, b_dims, out, gemm, transpose_a, transpose_b)
-    n, k, m = b_dims[0 if transpose_b else 1], b_dims[1 if transpose_b else 0], a_dims[len(a_dims) - 1]
-    batches_by_blas(a, m * k, b, 0, out, leading(a_dims, 2), m, n, k, transpose_a, transpose_b, gemm)
+        return matmul(by_blas, a, b, out, gemm, transpose_a, transpose_b)
+    n, k, m = b.dims[0 if transpose_b else 1], b.dims[1 if transpose_b else 0], a.dims[len(a.dims) - 1]
+    right = Batch(b.data, 0, k if transpose_b else n, transpose_b)
+    batches_by_blas(Batch(a.data, m * k, m, True), right, out.data, leading(a.dims, 2), m, n, k, gemm)
     return OK
 
 
 @generic
-def matmul_loops(
-    a: Array, a_dims: Axes, b: Array, b_dims: Axes, out: Array, out_dims: Axes, transpose_a: bool, transpose_b: bool
-) -> int:
+def matmul_loops(a: Shaped, b: Shaped, out: Shaped, transpose_a: bool, transpose_b: bool) -> int:
     """A product of floats of any dtype."""
-    return matmul(by_loop, a, a_dims, b, b_dims, out, 0, transpose_a, transpose_b)
+    return matmul(by_loop, a, b, out, 0, transpose_a, transpose_b)
 
 
 @generic
-def matmul_integers(
-    a: Array, a_dims: Axes, b: Array, b_dims: Axes, out: Array, out_dims: Axes, transpose_a: bool, transpose_b: bool
-) -> int:
+def matmul_integers(a: Shaped, b: Shaped, out: Shaped, transpose_a: bool, transpose_b: bool) -> int:
     """A product of integers."""
-    return matmul(of_integers, a, a_dims, b, b_dims, out, 0, transpose_a, transpose_b)
+    return matmul(of_integers, a, b, out, 0, transpose_a, transpose_b)
 
 
 @generic
-def batch_matmul_rows(
-    a: Array, a_dims: Axes, b: Array, b_dims: Axes, out: Array, out_dims: Axes, transpose_a: bool, transpose_b: bool
-) -> int:
+def batch_matmul_rows(a: Shaped, b: Shaped, out: Shaped, transpose_a: bool, transpose_b: bool) -> int:
     """Batched products of few rows, or one column."""
-    return batch_matmul(by_rows, a, a_dims, b, b_dims, out, out_dims, 0, transpose_a, transpose_b)
+    return batch_matmul(by_rows, a, b, out, 0, transpose_a, transpose_b)
 
 
 @generic
-def batch_matmul_blas(
-    a: Array, a_dims: Axes, b: Array, b_dims: Axes, out: Array, out_dims: Axes, gemm: int, transpose_a: bool, transpose_b: bool
-) -> int:
+def batch_matmul_blas(a: Shaped, b: Shaped, out: Shaped, gemm: int, transpose_a: bool, transpose_b: bool) -> int:
     """Batched products by BLAS."""
-    m, n, k = out_dims[1], out_dims[2], a_dims[1 if transpose_a else 2]
-    a_step, b_step = (m * k if a_dims[0] > 1 else 0), (n * k if b_dims[0] > 1 else 0)
-    batches_by_blas(a, a_step, b, b_step, out, out_dims[0], m, n, k, transpose_a, transpose_b, gemm)
+    m, n, k = out.dims[1], out.dims[2], a.dims[1 if transpose_a else 2]
+    batches_by_blas(batch(a, m, k, transpose_a), batch(b, k, n, transpose_b), out.data, out.dims[0], m, n, k, gemm)
     return OK
 
 
 @generic
-def batch_matmul_loops(
-    a: Array, a_dims: Axes, b: Array, b_dims: Axes, out: Array, out_dims: Axes, transpose_a: bool, transpose_b: bool
-) -> int:
+def batch_matmul_loops(a: Shaped, b: Shaped, out: Shaped, transpose_a: bool, transpose_b: bool) -> int:
     """Batched products of floats of any dtype."""
-    return batch_matmul(by_loop, a, a_dims, b, b_dims, out, out_dims, 0, transpose_a, transpose_b)
+    return batch_matmul(by_loop, a, b, out, 0, transpose_a, transpose_b)
 
 
 @generic
-def batch_matmul_integers(
-    a: Array, a_dims: Axes, b: Array, b_dims: Axes, out: Array, out_dims: Axes, transpose_a: bool, transpose_b: bool
-) -> int:
+def batch_matmul_integers(a: Shaped, b: Shaped, out: Shaped, transpose_a: bool, transpose_b: bool) -> int:
     """Batched products of integers."""
-    return batch_matmul(of_integers, a, a_dims, b, b_dims, out, out_dims, 0, transpose_a, transpose_b)
+    return batch_matmul(of_integers, a, b, out, 0, transpose_a, transpose_b)

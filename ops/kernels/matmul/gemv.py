@@ -10,6 +10,7 @@ import numpy as np
 
 from ...native.front_end.vector_hints import add_in_any_order, multiply_add
 from ...native.memory import Array, Element, generic
+from .matrix import Matrix
 
 #: Elements of a result row computed together: they stay in the L1 cache, with four rows of the matrix.
 _COLUMNS = 4096
@@ -66,17 +67,14 @@ def combine(
 
 
 @generic
-def multiply_thin(
-    a: Array, a_at: int, b: Array, b_at: int, out: Array, out_at: int, m: int, n: int, k: int, transpose_a: bool,
-    transpose_b: bool,
-) -> None:  # fmt: skip
-    """``out[m, n] = op(a) @ op(b)`` of float32 or float64, if at most one is transposed, or ``m`` or ``n`` is 1."""
+def multiply_thin(a: Matrix, b: Matrix, out: Array, at: int, m: int, n: int, k: int) -> None:
+    """``out[m, n] = a @ b`` from ``at`` on, of float32 or float64, if at most one is transposed, or ``m`` or ``n`` is 1."""
     if n == 1:
-        if transpose_a:
-            combine(b, b_at, 0, 1, a, a_at, out, out_at, 1, m, k)
+        if a.transposed:
+            combine(b.data, b.at, 0, 1, a.data, a.at, out, at, 1, m, k)
         else:
-            dots(b, b_at, a, a_at, out, out_at, 1, m, k)
-    elif transpose_b:
-        dots(a, a_at, b, b_at, out, out_at, m, n, k)
+            dots(b.data, b.at, a.data, a.at, out, at, 1, m, k)
+    elif b.transposed:
+        dots(a.data, a.at, b.data, b.at, out, at, m, n, k)
     else:
-        combine(a, a_at, 1 if transpose_a else k, m if transpose_a else 1, b, b_at, out, out_at, m, n, k)
+        combine(a.data, a.at, 1 if a.transposed else k, m if a.transposed else 1, b.data, b.at, out, at, m, n, k)

@@ -6,11 +6,14 @@ sum, and one of the sum.
 
 from __future__ import annotations
 
-from ...native.blas.blas_call import Matrix, Product
+from ...native.blas.blas_call import ColumnMajor, Product
 from ...native.blas.gemm import call_gemm
-from ...native.memory import Array, Axes, array_float32, generic
+from ...native.jit.products.operands import Rows
+from ...native.memory import Array, array_float32, generic
 from ...native.status import OK
+from ..shaped import Shaped
 from .cpu import leading
+from .matrix import Matrix, batch, matrix, matrix_of
 
 #: The largest block of a product: rows, columns, and the depth of the inner axis added at a time.
 ROWS, COLUMNS, INNER = 512, 1024, 1024
@@ -32,11 +35,8 @@ def add(total: Array, part: Array, count: int) -> None:
 
 
 @generic
-def multiply_block(
-    work: int, a: Array, a_at: int, a_step: int, b: Array, b_at: int, b_step: int, out: Array, out_at: int, n: int, rows: int,
-    columns: int, k: int, transpose_a: bool, transpose_b: bool, gemm: int,
-) -> None:  # fmt: skip
-    """One block of the product; ``a_step`` and ``b_step``: the row strides of ``a`` and ``b``."""
+def multiply_block(work: int, a: Matrix, b: Matrix, out: Rows, rows: int, columns: int, k: int, gemm: int) -> None:
+    """One block of the product."""
     most = min(INNER, k)
     right_at = work + 4 * rows * most
     part_at = right_at + 4 * most * columns
@@ -47,67 +47,52 @@ def multiply_block(
     for start in range(0, k, INNER):
         inner = min(INNER, k - start)
         # in the inputs' layouts, so that both are read and written in order; the product receives the transposition flags
-        if transpose_a:
-            pack(left, a, a_at + start * a_step, inner, rows, a_step)
+        if a.transposed:
+            pack(left, a.data, a.at + start * a.step, inner, rows, a.step)
         else:
-            pack(left, a, a_at + start, rows, inner, a_step)
-        if transpose_b:
-            pack(right, b, b_at + start, columns, inner, b_step)
+            pack(left, a.data, a.at + start, rows, inner, a.step)
+        if b.transposed:
+            pack(right, b.data, b.at + start, columns, inner, b.step)
         else:
-            pack(right, b, b_at + start * b_step, inner, columns, b_step)
-        lda, ldb = rows if transpose_a else inner, inner if transpose_b else columns
+            pack(right, b.data, b.at + start * b.step, inner, columns, b.step)
+        lda, ldb = rows if a.transposed else inner, inner if b.transposed else columns
         # column-major: see matmul.by_blas
-        first, second = Matrix(right_at, ldb, transpose_b), Matrix(work, lda, transpose_a)
-        call_gemm(gemm, Product(4, columns, rows, inner, first, second, Matrix(part_at, columns, 0)))
+        first, second = ColumnMajor(right_at, ldb, b.transposed), ColumnMajor(work, lda, a.transposed)
+        call_gemm(gemm, Product(4, columns, rows, inner, first, second, ColumnMajor(part_at, columns, 0)))
         add(total, part, rows * columns)
     for i in range(rows):
         for j in range(columns):
-            out[out_at + i * n + j] = total[i * columns + j]
+            out.data[out.at + i * out.step + j] = total[i * columns + j]
 
 
 @generic
-def multiply_halves(
-    work: int, a: Array, a_at: int, b: Array, b_at: int, out: Array, out_at: int, m: int, n: int, k: int, transpose_a: bool,
-    transpose_b: bool, gemm: int,
-) -> None:  # fmt: skip
-    """``out[m, n] = op(a) @ op(b)`` of the matrices that start at element ``*_at``; ``work``: the address of the blocks."""
-    a_step, b_step = m if transpose_a else k, k if transpose_b else n
+def multiply_halves(work: int, a: Matrix, b: Matrix, out: Array, at: int, m: int, n: int, k: int, gemm: int) -> None:
+    """``out[m, n] = a @ b``, from element ``at`` on; ``work``: the address of the blocks."""
     for column in range(0, n, COLUMNS):
-        b_from = b_at + column * (k if transpose_b else 1)
+        right = Matrix(b.data, b.at + column * (k if b.transposed else 1), b.step, b.transposed)
         for row in range(0, m, ROWS):
-            multiply_block(
-                work, a, a_at + row * (1 if transpose_a else k), a_step, b, b_from, b_step, out, out_at + row * n + column, n,
-                min(ROWS, m - row), min(COLUMNS, n - column), k, transpose_a, transpose_b, gemm,
-            )  # fmt: skip
+            left = Matrix(a.data, a.at + row * (1 if a.transposed else k), a.step, a.transposed)
+            to = Rows(out, at + row * n + column, n)
+            multiply_block(work, left, right, to, min(ROWS, m - row), min(COLUMNS, n - column), k, gemm)
 
 
 @generic
-def matmul_halves(
-    a: Array, a_dims: Axes, b: Array, b_dims: Axes, out: Array, out_dims: Axes, space: Array, gemm: int, transpose_a: bool,
-    transpose_b: bool,
-) -> int:  # fmt: skip
+def matmul_halves(a: Shaped, b: Shaped, out: Shaped, space: Array, gemm: int, transpose_a: bool, transpose_b: bool) -> int:
     """``matmul_blas`` if one of the dtypes is float16 or bfloat16."""
-    n, k = b_dims[0 if transpose_b else 1], b_dims[1 if transpose_b else 0]
-    m = a_dims[len(a_dims) - 1] if transpose_a else leading(a_dims, 1)
-    work = space.ctypes.data
-    if transpose_a:
-        for batch in range(leading(a_dims, 2)):
-            multiply_halves(work, a, batch * m * k, b, 0, out, batch * m * n, m, n, k, True, transpose_b, gemm)
-    else:
-        multiply_halves(work, a, 0, b, 0, out, 0, m, n, k, False, transpose_b, gemm)
+    n, k, work = b.dims[0 if transpose_b else 1], b.dims[1 if transpose_b else 0], space.ctypes.data
+    m = a.dims[len(a.dims) - 1] if transpose_a else leading(a.dims, 1)
+    right = matrix(b.data, 0, k, n, transpose_b)
+    for number in range(leading(a.dims, 2) if transpose_a else 1):
+        left = matrix(a.data, number * m * k, m, k, transpose_a)
+        multiply_halves(work, left, right, out.data, number * m * n, m, n, k, gemm)
     return OK
 
 
 @generic
-def batch_matmul_halves(
-    a: Array, a_dims: Axes, b: Array, b_dims: Axes, out: Array, out_dims: Axes, space: Array, gemm: int, transpose_a: bool,
-    transpose_b: bool,
-) -> int:  # fmt: skip
+def batch_matmul_halves(a: Shaped, b: Shaped, out: Shaped, space: Array, gemm: int, transpose_a: bool, transpose_b: bool) -> int:
     """``batch_matmul_blas`` if one of the dtypes is float16 or bfloat16."""
-    m, n, k = out_dims[1], out_dims[2], a_dims[1 if transpose_a else 2]
-    a_step, b_step = (m * k if a_dims[0] > 1 else 0), (n * k if b_dims[0] > 1 else 0)
-    work = space.ctypes.data
-    for batch in range(out_dims[0]):
-        at = batch * m * n
-        multiply_halves(work, a, batch * a_step, b, batch * b_step, out, at, m, n, k, transpose_a, transpose_b, gemm)
+    m, n, k, work = out.dims[1], out.dims[2], a.dims[1 if transpose_a else 2], space.ctypes.data
+    left, right = batch(a, m, k, transpose_a), batch(b, k, n, transpose_b)
+    for number in range(out.dims[0]):
+        multiply_halves(work, matrix_of(left, number), matrix_of(right, number), out.data, number * m * n, m, n, k, gemm)
     return OK

@@ -11,9 +11,11 @@ from ...native.jit.products.operands import Panels, Rows
 from ...native.jit.products.paced_tile import multiply_paced
 from ...native.jit.products.panel_products import copy_line
 from ...native.jit.products.register_tile import GROUP_PANELS, PANEL_BYTES, TILE_ROWS
-from ...native.memory import Array, Axes, generic
+from ...native.memory import Array, generic
 from ...native.status import OK
+from ..shaped import Shaped
 from .cpu import leading
+from .matrix import Batch, batch
 from .panels import INNER, ROWS
 
 
@@ -39,27 +41,19 @@ def pack_columns(
 
 
 @generic
-def multiply_band(
-    a: Array, a_at: int, a_row: int, panels: Array, panel_at: int, step: int, out: Array, out_at: int, out_row: int, m: int,
-    inner: int, columns: int, add: int,
-) -> None:  # fmt: skip
+def multiply_band(a: Rows, panels: Panels, out: Rows, m: int, inner: int, columns: int, add: int) -> None:
     """``multiply_paced`` for any number of rows, which are divided evenly among tiles; nothing is fetched."""
-    tiles, width = (m + TILE_ROWS - 1) // TILE_ROWS, PANEL_BYTES // out.itemsize
+    tiles = (m + TILE_ROWS - 1) // TILE_ROWS
     for tile in range(tiles):
         top = tile * m // tiles
         rows = (tile + 1) * m // tiles - top
-        multiply_paced(
-            Rows(a, a_at + top * a_row, a_row), Panels(panels, panel_at, step, width), Rows(out, out_at + top * out_row, out_row),
-            rows, inner, columns, add, 0, 0,
-        )  # fmt: skip
+        left, to = Rows(a.data, a.at + top * a.step, a.step), Rows(out.data, out.at + top * out.step, out.step)
+        multiply_paced(left, panels, to, rows, inner, columns, add, 0, 0)
 
 
 @generic
-def products(
-    a: Array, a_step: int, b: Array, b_step: int, out: Array, m: int, n: int, k: int, low: int, high: int, panels: Array,
-    transpose_b: bool,
-) -> None:  # fmt: skip
-    """The blocks ``low`` to ``high`` (exclusive) of products whose matrices are ``a_step`` and ``b_step`` elements apart."""
+def products(a: Batch, b: Batch, out: Array, m: int, n: int, k: int, low: int, high: int, panels: Array) -> None:
+    """The blocks ``low`` to ``high`` (exclusive) of products."""
     width = PANEL_BYTES // out.itemsize
     group, bands = GROUP_PANELS * width, (m + ROWS - 1) // ROWS
     groups, number = (n + group - 1) // group, low
@@ -67,38 +61,32 @@ def products(
         unit = number // bands
         following = min(high, (unit + 1) * bands)
         begin, end = (number - unit * bands) * m // bands, (following - unit * bands) * m // bands
-        batch, column = unit // groups, unit % groups * group
+        product, column = unit // groups, unit % groups * group
         columns = min(group, n - column)
         for first in range(0, max(k, 1), INNER):
             inner = min(INNER, k - first)
-            step = (
-                inner + 1
-            ) * width  # not a multiple of 4 KiB, which would place rows of all panels in one set of the first cache
-            at = batch * b_step + (column * k + first if transpose_b else first * n + column)
-            pack_columns(b, at, k if transpose_b else n, inner, columns, panels, step, width, transpose_b)
-            a_at, out_at = batch * a_step + begin * k + first, (batch * m + begin) * n + column
-            multiply_band(a, a_at, k, panels, 0, step, out, out_at, n, end - begin, inner, columns, first)
+            # not a multiple of 4 KiB, which would place rows of all panels in one set of the first cache
+            step = (inner + 1) * width
+            at = product * b.apart + (column * k + first if b.transposed else first * n + column)
+            pack_columns(b.data, at, b.step, inner, columns, panels, step, width, b.transposed)
+            left = Rows(a.data, product * a.apart + begin * k + first, k)
+            to = Rows(out, (product * m + begin) * n + column, n)
+            multiply_band(left, Panels(panels, 0, step, width), to, end - begin, inner, columns, first)
         number = following
 
 
 @generic
-def matmul_tiles(
-    a: Array, a_dims: Axes, b: Array, b_dims: Axes, out: Array, out_dims: Axes, low: int, high: int, panels: Array,
-    transpose_b: bool,
-) -> int:  # fmt: skip
+def matmul_tiles(a: Shaped, b: Shaped, out: Shaped, low: int, high: int, panels: Array, transpose_b: bool) -> int:
     """A product of ``a[..., m, k]`` with a single matrix."""
-    n, k = b_dims[0 if transpose_b else 1], b_dims[1 if transpose_b else 0]
-    products(a, 0, b, 0, out, leading(a_dims, 1), n, k, low, high, panels, transpose_b)
+    n, k = b.dims[0 if transpose_b else 1], b.dims[1 if transpose_b else 0]
+    right = Batch(b.data, 0, k if transpose_b else n, transpose_b)
+    products(Batch(a.data, 0, k, False), right, out.data, leading(a.dims, 1), n, k, low, high, panels)
     return OK
 
 
 @generic
-def batch_matmul_tiles(
-    a: Array, a_dims: Axes, b: Array, b_dims: Axes, out: Array, out_dims: Axes, low: int, high: int, panels: Array,
-    transpose_b: bool,
-) -> int:  # fmt: skip
+def batch_matmul_tiles(a: Shaped, b: Shaped, out: Shaped, low: int, high: int, panels: Array, transpose_b: bool) -> int:
     """Batched products; a batch of 1 is broadcast."""
-    m, n, k = out_dims[1], out_dims[2], a_dims[2]
-    a_step, b_step = (m * k if a_dims[0] > 1 else 0), (n * k if b_dims[0] > 1 else 0)
-    products(a, a_step, b, b_step, out, m, n, k, low, high, panels, transpose_b)
+    m, n, k = out.dims[1], out.dims[2], a.dims[2]
+    products(batch(a, m, k, False), batch(b, k, n, transpose_b), out.data, m, n, k, low, high, panels)
     return OK

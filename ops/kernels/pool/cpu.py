@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 
@@ -14,12 +15,24 @@ from ...native.front_end.vector_hints import add_in_any_order
 from ...native.jit.largest_of_taps import MOST_STEP, take_largest
 from ...native.memory import Array, Axes, Element, generic
 from ...native.status import EMPTY_REDUCTION, OK
-from ..spatial.cpu import BATCH, CHANNEL, COLUMN, DEPTH, ROW, end_inside, first_inside, sizes_of, strides_of
+from ..shaped import Shaped
+from ..spatial.cpu import BATCH, CHANNEL, COLUMN, DEPTH, ROW, Spatial, end_inside, first_inside, spatial, start_of
+
+
+class Windows(NamedTuple):
+    """Windows along depth, row and column, in elements: positions of a window, from a window to the next, padding before the
+    data, from a position to the next."""
+
+    pool_size: Axes
+    stride: Axes
+    before: Axes
+    dilation: Axes
 
 
 @generic
-def largest_of_window(data: Array, at: int, steps: Axes, window: Axes, dilation: Axes) -> Element:
+def largest_of_window(given: Spatial, at: int, window: Axes, dilation: Axes) -> Element:
     """The maximum of a non-empty window, NaN if an element is NaN; ``window``: (begin, end) along depth, row, column."""
+    data, steps = given.data, given.steps
     out = data[at + window[0] * steps[DEPTH] + window[2] * steps[ROW] + window[4] * steps[COLUMN]]
     for z in range(window[0], window[1], dilation[0]):
         for y in range(window[2], window[3], dilation[1]):
@@ -34,14 +47,14 @@ def largest_of_window(data: Array, at: int, steps: Axes, window: Axes, dilation:
 
 
 @generic
-def sum_of_window(data: Array, at: int, steps: Axes, window: Axes, dilation: Axes) -> float:
+def sum_of_window(given: Spatial, at: int, window: Axes, dilation: Axes) -> float:
     """The sum of a window as a float64."""
-    total = 0.0
+    total, steps = 0.0, given.steps
     for z in range(window[0], window[1], dilation[0]):
         for y in range(window[2], window[3], dilation[1]):
             line = at + z * steps[DEPTH] + y * steps[ROW]
             for x in range(window[4], window[5], dilation[2]):
-                total = add_in_any_order(total, np.float64(data[np.uint64(line + x * steps[COLUMN])]))
+                total = add_in_any_order(total, np.float64(given.data[np.uint64(line + x * steps[COLUMN])]))
     return total
 
 
@@ -65,11 +78,12 @@ def begin_of(start: int, dilation: int) -> int:
 
 
 @generic
-def moved_window(sizes: Axes, place: Axes, pool_size: Axes, stride: Axes, before: Axes, dilation: Axes) -> tuple[Axes, int]:
+def moved_window(sizes: Axes, place: Axes, windows: Windows) -> tuple[Axes, int]:
     """The part inside the data of the window at ``place`` (depth, row, column), and its number of positions with padding.
 
     Positions beyond the padding, which ``ceil_mode`` may cause, count as padding.
     """
+    pool_size, stride, before, dilation = windows
     z, y, x = place[0] * stride[0] - before[0], place[1] * stride[1] - before[1], place[2] * stride[2] - before[2]
     window = (
         begin_of(z, dilation[0]),
@@ -102,23 +116,23 @@ def place_of(number: int, sizes: Axes) -> tuple[int, int, int]:
 
 
 @generic
-def lane_of(number: int, out_sizes: Axes, out_steps: Axes, last: bool) -> tuple[Axes, int]:
+def lane_of(number: int, out: Spatial, last: bool) -> tuple[Axes, int]:
     """The position of a lane, in the form of ``tap_lane``, and the offset of its results within a batch and channel."""
-    columns = out_sizes[COLUMN] if last else 1
-    z, y, x = number // columns // out_sizes[ROW], number // columns % out_sizes[ROW], number % columns
-    to = z * out_steps[DEPTH] + y * out_steps[ROW] + x * out_steps[COLUMN]
-    return (z, y, x if last else out_sizes[COLUMN]), to
+    sizes, steps = out.sizes, out.steps
+    columns = sizes[COLUMN] if last else 1
+    z, y, x = number // columns // sizes[ROW], number // columns % sizes[ROW], number % columns
+    to = z * steps[DEPTH] + y * steps[ROW] + x * steps[COLUMN]
+    return (z, y, x if last else sizes[COLUMN]), to
 
 
 @generic
-def tap_lane(
-    tap: Axes, place: Axes, sizes: Axes, steps: Axes, stride: Axes, before: Axes, dilation: Axes, last: bool
-) -> tuple[int, int, int, int]:
+def tap_lane(tap: Axes, place: Axes, data: Spatial, windows: Windows, last: bool) -> tuple[int, int, int, int]:
     """The operands of one tap (depth, row, column) for a lane: start in the data, step, first and end index of the lane.
 
     A lane is one row of results of a channel, and ``place`` is (depth, row, number of results).  If the channels of the data are
     ``last``, a lane is all channels of one result, and ``place`` is (depth, row, column).  The lane is empty outside the data.
     """
+    (_, sizes, steps), (_, stride, before, dilation) = data, windows
     z = place[0] * stride[0] + tap[0] * dilation[0] - before[0]
     y = place[1] * stride[1] + tap[1] * dilation[1] - before[1]
     offset = tap[2] * dilation[2] - before[2]
@@ -163,13 +177,13 @@ def take_by_loops(data: Array, at: int, taps: int, tap_step: int, step: int, out
 
 @generic
 def largest_of_rows(
-    line: Array, data: Array, at: int, sizes: Axes, steps: Axes, place: Axes, pool_size: Axes, stride: Axes, before: Axes,
-    dilation: Axes, lowest: Element, take: Callable[..., None],
-) -> None:  # fmt: skip
+    line: Array, given: Spatial, at: int, place: Axes, windows: Windows, lowest: Element, take: Callable[..., None]
+) -> None:
     """Store in ``line[before + x]`` the largest element of column ``x`` in the rows of the windows at ``place`` (depth, row).
 
     Other elements of ``line`` remain as they are; ``lowest`` where no row is inside the data.
     """
+    (data, sizes, steps), (pool_size, stride, before, dilation) = given, windows
     count, taken_rows = min(sizes[COLUMN], len(line) - 1 - before[2]), 0
     y = place[1] * stride[1] - before[1]
     first, end = first_inside(y, dilation[1]), end_inside(y, dilation[1], sizes[ROW], pool_size[1])
@@ -186,112 +200,92 @@ def largest_of_rows(
 
 @generic
 def largest_by_rows(
-    data: Array, out: Array, line: Array, low: int, high: int, sizes: Axes, out_sizes: Axes, pool_size: Axes, stride: Axes,
-    before: Axes, dilation: Axes, to_last: bool, lowest: Element, take: Callable[..., None],
-) -> None:  # fmt: skip
+    data: Spatial, out: Spatial, line: Array, low: int, high: int, windows: Windows, lowest: Element, take: Callable[..., None]
+) -> None:
     """``max_pool`` of data whose channels are first: the rows of each window, then its columns."""
-    steps, out_steps = strides_of(sizes, False), strides_of(out_sizes, to_last)
+    sizes, stride, count, step = data.sizes, windows.stride[2], out.sizes[COLUMN], out.steps[COLUMN]
     for x in range(len(line)):
         line[np.uint64(x)] = lowest
     for plane in range(low, high):
-        at = plane * steps[CHANNEL]
-        for lane in range(out_sizes[DEPTH] * out_sizes[ROW]):
-            place, to = lane_of(lane, out_sizes, out_steps, False)
-            to += plane // sizes[CHANNEL] * out_steps[BATCH] + plane % sizes[CHANNEL] * out_steps[CHANNEL]
-            largest_of_rows(line, data, at, sizes, steps, place, pool_size, stride, before, dilation, lowest, take)
-            if stride[2] <= MOST_STEP and out_steps[COLUMN] == 1:
-                take(line, 0, pool_size[2], dilation[2], stride[2], out, to, out_sizes[COLUMN], 0)
+        at = plane * data.steps[CHANNEL]
+        for lane in range(out.sizes[DEPTH] * out.sizes[ROW]):
+            place, to = lane_of(lane, out, False)
+            to += start_of(out, plane // sizes[CHANNEL], plane % sizes[CHANNEL])
+            largest_of_rows(line, data, at, place, windows, lowest, take)
+            if stride <= MOST_STEP and step == 1:
+                take(line, 0, windows.pool_size[2], windows.dilation[2], stride, out.data, to, count, 0)
                 continue
-            for i in range(out_sizes[COLUMN]):
-                out[np.uint64(to + i * out_steps[COLUMN])] = lowest
-            for x in range(pool_size[2]):
-                take_larger(out, to, out_steps[COLUMN], line, x * dilation[2], stride[2], 0, out_sizes[COLUMN])
+            for i in range(count):
+                out.data[np.uint64(to + i * step)] = lowest
+            for x in range(windows.pool_size[2]):
+                take_larger(out.data, to, step, line, x * windows.dilation[2], stride, 0, count)
 
 
 @generic
-def largest_by_points(
-    data: Array, out: Array, low: int, high: int, sizes: Axes, out_sizes: Axes, pool_size: Axes, stride: Axes, before: Axes,
-    dilation: Axes, to_last: bool, lowest: Element,
-) -> None:  # fmt: skip
+def largest_by_points(data: Spatial, out: Spatial, low: int, high: int, windows: Windows, lowest: Element) -> None:
     """``max_pool`` of data whose channels are last: all channels of a result together."""
-    steps, out_steps = strides_of(sizes, True), strides_of(out_sizes, to_last)
-    lanes = out_sizes[DEPTH] * out_sizes[ROW] * out_sizes[COLUMN]
+    lanes, step = out.sizes[DEPTH] * out.sizes[ROW] * out.sizes[COLUMN], out.steps[CHANNEL]
     for number in range(low, high):
         b = number // max(lanes, 1)
-        place, to = lane_of(number % max(lanes, 1), out_sizes, out_steps, True)
-        to += b * out_steps[BATCH]
-        for i in range(out_sizes[CHANNEL]):
-            out[np.uint64(to + i * out_steps[CHANNEL])] = lowest
-        for z in range(pool_size[0]):
-            for y in range(pool_size[1]):
-                for x in range(pool_size[2]):
-                    start, step, first, end = tap_lane((z, y, x), place, sizes, steps, stride, before, dilation, True)
-                    take_larger(out, to, out_steps[CHANNEL], data, b * steps[BATCH] + start, step, first, end)
+        place, to = lane_of(number % max(lanes, 1), out, True)
+        to += b * out.steps[BATCH]
+        for i in range(out.sizes[CHANNEL]):
+            out.data[np.uint64(to + i * step)] = lowest
+        for z in range(windows.pool_size[0]):
+            for y in range(windows.pool_size[1]):
+                for x in range(windows.pool_size[2]):
+                    start, apart, first, end = tap_lane((z, y, x), place, data, windows, True)
+                    take_larger(out.data, to, step, data.data, b * data.steps[BATCH] + start, apart, first, end)
 
 
 @generic
 def max_pool(
-    data: Array, data_dims: Axes, out: Array, out_dims: Axes, low: int, high: int, line: Array, pool_size: Axes, stride: Axes,
-    before: Axes, dilation: Axes, layouts: tuple[bool, ...], lowest: Element, take: Callable[..., None],
+    data: Shaped, out: Shaped, low: int, high: int, line: Array, windows: Windows, layouts: tuple[bool, ...], lowest: Element,
+    take: Callable[..., None],
 ) -> int:  # fmt: skip
     """The maximum of each window; ``lowest`` for an empty window.
 
     Blocks ``low`` to ``high`` (exclusive): the channels of each element of the batch, or its results if channels are last.
     ``line``: buffer for a padded row and an element behind it; ``take``: ``take_largest`` or ``take_by_loops``.
     """
-    sizes, out_sizes = sizes_of(data_dims, layouts[0]), sizes_of(out_dims, layouts[1])
+    given, results = spatial(data, layouts[0]), spatial(out, layouts[1])
     if layouts[0]:
-        largest_by_points(data, out, low, high, sizes, out_sizes, pool_size, stride, before, dilation, layouts[1], lowest)
+        largest_by_points(given, results, low, high, windows, lowest)
     else:
-        largest_by_rows(
-            data, out, line, low, high, sizes, out_sizes, pool_size, stride, before, dilation, layouts[1], lowest, take
-        )
+        largest_by_rows(given, results, line, low, high, windows, lowest, take)
     return OK
 
 
 @generic
 def max_pool_floats(
-    data: Array, data_dims: Axes, out: Array, out_dims: Axes, low: int, high: int, line: Array, pool_size: Axes, stride: Axes,
-    before: Axes, dilation: Axes, layouts: tuple[bool, ...],
-) -> int:  # fmt: skip
+    data: Shaped, out: Shaped, low: int, high: int, line: Array, windows: Windows, layouts: tuple[bool, ...]
+) -> int:
     """``max_pool`` of floats."""
-    return max_pool(
-        data, data_dims, out, out_dims, low, high, line, pool_size, stride, before, dilation, layouts, -math.inf, take_largest
-    )
+    return max_pool(data, out, low, high, line, windows, layouts, -math.inf, take_largest)
 
 
 @generic
 def max_pool_halves(
-    data: Array, data_dims: Axes, out: Array, out_dims: Axes, low: int, high: int, line: Array, pool_size: Axes, stride: Axes,
-    before: Axes, dilation: Axes, layouts: tuple[bool, ...],
-) -> int:  # fmt: skip
+    data: Shaped, out: Shaped, low: int, high: int, line: Array, windows: Windows, layouts: tuple[bool, ...]
+) -> int:
     """``max_pool`` of halves."""
-    return max_pool(
-        data, data_dims, out, out_dims, low, high, line, pool_size, stride, before, dilation, layouts, -math.inf, take_by_loops
-    )
+    return max_pool(data, out, low, high, line, windows, layouts, -math.inf, take_by_loops)
 
 
 @generic
 def max_pool_signed(
-    data: Array, data_dims: Axes, out: Array, out_dims: Axes, low: int, high: int, line: Array, pool_size: Axes, stride: Axes,
-    before: Axes, dilation: Axes, layouts: tuple[bool, ...],
-) -> int:  # fmt: skip
+    data: Shaped, out: Shaped, low: int, high: int, line: Array, windows: Windows, layouts: tuple[bool, ...]
+) -> int:
     """``max_pool`` of signed integers."""
-    lowest = -1 << (8 * out.itemsize - 1)
-    return max_pool(
-        data, data_dims, out, out_dims, low, high, line, pool_size, stride, before, dilation, layouts, lowest, take_largest
-    )
+    return max_pool(data, out, low, high, line, windows, layouts, -1 << (8 * out.data.itemsize - 1), take_largest)
 
 
 @generic
 def max_pool_unsigned(
-    data: Array, data_dims: Axes, out: Array, out_dims: Axes, low: int, high: int, line: Array, pool_size: Axes, stride: Axes,
-    before: Axes, dilation: Axes, layouts: tuple[bool, ...],
-) -> int:  # fmt: skip
+    data: Shaped, out: Shaped, low: int, high: int, line: Array, windows: Windows, layouts: tuple[bool, ...]
+) -> int:
     """``max_pool`` of unsigned integers."""
-    return max_pool(
-        data, data_dims, out, out_dims, low, high, line, pool_size, stride, before, dilation, layouts, 0, take_largest
-    )
+    return max_pool(data, out, low, high, line, windows, layouts, 0, take_largest)
 
 
 @generic
@@ -309,12 +303,13 @@ def add_lane(totals: Array, data: Array, at: int, step: int, first: int, end: in
 
 
 @generic
-def count_columns(counts: Array, sizes: Axes, pool_size: Axes, stride: Axes, before: Axes, dilation: Axes) -> None:
-    """The number of data elements per row in the window of each result column."""
+def count_columns(counts: Array, columns: int, windows: Windows) -> None:
+    """The number of elements per row in the window of each result column, for data of ``columns`` columns."""
+    dilation = windows.dilation[2]
     for x in range(len(counts)):
-        start = x * stride[2] - before[2]
-        end = min(start + (pool_size[2] - 1) * dilation[2] + 1, sizes[COLUMN])
-        counts[x] = taken(begin_of(start, dilation[2]), end, dilation[2])
+        start = x * windows.stride[2] - windows.before[2]
+        end = min(start + (windows.pool_size[2] - 1) * dilation + 1, columns)
+        counts[x] = taken(begin_of(start, dilation), end, dilation)
 
 
 @generic
@@ -330,82 +325,77 @@ def store_means(out: Array, to: int, to_step: int, totals: Array, lines: float, 
 
 @generic
 def average(
-    data: Array, out: Array, totals: Array, counts: Array, sizes: Axes, out_sizes: Axes, pool_size: Axes, stride: Axes,
-    before: Axes, dilation: Axes, layouts: tuple[bool, ...], count_include_pad: bool,
-) -> None:  # fmt: skip
+    data: Spatial, out: Spatial, totals: Array, counts: Array, windows: Windows, last: bool, count_include_pad: bool
+) -> None:
     """``avg_pool`` with a buffer for a lane of sums, and the ``counts`` of ``count_columns``; ones with ``count_include_pad``."""
-    last = layouts[0]
-    steps, out_steps = strides_of(sizes, last), strides_of(out_sizes, layouts[1])
-    lanes = out_sizes[DEPTH] * out_sizes[ROW] * (out_sizes[COLUMN] if last else 1)
-    count, to_step = (out_sizes[CHANNEL], out_steps[CHANNEL]) if last else (out_sizes[COLUMN], out_steps[COLUMN])
-    for b in range(out_sizes[BATCH]):
-        for outer in range(1 if last else out_sizes[CHANNEL]):
-            at = b * steps[BATCH] + outer * steps[CHANNEL]
+    sizes, pool_size, dilation = out.sizes, windows.pool_size, windows.dilation
+    lanes = sizes[DEPTH] * sizes[ROW] * (sizes[COLUMN] if last else 1)
+    count, to_step = (sizes[CHANNEL], out.steps[CHANNEL]) if last else (sizes[COLUMN], out.steps[COLUMN])
+    for b in range(sizes[BATCH]):
+        for outer in range(1 if last else sizes[CHANNEL]):
+            at = start_of(data, b, outer)
             for lane in range(lanes):
-                place, to = lane_of(lane, out_sizes, out_steps, last)
+                place, to = lane_of(lane, out, last)
                 for i in range(count):
                     totals[np.uint64(i)] = 0.0
                 for z in range(pool_size[0]):
                     for y in range(pool_size[1]):
                         for x in range(pool_size[2]):
-                            start, step, first, end = tap_lane((z, y, x), place, sizes, steps, stride, before, dilation, last)
-                            add_lane(totals, data, at + start, step, first, end)
-                window, positions = moved_window(sizes, place, pool_size, stride, before, dilation)
+                            start, step, first, end = tap_lane((z, y, x), place, data, windows, last)
+                            add_lane(totals, data.data, at + start, step, first, end)
+                window, positions = moved_window(data.sizes, place, windows)
                 rows = taken(window[0], window[1], dilation[0]) * taken(window[2], window[3], dilation[1])
                 lines = float(positions if count_include_pad else rows)
-                to += b * out_steps[BATCH] + outer * out_steps[CHANNEL]
-                store_means(out, to, to_step, totals, lines, counts, place[2] if last else -1, count)
+                to += start_of(out, b, outer)
+                store_means(out.data, to, to_step, totals, lines, counts, place[2] if last else -1, count)
 
 
 @generic
 def avg_pool(
-    data: Array, data_dims: Axes, out: Array, out_dims: Axes, counts: Array, totals: Array, pool_size: Axes, stride: Axes,
-    before: Axes, dilation: Axes, layouts: tuple[bool, ...], count_include_pad: bool,
-) -> int:  # fmt: skip
+    data: Shaped, out: Shaped, counts: Array, totals: Array, windows: Windows, layouts: tuple[bool, ...], count_include_pad: bool
+) -> int:
     """The mean of each window: over its elements, or its positions with ``count_include_pad``; 0 for an empty window.
 
     ``counts`` and ``totals``: one per column of a result row; ``totals`` also at least one per channel.
     """
-    sizes, out_sizes = sizes_of(data_dims, layouts[0]), sizes_of(out_dims, layouts[1])
+    given, results = spatial(data, layouts[0]), spatial(out, layouts[1])
     if count_include_pad:
-        for x in range(out_sizes[COLUMN]):
+        for x in range(results.sizes[COLUMN]):
             counts[x] = 1.0
     else:
-        count_columns(counts, sizes, pool_size, stride, before, dilation)
-    average(data, out, totals, counts, sizes, out_sizes, pool_size, stride, before, dilation, layouts, count_include_pad)
+        count_columns(counts, given.sizes[COLUMN], windows)
+    average(given, results, totals, counts, windows, layouts[0], count_include_pad)
     return OK
 
 
 @generic
-def adaptive_max_pool(data: Array, data_dims: Axes, out: Array, out_dims: Axes, layouts: tuple[bool, ...]) -> int:
+def adaptive_max_pool(data: Shaped, out: Shaped, layouts: tuple[bool, ...]) -> int:
     """The maximum of each adaptive window."""
-    sizes, out_sizes = sizes_of(data_dims, layouts[0]), sizes_of(out_dims, layouts[1])
-    steps, out_steps = strides_of(sizes, layouts[0]), strides_of(out_sizes, layouts[1])
-    if sizes[DEPTH] * sizes[ROW] * sizes[COLUMN] == 0:
-        return EMPTY_REDUCTION if len(out) else OK
-    for b in range(out_sizes[BATCH]):
-        for outer in range(1 if layouts[1] else out_sizes[CHANNEL]):
-            for number in range(out_sizes[DEPTH] * out_sizes[ROW] * out_sizes[COLUMN]):
-                window = shared_window(sizes, place_of(number, out_sizes), out_sizes)
-                for inner in range(out_sizes[CHANNEL] if layouts[1] else 1):
-                    at = b * steps[BATCH] + (outer + inner) * steps[CHANNEL]
-                    to = b * out_steps[BATCH] + (outer + inner) * out_steps[CHANNEL] + number * out_steps[COLUMN]
-                    out[to] = largest_of_window(data, at, steps, window, (1, 1, 1))
+    given, results = spatial(data, layouts[0]), spatial(out, layouts[1])
+    sizes = results.sizes
+    if given.sizes[DEPTH] * given.sizes[ROW] * given.sizes[COLUMN] == 0:
+        return EMPTY_REDUCTION if len(out.data) else OK
+    for b in range(sizes[BATCH]):
+        for outer in range(1 if layouts[1] else sizes[CHANNEL]):
+            for number in range(sizes[DEPTH] * sizes[ROW] * sizes[COLUMN]):
+                window = shared_window(given.sizes, place_of(number, sizes), sizes)
+                for inner in range(sizes[CHANNEL] if layouts[1] else 1):
+                    to = start_of(results, b, outer + inner) + number * results.steps[COLUMN]
+                    out.data[to] = largest_of_window(given, start_of(given, b, outer + inner), window, (1, 1, 1))
     return OK
 
 
 @generic
-def adaptive_avg_pool(data: Array, data_dims: Axes, out: Array, out_dims: Axes, layouts: tuple[bool, ...]) -> int:
+def adaptive_avg_pool(data: Shaped, out: Shaped, layouts: tuple[bool, ...]) -> int:
     """The mean of each adaptive window; NaN for an empty window."""
-    sizes, out_sizes = sizes_of(data_dims, layouts[0]), sizes_of(out_dims, layouts[1])
-    steps, out_steps = strides_of(sizes, layouts[0]), strides_of(out_sizes, layouts[1])
-    for b in range(out_sizes[BATCH]):
-        for outer in range(1 if layouts[1] else out_sizes[CHANNEL]):
-            for number in range(out_sizes[DEPTH] * out_sizes[ROW] * out_sizes[COLUMN]):
-                window = shared_window(sizes, place_of(number, out_sizes), out_sizes)
+    given, results = spatial(data, layouts[0]), spatial(out, layouts[1])
+    sizes = results.sizes
+    for b in range(sizes[BATCH]):
+        for outer in range(1 if layouts[1] else sizes[CHANNEL]):
+            for number in range(sizes[DEPTH] * sizes[ROW] * sizes[COLUMN]):
+                window = shared_window(given.sizes, place_of(number, sizes), sizes)
                 count = elements(window, (1, 1, 1))
-                for inner in range(out_sizes[CHANNEL] if layouts[1] else 1):
-                    at = b * steps[BATCH] + (outer + inner) * steps[CHANNEL]
-                    to = b * out_steps[BATCH] + (outer + inner) * out_steps[CHANNEL] + number * out_steps[COLUMN]
-                    out[to] = sum_of_window(data, at, steps, window, (1, 1, 1)) / count
+                for inner in range(sizes[CHANNEL] if layouts[1] else 1):
+                    to = start_of(results, b, outer + inner) + number * results.steps[COLUMN]
+                    out.data[to] = sum_of_window(given, start_of(given, b, outer + inner), window, (1, 1, 1)) / count
     return OK

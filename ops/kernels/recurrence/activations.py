@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from ...codegen.loop_nest.vector_math import exp_float32, tanh_float32
-from ...native.memory import Array, Element, generic
+from ...native.memory import Array, Axes, Element, generic
 
 #: ONNX's names, in the order of their codes, each with its parameters alpha and beta where none are given.
 ACTIVATIONS: dict[str, tuple[float, float]] = {
@@ -38,10 +38,25 @@ def tanh_float64(x: Element) -> float:
     return math.tanh(x)
 
 
-#: Per dtype the exponential and the hyperbolic tangent.
-REAL_FUNCTIONS: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
-    "float32": (exp_float32, tanh_float32),
-    "float64": (exp_float64, tanh_float64),
+class RealFunctions(NamedTuple):
+    """The exponential and the hyperbolic tangent of a dtype."""
+
+    exponential: Callable[..., Any]
+    tangent: Callable[..., Any]
+
+
+class Activations(NamedTuple):
+    """Activations by number: their codes and parameters, and the bound of their arguments, 0 for none."""
+
+    codes: Axes
+    alphas: tuple[float, ...]
+    betas: tuple[float, ...]
+    clip: float
+
+
+REAL_FUNCTIONS: dict[str, RealFunctions] = {
+    "float32": RealFunctions(exp_float32, tanh_float32),
+    "float64": RealFunctions(exp_float64, tanh_float64),
 }
 
 
@@ -55,11 +70,9 @@ def limit(x: Array, at: int, count: int, clip: float) -> None:
 
 
 @generic
-def activate(
-    x: Array, at: int, count: int, code: int, alpha: float, beta: float, exponential: Callable[..., Any],
-    tangent: Callable[..., Any],
-) -> None:  # fmt: skip
+def activate(x: Array, at: int, count: int, code: int, alpha: float, beta: float, real: RealFunctions) -> None:
     """Apply the activation ``code`` to ``count`` elements from ``at`` on."""
+    exponential, tangent = real
     one, a, b = x.dtype.type(1), x.dtype.type(alpha), x.dtype.type(beta)
     zero = x.dtype.type(0)
     if code == SIGMOID:

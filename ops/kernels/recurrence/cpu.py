@@ -1,21 +1,23 @@
 """LSTM, GRU and RNN on the CPU: per step one product of the states of the batch with the recurrent weights.
 
 Few rows are multiplied by a loop over the weights, more rows by a BLAS.  The last states are in the results ``state`` and
-``cell`` from the begin on.  ``codes``, ``alphas`` and ``betas``: per direction the activations and their parameters; ``turn``: 0
-forward, 1 reverse, 2 both.  A sequence shorter than the number of steps is reversed within its length; its later steps are 0.
+``cell`` from the begin on.  Each direction has activations of its own.  A sequence shorter than the number of steps is reversed
+within its length; its later steps are 0.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
-from ...native.memory import Array, Axes, generic
+from ...native.memory import Array, generic
 from ...native.status import INDEX_OUT_OF_RANGE, OK
 from ...native.templates import instantiate
 from ..matmul.cpu import by_blas
 from ..matmul.gemv import multiply_thin
-from .activations import REAL_FUNCTIONS, activate, limit
+from ..matmul.matrix import Matrix
+from ..shaped import Shaped
+from .activations import REAL_FUNCTIONS, Activations, RealFunctions, activate, limit
 
 #: Rows up to which a loop is faster than a BLAS.
 THIN = 8
@@ -23,6 +25,27 @@ THIN = 8
 #: The parameters of the bodies: the exponential and the hyperbolic tangent of the dtype.
 exponential: Any = None
 tangent: Any = None
+
+
+class Sequences(NamedTuple):
+    """The steps of each sequence, and the directions: ``turn`` is 0 forward, 1 reverse, 2 both."""
+
+    lengths: Array
+    turn: int
+
+
+class States(NamedTuple):
+    """The states and the cells of all sequences, direction after direction."""
+
+    state: Array
+    cell: Array
+
+
+class Reset(NamedTuple):
+    """The bias of the new state in each direction, and whether the gate of reset applies after the weights of the new state."""
+
+    bias: Array
+    linear_before_reset: bool
 
 
 @generic
@@ -39,16 +62,18 @@ def start(target: Array, source: Array, lengths: Array, steps: int) -> int:
 @generic
 def recur(state: Array, at: int, weight: Array, w_at: int, out: Array, to: int, m: int, n: int, k: int, gemm: int) -> None:
     """``out[m, n]`` from ``to`` on: the states from ``at`` on, times the transpose of ``weight[n, k]`` from ``w_at`` on."""
+    left, right = Matrix(state, at, k, False), Matrix(weight, w_at, k, True)
     if m <= THIN:
-        multiply_thin(state, at, weight, w_at, out, to, m, n, k, False, True)
+        multiply_thin(left, right, out, to, m, n, k)
     else:
-        by_blas(state, at, weight, w_at, out, to, m, n, k, False, True, gemm)
+        by_blas(left, right, out, to, m, n, k, gemm)
 
 
 @generic
-def step_of(step: int, length: int, d: int, turn: int) -> int:
-    """The time of the state that a sequence computes in ``step``."""
-    return length - 1 - step if (turn == 1 or d == 1) and step < length else step
+def time_of(sequences: Sequences, b: int, d: int, step: int) -> tuple[int, bool]:
+    """The time of the state that sequence ``b`` computes in ``step`` of direction ``d``, and whether it is in the sequence."""
+    length, turn = int(sequences.lengths[b]), sequences.turn
+    return length - 1 - step if (turn == 1 or d == 1) and step < length else step, step < length
 
 
 @generic
@@ -60,102 +85,101 @@ def store(out: Array, to: int, state: Array, at: int, units: int, is_in: bool) -
 
 @generic
 def lstm_cell(
-    gates: Array, g: int, cell: Array, state: Array, at: int, peepholes: Array, p: int, units: int, codes: Axes, alphas: Any,
-    betas: Any, first: int, clip: float, input_forget: bool, exponential: Callable[..., Any], tangent: Callable[..., Any],
+    gates: Array, g: int, last: States, at: int, peepholes: Array, p: int, units: int, activations: Activations, first: int,
+    input_forget: bool, real: RealFunctions,
 ) -> None:  # fmt: skip
     """One step of one sequence: ``gates`` from ``g`` on are those of input, output, forget and cell, before their activations."""
+    (state, cell), (codes, alphas, betas, clip) = last, activations
     i, o, f, c = g, g + units, g + 2 * units, g + 3 * units
     for k in range(units):
         gates[i + k] += peepholes[p + k] * cell[at + k]
         gates[f + k] += peepholes[p + 2 * units + k] * cell[at + k]
     limit(gates, i, units, clip)
     limit(gates, f, 2 * units, clip)
-    activate(gates, i, units, codes[first], alphas[first], betas[first], exponential, tangent)
+    activate(gates, i, units, codes[first], alphas[first], betas[first], real)
     if input_forget:
         for k in range(units):
             gates[f + k] = gates.dtype.type(1) - gates[i + k]
     else:
-        activate(gates, f, units, codes[first], alphas[first], betas[first], exponential, tangent)
-    activate(gates, c, units, codes[first + 1], alphas[first + 1], betas[first + 1], exponential, tangent)
+        activate(gates, f, units, codes[first], alphas[first], betas[first], real)
+    activate(gates, c, units, codes[first + 1], alphas[first + 1], betas[first + 1], real)
     for k in range(units):
         now = gates[f + k] * cell[at + k] + gates[i + k] * gates[c + k]
         cell[at + k], gates[c + k] = now, now
         gates[o + k] += peepholes[p + units + k] * now
     limit(gates, o, units, clip)
     limit(gates, c, units, clip)
-    activate(gates, o, units, codes[first], alphas[first], betas[first], exponential, tangent)
-    activate(gates, c, units, codes[first + 2], alphas[first + 2], betas[first + 2], exponential, tangent)
+    activate(gates, o, units, codes[first], alphas[first], betas[first], real)
+    activate(gates, c, units, codes[first + 2], alphas[first + 2], betas[first + 2], real)
     for k in range(units):
         state[at + k] = gates[o + k] * gates[c + k]
 
 
 @generic
 def lstm(
-    projected: Array, p_dims: Axes, weight: Array, w_dims: Axes, initial_state: Array, initial_cell: Array, peepholes: Array,
-    lengths: Array, out: Array, state: Array, cell: Array, gates: Array, gemm: int, turn: int, codes: Axes, alphas: Any,
-    betas: Any, clip: float, input_forget: bool,
+    projected: Shaped, weight: Shaped, initial: States, peepholes: Array, sequences: Sequences, out: Array, last: States,
+    gates: Array, gemm: int, activations: Activations, input_forget: bool,
 ) -> int:  # fmt: skip
     """The states of all steps, the last states and cells."""
-    steps, batch, directions, units = p_dims[0], p_dims[1], w_dims[0], w_dims[2]
-    columns = 4 * units
-    start(cell, initial_cell, lengths, steps)
-    status = start(state, initial_state, lengths, steps)
+    steps, batch, directions, units = projected.dims[0], projected.dims[1], weight.dims[0], weight.dims[2]
+    columns, state, real = 4 * units, last.state, RealFunctions(exponential, tangent)
+    start(last.cell, initial.cell, sequences.lengths, steps)
+    status = start(state, initial.state, sequences.lengths, steps)
     if status != OK:
         return status
     for d in range(directions):
         for step in range(steps):
-            recur(state, d * batch * units, weight, d * columns * units, gates, 0, batch, columns, units, gemm)
+            recur(state, d * batch * units, weight.data, d * columns * units, gates, 0, batch, columns, units, gemm)
             for b in range(batch):
-                at, length = (d * batch + b) * units, int(lengths[b])
-                time, is_in = step_of(step, length, d, turn), step < length
+                at = (d * batch + b) * units
+                time, is_in = time_of(sequences, b, d, step)
                 if is_in:
                     source = (time * batch + b) * directions * columns + d * columns
                     for k in range(columns):
-                        gates[b * columns + k] += projected[source + k]
+                        gates[b * columns + k] += projected.data[source + k]
                     lstm_cell(
-                        gates, b * columns, cell, state, at, peepholes, d * 3 * units, units, codes, alphas, betas, 3 * d, clip,
-                        input_forget, exponential, tangent,
-                    )  # fmt: skip
+                        gates, b * columns, last, at, peepholes, d * 3 * units, units, activations, 3 * d, input_forget, real
+                    )
                 store(out, ((time * directions + d) * batch + b) * units, state, at, units, is_in)
     return OK
 
 
 @generic
 def gru(
-    projected: Array, p_dims: Axes, weight: Array, w_dims: Axes, initial_state: Array, reset_bias: Array, lengths: Array,
-    out: Array, state: Array, gates: Array, reset: Array, gemm: int, turn: int, codes: Axes, alphas: Any, betas: Any, clip: float,
-    linear_before_reset: bool,
+    projected: Shaped, weight: Shaped, initial_state: Array, of_reset: Reset, sequences: Sequences, out: Array, state: Array,
+    gates: Array, reset: Array, gemm: int, activations: Activations,
 ) -> int:  # fmt: skip
     """The states of all steps and the last states; gates of update, reset and the new state.
 
     ``reset``: the states times the gate of reset, then the product of these with the weights of the new state.
     """
-    steps, batch, directions, units = p_dims[0], p_dims[1], w_dims[0], w_dims[2]
-    columns, size = 3 * units, p_dims[1] * w_dims[2]
+    steps, batch, directions, units = projected.dims[0], projected.dims[1], weight.dims[0], weight.dims[2]
+    columns, size, real = 3 * units, batch * units, RealFunctions(exponential, tangent)
+    codes, alphas, betas, clip = activations
+    reset_bias, linear_before_reset = of_reset
     used = 3 if linear_before_reset else 2
-    status = start(state, initial_state, lengths, steps)
+    status = start(state, initial_state, sequences.lengths, steps)
     if status != OK:
         return status
     for d in range(directions):
         w_at = d * columns * units
         for step in range(steps):
-            recur(state, d * size, weight, w_at, gates, 0, batch, used * units, units, gemm)
+            recur(state, d * size, weight.data, w_at, gates, 0, batch, used * units, units, gemm)
             for b in range(batch):
-                length = int(lengths[b])
-                source = (step_of(step, length, d, turn) * batch + b) * directions * columns + d * columns
+                source = (time_of(sequences, b, d, step)[0] * batch + b) * directions * columns + d * columns
                 g, at = b * used * units, (d * batch + b) * units
                 for k in range(2 * units):
-                    gates[g + k] += projected[source + k]
+                    gates[g + k] += projected.data[source + k]
                 limit(gates, g, 2 * units, clip)
-                activate(gates, g, 2 * units, codes[2 * d], alphas[2 * d], betas[2 * d], exponential, tangent)
+                activate(gates, g, 2 * units, codes[2 * d], alphas[2 * d], betas[2 * d], real)
                 for k in range(units):
                     reset[b * units + k] = gates[g + units + k] * state[at + k]
             if not linear_before_reset:
                 # the products of the reset states follow them
-                recur(reset, 0, weight, w_at + 2 * units * units, reset, size, batch, units, units, gemm)
+                recur(reset, 0, weight.data, w_at + 2 * units * units, reset, size, batch, units, units, gemm)
             for b in range(batch):
-                at, length = (d * batch + b) * units, int(lengths[b])
-                time, is_in = step_of(step, length, d, turn), step < length
+                at = (d * batch + b) * units
+                time, is_in = time_of(sequences, b, d, step)
                 if is_in:
                     source = (time * batch + b) * directions * columns + d * columns + 2 * units
                     g, h = b * used * units, b * units
@@ -165,9 +189,9 @@ def gru(
                             added = gates[g + units + k] * (gates[g + 2 * units + k] + bias)
                         else:
                             added = reset[size + h + k] + bias
-                        reset[h + k] = projected[source + k] + added
+                        reset[h + k] = projected.data[source + k] + added
                     limit(reset, h, units, clip)
-                    activate(reset, h, units, codes[2 * d + 1], alphas[2 * d + 1], betas[2 * d + 1], exponential, tangent)
+                    activate(reset, h, units, codes[2 * d + 1], alphas[2 * d + 1], betas[2 * d + 1], real)
                     for k in range(units):
                         z = gates[g + k]
                         state[at + k] = (gates.dtype.type(1) - z) * reset[h + k] + z * state[at + k]
@@ -177,26 +201,27 @@ def gru(
 
 @generic
 def rnn(
-    projected: Array, p_dims: Axes, weight: Array, w_dims: Axes, initial_state: Array, lengths: Array, out: Array, state: Array,
-    sums: Array, gemm: int, turn: int, codes: Axes, alphas: Any, betas: Any, clip: float,
+    projected: Shaped, weight: Shaped, initial_state: Array, sequences: Sequences, out: Array, state: Array, sums: Array,
+    gemm: int, activations: Activations,
 ) -> int:  # fmt: skip
     """The states of all steps and the last states."""
-    steps, batch, directions, units = p_dims[0], p_dims[1], w_dims[0], w_dims[2]
-    status = start(state, initial_state, lengths, steps)
+    steps, batch, directions, units = projected.dims[0], projected.dims[1], weight.dims[0], weight.dims[2]
+    real, (codes, alphas, betas, clip) = RealFunctions(exponential, tangent), activations
+    status = start(state, initial_state, sequences.lengths, steps)
     if status != OK:
         return status
     for d in range(directions):
         for step in range(steps):
-            recur(state, d * batch * units, weight, d * units * units, sums, 0, batch, units, units, gemm)
+            recur(state, d * batch * units, weight.data, d * units * units, sums, 0, batch, units, units, gemm)
             for b in range(batch):
-                at, length = (d * batch + b) * units, int(lengths[b])
-                time, is_in = step_of(step, length, d, turn), step < length
+                at = (d * batch + b) * units
+                time, is_in = time_of(sequences, b, d, step)
                 if is_in:
                     source = (time * batch + b) * directions * units + d * units
                     for k in range(units):
-                        sums[b * units + k] += projected[source + k]
+                        sums[b * units + k] += projected.data[source + k]
                     limit(sums, b * units, units, clip)
-                    activate(sums, b * units, units, codes[d], alphas[d], betas[d], exponential, tangent)
+                    activate(sums, b * units, units, codes[d], alphas[d], betas[d], real)
                     for k in range(units):
                         state[at + k] = sums[b * units + k]
                 store(out, ((time * directions + d) * batch + b) * units, state, at, units, is_in)

@@ -11,13 +11,15 @@ on an unchecked number.
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 
 from ...native.inlining import apart
 from ...native.memory import Array, Axes, Element, Word, alloc, array_float64, array_int64, free, generic
 from ...native.status import BAD_VALUE, INDEX_OUT_OF_RANGE, OK, OUT_OF_MEMORY
-from ..spatial.cpu import BATCH, CHANNEL, COLUMN, ROW, sizes_of, strides_of
+from ..shaped import Shaped
+from ..spatial.cpu import BATCH, CHANNEL, COLUMN, ROW, Spatial, spatial, start_of, strides_of
 
 #: The largest distance of a region's corner in elements: sums of such numbers are exact.
 FARTHEST = 2.0**50
@@ -25,13 +27,30 @@ FARTHEST = 2.0**50
 WIDE = 4
 
 
+class Grid(NamedTuple):
+    """The bins of a region: their numbers along rows and columns, the elements of the data per unit of a region's corners, and
+    the samples of a bin along an axis, 0 for one per element."""
+
+    pooled: Axes
+    scale: float
+    ratio: int
+
+
+class Bins(NamedTuple):
+    """Marks or taps, bin after bin, of rows and then of columns: indices, weights, and the end of each bin."""
+
+    indices: Array
+    weights: Array
+    ends: Array
+
+
 @generic
-def region_axis(rois: Array, region: int, axis: int, pooled: int, scale: float, ratio: int) -> tuple[float, float, float]:
+def region_axis(rois: Array, region: int, axis: int, grid: Grid) -> tuple[float, float, float]:
     """Along one axis (0: rows, 1: columns): the region's start, the size of a bin, and the samples per bin."""
-    start = np.float64(rois[5 * region + 2 - axis]) * scale
-    end = np.float64(rois[5 * region + 4 - axis]) * scale
-    bin_size = max(end - start, 1.0) / pooled
-    return start, bin_size, np.float64(ratio) if ratio > 0 else math.ceil(bin_size)
+    start = np.float64(rois[5 * region + 2 - axis]) * grid.scale
+    end = np.float64(rois[5 * region + 4 - axis]) * grid.scale
+    bin_size = max(end - start, 1.0) / grid.pooled[axis]
+    return start, bin_size, np.float64(grid.ratio) if grid.ratio > 0 else math.ceil(bin_size)
 
 
 @generic
@@ -50,14 +69,14 @@ def is_outside(at: float, size: int) -> bool:
 
 
 @generic
-def mark_axis(
-    indices: Array, weights: Array, ends: Array, rois: Array, region: int, axis: int, size: int, attrs: tuple[int, float, int]
-) -> float:
-    """Fill in the marks of one axis, bin after bin: ``ends[k]`` is the end of bin k.  Returns the number of samples per bin,
-    including those outside."""
-    pooled, scale, ratio = attrs
-    start, bin_size, samples = region_axis(rois, region, axis, pooled, scale, ratio)
-    step, found = bin_size / samples, 0
+def mark_axis(marks: Bins, first: int, bin_at: int, rois: Array, region: int, axis: int, size: int, grid: Grid) -> float:
+    """Fill in the marks of one axis from ``first`` on, the ends of its bins from ``bin_at`` on; they count from ``first``.
+
+    Returns the number of samples per bin, including those outside.
+    """
+    pooled, (indices, weights, ends) = grid.pooled[axis], marks
+    start, bin_size, samples = region_axis(rois, region, axis, grid)
+    step, found = bin_size / samples, first
     for k in range(pooled):
         begin, end = samples_inside(start, bin_size, samples, k, size)
         for i in range(begin, end):
@@ -68,17 +87,16 @@ def mark_axis(
                 indices[2 * found], indices[2 * found + 1] = low, min(low + 1, size - 1)
                 weights[found] = at - low
                 found += 1
-        ends[k] = found
+        ends[bin_at + k] = found - first
     return samples
 
 
 @generic
-def marks_needed(rois: Array, region: int, axis: int, size: int, attrs: tuple[int, float, int]) -> int:
+def marks_needed(rois: Array, region: int, axis: int, size: int, grid: Grid) -> int:
     """An upper bound of the number of marks along an axis of a region."""
-    pooled, scale, ratio = attrs
-    start, bin_size, samples = region_axis(rois, region, axis, pooled, scale, ratio)
+    start, bin_size, samples = region_axis(rois, region, axis, grid)
     total = 0
-    for k in range(pooled):
+    for k in range(grid.pooled[axis]):
         begin, end = samples_inside(start, bin_size, samples, k, size)
         total += end - begin
     return total
@@ -120,10 +138,7 @@ def add_tap(indices: Array, weights: Array, begin: int, end: int, index: int, we
 
 
 @generic
-def place_taps(
-    indices: Array, weights: Array, ends: Array, first: int, bins: int, bin_at: int, tap_indices: Array, tap_weights: Array,
-    tap_ends: Array, at: int, samples: float,
-) -> None:  # fmt: skip
+def place_taps(marks: Bins, first: int, bins: int, bin_at: int, taps: Bins, at: int, samples: float) -> None:
     """Store the taps of each bin from ``at`` on; its marks begin at ``first``, the ends of both are from ``bin_at`` on.
 
     A weight is a part of the mean of ``samples``.
@@ -131,12 +146,12 @@ def place_taps(
     mark, tap = first, at
     for k in range(bins):
         begin = tap
-        while mark < first + ends[bin_at + k]:
-            weight = weights[mark] / samples
-            tap = add_tap(tap_indices, tap_weights, begin, tap, indices[2 * mark], 1.0 / samples - weight)
-            tap = add_tap(tap_indices, tap_weights, begin, tap, indices[2 * mark + 1], weight)
+        while mark < first + marks.ends[bin_at + k]:
+            weight = marks.weights[mark] / samples
+            tap = add_tap(taps.indices, taps.weights, begin, tap, marks.indices[2 * mark], 1.0 / samples - weight)
+            tap = add_tap(taps.indices, taps.weights, begin, tap, marks.indices[2 * mark + 1], weight)
             mark += 1
-        tap_ends[bin_at + k] = tap
+        taps.ends[bin_at + k] = tap
 
 
 @generic
@@ -154,42 +169,39 @@ def add_row(
 
 
 @generic
-def average_region(
-    data: Array, out: Array, at: Word, to: Word, channels: int, steps: Axes, out_steps: Axes, pooled: Axes, indices: Array,
-    weights: Array, ends: Array, most: int, line: Array,
-) -> None:  # fmt: skip
+def average_region(data: Spatial, out: Spatial, at: Word, to: Word, pooled: Axes, taps: Bins, most: int, line: Array) -> None:
     """The means of all bins of a region: taps of rows from 0 on, of columns from ``most`` on; ``line``: for a row of the data."""
+    indices, weights, ends = taps
     count, left, right = ends[pooled[0] + pooled[1] - 1] - most, 0, 0
     for tap in range(most, most + count):
         left = min(left, indices[tap]) if tap > most else indices[tap]
         right = max(right, indices[tap] + 1)
     is_wide = right - left > WIDE * count
     first, last = (0, count) if is_wide else (left, right)
-    for c in range(channels):
-        source, target = at + c * steps[CHANNEL], to + c * out_steps[CHANNEL]
+    for c in range(data.sizes[CHANNEL]):
+        source, target = at + c * data.steps[CHANNEL], to + c * out.steps[CHANNEL]
         for k in range(pooled[0]):
             for x in range(first, last):
                 line[np.uint64(x)] = 0.0
             for tap in range(ends[k - 1] if k > 0 else 0, ends[k]):
-                row = source + indices[tap] * steps[ROW]
-                add_row(data, row, steps[COLUMN], weights[tap], indices, most, count, left, right, is_wide, line)
+                row = source + indices[tap] * data.steps[ROW]
+                add_row(data.data, row, data.steps[COLUMN], weights[tap], indices, most, count, left, right, is_wide, line)
             for m in range(pooled[1]):
                 total = 0.0
                 for tap in range(ends[pooled[0] + m - 1] if m > 0 else most, ends[pooled[0] + m]):
                     total += weights[tap] * line[tap - most if is_wide else indices[tap]]
-                out[target + k * out_steps[ROW] + m * out_steps[COLUMN]] = total
+                out.data[target + k * out.steps[ROW] + m * out.steps[COLUMN]] = total
 
 
 @generic
-def pool_bin(
-    data: Array, at: Word, steps: Axes, indices: Array, weights: Array, rows: Axes, columns: Axes, floor: float
-) -> float:
+def pool_bin(data: Spatial, at: Word, marks: Bins, rows: Axes, columns: Axes, floor: float) -> float:
     """The maximum, starting from ``floor``, of the samples of one bin: ``rows`` and ``columns`` are (begin, end) of its marks."""
+    indices, weights, _ = marks
     out = floor
     for i in range(rows[0], rows[1]):
         y0, y1, wy = indices[2 * i], indices[2 * i + 1], weights[i]
         for j in range(columns[0], columns[1]):
-            value = sample_of(data, at, steps, y0, y1, wy, indices[2 * j], indices[2 * j + 1], weights[j])
+            value = sample_of(data.data, at, data.steps, y0, y1, wy, indices[2 * j], indices[2 * j + 1], weights[j])
             if value > out or value != value:
                 out = value
             if out != out:
@@ -199,63 +211,66 @@ def pool_bin(
 
 @generic
 def align_region(
-    data: Array, rois: Array, out: Array, region: int, indices: Array, weights: Array, ends: Array, most: int, taps: Array,
-    tap_weights: Array, line: Array, sizes: Axes, layout: bool, pooled: Axes, scale: float, ratio: int, is_max: bool,
-) -> None:  # fmt: skip
+    data: Spatial,
+    rois: Array,
+    out: Spatial,
+    region: int,
+    marks: Bins,
+    most: int,
+    taps: Bins,
+    line: Array,
+    grid: Grid,
+    is_max: bool,
+) -> None:
     """All bins of one region: marks of rows from 0 on, of columns from ``most`` on, and taps, twice as many."""
-    steps, out_steps = strides_of(sizes, layout), strides_of((1, sizes[CHANNEL], 1, pooled[0], pooled[1]), layout)
-    row_attrs, column_attrs = (pooled[0], scale, ratio), (pooled[1], scale, ratio)
-    samples_y = mark_axis(indices, weights, ends, rois, region, 0, sizes[ROW], row_attrs)
-    samples_x = mark_axis(indices[2 * most :], weights[most:], ends[pooled[0] :], rois, region, 1, sizes[COLUMN], column_attrs)
-    bins, image = pooled[0] + pooled[1], np.int64(rois[5 * region]) * steps[BATCH]
+    (rows, columns), ends = grid.pooled, marks.ends
+    samples_y = mark_axis(marks, 0, 0, rois, region, 0, data.sizes[ROW], grid)
+    samples_x = mark_axis(marks, most, rows, rois, region, 1, data.sizes[COLUMN], grid)
+    image = np.int64(rois[5 * region]) * data.steps[BATCH]
     if not is_max:
-        place_taps(indices, weights, ends, 0, pooled[0], 0, taps, tap_weights, ends[bins:], 0, samples_y)
-        place_taps(indices, weights, ends, most, pooled[1], pooled[0], taps, tap_weights, ends[bins:], 2 * most, samples_x)
-        average_region(
-            data, out, image, region * out_steps[BATCH], sizes[CHANNEL], steps, out_steps, pooled, taps, tap_weights,
-            ends[bins:], 2 * most, line,
-        )  # fmt: skip
+        place_taps(marks, 0, rows, 0, taps, 0, samples_y)
+        place_taps(marks, most, columns, rows, taps, 2 * most, samples_x)
+        average_region(data, out, image, region * out.steps[BATCH], grid.pooled, taps, 2 * most, line)
         return
-    for c in range(sizes[CHANNEL]):
-        at = image + c * steps[CHANNEL]
-        to = region * out_steps[BATCH] + c * out_steps[CHANNEL]
-        for k in range(pooled[0]):
-            rows = (ends[k - 1] if k > 0 else 0, ends[k])
-            for m in range(pooled[1]):
-                columns = (most + (ends[pooled[0] + m - 1] if m > 0 else 0), most + ends[pooled[0] + m])
+    for c in range(data.sizes[CHANNEL]):
+        at, to = image + c * data.steps[CHANNEL], start_of(out, region, c)
+        for k in range(rows):
+            of_rows = (ends[k - 1] if k > 0 else 0, ends[k])
+            for m in range(columns):
+                of_columns = (most + (ends[rows + m - 1] if m > 0 else 0), most + ends[rows + m])
                 # a sample outside is 0, which takes part in the maximum
-                all_inside = rows[1] - rows[0] == samples_y and columns[1] - columns[0] == samples_x
-                largest = pool_bin(data, at, steps, indices, weights, rows, columns, -math.inf if all_inside else 0.0)
-                out[to + k * out_steps[ROW] + m * out_steps[COLUMN]] = largest
+                all_inside = of_rows[1] - of_rows[0] == samples_y and of_columns[1] - of_columns[0] == samples_x
+                largest = pool_bin(data, at, marks, of_rows, of_columns, -math.inf if all_inside else 0.0)
+                out.data[to + k * out.steps[ROW] + m * out.steps[COLUMN]] = largest
 
 
 @apart("scale")
 @generic
-def roi_align(
-    data: Array, data_dims: Axes, rois: Array, rois_dims: Axes, out: Array, out_dims: Axes, pooled: Axes, scale: float,
-    ratio: int, layout: bool, is_max: bool,
-) -> int:  # fmt: skip
+def roi_align(data: Shaped, rois: Shaped, out: Shaped, pooled: Axes, scale: float, ratio: int, layout: bool, is_max: bool) -> int:
     """The mean, or maximum, of the interpolated samples of each bin."""
-    sizes, regions = sizes_of(data_dims, layout), rois_dims[0]
-    status = check_regions(rois, regions, sizes[BATCH], scale)
+    given, regions, grid = spatial(data, layout), rois.dims[0], Grid(pooled, scale, ratio)
+    sizes = given.sizes
+    results = (1, sizes[CHANNEL], 1, pooled[0], pooled[1])
+    status = check_regions(rois.data, regions, sizes[BATCH], scale)
     if status != OK:
         return status
     most = 1
     for region in range(regions):
-        most = max(most, marks_needed(rois, region, 0, sizes[ROW], (pooled[0], scale, ratio)))
-        most = max(most, marks_needed(rois, region, 1, sizes[COLUMN], (pooled[1], scale, ratio)))
+        most = max(most, marks_needed(rois.data, region, 0, sizes[ROW], grid))
+        most = max(most, marks_needed(rois.data, region, 1, sizes[COLUMN], grid))
     bins, columns = pooled[0] + pooled[1], max(sizes[COLUMN], 2 * most)
     block = alloc(8 * (14 * most + 2 * bins + columns))
     if block == 0:
         return OUT_OF_MEMORY
-    indices, weights = array_int64(block, 4 * most), array_float64(block + 32 * most, 2 * most)
-    taps, tap_weights = array_int64(block + 48 * most, 4 * most), array_float64(block + 80 * most, 4 * most)
-    line, ends = array_float64(block + 112 * most, columns), array_int64(block + 112 * most + 8 * columns, 2 * bins)
+    ends = block + 112 * most + 8 * columns
+    marks = Bins(array_int64(block, 4 * most), array_float64(block + 32 * most, 2 * most), array_int64(ends, bins))
+    taps = Bins(
+        array_int64(block + 48 * most, 4 * most), array_float64(block + 80 * most, 4 * most), array_int64(ends + 8 * bins, bins)
+    )
+    line = array_float64(block + 112 * most, columns)
     for region in range(regions):
-        align_region(
-            data, rois, out, region, indices, weights, ends, most, taps, tap_weights, line, sizes, layout, pooled, scale, ratio,
-            is_max,
-        )  # fmt: skip
+        to = Spatial(out.data, results, strides_of(results, layout))
+        align_region(given, rois.data, to, region, marks, most, taps, line, grid, is_max)
     free(block)
     return OK
 
@@ -292,25 +307,23 @@ def largest_of(data: Array, at: Word, steps: Axes, rows: tuple[Word, Word], colu
 
 
 @generic
-def roi_pool(
-    data: Array, data_dims: Axes, rois: Array, rois_dims: Axes, out: Array, out_dims: Axes, pooled: Axes, scale: float,
-    layout: bool,
-) -> int:  # fmt: skip
+def roi_pool(data: Shaped, rois: Shaped, out: Shaped, pooled: Axes, scale: float, layout: bool) -> int:
     """The maximum of each bin."""
-    sizes, regions = sizes_of(data_dims, layout), rois_dims[0]
-    status = check_regions(rois, regions, sizes[BATCH], scale)
+    given, regions = spatial(data, layout), rois.dims[0]
+    sizes, steps = given.sizes, given.steps
+    status = check_regions(rois.data, regions, sizes[BATCH], scale)
     if status != OK:
         return status
-    steps, out_steps = strides_of(sizes, layout), strides_of((1, sizes[CHANNEL], 1, pooled[0], pooled[1]), layout)
+    out_steps = strides_of((1, sizes[CHANNEL], 1, pooled[0], pooled[1]), layout)
     for region in range(regions):
         for k in range(pooled[0]):
-            rows = bin_ends(rois, region, 0, k, pooled[0], scale, sizes[ROW])
+            rows = bin_ends(rois.data, region, 0, k, pooled[0], scale, sizes[ROW])
             for m in range(pooled[1]):
-                columns = bin_ends(rois, region, 1, m, pooled[1], scale, sizes[COLUMN])
+                columns = bin_ends(rois.data, region, 1, m, pooled[1], scale, sizes[COLUMN])
                 to = region * out_steps[BATCH] + k * out_steps[ROW] + m * out_steps[COLUMN]
                 for c in range(sizes[CHANNEL]):
-                    at = np.int64(rois[5 * region]) * steps[BATCH] + c * steps[CHANNEL]
-                    out[to + c * out_steps[CHANNEL]] = largest_of(data, at, steps, rows, columns)
+                    at = np.int64(rois.data[5 * region]) * steps[BATCH] + c * steps[CHANNEL]
+                    out.data[to + c * out_steps[CHANNEL]] = largest_of(data.data, at, steps, rows, columns)
     return OK
 
 
@@ -349,21 +362,20 @@ def crop_row(
 
 @generic
 def crop_and_resize(
-    data: Array, data_dims: Axes, boxes: Array, boxes_dims: Axes, box_indices: Array, indices_dims: Axes, out: Array,
-    out_dims: Axes, layout: bool, is_nearest: bool, outside: float,
-) -> int:  # fmt: skip
+    data: Shaped, boxes: Shaped, box_indices: Shaped, out: Shaped, layout: bool, is_nearest: bool, outside: float
+) -> int:
     """Crop each box from its image, and resize it."""
-    sizes, out_sizes = sizes_of(data_dims, layout), sizes_of(out_dims, layout)
-    steps, out_steps = strides_of(sizes, layout), strides_of(out_sizes, layout)
-    for k in range(out_sizes[BATCH]):
-        if not 0 <= box_indices[k] < sizes[BATCH]:
+    given, results, corners = spatial(data, layout), spatial(out, layout), boxes.data
+    rows, width = results.sizes[ROW], results.sizes[COLUMN]
+    for k in range(results.sizes[BATCH]):
+        if not 0 <= box_indices.data[k] < given.sizes[BATCH]:
             return INDEX_OUT_OF_RANGE
-    for k in range(out_sizes[BATCH]):
-        columns = (boxes[4 * k + 1], boxes[4 * k + 3], out_sizes[COLUMN], sizes[COLUMN])
-        for y in range(out_sizes[ROW]):
-            row = (crop_place(boxes[4 * k], boxes[4 * k + 2], y, out_sizes[ROW], sizes[ROW]), sizes[ROW])
-            for c in range(out_sizes[CHANNEL]):
-                at = box_indices[k] * steps[BATCH] + c * steps[CHANNEL]
-                to = k * out_steps[BATCH] + c * out_steps[CHANNEL] + y * out_steps[ROW]
-                crop_row(data, at, steps, row, columns, out, to, out_steps[COLUMN], is_nearest, outside)
+    for k in range(results.sizes[BATCH]):
+        columns = (corners[4 * k + 1], corners[4 * k + 3], width, given.sizes[COLUMN])
+        for y in range(rows):
+            row = (crop_place(corners[4 * k], corners[4 * k + 2], y, rows, given.sizes[ROW]), given.sizes[ROW])
+            for c in range(results.sizes[CHANNEL]):
+                at, to = start_of(given, box_indices.data[k], c), start_of(results, k, c) + y * results.steps[ROW]
+                step = results.steps[COLUMN]
+                crop_row(data.data, at, given.steps, row, columns, out.data, to, step, is_nearest, outside)
     return OK

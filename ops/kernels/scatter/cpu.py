@@ -10,6 +10,7 @@ import numpy as np
 
 from ...native.memory import Array, Axes, generic
 from ...native.status import BAD_VALUE, INDEX_OUT_OF_RANGE, OK
+from ..shaped import Shaped
 
 UPDATE, ADD, MULTIPLY, MINIMUM, MAXIMUM, MEAN = range(6)
 #: By the name of the mode.
@@ -172,34 +173,32 @@ def write(data: Array, offsets: Array, updates: Array, out: Array, sums: Array, 
 
 @generic
 def scatter_elements(
-    data: Array, dims: Axes, indices: Array, index_dims: Axes, updates: Array, update_dims: Axes, out: Array, out_dims: Axes,
-    sums: Array, offsets: Array, counts: Array, axis: int, mode: int,
-) -> int:  # fmt: skip
+    data: Shaped, indices: Shaped, updates: Shaped, out: Shaped, sums: Array, offsets: Array, counts: Array, axis: int, mode: int
+) -> int:
     """Scatter each update to the index of the same position, along ``axis``."""
-    along = axis if axis >= 0 else axis + len(dims)
-    if not are_inside(indices, dims[along]):
+    dims, index_dims, along = data.dims, indices.dims, axis if axis >= 0 else axis + len(data.dims)
+    if not are_inside(indices.data, dims[along]):
         return INDEX_OUT_OF_RANGE
     if mode == UPDATE and differs_along_one_axis(dims, index_dims, along):
-        copy(data, out)
-        write_rows(dims, indices, index_dims, updates, out, along)
+        copy(data.data, out.data)
+        write_rows(dims, indices.data, index_dims, updates.data, out.data, along)
     else:
-        offsets_of_elements(offsets, dims, indices, index_dims, along)
-        write(data, offsets, updates, out, sums, counts, 1, mode)
+        offsets_of_elements(offsets, dims, indices.data, index_dims, along)
+        write(data.data, offsets, updates.data, out.data, sums, counts, 1, mode)
     return OK
 
 
 @generic
 def scatter_nd(
-    data: Array, dims: Axes, indices: Array, index_dims: Axes, updates: Array, update_dims: Axes, out: Array, out_dims: Axes,
-    sums: Array, offsets: Array, counts: Array, mode: int,
-) -> int:  # fmt: skip
+    data: Shaped, indices: Shaped, updates: Shaped, out: Shaped, sums: Array, offsets: Array, counts: Array, mode: int
+) -> int:
     """Scatter each slice of the updates to the index tuple of the same position."""
-    inner = 1
-    for k in range(index_dims[0], len(dims)):
-        inner *= dims[k]
-    status = offsets_of_tuples(offsets, dims, indices, index_dims[0], inner)
+    inner, coordinates = 1, indices.dims[0]
+    for k in range(coordinates, len(data.dims)):
+        inner *= data.dims[k]
+    status = offsets_of_tuples(offsets, data.dims, indices.data, coordinates, inner)
     if status == OK:
-        write(data, offsets, updates, out, sums, counts, inner, mode)
+        write(data.data, offsets, updates.data, out.data, sums, counts, inner, mode)
     return status
 
 

@@ -8,6 +8,7 @@ and does not depend on the schedule of threads.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from string import Template
 
 from ....declarations.frozen_dataclass import frozen
 from ....shape_funcs.symbolic.dim import Dim, all_, const, dim, le, not_, product, where
@@ -26,12 +27,12 @@ _THREADS = 256
 _FAULT: Parameters = (Parameter("void*", "fault", Fault()), Parameter("int64", "site", Site()))
 _REFUSE = f"if (places[at] < 0) fail(fault, {INDEX_OUT_OF_RANGE}, site);"
 
-_EACH = """
-  int64 step = gridDim.x * int64({threads});
-  for (int64 at = blockIdx.x * int64({threads}) + threadIdx.x; at < {count}; at += step) {{
-    {body}
-  }}
-"""
+_EACH = Template("""
+  int64 step = gridDim.x * int64($threads);
+  for (int64 at = blockIdx.x * int64($threads) + threadIdx.x; at < $count; at += step) {
+    $body
+  }
+""")
 
 _FROM_THE_END = """
 // An index as one from the front; -1 when it is out of range.
@@ -43,31 +44,31 @@ DEVICE int64 from_the_end(int64 index, int64 size) {
 
 
 # An entry of LAST, whose index was out of range, has no position.
-_WRITE = """
-  auto update_of = [&](int64 update, int64 part) {{ return update_at(updates, {update}); }};
-  int64 step = gridDim.x * int64({threads});
-  for (int64 work = blockIdx.x * int64({threads}) + threadIdx.x; work < count * inner; work += step) {{
+_WRITE = Template("""
+  auto update_of = [&](int64 update, int64 part) { return update_at(updates, $update); };
+  int64 step = gridDim.x * int64($threads);
+  for (int64 work = blockIdx.x * int64($threads) + threadIdx.x; work < count * inner; work += step) {
     int64 at = work / inner, part = work % inner, update = position_of(ordered[at]);
     if (update < 0) continue;
     int64 place = places[update];
-{body}
-  }}
-"""
+$body
+  }
+""")
 
 _LAST = """
     if (at + 1 < count && key_in(ordered[at + 1]) == key_in(ordered[at])) continue;
     out[place + part] = update_of(update, part);"""
 
-_IN_TURN = """
+_IN_TURN = Template("""
     if (at > 0 && key_in(ordered[at - 1]) == key_in(ordered[at])) continue;
     auto value = number(out[place + part]);
     int64 next = at;
-    for (; next < count && key_in(ordered[next]) == key_in(ordered[at]); ++next) {{
+    for (; next < count && key_in(ordered[next]) == key_in(ordered[at]); ++next) {
       auto other = number(update_of(position_of(ordered[next]), part));
-      {step}
-    }}
-    {finish}
-    out[place + part] = {result};"""
+      $step
+    }
+    $finish
+    out[place + part] = $result;""")
 
 
 def scatter_elements(call: OpaqueCall) -> CudaSource:
@@ -163,13 +164,13 @@ class _Scatter:
         ordered = Parameter("Entry*", "ordered", assembly.scratch(entries * entry_bytes("int64")))
         self.begin(assembly)
         body = "  auto locate = [&](int64 at) -> int64 {\n" + "".join(f"    {line}\n" for line in locate) + "  };\n"
-        body += _EACH.format(threads=_THREADS, count="count", body=f"places[at] = locate(at);\n    {_REFUSE}")
+        body += _EACH.substitute(threads=_THREADS, count="count", body=f"places[at] = locate(at);\n    {_REFUSE}")
         assembly.kernel("locate", _THREADS, (offsets, *fields), body)
         assembly.launch("locate", blocks(self.count, _THREADS))
         add_sort(assembly, self.order(offsets, ordered))
         update = "update * inner + part" if self.updates.shape else "0"
-        step = _LAST if self.mode == "update" else _IN_TURN.format(**_steps(self.mode, self.out.dtype, "next - at"))
-        body = _WRITE.format(threads=_THREADS, update=update, body=step)
+        step = _LAST if self.mode == "update" else _IN_TURN.substitute(**_steps(self.mode, self.out.dtype, "next - at"))
+        body = _WRITE.substitute(threads=_THREADS, update=update, body=step)
         count, inner = size("count", self.count), size("inner", self.inner)
         parameters = (reads("updates", self.updates), writes("out", self.out), offsets, ordered, count, inner)
         assembly.kernel("write", _THREADS, parameters, body)
@@ -180,7 +181,7 @@ class _Scatter:
         total = product(self.out.shape)
         line = f"out[at] = data_at(data, {'at' if self.data.shape else '0'});"
         parameters = (reads("data", self.data), writes("out", self.out), size("total", total))
-        body = "  if (data == out) return;" + _EACH.format(threads=_THREADS, count="total", body=line)
+        body = "  if (data == out) return;" + _EACH.substitute(threads=_THREADS, count="total", body=line)
         assembly.kernel("begin", _THREADS, parameters, body)
         assembly.launch("begin", blocks(total, _THREADS))
 
@@ -211,20 +212,23 @@ def _steps(mode: str, dtype: str, updates: str) -> dict[str, str]:
     return {"step": step, "finish": finish, "result": converted("value", sort, dtype)}
 
 
+_INVERT = Template("""int64 place = int64(data[at]);
+    if (place < 0 || place >= length) fail(fault, $outside, site);
+    else if (atomicCAS(reinterpret_cast<$word*>(out + place), $word(-1), $word(at)) != $word(-1)) {
+      fail(fault, $taken, site);
+    }""")
+
+
 def invert_permutation(call: OpaqueCall) -> CudaSource:
     """The inverse of a permutation; a thread that finds its place taken reports the duplicate."""
     (data,), (out,) = call.inputs, call.results
     length = data.shape[0]
     word = "uint64" if out.dtype == "int64" else "int32"
-    body = f"""int64 place = int64(data[at]);
-    if (place < 0 || place >= length) fail(fault, {INDEX_OUT_OF_RANGE}, site);
-    else if (atomicCAS(reinterpret_cast<{word}*>(out + place), {word}(-1), {word}(at)) != {word}(-1)) {{
-      fail(fault, {BAD_VALUE}, site);
-    }}"""
+    body = _INVERT.substitute(word=word, outside=INDEX_OUT_OF_RANGE, taken=BAD_VALUE)
     assembly = Assembly()
     parameters = (reads("data", data), writes("out", out), size("length", length))
     for name, line, more in (("begin", "out[at] = -1;", ()), ("invert", body, _FAULT)):
-        text = _EACH.format(threads=_THREADS, count="length", body=line)
+        text = _EACH.substitute(threads=_THREADS, count="length", body=line)
         assembly.kernel(name, _THREADS, (*parameters, *more), text)
         assembly.launch(name, blocks(length, _THREADS))
     return assembly.source()

@@ -8,6 +8,7 @@ copies the unit and writes all updates of the unit.  So no thread waits for anot
 from __future__ import annotations
 
 from collections.abc import Sequence
+from string import Template
 
 from ....declarations.frozen_dataclass import frozen
 from ....shape_funcs.symbolic.dim import Dim, const, le, max_, min_, product, where
@@ -26,90 +27,90 @@ _MAX_BLOCKS = 1024
 _ACCESS = 16
 
 # A thread's units are those whose number has the thread's number as its remainder by `step`.
-_UNITS = """
+_UNITS = Template("""
 constexpr uint32 ALL_LANES = 0xffffffffu;
 // The lanes, of the first `count`, whose place is that of this lane.
-DEVICE uint32 lanes_at(int64 place, int count) {{
+DEVICE uint32 lanes_at(int64 place, int count) {
   uint32 lanes = 0;
   for (int k = 0; k < count; ++k) lanes |= uint32(shuffle_from(place, k) == place) << k;
   return lanes;
-}}
+}
 // The data in units of N elements, if `copies`, and the updates of the lanes that act; `same`: the lanes with the same place.
 template <int N> DEVICE void scatter_few(
-    {dtype}* out, const {dtype}* data, const {dtype}* updates, int64 total, int64 inner, bool copies, int64 place, bool acts,
-    uint32 same) {{
-  auto update_of = [&](int update, int64 unit) {{ return {update}; }};
-  const int64 first = blockIdx.x * int64({threads}) + threadIdx.x, step = gridDim.x * int64({threads});
+    $dtype* out, const $dtype* data, const $dtype* updates, int64 total, int64 inner, bool copies, int64 place, bool acts,
+    uint32 same) {
+  auto update_of = [&](int update, int64 unit) { return $update; };
+  const int64 first = blockIdx.x * int64($threads) + threadIdx.x, step = gridDim.x * int64($threads);
   const int64 units = inner / N, begin = place / N;
-  if (copies) {{
-    in_batches<4>(first, total / N, step, [&](int64 at) {{ return {data}; }}, [&](const auto& unit, int64 at) {{
+  if (copies) {
+    in_batches<4>(first, total / N, step, [&](int64 at) { return $data; }, [&](const auto& unit, int64 at) {
       store_pack(out + at * N, unit);
-    }});
-  }}
+    });
+  }
   // the distance from the first unit of the lane's update to a unit of the warp's first thread
   const int lane = threadIdx.x & 31;
   int64 back = first - lane - (begin < step ? begin : begin % step);
   if (back < 0) back += step;
   uint32 lanes = __ballot_sync(ALL_LANES, acts && (back < units || back > step - 32));  // whose updates this warp writes
-  for (; lanes != 0; lanes &= lanes - 1) {{
+  for (; lanes != 0; lanes &= lanes - 1) {
     const int update = __ffs(int(lanes)) - 1;
     const int64 start = shuffle_from(place, update), distance = shuffle_from(back, update) + lane;
     const uint32 mates = shuffle_from(same, update);
 #pragma unroll 1
-    for (int64 unit = distance < step ? distance : distance - step; unit < units; unit += step) {{
-      {dtype}* to = out + start + unit * N;
-{write}
-    }}
-  }}
-}}
-"""
+    for (int64 unit = distance < step ? distance : distance - step; unit < units; unit += step) {
+      $dtype* to = out + start + unit * N;
+$write
+    }
+  }
+}
+""")
 
 _LAST = "      store_pack(to, update_of(update, unit));"
 
-_IN_TURN = """
-      Pack<{dtype}, N> own = load_pack<{dtype}, N>(to);
+_IN_TURN = Template("""
+      Pack<$dtype, N> own = load_pack<$dtype, N>(to);
       decltype(number(own.at[0])) values[N];
 #pragma unroll
       for (int i = 0; i < N; ++i) values[i] = number(own.at[i]);
 #pragma unroll 1
-      for (uint32 rest = mates; rest != 0; rest &= rest - 1) {{
+      for (uint32 rest = mates; rest != 0; rest &= rest - 1) {
         const auto others = update_of(__ffs(int(rest)) - 1, unit);
 #pragma unroll
-        for (int i = 0; i < N; ++i) {{
+        for (int i = 0; i < N; ++i) {
           auto& value = values[i];
           auto other = number(others.at[i]);
-          {step}
-        }}
-      }}
+          $step
+        }
+      }
 #pragma unroll
-      for (int i = 0; i < N; ++i) {{
+      for (int i = 0; i < N; ++i) {
         auto value = values[i];
-        {finish}
-        own.at[i] = {result};
-      }}
-      store_pack(to, own);"""
+        $finish
+        own.at[i] = $result;
+      }
+      store_pack(to, own);""")
 
-_KERNEL = """
+_KERNEL = Template("""
   const int lane = threadIdx.x & 31;
-  auto locate = [&](int64 at) -> int64 {{
-{locate}
-  }};
+  auto locate = [&](int64 at) -> int64 {
+$locate
+  };
   const int64 place = lane < count ? locate(lane) : 0;
-  if (__any_sync(ALL_LANES, place < 0)) {{
-    if (place < 0 && blockIdx.x == 0 && threadIdx.x < 32) fail(fault, {status}, site);
+  if (__any_sync(ALL_LANES, place < 0)) {
+    if (place < 0 && blockIdx.x == 0 && threadIdx.x < 32) fail(fault, $status, site);
     return;
-  }}
+  }
   const uint32 same = lanes_at(place, int(count));
-  const bool acts = lane < count && {acts}, copies = data != out;
-{units}"""
+  const bool acts = lane < count && $acts, copies = data != out;
+$units""")
 
 _NARROW = "  scatter_few<1>(out, data, updates, total, inner, copies, place, acts, same);"
-_WIDE = """
-  if (inner % {width} == 0 && aligned16(out) && aligned16(data) && aligned16(updates)) {{
-    scatter_few<{width}>(out, data, updates, total, inner, copies, place, acts, same);
-  }} else {{
+_WIDE = Template("""\
+  if (inner % $width == 0 && aligned16(out) && aligned16(data) && aligned16(updates)) {
+    scatter_few<$width>(out, data, updates, total, inner, copies, place, acts, same);
+  } else {
     scatter_few<1>(out, data, updates, total, inner, copies, place, acts, same);
-  }}"""
+  }""")
 
 
 @frozen
@@ -136,14 +137,14 @@ class FewUpdates:
         update = f"load_pack<{dtype}, N>(updates + update * inner + unit * N)"
         if not self.updates.shape:
             update = f"Pack<{dtype}, N>{{update_at(updates, 0)}}"
-        write = _LAST if self.combine is None else _IN_TURN.format(dtype=dtype, **self.combine)
+        write = _LAST if self.combine is None else _IN_TURN.substitute(dtype=dtype, **self.combine)
         assembly.text(IN_BATCHES)
-        assembly.text(_UNITS.format(dtype=dtype, threads=_THREADS, data=data, update=update, write=write.strip("\n")))
-        body = _KERNEL.format(
+        assembly.text(_UNITS.substitute(dtype=dtype, threads=_THREADS, data=data, update=update, write=write.strip("\n")))
+        body = _KERNEL.substitute(
             locate="\n".join(f"    {line}" for line in self.locate),
             status=INDEX_OUT_OF_RANGE,
             acts="same >> lane == 1" if self.combine is None else "(same & ((1u << lane) - 1)) == 0",
-            units=_NARROW if width == 1 else _WIDE.strip("\n").format(width=width),
+            units=_NARROW if width == 1 else _WIDE.substitute(width=width),
         )
         total = product(self.out.shape)
         tensors = (reads("data", self.data), reads("updates", self.updates), writes("out", self.out))

@@ -8,6 +8,7 @@ at the places of updates only.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from string import Template
 
 from ....declarations.frozen_dataclass import frozen
 from ....shape_funcs.symbolic.dim import Dim, all_, const, le, max_, min_, product, where
@@ -25,12 +26,12 @@ _ACCESS = 16
 #: The words of all places are cleared and read: they are at most so many, or so many for each update; else updates are sorted.
 _POSITIONS, _POSITIONS_OF_UPDATE = 2**20, 64
 
-_CLEAR = f"""
-  const int64 step = gridDim.x * int64({_THREADS});
-  for (int64 at = blockIdx.x * int64({_THREADS}) + threadIdx.x; at * 4 < places; at += step) {{
-    store_pack(last + at * 4, Pack<int32, 4>{{-1, -1, -1, -1}});
-  }}
-"""
+_CLEAR = Template("""
+  const int64 step = gridDim.x * int64($THREADS);
+  for (int64 at = blockIdx.x * int64($THREADS) + threadIdx.x; at * 4 < places; at += step) {
+    store_pack(last + at * 4, Pack<int32, 4>{-1, -1, -1, -1});
+  }
+""").substitute(THREADS=_THREADS)
 
 _DIVIDED = """
 // The number of the place or update of an element, of `total`.
@@ -41,71 +42,71 @@ DEVICE int64 quotient(int64 at, int64 inner, int64 total) {
 #: The same for places of one element.
 _WHOLE = "DEVICE int64 quotient(int64 at, int64 inner, int64 total) { return at; }\n"
 
-_LOCATE = """
-  auto locate_as = [&](auto at) -> int64 {{
-{locate}
-  }};
+_LOCATE = Template("""
+  auto locate_as = [&](auto at) -> int64 {
+$locate
+  };
   // dividing 64-bit numbers is slow
-  auto locate = [&](int64 at) {{ return count <= 0xffffffffll ? locate_as(uint32(at)) : locate_as(at); }};
-  const int64 step = gridDim.x * int64({threads});
-"""
+  auto locate = [&](int64 at) { return count <= 0xffffffffll ? locate_as(uint32(at)) : locate_as(at); };
+  const int64 step = gridDim.x * int64($threads);
+""")
 
-_FIND = f"""
-  for (int64 at = blockIdx.x * int64({_THREADS}) + threadIdx.x; at < count; at += step) {{
+_FIND = Template("""
+  for (int64 at = blockIdx.x * int64($THREADS) + threadIdx.x; at < count; at += step) {
     const int64 place = locate(at);
-    if (place < 0) fail(fault, {INDEX_OUT_OF_RANGE}, site);
+    if (place < 0) fail(fault, $INDEX_OUT_OF_RANGE, site);
     else if (inner > 0) atomicMax(last + quotient(place, inner, total), int32(at));
-  }}
-"""
+  }
+""").substitute(INDEX_OUT_OF_RANGE=INDEX_OUT_OF_RANGE, THREADS=_THREADS)
 
 # Units of N elements of the result, each from the update or from the data.
-_UNITS = """
+_UNITS = Template("""
 template <int N> DEVICE void write_units(
-    {dtype}* out, const {dtype}* data, const {dtype}* updates, const int32* last, int64 begin, int64 end, int64 inner,
-    int64 total) {{
-  const int64 first = blockIdx.x * int64({threads}) + threadIdx.x, step = gridDim.x * int64({threads});
-  in_batches<4>(first, (end - begin) / N, step, [&](int64 unit) {{
+    $dtype* out, const $dtype* data, const $dtype* updates, const int32* last, int64 begin, int64 end, int64 inner,
+    int64 total) {
+  const int64 first = blockIdx.x * int64($threads) + threadIdx.x, step = gridDim.x * int64($threads);
+  in_batches<4>(first, (end - begin) / N, step, [&](int64 unit) {
     const int64 at = begin + unit * N;
-{load}
-  }}, [&](const auto& made, int64 unit) {{ store_pack(out + begin + unit * N, made); }});
-}}
-"""
+$load
+  }, [&](const auto& made, int64 unit) { store_pack(out + begin + unit * N, made); });
+}
+""")
 
 # Each element has its own word.
-_OF_ELEMENTS = """
+_OF_ELEMENTS = Template("""
     const Pack<int32, N> updated = load_pack<int32, N>(last + at);
-    Pack<{dtype}, N> made = {data};
+    Pack<$dtype, N> made = $data;
 #pragma unroll
-    for (int i = 0; i < N; ++i) {{
-      if (updated.at[i] >= 0) made.at[i] = update_at(updates, {update});
-    }}
-    return made;"""
+    for (int i = 0; i < N; ++i) {
+      if (updated.at[i] >= 0) made.at[i] = update_at(updates, $update);
+    }
+    return made;""")
 
 # Rows of `inner` elements have a word each.
-_OF_ROWS = """
+_OF_ROWS = Template("""
     const int64 row = quotient(at, inner, total), updated = last[row];
-    return load_pack<{dtype}, N>(updated < 0 ? data + at : updates + updated * inner + (at - row * inner));"""
+    return load_pack<$dtype, N>(updated < 0 ? data + at : updates + updated * inner + (at - row * inner));""")
 
-_OF_ROWS_ONE_BY_ONE = """
+_OF_ROWS_ONE_BY_ONE = Template("""
     const int64 row = quotient(at, inner, total), updated = last[row];
-    return Pack<{dtype}, N>{{updated < 0 ? data_at(data, {at}) : update_at(updates, {update})}};"""
+    return Pack<$dtype, N>{updated < 0 ? data_at(data, $at) : update_at(updates, $update)};""")
 
-_IN_PLACE = """
-  if (data == out) {{
-    for (int64 work = blockIdx.x * int64({threads}) + threadIdx.x; work < count * inner; work += step) {{
+_IN_PLACE = Template("""
+  if (data == out) {
+    for (int64 work = blockIdx.x * int64($threads) + threadIdx.x; work < count * inner; work += step) {
       const int64 at = quotient(work, inner, count * inner), part = work - at * inner, place = locate(at);
-      if (place >= 0 && last[quotient(place, inner, total)] == at) out[place + part] = update_at(updates, {update});
-    }}
+      if (place >= 0 && last[quotient(place, inner, total)] == at) out[place + part] = update_at(updates, $update);
+    }
     return;
-  }}
-"""
+  }
+""")
 
-_WIDE = """
-  if ({aligned}) {{
-    write_units<{width}>(out, data, updates, last, 0, total, inner, total);
-    write_units<1>(out, data, updates, last, total / {width} * {width}, total, inner, total);
+_WIDE = Template("""
+  if ($aligned) {
+    write_units<$width>(out, data, updates, last, 0, total, inner, total);
+    write_units<1>(out, data, updates, last, total / $width * $width, total, inner, total);
     return;
-  }}"""
+  }""")
 _NARROW = """
   write_units<1>(out, data, updates, last, 0, total, inner, total);"""
 
@@ -137,14 +138,14 @@ class LastUpdates:
         offsets, total = size("places", self.offsets), product(self.out.shape)
         assembly.kernel("clear_last", _THREADS, (last, offsets), _CLEAR)
         assembly.launch("clear_last", where(used, blocks(self.offsets, 4 * _THREADS), 0))
-        locate = _LOCATE.format(locate="\n".join(f"    {line}" for line in self.locate), threads=_THREADS)
+        locate = _LOCATE.substitute(locate="\n".join(f"    {line}" for line in self.locate), threads=_THREADS)
         assembly.text(_DIVIDED if const(self.inner) != 1 else _WHOLE)
         assembly.kernel("find_last", _THREADS, (size("total", total), last, *self.fields), locate + _FIND)
         assembly.launch("find_last", where(used, blocks(self.count, _THREADS), 0))
         assembly.text(IN_BATCHES, self.units())
         tensors = (reads("data", self.data), reads("updates", self.updates), writes("out", self.out))
         update = "at * inner + part" if self.updates.shape else "0"
-        body = locate + _IN_PLACE.format(threads=_THREADS, update=update) + self.whole()
+        body = locate + _IN_PLACE.substitute(threads=_THREADS, update=update) + self.whole()
         assembly.kernel("write_last", _THREADS, (*tensors, size("total", total), last, *self.fields), body)
         grid = min_(max_(blocks(total, self.width() * _THREADS), 1), _MAX_BLOCKS)
         assembly.launch("write_last", where(used, grid, 0))
@@ -162,14 +163,14 @@ class LastUpdates:
         conditions = [f"aligned16({name})" for name in addresses]
         if const(self.inner) != 1:
             conditions += ["aligned16(updates)", f"inner % {width} == 0"]
-        return _WIDE.format(aligned=" && ".join(conditions), width=width) + _NARROW
+        return _WIDE.substitute(aligned=" && ".join(conditions), width=width) + _NARROW
 
     def units(self) -> str:
         """The text of ``write_units``."""
         dtype = in_memory(self.out.dtype)
         if const(self.inner) == 1:
             data = f"load_pack<{dtype}, N>(data + at)" if self.data.shape else "{}"
-            load = _OF_ELEMENTS.format(dtype=dtype, data=data, update="updated.at[i]" if self.updates.shape else "0")
+            load = _OF_ELEMENTS.substitute(dtype=dtype, data=data, update="updated.at[i]" if self.updates.shape else "0")
             if not self.data.shape:
                 load = load.replace(
                     "    for (int i",
@@ -177,8 +178,8 @@ class LastUpdates:
                     1,
                 )
         elif self.data.shape and self.updates.shape:
-            load = _OF_ROWS.format(dtype=dtype)
+            load = _OF_ROWS.substitute(dtype=dtype)
         else:
             at, update = "at" if self.data.shape else "0", "updated * inner + (at - row * inner)" if self.updates.shape else "0"
-            load = _OF_ROWS_ONE_BY_ONE.format(dtype=dtype, at=at, update=update)
-        return _UNITS.format(dtype=dtype, threads=_THREADS, load=load.strip("\n"))
+            load = _OF_ROWS_ONE_BY_ONE.substitute(dtype=dtype, at=at, update=update)
+        return _UNITS.substitute(dtype=dtype, threads=_THREADS, load=load.strip("\n"))

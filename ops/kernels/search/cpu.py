@@ -8,6 +8,7 @@ from __future__ import annotations
 from ...native.memory import Array, Axes, generic
 from ...native.status import OK
 from ..sort.cpu import comes_before, merge_sort
+from ..sort.radix import Sortable
 
 
 @generic
@@ -29,17 +30,15 @@ def argwhere(data: Array, dims: Axes, out: Array, sizes: Array) -> int:
 
 
 @generic
-def number_groups(
-    data: Array, inverse: Array, keys: Array, order: Array, spare_keys: Array, spare_order: Array, is_sorted: bool
-) -> int:
+def number_groups(data: Array, inverse: Array, column: Sortable, is_sorted: bool) -> int:
     """Number the distinct values, store the number of each element in ``inverse``, and return how many numbers there are.
 
     Numbers are in order of the values, or, unless ``is_sorted``, of first occurrence.
     """
-    n = len(data)
+    n, keys, order, numbers = len(data), column.keys, column.order, column.spare_order
     for i in range(n):
         keys[i], order[i] = data[i], i
-    merge_sort(keys, order, spare_keys, spare_order, n, True)
+    merge_sort(column, n, True)
     groups = 0
     for i in range(n):
         if i == 0 or comes_before(keys[i - 1], keys[i], True):
@@ -48,24 +47,23 @@ def number_groups(
     if is_sorted:
         return groups
     for group in range(groups):
-        spare_order[group] = -1
+        numbers[group] = -1
     seen = 0
     for i in range(n):
         group = inverse[i]
-        if spare_order[group] < 0:
-            spare_order[group] = seen
+        if numbers[group] < 0:
+            numbers[group] = seen
             seen += 1
-        inverse[i] = spare_order[group]
+        inverse[i] = numbers[group]
     return groups
 
 
 @generic
 def unique(
-    data: Array, values: Array, indices: Array, inverse: Array, number: Array, sizes: Array, keys: Array, order: Array,
-    spare_keys: Array, spare_order: Array, is_sorted: bool,
-) -> int:  # fmt: skip
+    data: Array, values: Array, indices: Array, inverse: Array, number: Array, sizes: Array, column: Sortable, is_sorted: bool
+) -> int:
     """The distinct values, the position of their first occurrences, the number of each element's value, and their count."""
-    groups = number_groups(data, inverse, keys, order, spare_keys, spare_order, is_sorted)
+    groups = number_groups(data, inverse, column, is_sorted)
     for i in range(len(data) - 1, -1, -1):
         group = inverse[i]
         values[group], indices[group] = data[i], i
@@ -76,11 +74,11 @@ def unique(
 
 @generic
 def unique_with_counts(
-    data: Array, values: Array, indices: Array, inverse: Array, number: Array, counts: Array, sizes: Array, keys: Array,
-    order: Array, spare_keys: Array, spare_order: Array, is_sorted: bool,
+    data: Array, values: Array, indices: Array, inverse: Array, number: Array, counts: Array, sizes: Array, column: Sortable,
+    is_sorted: bool,
 ) -> int:  # fmt: skip
     """``unique``, and the number of occurrences of each value."""
-    status = unique(data, values, indices, inverse, number, sizes, keys, order, spare_keys, spare_order, is_sorted)
+    status = unique(data, values, indices, inverse, number, sizes, column, is_sorted)
     for group in range(sizes[0]):
         counts[group] = 0
     for i in range(len(data)):

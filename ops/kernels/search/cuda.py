@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from string import Template
+
 from ....shape_funcs.symbolic.dim import dim, product
 from ...codegen.cuda.assembly import DIVISOR, Assembly, Parameter, blocks, divisor, element, in_memory, reads, size, writes
 from ...codegen.cuda.cuda_program import CudaSource, Data, OpaqueCall, Operand
@@ -62,22 +64,27 @@ def _selection(assembly: Assembly, data: Operand) -> tuple[tuple[Parameter, ...]
         width = ACCESS // ITEMSIZE[data.dtype]
         pack = f"    const auto pack = load_pack<{in_memory(data.dtype)}, {width}>(data + at);"
         is_stored = data.position is not None
-        packs = Packs(width, pack + _BITS.format(width=width, value="number"), "aligned16(data)") if is_stored else None
+        packs = Packs(width, pack + _BITS.substitute(width=width, value="number"), "aligned16(data)") if is_stored else None
         return (reads("data", data),), wanted, packs
     assembly.text(DIVISOR, FUNCTIONS)
     number = computed_in(data.dtype)
     wanted = f"    auto value = [&](int64 at) -> {number} {{\n{made.element}\n    }};\n    return value(at) != 0;"
     pack = f"    auto values = [&](int64 at) -> Pack<{number}, {made.width}> {{\n{made.pack}\n    }};"
     pack += "\n    const auto pack = values(at);"
-    packs = Packs(made.width, pack + _BITS.format(width=made.width, value=""), made.usable) if made.width else None
+    packs = Packs(made.width, pack + _BITS.substitute(width=made.width, value=""), made.usable) if made.width else None
     return tuple(Parameter(*p) for p in made.parameters), wanted, packs
 
 
-_BITS = """
+_BITS = Template("""
     uint32 bits = 0;
 #pragma unroll
-    for (int i = 0; i < {width}; ++i) bits |= uint32({value}(pack.at[i]) != 0) << i;
-    return bits;"""
+    for (int i = 0; i < $width; ++i) bits |= uint32($value(pack.at[i]) != 0) << i;
+    return bits;""")
+_EACH = Template("""
+  int64 step = gridDim.x * int64($threads);
+  for (int64 at = blockIdx.x * int64($threads) + threadIdx.x; at < length; at += step) {
+    $line
+  }""")
 
 
 # ---- unique ----------------------------------------------------------------------------------------------------------
@@ -177,32 +184,27 @@ class _Unique:
 
     def each(self, name: str, results: tuple[str, ...], line: str) -> None:
         """Add an elementwise kernel."""
-        body = f"""
-  int64 step = gridDim.x * int64({_THREADS});
-  for (int64 at = blockIdx.x * int64({_THREADS}) + threadIdx.x; at < length; at += step) {{
-    {line}
-  }}"""
-        self.assembly.kernel(name, _THREADS, self.fields(*results), body)
+        self.assembly.kernel(name, _THREADS, self.fields(*results), _EACH.substitute(threads=_THREADS, line=line))
         self.assembly.launch(name, blocks(self.length, _THREADS))
 
 
 # ---- searchsorted ----------------------------------------------------------------------------------------------------
 
-_SEARCH = """
-  int64 step = gridDim.x * int64({threads});
-  for (int64 at = blockIdx.x * int64({threads}) + threadIdx.x; at < count; at += step) {{
-    const {dtype}* row = sequence + {start};
+_SEARCH = Template("""
+  int64 step = gridDim.x * int64($threads);
+  for (int64 at = blockIdx.x * int64($threads) + threadIdx.x; at < count; at += step) {
+    const $dtype* row = sequence + $start;
     auto value = number(value_at(values, at));
     int64 low = 0, high = length;
-    while (low < high) {{
+    while (low < high) {
       int64 middle = (low + high) / 2;
       auto other = number(row[middle]);
-      if ({follows}) low = middle + 1;
+      if ($follows) low = middle + 1;
       else high = middle;
-    }}
-    out[at] = {result};
-  }}
-"""
+    }
+    out[at] = $result;
+  }
+""")
 
 
 def searchsorted(call: OpaqueCall) -> CudaSource:
@@ -210,7 +212,7 @@ def searchsorted(call: OpaqueCall) -> CudaSource:
     (sequence, values), (out,) = call.inputs, call.results
     before = "({0} < {1} || ({1} != {1} && {0} == {0}))" if is_float(sequence.dtype) else "({0} < {1})"
     follows = f"!{before.format('value', 'other')}" if call.attrs.right else before.format("other", "value")
-    body = _SEARCH.format(
+    body = _SEARCH.substitute(
         threads=_THREADS,
         dtype=in_memory(sequence.dtype),
         start="at / row_values * length" if len(sequence.shape) > 1 else "0",

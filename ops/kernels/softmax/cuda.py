@@ -134,14 +134,14 @@ struct Join {
 """
 
 # Rows of packs and rows of elements, known to the compiler.
-_ROWS = """
+_ROWS = Template("""
   auto all_rows = [&](auto kind) {
     constexpr bool PACKED = decltype(kind)::value;
     $body
   };
   if (packed_rows(data, out, length)) all_rows(Known<true>());
   else all_rows(Known<false>());
-"""
+""")
 
 _WARP_ROWS = """
     auto reduce = [](Number value, auto how) { return warp_reduce(value, how); };
@@ -214,10 +214,10 @@ def _source(call: OpaqueCall, kept: str, power: str, settled: str, outcome: str)
     shorter = -1
     for name, threads, body, longest, per_block, resident in kernels:
         used = all_(eq(inner, 1), lt(shorter, length), le(length, longest))
-        assembly.kernel(name, threads, rows, _ROWS.replace("$body", body.strip()), resident if ITEMSIZE[data.dtype] <= 4 else 1)
+        assembly.kernel(name, threads, rows, _ROWS.substitute(body=body.strip()), resident if ITEMSIZE[data.dtype] <= 4 else 1)
         assembly.launch(name, where(used, blocks(outer, per_block), 0))
         shorter = longest
-    assembly.kernel("long_rows", THREADS, rows, _ROWS.replace("$body", _LONG_ROWS.strip()))
+    assembly.kernel("long_rows", THREADS, rows, _ROWS.substitute(body=_LONG_ROWS.strip()))
     assembly.launch("long_rows", where(all_(eq(inner, 1), lt(shorter, length)), blocks(outer), 0))
     if const(inner) != 1:
         add_columns(assembly, tensors, outer, length, inner, data.dtype)

@@ -1,7 +1,6 @@
 """Sorting along the middle axis of a 3-D view.  Sorts are stable; NaN is larger than every number.
 
-A column is copied into ``keys``, with the positions in ``order``.  The two are permuted together, by merge sort or, for many
-elements, by radix sort.  ``spare_*`` have the same length.
+A column is copied with its positions; the two are permuted together, by merge sort or, for many elements, by radix sort.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ import numpy as np
 
 from ...native.memory import Array, Axes, Element, generic
 from ...native.status import OK
-from .radix import sort_by_digits
+from .radix import Sortable, sort_by_digits
 
 #: Runs of this length are sorted by insertion before they are merged.
 _RUN = 16
@@ -60,8 +59,9 @@ def merge(keys: Array, order: Array, to_keys: Array, to_order: Array, start: int
 
 
 @generic
-def merge_sort(keys: Array, order: Array, spare_keys: Array, spare_order: Array, n: int, is_ascend: bool) -> None:
-    """Sort the first ``n`` of ``keys``, ``order`` with them, stably."""
+def merge_sort(column: Sortable, n: int, is_ascend: bool) -> None:
+    """Sort the first ``n`` keys, and their positions with them, stably."""
+    keys, order, spare_keys, spare_order = column
     for start in range(0, n, _RUN):
         insertion_sort(keys, order, start, min(start + _RUN, n), is_ascend)
     run, in_spare = _RUN, False
@@ -79,11 +79,9 @@ def merge_sort(keys: Array, order: Array, spare_keys: Array, spare_order: Array,
 
 
 @generic
-def by_merging(
-    keys: Array, order: Array, spare_keys: Array, spare_order: Array, counters: Array, n: int, is_ascend: bool
-) -> None:
+def by_merging(column: Sortable, counters: Array, n: int, is_ascend: bool) -> None:
     """``merge_sort``; ``counters`` is unused."""
-    merge_sort(keys, order, spare_keys, spare_order, n, is_ascend)
+    merge_sort(column, n, is_ascend)
 
 
 @generic
@@ -96,95 +94,78 @@ def are_in_order(keys: Array, n: int, is_ascend: bool) -> bool:
 
 
 @generic
-def by_digits(keys: Array, order: Array, spare_keys: Array, spare_order: Array, counters: Array, n: int, is_ascend: bool) -> None:
+def by_digits(column: Sortable, counters: Array, n: int, is_ascend: bool) -> None:
     """``sort_by_digits``, unless the keys are sorted, as the scores of chosen boxes often are."""
-    if not are_in_order(keys, n, is_ascend):
-        sort_by_digits(keys, order, spare_keys, spare_order, counters, n, is_ascend)
+    if not are_in_order(column.keys, n, is_ascend):
+        sort_by_digits(column, counters, n, is_ascend)
 
 
 @generic
-def sort_positions(
-    keys: Array, order: Array, spare_keys: Array, spare_order: Array, counters: Array, n: int, is_ascend: bool
-) -> None:
-    """Sort the first ``n`` positions in ``order`` by their keys, stably; the keys are lost."""
+def sort_positions(column: Sortable, counters: Array, n: int, is_ascend: bool) -> None:
+    """Sort the first ``n`` positions by their keys, stably; the keys are lost."""
     if DIGITS_FROM <= n <= DIGITS_TO:
-        by_digits(keys, order, spare_keys, spare_order, counters, n, is_ascend)
+        by_digits(column, counters, n, is_ascend)
     else:
-        merge_sort(keys, order, spare_keys, spare_order, n, is_ascend)
+        merge_sort(column, n, is_ascend)
 
 
 @generic
 def sort_column(
-    arrange: Callable[..., Any], data: Array, o: int, i: int, keys: Array, order: Array, spare_keys: Array, spare_order: Array,
-    counters: Array, is_ascend: bool,
-) -> None:  # fmt: skip
-    """The permutation that sorts ``data[o, :, i]``, into ``order``; ``arrange`` sorts."""
+    arrange: Callable[..., Any], data: Array, o: int, i: int, column: Sortable, counters: Array, is_ascend: bool
+) -> None:
+    """The permutation that sorts ``data[o, :, i]``, into ``column.order``; ``arrange`` sorts."""
     n = data.shape[1]
     for j in range(n):
-        keys[j], order[j] = data[o, j, i], j
-    arrange(keys, order, spare_keys, spare_order, counters, n, is_ascend)
+        column.keys[j], column.order[j] = data[o, j, i], j
+    arrange(column, counters, n, is_ascend)
 
 
 @generic
-def sort(
-    arrange: Callable[..., Any], data: Array, out: Array, keys: Array, order: Array, spare_keys: Array, spare_order: Array,
-    counters: Array, is_ascend: bool,
-) -> int:  # fmt: skip
+def sort(arrange: Callable[..., Any], data: Array, out: Array, column: Sortable, counters: Array, is_ascend: bool) -> int:
     """The sorted values."""
     outer, n, inner = data.shape
     for o in range(outer):
         for i in range(inner):
-            sort_column(arrange, data, o, i, keys, order, spare_keys, spare_order, counters, is_ascend)
+            sort_column(arrange, data, o, i, column, counters, is_ascend)
             for j in range(n):
-                out[o, j, i] = data[o, order[j], i]
+                out[o, j, i] = data[o, column.order[j], i]
     return OK
 
 
 @generic
-def argsort(
-    arrange: Callable[..., Any], data: Array, out: Array, keys: Array, order: Array, spare_keys: Array, spare_order: Array,
-    counters: Array, is_ascend: bool,
-) -> int:  # fmt: skip
+def argsort(arrange: Callable[..., Any], data: Array, out: Array, column: Sortable, counters: Array, is_ascend: bool) -> int:
     """The positions that sort the values."""
     outer, n, inner = data.shape
     for o in range(outer):
         for i in range(inner):
-            sort_column(arrange, data, o, i, keys, order, spare_keys, spare_order, counters, is_ascend)
+            sort_column(arrange, data, o, i, column, counters, is_ascend)
             for j in range(n):
-                out[o, j, i] = order[j]
+                out[o, j, i] = column.order[j]
     return OK
 
 
 @generic
-def sort_by_radix(
-    data: Array, out: Array, keys: Array, order: Array, spare_keys: Array, spare_order: Array, counters: Array, is_ascend: bool
-) -> int:
+def sort_by_radix(data: Array, out: Array, column: Sortable, counters: Array, is_ascend: bool) -> int:
     """``sort`` by radix sort."""
-    return sort(by_digits, data, out, keys, order, spare_keys, spare_order, counters, is_ascend)
+    return sort(by_digits, data, out, column, counters, is_ascend)
 
 
 @generic
-def sort_by_merging(
-    data: Array, out: Array, keys: Array, order: Array, spare_keys: Array, spare_order: Array, is_ascend: bool
-) -> int:
+def sort_by_merging(data: Array, out: Array, column: Sortable, is_ascend: bool) -> int:
     """``sort`` by merge sort."""
-    return sort(by_merging, data, out, keys, order, spare_keys, spare_order, order, is_ascend)
+    return sort(by_merging, data, out, column, column.order, is_ascend)
 
 
 @generic
-def argsort_by_radix(
-    data: Array, out: Array, keys: Array, order: Array, spare_keys: Array, spare_order: Array, counters: Array, is_ascend: bool
-) -> int:
+def argsort_by_radix(data: Array, out: Array, column: Sortable, counters: Array, is_ascend: bool) -> int:
     """``argsort`` by radix sort."""
-    return argsort(by_digits, data, out, keys, order, spare_keys, spare_order, counters, is_ascend)
+    return argsort(by_digits, data, out, column, counters, is_ascend)
 
 
 @generic
-def argsort_by_merging(
-    data: Array, out: Array, keys: Array, order: Array, spare_keys: Array, spare_order: Array, is_ascend: bool
-) -> int:
+def argsort_by_merging(data: Array, out: Array, column: Sortable, is_ascend: bool) -> int:
     """``argsort`` by merge sort."""
-    return argsort(by_merging, data, out, keys, order, spare_keys, spare_order, order, is_ascend)
+    return argsort(by_merging, data, out, column, column.order, is_ascend)
 
 
 @generic
@@ -313,58 +294,46 @@ BY_HEAP, BY_SORTING, BY_EITHER = range(3)
 
 
 @generic
-def select_column(
-    data: Array, o: int, i: int, k: int, keys: Array, order: Array, spare_keys: Array, spare_order: Array, counters: Array,
-    is_ascend: bool, way: int,
-) -> None:  # fmt: skip
+def select_column(data: Array, o: int, i: int, k: int, column: Sortable, counters: Array, is_ascend: bool, way: int) -> None:
     """``select_by_heap``, or a sort, which is also the fallback if the heap takes too long."""
     by_heap = way == BY_HEAP or (way == BY_EITHER and k * HEAP_SHARE <= data.shape[1])
-    if not (by_heap and k > 0 and select_by_heap(data, o, i, k, keys, order, is_ascend)):
-        sort_column(sort_positions, data, o, i, keys, order, spare_keys, spare_order, counters, is_ascend)
+    if not (by_heap and k > 0 and select_by_heap(data, o, i, k, column.keys, column.order, is_ascend)):
+        sort_column(sort_positions, data, o, i, column, counters, is_ascend)
 
 
 @generic
-def topk(
-    data: Array, values: Array, indices: Array, keys: Array, order: Array, spare_keys: Array, spare_order: Array,
-    counters: Array, is_ascend: bool, way: int,
-) -> int:  # fmt: skip
+def topk(data: Array, values: Array, indices: Array, column: Sortable, counters: Array, is_ascend: bool, way: int) -> int:
     """The first k values in order and their positions; k is the result's size."""
     outer, k, inner = values.shape
     for o in range(outer):
         for i in range(inner):
-            select_column(data, o, i, k, keys, order, spare_keys, spare_order, counters, is_ascend, way)
+            select_column(data, o, i, k, column, counters, is_ascend, way)
             for j in range(k):
-                values[o, j, i], indices[o, j, i] = data[o, order[j], i], order[j]
+                values[o, j, i], indices[o, j, i] = data[o, column.order[j], i], column.order[j]
     return OK
 
 
 @generic
-def topk_values(
-    data: Array, values: Array, keys: Array, order: Array, spare_keys: Array, spare_order: Array, counters: Array,
-    is_ascend: bool, way: int,
-) -> int:  # fmt: skip
+def topk_values(data: Array, values: Array, column: Sortable, counters: Array, is_ascend: bool, way: int) -> int:
     """``topk``, values only."""
     outer, k, inner = values.shape
     for o in range(outer):
         for i in range(inner):
-            select_column(data, o, i, k, keys, order, spare_keys, spare_order, counters, is_ascend, way)
+            select_column(data, o, i, k, column, counters, is_ascend, way)
             for j in range(k):
-                values[o, j, i] = data[o, order[j], i]
+                values[o, j, i] = data[o, column.order[j], i]
     return OK
 
 
 @generic
-def topk_indices(
-    data: Array, indices: Array, keys: Array, order: Array, spare_keys: Array, spare_order: Array, counters: Array,
-    is_ascend: bool, way: int,
-) -> int:  # fmt: skip
+def topk_indices(data: Array, indices: Array, column: Sortable, counters: Array, is_ascend: bool, way: int) -> int:
     """``topk``, positions only."""
     outer, k, inner = indices.shape
     for o in range(outer):
         for i in range(inner):
-            select_column(data, o, i, k, keys, order, spare_keys, spare_order, counters, is_ascend, way)
+            select_column(data, o, i, k, column, counters, is_ascend, way)
             for j in range(k):
-                indices[o, j, i] = order[j]
+                indices[o, j, i] = column.order[j]
     return OK
 
 

@@ -7,6 +7,8 @@ selected (``select_cuda``).
 
 from __future__ import annotations
 
+from string import Template
+
 from ....shape_funcs.symbolic.dim import all_, const, dim, le, lt, not_, where
 from ...codegen.cuda.assembly import DIVISOR, Assembly, Parameter, blocks, size
 from ...native.status import SIZE_OVERFLOW
@@ -25,60 +27,60 @@ MAX_BITS = 32
 
 # ---- sorting in shared memory ----------------------------------------------------------------------------------------
 
-_TILES = rf"""
-const int THREADS = {THREADS}, ITEMS = {ITEMS}, TILE = {TILE};
+_TILES = Template(r"""
+const int THREADS = $THREADS, ITEMS = $ITEMS, TILE = $TILE;
 
 // Entries of shared memory from `first` on.  A gap follows ITEMS entries: threads that access every ITEMS-th meet in no bank.
-struct Tile {{
+struct Tile {
   Entry* room;
   int first;
-  DEVICE Entry& operator[](int at) const {{ return room[uint32(first + at) + uint32(first + at) / ITEMS]; }}
-  DEVICE Tile from(int at) const {{ return Tile{{room, first + at}}; }}
-}};
+  DEVICE Entry& operator[](int at) const { return room[uint32(first + at) + uint32(first + at) / ITEMS]; }
+  DEVICE Tile from(int at) const { return Tile{room, first + at}; }
+};
 const int TILE_ROOM = TILE + TILE / ITEMS;
 
 // How many of the first `at` of two sorted runs of `run` entries, merged, come from the first run.
-DEVICE int merge_path(Tile a, Tile b, int run, int at) {{
+DEVICE int merge_path(Tile a, Tile b, int run, int at) {
   int low = at > run ? at - run : 0, high = at < run ? at : run;
-  while (low < high) {{
+  while (low < high) {
     int middle = (low + high) / 2;
     if (before(b[at - 1 - middle], a[middle])) high = middle;
     else low = middle + 1;
-  }}
+  }
   return low;
-}}
+}
 
 // The entries from `at` on of two sorted runs, merged.
-DEVICE void merge_items(Tile a, Tile b, int run, int at, Entry* items) {{
+DEVICE void merge_items(Tile a, Tile b, int run, int at, Entry* items) {
   int i = merge_path(a, b, run, at), j = at - i;
 #pragma unroll
-  for (int k = 0; k < ITEMS; ++k) {{
+  for (int k = 0; k < ITEMS; ++k) {
     bool first = i < run && (j >= run || !before(b[j], a[i]));
     items[k] = first ? a[i] : j < run ? b[j] : LAST;
     if (first) ++i;
     else ++j;
-  }}
-}}
+  }
+}
 
 // Sorts the TILE entries of a tile, of which those from `count` on are LAST.  All threads of the block call it.
-DEVICE void sort_tile(Tile tile, int count) {{
+DEVICE void sort_tile(Tile tile, int count) {
   Entry items[ITEMS];
   int mine = threadIdx.x * ITEMS;
   __syncthreads();
 #pragma unroll
   for (int k = 0; k < ITEMS; ++k) items[k] = tile[mine + k];
 #pragma unroll
-  for (int round = 0; round < ITEMS; ++round) {{
+  for (int round = 0; round < ITEMS; ++round) {
 #pragma unroll
-    for (int k = round & 1; k + 1 < ITEMS; k += 2) {{
-      if (before(items[k + 1], items[k])) {{
+    for (int k = round & 1; k + 1 < ITEMS; k += 2) {
+      if (before(items[k + 1], items[k])) {
         Entry other = items[k];
         items[k] = items[k + 1];
         items[k + 1] = other;
-      }}
-    }}
-  }}
-  for (int run = ITEMS;; run *= 2) {{
+      }
+    }
+  }
+  for (int run = ITEMS;; run *= 2) {
 #pragma unroll
     for (int k = 0; k < ITEMS; ++k) tile[mine + k] = items[k];
     __syncthreads();
@@ -86,9 +88,9 @@ DEVICE void sort_tile(Tile tile, int count) {{
     Tile a = tile.from(mine / (2 * run) * (2 * run));
     merge_items(a, a.from(run), run, mine % (2 * run), items);
     __syncthreads();
-  }}
-}}
-"""
+  }
+}
+""").substitute(ITEMS=ITEMS, THREADS=THREADS, TILE=TILE)
 
 _WARP = r"""
 // The entry of this lane after it and the lane at a distance have exchanged theirs, if that puts them in order.

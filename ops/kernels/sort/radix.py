@@ -6,6 +6,8 @@ one word with its position; the position of a 64-bit key is stored separately.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from ...native.memory import Array, Axes, Element, array_int64, array_uint8, array_uint16, array_uint32, fill_bytes, generic
@@ -95,9 +97,19 @@ def sort_words(words: Array, spare: Array, counters: Array, n: int, digits: int)
     return in_spare
 
 
+class Sortable(NamedTuple):
+    """Keys, the positions that are permuted with them, and room for as many of both."""
+
+    keys: Array
+    order: Array
+    spare_keys: Array
+    spare_order: Array
+
+
 @generic
-def sort_pairs(keys: Array, order: Array, spare_keys: Array, spare_order: Array, counters: Array, n: int) -> bool:
-    """Sort ``order`` by all bits of ``keys``.  Returns whether the result is in ``spare_order``."""
+def sort_pairs(column: Sortable, counters: Array, n: int) -> bool:
+    """Sort the positions by all bits of the keys.  Returns whether the result is in ``spare_order``."""
+    keys, order, spare_keys, spare_order = column
     count_digits(keys, counters, n, 0, 8)
     in_spare = False
     for d in range(8):
@@ -118,10 +130,9 @@ def sort_pairs(keys: Array, order: Array, spare_keys: Array, spare_order: Array,
 
 
 @generic
-def sort_by_digits(
-    keys: Array, order: Array, spare_keys: Array, spare_order: Array, counters: Array, n: int, is_ascend: bool
-) -> None:
-    """Sort the first ``n`` (at least 1) of ``order``, each below 2**32, by their keys; the keys are lost."""
+def sort_by_digits(column: Sortable, counters: Array, n: int, is_ascend: bool) -> None:
+    """Sort the first ``n`` (at least 1) positions, each below 2**32, by their keys; the keys are lost."""
+    keys, order, spare_keys, spare_order = column
     first = keys[0]
     kind = kind_of(keys)
     keys[0] = first
@@ -130,7 +141,7 @@ def sort_by_digits(
         bits = array_int64(address, n)
         for i in range(n):
             bits[i] = in_order(bits[i], _BITS_64, kind, is_ascend)
-        in_spare = sort_pairs(bits, order, array_int64(spare_keys.ctypes.data, n), spare_order, counters, n)
+        in_spare = sort_pairs(Sortable(bits, order, array_int64(spare_keys.ctypes.data, n), spare_order), counters, n)
     else:
         if keys.itemsize == 4:
             pack_words(order, array_uint32(address, n), n, _BITS_32, kind, is_ascend)

@@ -11,6 +11,8 @@ Else keys move, without the bits that the dtype does not have.  Positions of 4 b
 
 from __future__ import annotations
 
+from string import Template
+
 from ....shape_funcs.symbolic.dim import Dim, const, dim, where
 from ...codegen.cuda.assembly import Assembly, Parameter, blocks, divisor, in_memory, size
 from ...codegen.cuda.cuda_program import Argument, Word
@@ -38,37 +40,37 @@ def part(dtype: str) -> int:
     return THREADS * items(dtype)
 
 
-_MOVED = """
-const int THREADS_OF_PASS = {threads}, ITEMS_OF_PASS = {items}, PART = THREADS_OF_PASS * ITEMS_OF_PASS, PASSES = {passes};
-const bool MOVES_POSITIONS = {positions}, MOVES_VALUES = {values};
-typedef {moved} Moved;
-DEVICE Moved moved_key(Key key) {{ return Moved(key >> {unused}); }}
-DEVICE uint32 digit_of(Moved moved, int64 pass) {{ return uint32(({key}) >> ({unused} + 8 * int(pass))) & 255u; }}
-"""
+_MOVED = Template("""
+const int THREADS_OF_PASS = $threads, ITEMS_OF_PASS = $items, PART = THREADS_OF_PASS * ITEMS_OF_PASS, PASSES = $passes;
+const bool MOVES_POSITIONS = $positions, MOVES_VALUES = $values;
+typedef $moved Moved;
+DEVICE Moved moved_key(Key key) { return Moved(key >> $unused); }
+DEVICE uint32 digit_of(Moved moved, int64 pass) { return uint32(($key) >> ($unused + 8 * int(pass))) & 255u; }
+""")
 
 #: A row of elements in memory.
-_ELEMENTS = """
-typedef {dtype} Loaded;
-struct Row {{
-  const {dtype}* first;
+_ELEMENTS = Template("""
+typedef $dtype Loaded;
+struct Row {
+  const $dtype* first;
   int64 step;
-  DEVICE Row(const Order& order, int64 row) : first(order.first(row)), step(order.step()) {{}}
+  DEVICE Row(const Order& order, int64 row) : first(order.first(row)), step(order.step()) {}
   // `there` elements at distances of STRIDE from `at`
-  template <int N, int STRIDE> DEVICE void load(int64 at, int there, {dtype}* loaded) const {{
-    const {dtype}* from = first + at * step;
-    if (step == 1) {{
+  template <int N, int STRIDE> DEVICE void load(int64 at, int there, $dtype* loaded) const {
+    const $dtype* from = first + at * step;
+    if (step == 1) {
 #pragma unroll
-      for (int k = 0; k < N; ++k) loaded[k] = k < there ? from[k * STRIDE] : {dtype}{{}};
-    }} else {{
+      for (int k = 0; k < N; ++k) loaded[k] = k < there ? from[k * STRIDE] : $dtype{};
+    } else {
 #pragma unroll
-      for (int k = 0; k < N; ++k) loaded[k] = k < there ? from[k * STRIDE * step] : {dtype}{{}};
-    }}
+      for (int k = 0; k < N; ++k) loaded[k] = k < there ? from[k * STRIDE * step] : $dtype{};
+    }
     __syncwarp();  // all loads are in flight before the first element is looked at
-  }}
-  DEVICE static Moved moved({dtype} loaded) {{ return {moved}; }}
-  DEVICE uint32 position(int64 at) const {{ return uint32(at); }}
-}};
-"""
+  }
+  DEVICE static Moved moved($dtype loaded) { return $moved; }
+  DEVICE uint32 position(int64 at) const { return uint32(at); }
+};
+""")
 #: A row of entries, of which some may be LAST.
 _ENTRIES = """
 typedef Moved Loaded;
@@ -85,14 +87,14 @@ struct Row {
 };
 """
 
-_SHARED = rf"""
+_SHARED = Template(r"""
 // The lanes of the warp whose digit has the same bit; in assembly, because the compiler tests the bit twice.
-DEVICE uint32 lanes_of_bit(uint32 digit, int bit) {{
+DEVICE uint32 lanes_of_bit(uint32 digit, int bit) {
 #if defined(__CUDACC_RTC__) || defined(__CUDA_ARCH__)
   uint32 lanes;
   asm volatile(
-      "{{ .reg .pred p; and.b32 %0, %1, %2; setp.ne.u32 p, %0, 0; vote.sync.ballot.b32 %0, p, 0xffffffff; "
-      "@!p not.b32 %0, %0; }}"
+      "{ .reg .pred p; and.b32 %0, %1, %2; setp.ne.u32 p, %0, 0; vote.sync.ballot.b32 %0, p, 0xffffffff; "
+      "@!p not.b32 %0, %0; }"
       : "=r"(lanes)
       : "r"(digit), "r"(1u << bit));
   return lanes;
@@ -101,133 +103,133 @@ DEVICE uint32 lanes_of_bit(uint32 digit, int bit) {{
   uint32 lanes = __ballot_sync(0xffffffffu, is_set);
   return is_set ? lanes : ~lanes;
 #endif
-}}
+}
 
 // The lanes of the warp whose digit is the same.
-DEVICE uint32 lanes_of(uint32 digit) {{
+DEVICE uint32 lanes_of(uint32 digit) {
   uint32 lanes = lanes_of_bit(digit, 0);
 #pragma unroll
   for (int bit = 1; bit < 8; ++bit) lanes &= lanes_of_bit(digit, bit);
   return lanes;
-}}
+}
 
 // How many elements of the parts of a row before `part` have a digit, from the nearest part that knows.
-DEVICE int64 count_before(const PostedCounts& posts, int64 part, int64 in_row, int digit) {{
+DEVICE int64 count_before(const PostedCounts& posts, int64 part, int64 in_row, int digit) {
   const int AT_ONCE = 2;
   int64 sum = 0, first = part - in_row;
-  for (int64 at = part - 1;;) {{
+  for (int64 at = part - 1;;) {
     int64 counts[AT_ONCE];
     uint64 states[AT_ONCE];
 #pragma unroll
-    for (int k = 0; k < AT_ONCE; ++k) {{
-      states[k] = posts.read((at - k > first ? at - k : first) * {_DIGITS} + digit, counts[k]);
-    }}
+    for (int k = 0; k < AT_ONCE; ++k) {
+      states[k] = posts.read((at - k > first ? at - k : first) * $DIGITS + digit, counts[k]);
+    }
     bool waits = false;
 #pragma unroll
-    for (int k = 0; k < AT_ONCE; ++k) {{
+    for (int k = 0; k < AT_ONCE; ++k) {
       waits |= states[k] == 0;
       if (waits) continue;
       sum += counts[k];
       --at;
-      if (states[k] == {SUM_UP_TO}) return sum;
-    }}
+      if (states[k] == $SUM_UP_TO) return sum;
+    }
     if (waits) __nanosleep(32);
-  }}
-}}
-"""
+  }
+}
+""").substitute(DIGITS=_DIGITS, SUM_UP_TO=SUM_UP_TO)
 
-_COUNT = f"""
-  __shared__ uint32 seen[PASSES * {_DIGITS}];
-  for (int64 work = blockIdx.x; work < rows * sections; work += gridDim.x) {{
-    int64 row = by_sections.quotient(work), start = (work - row * sections) * {SECTION};
-    int count = length - start < {SECTION} ? int(length - start) : {SECTION};
-    for (int at = threadIdx.x; at < PASSES * {_DIGITS}; at += {_COUNTING_THREADS}) seen[at] = 0;
+_COUNT = Template("""
+  __shared__ uint32 seen[PASSES * $DIGITS];
+  for (int64 work = blockIdx.x; work < rows * sections; work += gridDim.x) {
+    int64 row = by_sections.quotient(work), start = (work - row * sections) * $SECTION;
+    int count = length - start < $SECTION ? int(length - start) : $SECTION;
+    for (int at = threadIdx.x; at < PASSES * $DIGITS; at += $COUNTING_THREADS) seen[at] = 0;
     __syncthreads();
     const Row from(order, row);
-    auto add = [&](Moved moved) {{
+    auto add = [&](Moved moved) {
 #pragma unroll
-      for (int pass = 0; pass < PASSES; ++pass) atomicAdd(&seen[pass * {_DIGITS} + digit_of(moved, pass)], 1u);
-    }};
-    for (int begin = 0; begin < count; begin += 8 * {_COUNTING_THREADS}) {{
-      int at = begin + threadIdx.x, there = (count - at + {_COUNTING_THREADS} - 1) / {_COUNTING_THREADS};
+      for (int pass = 0; pass < PASSES; ++pass) atomicAdd(&seen[pass * $DIGITS + digit_of(moved, pass)], 1u);
+    };
+    for (int begin = 0; begin < count; begin += 8 * $COUNTING_THREADS) {
+      int at = begin + threadIdx.x, there = (count - at + $COUNTING_THREADS - 1) / $COUNTING_THREADS;
       Loaded some[8];
-      from.load<8, {_COUNTING_THREADS}>(start + at, there, some);
+      from.load<8, $COUNTING_THREADS>(start + at, there, some);
 #pragma unroll
-      for (int k = 0; k < 8; ++k) {{
+      for (int k = 0; k < 8; ++k) {
         if (k < there) add(Row::moved(some[k]));
-      }}
-    }}
+      }
+    }
     __syncthreads();
-    for (int at = threadIdx.x; at < PASSES * {_DIGITS}; at += {_COUNTING_THREADS}) {{
-      if (seen[at] != 0) atomicAdd(&digits[row * (PASSES * {_DIGITS}) + at], seen[at]);
-    }}
+    for (int at = threadIdx.x; at < PASSES * $DIGITS; at += $COUNTING_THREADS) {
+      if (seen[at] != 0) atomicAdd(&digits[row * (PASSES * $DIGITS) + at], seen[at]);
+    }
     __syncthreads();
-  }}
-"""
+  }
+""").substitute(COUNTING_THREADS=_COUNTING_THREADS, DIGITS=_DIGITS, SECTION=SECTION)
 
 # Elements of a warp follow each other: its k-th element of each lane, then the next.
-_PASS = f"""
+_PASS = Template("""
   __shared__ __align__(16) uint8 room[PART * (sizeof(Moved) < 4 ? 4 : sizeof(Moved))];
-  __shared__ uint32 places[{_DIGITS}];
+  __shared__ uint32 places[$DIGITS];
   const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5, mine = warp * (32 * ITEMS_OF_PASS) + lane, digit = threadIdx.x;
-  uint32 *all_ranks = reinterpret_cast<uint32*>(room), *ranks_of_warp = all_ranks + warp * {_DIGITS};
+  uint32 *all_ranks = reinterpret_cast<uint32*>(room), *ranks_of_warp = all_ranks + warp * $DIGITS;
   Moved* ordered = reinterpret_cast<Moved*>(room);
   uint32* ordered_positions = reinterpret_cast<uint32*>(room);
   const uint32 below = (1u << lane) - 1;
   const bool is_first = pass == 0, is_last = pass == PASSES - 1;
-  const PostedCounts posts{{posted}};
-  for (int64 work = blockIdx.x; work < rows * parts; work += gridDim.x) {{
+  const PostedCounts posts{posted};
+  for (int64 work = blockIdx.x; work < rows * parts; work += gridDim.x) {
     int64 part = next_part(posted), row = by_parts.quotient(part), in_row = part - row * parts, start = in_row * PART;
     int count = length - start < PART ? int(length - start) : PART;
     const Row from(order, row);
     const int there = count == PART ? ITEMS_OF_PASS : (count - mine + 31) >> 5;  // elements of the thread
     Moved moved[ITEMS_OF_PASS];
-    if (is_first) {{
+    if (is_first) {
       Loaded loaded[ITEMS_OF_PASS];
       from.load<ITEMS_OF_PASS, 32>(start + mine, there, loaded);
 #pragma unroll
       for (int k = 0; k < ITEMS_OF_PASS; ++k) moved[k] = MOVES_VALUES || k < there ? Row::moved(loaded[k]) : Moved(~Moved(0));
-    }} else {{
+    } else {
       const Moved* moves = from_moved + row * length + start + mine;
 #pragma unroll
       for (int k = 0; k < ITEMS_OF_PASS; ++k) moved[k] = k < there ? moves[32 * k] : Moved(~Moved(0));
-    }}
+    }
 #pragma unroll
-    for (int k = lane; k < {_DIGITS}; k += 32) ranks_of_warp[k] = 0;
+    for (int k = lane; k < $DIGITS; k += 32) ranks_of_warp[k] = 0;
     __syncwarp();
     uint32 ranks[ITEMS_OF_PASS];
 #pragma unroll
-    for (int k = 0; k < ITEMS_OF_PASS; ++k) {{
+    for (int k = 0; k < ITEMS_OF_PASS; ++k) {
       uint32 own = digit_of(moved[k], pass);
-      if (MOVES_VALUES && count - mine <= 32 * k) own = {_DIGITS - 1};  // a key that is not there has all bits
+      if (MOVES_VALUES && count - mine <= 32 * k) own = $LAST_DIGIT;  // a key that is not there has all bits
       uint32 lanes = lanes_of(own);
       uint32 before = ranks_of_warp[own];
       __syncwarp();
       if ((lanes & below) == 0) ranks_of_warp[own] = before + __popc(lanes);
       __syncwarp();
       ranks[k] = (own << 16) + before + __popc(lanes & below);  // a register for both
-    }}
+    }
     __syncthreads();
     uint32 own = 0, of_warps[THREADS_OF_PASS / 32];
-    if (digit < {_DIGITS}) {{
+    if (digit < $DIGITS) {
 #pragma unroll
-      for (int w = 0; w < THREADS_OF_PASS / 32; ++w) of_warps[w] = all_ranks[w * {_DIGITS} + digit];
+      for (int w = 0; w < THREADS_OF_PASS / 32; ++w) of_warps[w] = all_ranks[w * $DIGITS + digit];
 #pragma unroll
-      for (int w = 0; w < THREADS_OF_PASS / 32; ++w) {{
+      for (int w = 0; w < THREADS_OF_PASS / 32; ++w) {
         uint32 before = own;
         own += of_warps[w];
         of_warps[w] = before;
-      }}
-      if (digit == {_DIGITS - 1}) own -= PART - count;
-      if (in_row > 0) posts.post(part * {_DIGITS} + digit, {SUM}, own);
-      if (cleared) cleared[1 + part * {_DIGITS} + digit] = 0;
+      }
+      if (digit == $LAST_DIGIT) own -= PART - count;
+      if (in_row > 0) posts.post(part * $DIGITS + digit, $SUM, own);
+      if (cleared) cleared[1 + part * $DIGITS + digit] = 0;
       if (cleared && part == 0 && digit == 0) cleared[0] = 0;
-    }}
+    }
     uint32 total, up_to = block_scan(own, Add(), total), begin = up_to - own;
-    if (digit < {_DIGITS}) {{
+    if (digit < $DIGITS) {
 #pragma unroll
-      for (int w = 0; w < THREADS_OF_PASS / 32; ++w) all_ranks[w * {_DIGITS} + digit] = begin + of_warps[w];
-    }}
+      for (int w = 0; w < THREADS_OF_PASS / 32; ++w) all_ranks[w * $DIGITS + digit] = begin + of_warps[w];
+    }
     __syncthreads();
 #pragma unroll
     for (int k = 0; k < ITEMS_OF_PASS; ++k) ranks[k] = (ranks[k] & 0xffffu) + ranks_of_warp[ranks[k] >> 16];
@@ -235,61 +237,60 @@ _PASS = f"""
 #pragma unroll
     for (int k = 0; k < ITEMS_OF_PASS; ++k) ordered[ranks[k]] = moved[k];
     uint32 positions[ITEMS_OF_PASS];
-    if (MOVES_POSITIONS && is_first) {{
+    if (MOVES_POSITIONS && is_first) {
 #pragma unroll
       for (int k = 0; k < ITEMS_OF_PASS; ++k) positions[k] = k < there ? from.position(start + mine + 32 * k) : 0;
-    }} else if (MOVES_POSITIONS) {{
+    } else if (MOVES_POSITIONS) {
       const uint32* moves = from_positions + row * length + start + mine;
 #pragma unroll
       for (int k = 0; k < ITEMS_OF_PASS; ++k) positions[k] = k < there ? moves[32 * k] : 0;
-    }}
-    if (in_row == 0) {{  // where each digit begins in the row
-      uint32 in_all = digit < {_DIGITS} ? digits[(row * PASSES + pass) * {_DIGITS} + digit] : 0;
+    }
+    if (in_row == 0) {  // where each digit begins in the row
+      uint32 in_all = digit < $DIGITS ? digits[(row * PASSES + pass) * $DIGITS + digit] : 0;
       uint32 before = block_scan(in_all, Add(), total) - in_all;
-      if (digit < {_DIGITS}) {{
-        posts.post(part * {_DIGITS} + digit, {SUM_UP_TO}, before + own);
+      if (digit < $DIGITS) {
+        posts.post(part * $DIGITS + digit, $SUM_UP_TO, before + own);
         places[digit] = before - begin;
-      }}
-    }} else if (digit < {_DIGITS}) {{
+      }
+    } else if (digit < $DIGITS) {
       int64 before = count_before(posts, part, in_row, digit);
-      posts.post(part * {_DIGITS} + digit, {SUM_UP_TO}, before + own);
+      posts.post(part * $DIGITS + digit, $SUM_UP_TO, before + own);
       places[digit] = uint32(before) - begin;
-    }}
-    __syncthreads();
-KEEP
+    }
+    __syncthreads();$keep
 #pragma unroll
-    for (int k = 0; k < ITEMS_OF_PASS; ++k) {{
+    for (int k = 0; k < ITEMS_OF_PASS; ++k) {
       int at = int(threadIdx.x) + k * THREADS_OF_PASS;
       if (at >= count) continue;
       Moved value = ordered[at];
       uint32 own = digit_of(value, pass), to = places[own] + at;
       ranks[k] |= own << 16;  // where the position goes, too
       if (!is_last) to_moved[row * length + to] = value;
-      else if (to < kept) {{ PUT }}
-    }}
+      else if (to < kept) { $put }
+    }
     __syncthreads();
-    if (MOVES_POSITIONS) {{
+    if (MOVES_POSITIONS) {
 #pragma unroll
       for (int k = 0; k < ITEMS_OF_PASS; ++k) ordered_positions[ranks[k] & 0xffffu] = positions[k];
       __syncthreads();
 #pragma unroll
-      for (int k = 0; k < ITEMS_OF_PASS; ++k) {{
+      for (int k = 0; k < ITEMS_OF_PASS; ++k) {
         int at = int(threadIdx.x) + k * THREADS_OF_PASS;
         if (at >= count) continue;
         uint32 position = ordered_positions[at], to = places[ranks[k] >> 16] + at;
         if (!is_last) to_positions[row * length + to] = position;
-        else if (to < kept) {{ FINISH }}
-      }}
+        else if (to < kept) { $finish }
+      }
       __syncthreads();
-    }}
-  }}
-"""
+    }
+  }
+""")
 #: What a pass does with the elements of its results: what it keeps, and the texts at the element and at its position.
-_KEEP_VALUES = "", "order.put_value(row, to, same_bits<{dtype}>(value));", "order.put_position(row, to, position);"
+_KEEP_VALUES = "", "order.put_value(row, to, same_bits<$dtype>(value));", "order.put_position(row, to, position);"
 _KEEP_ENTRIES = (
-    "    Moved values[ITEMS_OF_PASS];",
+    "\n    Moved values[ITEMS_OF_PASS];",
     "values[k] = value;",
-    "order.put(row, to, position == ~0u ? LAST : make_entry(Key(values[k]) << {unused}, position));",
+    "order.put(row, to, position == ~0u ? LAST : make_entry(Key(values[k]) << $unused, position));",
 )
 
 
@@ -307,11 +308,11 @@ def add_radix_sort(assembly: Assembly, order: Order, begin: str, own: tuple[Para
     texts |= {"moved": f"uint{8 * nbytes}", "positions": str(moves_positions).lower(), "values": str(moves_values).lower()}
     key = f"key_of(same_bits<{dtype}>(moved))" if moves_values else f"Key(moved) << {unused}"
     loaded = "same_bits<Moved>(loaded)" if moves_values else "moved_key(key_of(loaded))"
-    row = _ENTRIES if elements is None else _ELEMENTS.format(dtype=dtype, moved=loaded)
+    row = _ENTRIES if elements is None else _ELEMENTS.substitute(dtype=dtype, moved=loaded)
     of_row = (order.length + (part(order.dtype) - 1)) // part(order.dtype)
     parts = order.rows * of_row
     posted, all_parts = add_look_back(assembly, "clear_digits", parts * _DIGITS, used)
-    assembly.text(_MOVED.format(key=key, **texts), row, _SHARED)
+    assembly.text(_MOVED.substitute(key=key, **texts), row, _SHARED)
     counters = order.rows * (nbytes * _DIGITS)
     digits = Parameter("uint32*", "digits", assembly.scratch(where(used, counters * 4, 0)))
     words = counters // 2
@@ -321,8 +322,9 @@ def add_radix_sort(assembly: Assembly, order: Order, begin: str, own: tuple[Para
     assembly.kernel("count_digits", _COUNTING_THREADS, counting, begin + in_braces(_COUNT))
     assembly.launch("count_digits", where(used, blocks(order.rows * sections), 0))
     keep, put, finish = _KEEP_VALUES if moves_values else _KEEP_ENTRIES
-    body = _PASS.replace("KEEP\n", keep + "\n" if keep else "").replace("PUT", put.format(**texts))
-    body = begin + in_braces(body.replace("FINISH", finish.format(**texts) if moves_positions else ""))
+    put, finish = (Template(part).substitute(texts) for part in (put, finish if moves_positions else ""))
+    numbers = {"DIGITS": _DIGITS, "LAST_DIGIT": _DIGITS - 1, "SUM": SUM, "SUM_UP_TO": SUM_UP_TO}
+    body = begin + in_braces(_PASS.substitute(numbers, keep=keep, put=put, finish=finish))
     keys = order.rows * order.length
     moved = _buffers(assembly, where(used, keys * nbytes, 0), nbytes)
     positions = _buffers(assembly, where(used, keys * 4, 0) if moves_positions else dim(0), nbytes)

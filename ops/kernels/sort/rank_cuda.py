@@ -7,6 +7,8 @@ several times, and a block that sorts a row alone leaves the rest of the GPU idl
 
 from __future__ import annotations
 
+from string import Template
+
 from ....shape_funcs.symbolic.dim import Dim, all_, le, min_, where
 from ...codegen.cuda.assembly import Assembly, Parameter, blocks, divisor, size
 from .order_cuda import Order, in_braces
@@ -21,54 +23,54 @@ TILE_BLOCKS, MOST_BLOCKS, MOST_COMPARISONS = 128, 512, 2**27
 _LONGEST = 2**14
 
 # Keys decide, and indices where keys are equal: elements in front of an own element are less or equal, those behind it are less.
-_RANKS = f"""
-  const int OWN = {OWN}, AT_ONCE = 4, TURN = AT_ONCE * {THREADS}, EACH = TURN / ({THREADS} / OWN);
+_RANKS = Template("""
+  const int OWN = $OWN, AT_ONCE = 4, TURN = AT_ONCE * $THREADS, EACH = TURN / ($THREADS / OWN);
   const Key MOST = ~Key(0);
   __shared__ __align__(16) Key keys[TURN];
   __shared__ int ranks[OWN];
   const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
-  for (int64 work = blockIdx.x; work < rows * groups; work += gridDim.x) {{
+  for (int64 work = blockIdx.x; work < rows * groups; work += gridDim.x) {
     const int64 row = by_groups.quotient(work), first = (work - row * groups) * OWN, own = first + lane;
     const Entry mine = own < length ? order.entry(row, own) : LAST;
     const Key key = key_in(mine);
     int rank = 0;
     if (threadIdx.x < OWN) ranks[threadIdx.x] = 0;
-    for (int64 begin = 0; begin < length; begin += TURN) {{
+    for (int64 begin = 0; begin < length; begin += TURN) {
       Key some[AT_ONCE];
 #pragma unroll
-      for (int k = 0; k < AT_ONCE; ++k) {{
-        int64 at = begin + k * {THREADS} + int(threadIdx.x);
+      for (int k = 0; k < AT_ONCE; ++k) {
+        int64 at = begin + k * $THREADS + int(threadIdx.x);
         some[k] = at < length ? key_in(order.entry(row, at)) : MOST;
-      }}
+      }
       bool any = false;
 #pragma unroll
       for (int k = 0; k < AT_ONCE; ++k) any |= some[k] != MOST;
 #pragma unroll
-      for (int k = 0; k < AT_ONCE; ++k) keys[k * {THREADS} + threadIdx.x] = some[k];
-      if (!__syncthreads_or(any)) {{  // such as behind the valid boxes of an image: all are MOST
+      for (int k = 0; k < AT_ONCE; ++k) keys[k * $THREADS + threadIdx.x] = some[k];
+      if (!__syncthreads_or(any)) {  // such as behind the valid boxes of an image: all are MOST
         int64 lower = own - begin < TURN ? own - begin : TURN;
         if (warp == 0 && lower > 0 && key == MOST) rank += int(lower);
         continue;
-      }}
+      }
       const Key* part = keys + warp * EACH;
       const int64 from = begin + warp * EACH;
-      if (from + EACH <= first) {{
+      if (from + EACH <= first) {
 #pragma unroll 16
         for (int k = 0; k < EACH; ++k) rank += part[k] <= key ? 1 : 0;
-      }} else if (from >= first + OWN) {{
+      } else if (from >= first + OWN) {
 #pragma unroll 16
         for (int k = 0; k < EACH; ++k) rank += part[k] < key ? 1 : 0;
-      }} else {{
+      } else {
         for (int k = 0; k < EACH; ++k) rank += part[k] < key || (part[k] == key && from + k < own) ? 1 : 0;
-      }}
+      }
       __syncthreads();
-    }}
+    }
     if (rank != 0) atomicAdd(&ranks[lane], rank);
     __syncthreads();
     if (warp == 0 && own < length && ranks[lane] < kept) order.put(row, ranks[lane], mine);
     __syncthreads();
-  }}
-"""
+  }
+""").substitute(OWN=OWN, THREADS=THREADS)
 
 
 def is_ranked(order: Order, is_long: Dim) -> Dim:

@@ -9,6 +9,8 @@ At most SELECTED: a block collects the entries before its limit until a tile is 
 
 from __future__ import annotations
 
+from string import Template
+
 from ....shape_funcs.symbolic.dim import Dim, all_, const, dim, le, lt, max_, min_, where
 from ...codegen.cuda.assembly import Assembly, Parameter, blocks, divisor, in_memory, size
 from ...codegen.cuda.vector_access import ACCESS
@@ -24,113 +26,113 @@ FEW = 32
 #: The largest number of sections of a row: for blocks that sort tiles, and for warps.
 SECTIONS, FEW_SECTIONS = 256, 512
 
-_FEW = """
-const int AT_ONCE = {at_once}, WIDTH = {width}, TURN = AT_ONCE * {threads};
+_FEW = Template("""
+const int AT_ONCE = $at_once, WIDTH = $width, TURN = AT_ONCE * $threads;
 
 // AT_ONCE entries of each thread, from `from` on; their keys, and LAST from `end` on.
-struct RowEntries {{
+struct RowEntries {
   const Order& order;
   int64 row, from, end;
   bool is_wide;
-  DEVICE int64 place(int k) const {{
-    return from + (is_wide ? (k / WIDTH * {threads} + int(threadIdx.x)) * WIDTH + k % WIDTH : k * {threads} + int(threadIdx.x));
-  }}
-  DEVICE void load(int64 begin, Key* keys) {{
+  DEVICE int64 place(int k) const {
+    return from + (is_wide ? (k / WIDTH * $threads + int(threadIdx.x)) * WIDTH + k % WIDTH : k * $threads + int(threadIdx.x));
+  }
+  DEVICE void load(int64 begin, Key* keys) {
     from = begin;
-{packs}
+$packs
 #pragma unroll
     for (int k = 0; k < AT_ONCE; ++k) keys[k] = place(k) < end ? key_in(order.entry(row, place(k))) : Key(~Key(0));
-  }}
-  DEVICE Entry entry(int k, Key key) const {{ return place(k) < end ? {entry} : LAST; }}
-}};
-struct FoundEntries {{
+  }
+  DEVICE Entry entry(int k, Key key) const { return place(k) < end ? $entry : LAST; }
+};
+struct FoundEntries {
   const Entry* found;
   int64 from, end;
-  DEVICE int64 place(int k) const {{ return from + k * {threads} + int(threadIdx.x); }}
-  DEVICE Entry entry(int k, Key) const {{ return place(k) < end ? found[place(k)] : LAST; }}
-  DEVICE void load(int64 begin, Key* keys) {{
+  DEVICE int64 place(int k) const { return from + k * $threads + int(threadIdx.x); }
+  DEVICE Entry entry(int k, Key) const { return place(k) < end ? found[place(k)] : LAST; }
+  DEVICE void load(int64 begin, Key* keys) {
     from = begin;
 #pragma unroll
     for (int k = 0; k < AT_ONCE; ++k) keys[k] = key_in(entry(k, 0));
-  }}
-}};
+  }
+};
 
 // Of two sequences in order of lanes the first 32, in order.
-DEVICE Entry first_of_both(Entry held, Entry other) {{
+DEVICE Entry first_of_both(Entry held, Entry other) {
   int lane = threadIdx.x & 31;
   other = shuffle_from(other, 31 - lane);
   if (before(other, held)) held = other;
   for (int distance = 16; distance > 0; distance /= 2) held = exchanged(held, distance, (lane & distance) == 0);
   return held;
-}}
+}
 
 // The first entries from start to end - 1, in order of the lanes of the first warp; all threads of the block call it.
-template <class Source> DEVICE Entry select_few(Source source, int64 start, int64 end, int kept) {{
-  __shared__ Entry rooms[{warps}][32 * AT_ONCE + 32];
+template <class Source> DEVICE Entry select_few(Source source, int64 start, int64 end, int kept) {
+  __shared__ Entry rooms[$warps][32 * AT_ONCE + 32];
   int lane = threadIdx.x & 31, warp = threadIdx.x >> 5, waiting = 0;
   Entry *room = rooms[warp], held = LAST, limit = LAST;
-  for (int64 from = start; from < end; from += TURN) {{
+  for (int64 from = start; from < end; from += TURN) {
     Key keys[AT_ONCE];
     Entry least = LAST;
     source.load(from, keys);
     bool is_first = from == start, any = false;
-    if (is_first) {{
+    if (is_first) {
       Key key = keys[0];
       int at = 0;
 #pragma unroll
-      for (int k = 1; k < AT_ONCE; ++k) {{
-        if (keys[k] < key) {{
+      for (int k = 1; k < AT_ONCE; ++k) {
+        if (keys[k] < key) {
           key = keys[k];
           at = k;
-        }}
-      }}
+        }
+      }
       least = source.entry(at, key);
       held = sort_warp(least);
       limit = shuffle_from(held, kept - 1);
-    }}
+    }
     const Key most = key_in(limit);
 #pragma unroll
     for (int k = 0; k < AT_ONCE; ++k) any |= keys[k] <= most;
     if (!__any_sync(0xffffffffu, any)) continue;
 #pragma unroll
-    for (int k = 0; k < AT_ONCE; ++k) {{
+    for (int k = 0; k < AT_ONCE; ++k) {
       if (!__any_sync(0xffffffffu, keys[k] <= most)) continue;
       Entry entry = keys[k] <= most ? source.entry(k, keys[k]) : LAST;
       bool waits = before(entry, limit) && (!is_first || before(least, entry));
       uint32 lanes = __ballot_sync(0xffffffffu, waits);
       if (waits) room[waiting + __popc(lanes & ((1u << lane) - 1))] = entry;
       waiting += __popc(lanes);
-    }}
+    }
     __syncwarp();
     for (; waiting >= 32; waiting -= 32) held = first_of_both(held, sort_warp(room[waiting - 32 + lane]));
     limit = shuffle_from(held, kept - 1);
     __syncwarp();
-  }}
+  }
   held = first_of_both(held, sort_warp(lane < waiting ? room[lane] : LAST));
   __syncwarp();
   room[lane] = held;
   __syncthreads();
-  if (warp == 0) {{
-    for (int other = 1; other < {warps}; ++other) held = first_of_both(held, rooms[other][lane]);
-  }}
+  if (warp == 0) {
+    for (int other = 1; other < $warps; ++other) held = first_of_both(held, rooms[other][lane]);
+  }
   __syncthreads();
   return held;
-}}
-"""
+}
+""")
 
-_PACKS = """
-    const {dtype}* first = order.first(row);
+_PACKS = Template("""
+    const $dtype* first = order.first(row);
     is_wide = order.step() == 1 && from + TURN <= end && aligned16(first + from);
-    if (is_wide) {{
-      Pack<{dtype}, WIDTH> packs[AT_ONCE / WIDTH];
+    if (is_wide) {
+      Pack<$dtype, WIDTH> packs[AT_ONCE / WIDTH];
 #pragma unroll
-      for (int k = 0; k < AT_ONCE / WIDTH; ++k) packs[k] = load_pack<{dtype}, WIDTH>(first + place(k * WIDTH));
+      for (int k = 0; k < AT_ONCE / WIDTH; ++k) packs[k] = load_pack<$dtype, WIDTH>(first + place(k * WIDTH));
       __syncwarp();  // all loads are in flight before the first element is looked at
 #pragma unroll
       for (int k = 0; k < AT_ONCE; ++k) keys[k] = key_of(packs[k / WIDTH].at[k % WIDTH]);
       return;
-    }}
-"""
+    }
+""")
 
 _FEW_OF_SECTIONS = """
   for (int64 work = blockIdx.x; work < rows * sections; work += gridDim.x) {
@@ -152,44 +154,44 @@ _FEW_OF_ROWS = """
   }
 """
 
-_SELECT = rf"""
-const int CANDIDATES = {CANDIDATES};
+_SELECT = Template(r"""
+const int CANDIDATES = $CANDIDATES;
 
 // The first `keep` (or all there are) of the entries source(start) to source(end - 1), in order, at the front of `tile`;
 // returns how many.  What would not be among those found so far is passed over; the others gather until the tile is full.
-template <class Source> DEVICE int select_first(Source source, int64 start, int64 end, int keep, Tile tile) {{
+template <class Source> DEVICE int select_first(Source source, int64 start, int64 end, int keep, Tile tile) {
   __shared__ int filled;
   int held = 0;
   Entry limit = LAST;
   if (threadIdx.x == 0) filled = 0;
   __syncthreads();
-  for (int64 from = start; from < end; from += CANDIDATES) {{
+  for (int64 from = start; from < end; from += CANDIDATES) {
     Entry some[CANDIDATES / THREADS];
 #pragma unroll
-    for (int k = 0; k < CANDIDATES / THREADS; ++k) {{
+    for (int k = 0; k < CANDIDATES / THREADS; ++k) {
       int64 at = from + k * THREADS + threadIdx.x;
       some[k] = at < end ? source(at) : LAST;
-    }}
+    }
 #pragma unroll
-    for (int k = 0; k < CANDIDATES / THREADS; ++k) {{
+    for (int k = 0; k < CANDIDATES / THREADS; ++k) {
       if (before(some[k], limit)) tile[atomicAdd(&filled, 1)] = some[k];
-    }}
+    }
     __syncthreads();
     held = filled;
-    if (held + CANDIDATES > TILE || from + CANDIDATES >= end) {{
+    if (held + CANDIDATES > TILE || from + CANDIDATES >= end) {
       for (int at = held + threadIdx.x; at < TILE; at += THREADS) tile[at] = LAST;
       sort_tile(tile, held);
-      if (held >= keep) {{
+      if (held >= keep) {
         held = keep;
         limit = tile[keep - 1];
-      }}
+      }
       if (threadIdx.x == 0) filled = held;
-    }}
+    }
     __syncthreads();
-  }}
+  }
   return held;
-}}
-"""
+}
+""").substitute(CANDIDATES=CANDIDATES)
 
 _SELECT_SECTIONS = r"""
   __shared__ Entry room[TILE_ROOM];
@@ -236,9 +238,9 @@ def add_selection(assembly: Assembly, order: Order, begin: str, own: tuple[Param
         width, at_once = ACCESS // ITEMSIZE[order.dtype], 8 if ITEMSIZE[order.dtype] == 8 else 16
         texts = {"threads": THREADS, "warps": THREADS // 32, "width": width, "at_once": at_once, "dtype": in_memory(order.dtype)}
         packs, entry = (
-            (_PACKS.format(**texts), "make_entry(key, place(k))") if order.elements else ("", "order.entry(row, place(k))")
+            (_PACKS.substitute(**texts), "make_entry(key, place(k))") if order.elements else ("", "order.entry(row, place(k))")
         )
-        assembly.text(_FEW.format(packs=packs, entry=entry, **texts))
+        assembly.text(_FEW.substitute(packs=packs, entry=entry, **texts))
         _add(
             assembly,
             order,

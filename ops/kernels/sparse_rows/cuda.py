@@ -7,6 +7,8 @@ values of one row keep their order.
 
 from __future__ import annotations
 
+from string import Template
+
 from ....shape_funcs.symbolic.dim import dim, max_
 from ...codegen.cuda.assembly import Assembly, Parameter, blocks, element, reads, size, writes
 from ...codegen.cuda.cuda_program import CudaSource, Data, Fault, OpaqueCall, Site
@@ -17,22 +19,19 @@ _THREADS, _SCAN_THREADS = 256, 1024
 # state[0]: whether the values are not in the order of their rows; state[1]: whether a row is out of range
 _BEGIN = "  if (threadIdx.x < 2) state[threadIdx.x] = 0;"
 
-_EACH = f"""
-  int64 step = gridDim.x * int64({_THREADS}), mine = blockIdx.x * int64({_THREADS}) + threadIdx.x;"""
+_EACH = Template("""
+  int64 step = gridDim.x * int64($threads), mine = blockIdx.x * int64($threads) + threadIdx.x;""").substitute(threads=_THREADS)
 
-_CHECK = (
-    _EACH
-    + f"""
-  for (int64 at = mine; at < count; at += step) {{
+_CHECK = Template("""$each
+  for (int64 at = mine; at < count; at += step) {
     int64 row = int64(index_at(indices, at * coordinates));
-    if (row < 0 || row >= rows) {{
+    if (row < 0 || row >= rows) {
       state[1] = 1;
-      fail(fault, {INDEX_OUT_OF_RANGE}, site);
-    }} else if (at > 0 && int64(index_at(indices, (at - 1) * coordinates)) > row) {{
+      fail(fault, $status, site);
+    } else if (at > 0 && int64(index_at(indices, (at - 1) * coordinates)) > row) {
       state[0] = 1;
-    }}
-  }}"""
-)
+    }
+  }""").substitute(each=_EACH, status=INDEX_OUT_OF_RANGE)
 
 # places: the number of values of each row; firsts: the number of values before the row
 _COUNT = (

@@ -5,7 +5,10 @@ Absent axes have size 1.  Sizes and strides (in elements) are tuples of five int
 
 from __future__ import annotations
 
-from ...native.memory import Axes, generic
+from typing import NamedTuple
+
+from ...native.memory import Array, Axes, generic
+from ..shaped import Shaped
 
 BATCH, CHANNEL, DEPTH, ROW, COLUMN = range(5)
 
@@ -33,6 +36,27 @@ def strides_of(sizes: Axes, channels_last: bool) -> tuple[int, int, int, int, in
     depth = row * sizes[ROW]
     channel = 1 if channels_last else depth * sizes[DEPTH]
     return sizes[CHANNEL] * sizes[DEPTH] * sizes[ROW] * sizes[COLUMN], channel, depth, row, column
+
+
+class Spatial(NamedTuple):
+    """The elements of a tensor, and the sizes and strides of its five axes."""
+
+    data: Array
+    sizes: Axes
+    steps: Axes
+
+
+@generic
+def spatial(tensor: Shaped, channels_last: bool) -> Spatial:
+    """The five axes of a tensor."""
+    sizes = sizes_of(tensor.dims, channels_last)
+    return Spatial(tensor.data, sizes, strides_of(sizes, channels_last))
+
+
+@generic
+def start_of(tensor: Spatial, batch: int, channel: int) -> int:
+    """The first element of a channel."""
+    return batch * tensor.steps[BATCH] + channel * tensor.steps[CHANNEL]
 
 
 @generic

@@ -55,13 +55,13 @@ _CARRIED = """
   }
   new_key[7] += uint64(count);"""
 
-_GENERATE = f"""
-  int64 step = gridDim.x * int64({_THREADS});
-  for (int64 block = blockIdx.x * int64({_THREADS}) + threadIdx.x; block * 4 < count; block += step) {{
+_GENERATE = Template("""
+  int64 step = gridDim.x * int64($THREADS);
+  for (int64 block = blockIdx.x * int64($THREADS) + threadIdx.x; block * 4 < count; block += step) {
     uint64 words[4];
     threefry(new_key, new_key[4], new_key[5], new_key[6], new_key[7] - uint64(count) + uint64(block), words);
     for (int k = 0; k < 4 && block * 4 + k < count; ++k) bits[block * 4 + k] = words[k];
-  }}"""
+  }""").substitute(THREADS=_THREADS)
 
 _SPLIT = """
   if (threadIdx.x != 0) return;

@@ -9,11 +9,14 @@ computed in the dtype of the data.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from ...native.memory import Array, Element, generic
 from ...native.status import BAD_VALUE, OK
 from ..sort.cpu import sort_positions
+from ..sort.radix import Sortable
 
 #: The number of kept boxes compared before a branch on whether one of them overlaps the box.
 BLOCK = 16
@@ -22,6 +25,49 @@ _BUCKETS, _CLASSES = 256, 1 << 15
 #: The rows of ``taken``: the kept boxes, prepared for comparison.
 LEFT, TOP, RIGHT, BOTTOM, AREA, KIND = range(6)
 KEPT_ROWS = 6
+
+
+class Candidates(NamedTuple):
+    """Buffers of the boxes of an image: scores and positions to sort, counters of the sort, and ``taken``, the kept boxes."""
+
+    boxes: Sortable
+    counters: Array
+    taken: Array
+
+
+class BoxFields(NamedTuple):
+    """Positions among the fields of a box: of the first of four corners, of its score, of its class (-1: none)."""
+
+    coord_start: int
+    score_index: int
+    id_index: int
+
+
+class Box(NamedTuple):
+    """A box, its corners in order, in the dtype of the data: boxes of one kind suppress each other."""
+
+    left: Element
+    top: Element
+    right: Element
+    bottom: Element
+    area: Element
+    kind: Element
+
+
+@generic
+def box_at(data: Array, b: int, i: int, c: int, kind: Element) -> Box:
+    """Box ``i`` of image ``b``, whose corners begin at field ``c``, in any order."""
+    x0, x1 = min(data[b, i, c], data[b, i, c + 2]), max(data[b, i, c], data[b, i, c + 2])
+    y0, y1 = min(data[b, i, c + 1], data[b, i, c + 3]), max(data[b, i, c + 1], data[b, i, c + 3])
+    return Box(x0, y0, x1, y1, (x1 - x0) * (y1 - y0), kind)
+
+
+@generic
+def take(taken: Array, at: int, box: Box) -> None:
+    """Store a kept box."""
+    taken[LEFT, at], taken[TOP, at] = box.left, box.top
+    taken[RIGHT, at], taken[BOTTOM, at] = box.right, box.bottom
+    taken[AREA, at], taken[KIND, at] = box.area, box.kind
 
 
 @generic
@@ -73,11 +119,9 @@ def meets_any(taken: Array, start: int, stop: int, x0: Element, x1: Element) -> 
 
 
 @generic
-def is_covered(
-    taken: Array, start: int, stop: int, x0: Element, y0: Element, x1: Element, y1: Element, size: Element, box_kind: Element,
-    threshold: Element, zero: Element, more: bool,
-) -> bool:  # fmt: skip
+def is_covered(taken: Array, start: int, stop: int, box: Box, threshold: Element, zero: Element, more: bool) -> bool:
     """Whether a taken box of ``start:stop`` and of the same kind overlaps this box by the threshold; by more, if ``more``."""
+    x0, y0, x1, y1, size, kind = box
     # boxes that share nothing overlap by 0
     all_count = zero > threshold if more else zero >= threshold
     while start < stop:
@@ -95,7 +139,7 @@ def is_covered(
             union = size + taken[AREA, q] - shared
             overlap = shared / union if union > zero else zero
             enough = overlap > threshold if more else overlap >= threshold
-            hit = hit | (enough & (taken[KIND, q] == box_kind))
+            hit = hit | (enough & (taken[KIND, q] == kind))
         if hit:
             return True
         start = end
@@ -126,17 +170,18 @@ def set_buckets(data: Array, b: int, order: Array, considered: int, id_index: in
 
 @generic
 def suppress(
-    data: Array, b: int, valid: int, limit: int, threshold: Element, keys: Array, order: Array, spare_keys: Array,
-    spare_order: Array, counters: Array, taken: Array, force_suppress: bool, top_k: int, coord_start: int, score_index: int,
-    id_index: int,
+    data: Array, b: int, valid: int, limit: int, threshold: Element, candidates: Candidates, force_suppress: bool, top_k: int,
+    fields: BoxFields,
 ) -> None:  # fmt: skip
     """Sort the first ``valid`` boxes of image ``b``, best first; ``order`` receives their positions, -1 for suppressed boxes.
 
     The kept boxes of bucket ``k`` are ``counters[_BUCKETS + k]`` to ``counters[k]`` of ``taken``.
     """
+    (keys, order, spare_keys, _), counters, taken = candidates
+    id_index = fields.id_index
     for i in range(valid):
-        keys[i], order[i] = data[b, i, score_index], i
-    sort_positions(keys, order, spare_keys, spare_order, counters, valid, False)
+        keys[i], order[i] = data[b, i, fields.score_index], i
+    sort_positions(candidates.boxes, counters, valid, False)
     considered = min(valid, top_k) if top_k > 0 else valid
     # a constant of the data's dtype, so that products are not widened
     spare_keys[0] = 0
@@ -148,107 +193,89 @@ def suppress(
         if j >= considered or kept == limit:
             order[j] = -1
             continue
-        i, c = order[j], coord_start
-        x0, x1 = min(data[b, i, c], data[b, i, c + 2]), max(data[b, i, c], data[b, i, c + 2])
-        y0, y1 = min(data[b, i, c + 1], data[b, i, c + 3]), max(data[b, i, c + 1], data[b, i, c + 3])
-        size = (x1 - x0) * (y1 - y0)
-        box_kind = zero if force_suppress or id_index < 0 else data[b, i, id_index]
+        i = order[j]
+        box = box_at(data, b, i, fields.coord_start, zero if force_suppress or id_index < 0 else data[b, i, id_index])
         bucket = bucket_of(data, b, i, bucket_index)
         start, stop = counters[_BUCKETS + bucket], counters[bucket]
-        if is_covered(taken, start, stop, x0, y0, x1, y1, size, box_kind, threshold, zero, False):
+        if is_covered(taken, start, stop, box, threshold, zero, False):
             order[j] = -1
             continue
         kept += 1
         # a box without a class suppresses no other
         if id_index < 0 or data[b, i, id_index] >= 0:
-            taken[LEFT, stop], taken[TOP, stop] = x0, y0
-            taken[RIGHT, stop], taken[BOTTOM, stop] = x1, y1
-            taken[AREA, stop], taken[KIND, stop] = size, box_kind
+            take(taken, stop, box)
             counters[bucket] = stop + 1
 
 
 @generic
 def choose_boxes(
-    data: Array, b: int, valid_count: Array, max_output_size: Array, iou_threshold: Array, keys: Array, order: Array,
-    spare_keys: Array, spare_order: Array, counters: Array, taken: Array, force_suppress: bool, top_k: int, coord_start: int,
-    score_index: int, id_index: int,
+    data: Array, b: int, valid_count: Array, max_output_size: Array, iou_threshold: Array, candidates: Candidates, force_suppress:
+    bool, top_k: int, fields: BoxFields,
 ) -> int:  # fmt: skip
     """The number of valid boxes of image ``b``; ``order`` as set by ``suppress``."""
     valid: int = min(max(valid_count[b], 0), data.shape[1])
     threshold = iou_threshold[0]
     if not threshold > 0:
         for i in range(valid):
-            order[i] = i
+            candidates.boxes.order[i] = i
     elif valid > 0:
-        suppress(
-            data, b, valid, max_output_size[0], threshold, keys, order, spare_keys, spare_order,
-            counters, taken, force_suppress, top_k, coord_start, score_index, id_index,
-        )  # fmt: skip
+        suppress(data, b, valid, max_output_size[0], threshold, candidates, force_suppress, top_k, fields)
     return valid
 
 
 @generic
-def is_usable(
-    fields: int, max_output_size: Array, iou_threshold: Array, coord_start: int, score_index: int, id_index: int
-) -> bool:
-    """Whether the attributes name existing fields of a box, and the two scalars have one element."""
+def is_usable(count: int, max_output_size: Array, iou_threshold: Array, fields: BoxFields) -> bool:
+    """Whether the attributes name existing fields of a box with ``count`` fields, and the two scalars have one element."""
     if len(max_output_size) != 1 or len(iou_threshold) != 1:
         return False
-    return 0 <= score_index < fields and id_index < fields and coord_start >= 0 and coord_start + 4 <= fields
+    start, score_index, id_index = fields
+    return 0 <= score_index < count and id_index < count and start >= 0 and start + 4 <= count
 
 
 @generic
 def suppressed_indices(
     data: Array, valid_count: Array, indices: Array, max_output_size: Array, iou_threshold: Array, out: Array, count: Array,
-    keys: Array, order: Array, spare_keys: Array, spare_order: Array, counters: Array, taken: Array, force_suppress: bool,
-    top_k: int, coord_start: int, score_index: int, id_index: int,
+    candidates: Candidates, force_suppress: bool, top_k: int, fields: BoxFields,
 ) -> int:  # fmt: skip
     """The ``indices`` of the kept boxes, best first, -1 after them; ``count``: their number."""
-    batches, boxes, fields = data.shape
-    if not is_usable(fields, max_output_size, iou_threshold, coord_start, score_index, id_index):
+    order = candidates.boxes.order
+    if not is_usable(data.shape[2], max_output_size, iou_threshold, fields):
         return BAD_VALUE
-    for b in range(batches):
-        valid = choose_boxes(
-            data, b, valid_count, max_output_size, iou_threshold, keys, order, spare_keys, spare_order,
-            counters, taken, force_suppress, top_k, coord_start, score_index, id_index,
-        )  # fmt: skip
+    for b in range(data.shape[0]):
+        valid = choose_boxes(data, b, valid_count, max_output_size, iou_threshold, candidates, force_suppress, top_k, fields)
         kept = 0
         for j in range(valid):
             if order[j] >= 0:
                 out[b, kept] = indices[b, order[j]]
                 kept += 1
         count[b, 0] = kept
-        for j in range(kept, boxes):
+        for j in range(kept, data.shape[1]):
             out[b, j] = -1
     return OK
 
 
 @generic
 def suppressed_boxes(
-    data: Array, valid_count: Array, indices: Array, max_output_size: Array, iou_threshold: Array, out: Array, keys: Array,
-    order: Array, spare_keys: Array, spare_order: Array, counters: Array, taken: Array, force_suppress: bool, top_k: int,
-    coord_start: int, score_index: int, id_index: int, invalid_to_bottom: bool,
+    data: Array, valid_count: Array, indices: Array, max_output_size: Array, iou_threshold: Array, out: Array, candidates:
+    Candidates, force_suppress: bool, top_k: int, fields: BoxFields, invalid_to_bottom: bool,
 ) -> int:  # fmt: skip
     """The boxes, best first; suppressed boxes are filled with -1, and come last if ``invalid_to_bottom``."""
-    batches, boxes, fields = data.shape
-    if not is_usable(fields, max_output_size, iou_threshold, coord_start, score_index, id_index):
+    (_, boxes, width), order = data.shape, candidates.boxes.order
+    if not is_usable(width, max_output_size, iou_threshold, fields):
         return BAD_VALUE
-    for b in range(batches):
-        valid = choose_boxes(
-            data, b, valid_count, max_output_size, iou_threshold, keys, order, spare_keys, spare_order,
-            counters, taken, force_suppress, top_k, coord_start, score_index, id_index,
-        )  # fmt: skip
+    for b in range(data.shape[0]):
+        valid = choose_boxes(data, b, valid_count, max_output_size, iou_threshold, candidates, force_suppress, top_k, fields)
         filled = 0
         for j in range(valid):
             if order[j] >= 0:
-                for f in range(fields):
+                for f in range(width):
                     out[b, filled, f] = data[b, order[j], f]
                 filled += 1
             elif not invalid_to_bottom:
-                for f in range(fields):
+                for f in range(width):
                     out[b, filled, f] = -1
                 filled += 1
         for j in range(filled, boxes):
-            for f in range(fields):
+            for f in range(width):
                 out[b, j, f] = -1
     return OK

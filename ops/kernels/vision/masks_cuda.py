@@ -87,6 +87,7 @@ class Masks:
         self.assembly.launch("make_masks", where(self.used, blocks(self.rows * (tiles * (tiles + 1) // 2)), 0))
         self.assembly.kernel(name, CHOOSING_THREADS, (*parameters, *more), _OF_STRIP + body)
         self.assembly.launch(name, where(self.used, blocks(self.rows), 0))
+        names |= {"threads": str(_COVERING_THREADS), "covering": str(_COVERING)}
         self.assembly.kernel("cover", _COVERING_THREADS, parameters, _COVER.substitute(names))
         across = (self.boxes - self.width + (2 * _COVERING_THREADS - 1)) // (2 * _COVERING_THREADS)
         deep = (self.width + (_COVERING - 1)) // _COVERING
@@ -162,8 +163,7 @@ _MASKS = Template("""
 """)
 
 # Which boxes after the strip the boxes kept in the strip cover.  A thread has two boxes at a distance.
-_COVER = Template(
-    """
+_COVER = Template("""
   __shared__ Box others[$threads];
   auto threshold = $threshold;
   const int64 strip = now[1] - 1, base = (strip + 1) * width, rest = boxes_of_row - base, limit = $limit;
@@ -207,44 +207,43 @@ _COVER = Template(
     }
     __syncthreads();
   }
-""".replace("$threads", str(_COVERING_THREADS)).replace("$covering", str(_COVERING))
-)
+""")
 
 # The first warp chooses from a tile in rounds: a box is kept when no undecided box covers it, and then the boxes that it covers
 # are suppressed.  Meanwhile a group of the other warps finds the boxes of the next tile that those kept before this tile cover.
 # The words of a tile depend on no choice: groups take turns, so that words are on their way while other groups work.
-CHOOSE_BY_MASKS = f"""
-DEVICE uint64 of_both(bool low, bool high) {{
+CHOOSE_BY_MASKS = Template("""
+DEVICE uint64 of_both(bool low, bool high) {
   return __ballot_sync(0xffffffffu, low) | uint64(__ballot_sync(0xffffffffu, high)) << 32;
-}}
+}
 
 // The boxes of a tile that are kept, of those that are `open`; `low` and `high`: what covers boxes `lane` and `lane + 32`.
-DEVICE uint64 kept_of_open(uint64 open, uint64 low, uint64 high) {{
-  for (uint64 kept = 0;;) {{
+DEVICE uint64 kept_of_open(uint64 open, uint64 low, uint64 high) {
+  for (uint64 kept = 0;;) {
     uint64 free = open & ~of_both((low & open) != 0, (high & open) != 0);
     kept |= free;
     open &= ~free;
     if (open == 0) return kept;
     open &= ~of_both((low & free) != 0, (high & free) != 0);
-  }}
-}}
+  }
+}
 
-DEVICE uint64 first_bits(uint64 bits, int64 count) {{
+DEVICE uint64 first_bits(uint64 bits, int64 count) {
   uint64 first = 0;
-  for (; count > 0 && bits != 0; --count) {{
+  for (; count > 0 && bits != 0; --count) {
     first |= bits & -bits;
     bits &= bits - 1;
-  }}
+  }
   return first;
-}}
+}
 
 // `covered`: boxes that are so already, or none; `before`: the number of the kept boxes before.
 DEVICE int64 choose_by_masks(
-    const uint64* masks, const uint32* covered, int64* slots, int64 considered, int64 stride, int64 before, int64 limit) {{
-  const int GROUPS = 3, COLUMNS = {(CHOOSING_THREADS // 32 - 1) // 6}, AHEAD = 14;
+    const uint64* masks, const uint32* covered, int64* slots, int64 considered, int64 stride, int64 before, int64 limit) {
+  const int GROUPS = 3, COLUMNS = $TURNS, AHEAD = 14;
   // the kept boxes of each tile; its boxes that are covered by those before the last tile, 32 to a word
-  __shared__ uint64 kept_in[{MASKED_BOXES // 64}];
-  __shared__ uint32 covered_in[{MASKED_BOXES // 32}];
+  __shared__ uint64 kept_in[$PAIRS];
+  __shared__ uint32 covered_in[$WORDS];
   __shared__ uint64 near_words[2][2][64];  // of two tiles: what covers a box in its own tile, and in the last
   __shared__ int64 total;
   __shared__ bool ends[2];
@@ -252,42 +251,42 @@ DEVICE int64 choose_by_masks(
   const int half = (warp + 1) & 1, column = (warp - 1) / 2 % COLUMNS, group = warp > 0 ? (warp - 1) / (2 * COLUMNS) : GROUPS;
   uint64 ahead[AHEAD], near = 0;
   // AHEAD words of a box of this thread from `first` on, in flight together; then whether kept boxes are among them
-  auto load = [&](int tile, int first) {{
+  auto load = [&](int tile, int first) {
     int64 box = int64(tile) * 64 + half * 32 + lane;
 #pragma unroll
-    for (int k = 0; k < AHEAD; ++k) {{
+    for (int k = 0; k < AHEAD; ++k) {
       int at = first + k * COLUMNS;
       if (at > tile - 2) break;
       ahead[k] = box < considered ? masks[at * stride + box] : 0;
-    }}
-  }};
-  auto covers_any = [&](int tile, int first) {{
+    }
+  };
+  auto covers_any = [&](int tile, int first) {
     uint64 covers = 0;
 #pragma unroll
-    for (int k = 0; k < AHEAD; ++k) {{
+    for (int k = 0; k < AHEAD; ++k) {
       int at = first + k * COLUMNS;
       if (at > tile - 2) break;
       covers |= ahead[k] & kept_in[at];
-    }}
+    }
     return covers != 0;
-  }};
-  auto load_ahead = [&](int tile) {{
+  };
+  auto load_ahead = [&](int tile) {
     if (tile >= tiles) return;
     int64 box = int64(tile) * 64 + half * 32 + lane;
     if (column < 2 && column <= tile) near = box < considered ? masks[(tile - column) * stride + box] : 0;
     load(tile, column);
-  }};
-  auto find_covered = [&](int tile) {{
+  };
+  auto find_covered = [&](int tile) {
     if (tile >= tiles) return;
     if (column < 2) near_words[tile & 1][column][half * 32 + lane] = near;
     bool is_covered = covers_any(tile, column);
-    for (int first = column + AHEAD * COLUMNS; first <= tile - 2; first += AHEAD * COLUMNS) {{
+    for (int first = column + AHEAD * COLUMNS; first <= tile - 2; first += AHEAD * COLUMNS) {
       load(tile, first);
       is_covered |= covers_any(tile, first);
-    }}
+    }
     uint32 lanes = __ballot_sync(0xffffffffu, is_covered);
     if (lane == 0 && lanes != 0) atomicOr(&covered_in[2 * tile + half], lanes);
-  }};
+  };
   for (int at = threadIdx.x; at < 2 * tiles; at += blockDim.x) covered_in[at] = covered == nullptr ? 0 : covered[at];
   if (group < GROUPS) load_ahead(group);
   if (group == 0) find_covered(0);
@@ -295,8 +294,8 @@ DEVICE int64 choose_by_masks(
   int tile = 0;
   int64 kept = before;  // of the first warp
   uint64 chosen = 0;
-  for (bool is_end = limit == before; tile < tiles && !is_end; ++tile) {{
-    if (warp == 0) {{
+  for (bool is_end = limit == before; tile < tiles && !is_end; ++tile) {
+    if (warp == 0) {
       const uint64 *own = near_words[tile & 1][0], *last = near_words[tile & 1][1];
       int count = considered - tile * 64 < 64 ? int(considered - tile * 64) : 64;
       uint64 open = count < 64 ? (1ull << count) - 1 : ~0ull;
@@ -305,25 +304,25 @@ DEVICE int64 choose_by_masks(
       chosen = open != 0 ? kept_of_open(open, own[lane], own[lane + 32]) : 0;
       if (limit >= 0 && kept + __popcll(chosen) > limit) chosen = first_bits(chosen, limit - kept);
 #pragma unroll
-      for (int at = lane; at < 64; at += 32) {{
+      for (int at = lane; at < 64; at += 32) {
         if (at < count) slots[tile * 64 + at] = chosen >> at & 1 ? kept + __popcll(chosen & ((1ull << at) - 1)) : -1;
-      }}
+      }
       kept += __popcll(chosen);
-      if (lane == 0) {{
+      if (lane == 0) {
         kept_in[tile] = chosen;
         ends[tile & 1] = kept == limit;
-      }}
-    }} else if (group == (tile + 1) % GROUPS) {{
+      }
+    } else if (group == (tile + 1) % GROUPS) {
       find_covered(tile + 1);
-    }} else if (group == tile % GROUPS) {{
+    } else if (group == tile % GROUPS) {
       load_ahead(tile + GROUPS);
-    }}
+    }
     __syncthreads();
     is_end = ends[tile & 1];
-  }}
+  }
   for (int64 at = int64(tile) * 64 + threadIdx.x; at < considered; at += blockDim.x) slots[at] = -1;
   if (threadIdx.x == 0) total = kept;
   __syncthreads();
   return total;
-}}
-"""
+}
+""").substitute(PAIRS=MASKED_BOXES // 64, TURNS=(CHOOSING_THREADS // 32 - 1) // 6, WORDS=MASKED_BOXES // 32)

@@ -139,14 +139,14 @@ _CHOOSE_IMAGE = Template("""
   }
 """)
 
-_POSITIONS = """
+_POSITIONS = Template("""
   bool sorted = number(threshold_at(threshold_, 0)) > 0;
-  int64 all = images * length * WIDTH, step = gridDim.x * int64(THREADS_OF_COPIES);
+  int64 all = images * length * $width, step = gridDim.x * int64(THREADS_OF_COPIES);
   for (int64 work = blockIdx.x * int64(THREADS_OF_COPIES) + threadIdx.x; work < all; work += step) {
-    int64 field = work % WIDTH, image = work / WIDTH / length, at = work / WIDTH % length, row = image * length;
+    int64 field = work % $width, image = work / $width / length, at = work / $width % length, row = image * length;
     int64 slot = at < valid_of(valid_count, image, length) ? all_slots[row + at] : -1;
     int64 place = sorted && slot >= 0 ? positions[image * kept + at] : at;
-"""
+""")
 
 _INDICES = """
     if (slot >= 0) out[row + slot] = indices[row + place];
@@ -277,7 +277,7 @@ class _Suppression:
         else:
             body = _ROWS_IN_FRONT if self.attrs.invalid_to_bottom else _ROWS_IN_PLACE
             tensor, width = reads("data", self.data), "fields"
-        text = (_POSITIONS + body).replace("WIDTH", width)
+        text = _POSITIONS.substitute(width=width) + body
         self.assembly.kernel("copy", _THREADS, (*parameters, tensor), text)
         work: Dim = self.images * self.length * (1 if width == "1" else self.fields)
         self.assembly.launch("copy", blocks(work, _THREADS))

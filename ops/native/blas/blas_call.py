@@ -11,7 +11,7 @@ from ..c_functions import call_13
 from ..memory import generic
 
 
-class Matrix(NamedTuple):
+class ColumnMajor(NamedTuple):
     """A column-major matrix at an address, with the leading dimension ``step``; ``transposed``: whether it is transposed."""
 
     at: int
@@ -29,9 +29,9 @@ class Product(NamedTuple):
     m: int
     n: int
     k: int
-    a: Matrix
-    b: Matrix
-    c: Matrix
+    a: ColumnMajor
+    b: ColumnMajor
+    c: ColumnMajor
 
 
 def _word(data: bytes) -> int:
@@ -58,5 +58,5 @@ def call_blas(address: int, product: Product) -> None:
 
 
 @generic
-def _letter(matrix: Matrix) -> int:
+def _letter(matrix: ColumnMajor) -> int:
     return _TRANSPOSED if matrix.transposed != 0 else _PLAIN

@@ -1,4 +1,4 @@
-"""Matrix products by a BLAS, divided between the threads of this process.
+"""ColumnMajor products by a BLAS, divided between the threads of this process.
 
 A product is split into blocks of its result, by its sizes alone: so results do not depend on the number of threads, although a
 BLAS may add in another order for fewer rows.  The BLAS is called for each block and uses no threads itself.  Blocks are large,
@@ -19,7 +19,7 @@ from ..memory import alloc, free, generic, load_i64, native, record, store_i64
 from ..status import OK
 from ..threads.team import team_at
 from ..threads.work_partition import end_of, first_of
-from .blas_call import Matrix, Product, call_blas
+from .blas_call import ColumnMajor, Product, call_blas
 from .blas_threads import enter, leave
 
 _WORD = np.int64
@@ -34,7 +34,7 @@ GEMM = np.dtype(
 )
 gemm_at = record(GEMM)
 
-#: A product and a batch as words, in the order of the fields of ``Product`` and ``Batch``.
+#: A product and a batch as words, in the order of the fields of ``Product`` and ``BatchSteps``.
 PRODUCTS = np.dtype([(name, _WORD) for name in (
     "itemsize", "m", "n", "k", "a", "a_row", "transpose_a", "b", "b_row", "transpose_b", "c", "c_row", "transpose_c",
     "number", "a_step", "b_step", "c_step",
@@ -66,7 +66,7 @@ def block_length(side: int, work: int, shortest: int) -> int:
     return max((side + blocks - 1) // blocks + GRAIN - 1, shortest) // GRAIN * GRAIN
 
 
-class Batch(NamedTuple):
+class BatchSteps(NamedTuple):
     """``number`` products, whose matrices are ``*_step`` bytes apart."""
 
     number: int
@@ -136,8 +136,8 @@ def _multiply_block(blas: int, products: int, blocks: Blocks, number: int) -> No
     b = p.b + product * p.b_step + column * p.itemsize * (1 if p.transpose_b != 0 else p.b_row)
     c = p.c + product * p.c_step + (row + column * p.c_row) * p.itemsize
     m, n = min(blocks.rows, p.m - row), min(blocks.columns, p.n - column)
-    of_a, of_b = Matrix(a, p.a_row, p.transpose_a), Matrix(b, p.b_row, p.transpose_b)
-    call_blas(blas, Product(p.itemsize, m, n, p.k, of_a, of_b, Matrix(c, p.c_row, 0)))
+    of_a, of_b = ColumnMajor(a, p.a_row, p.transpose_a), ColumnMajor(b, p.b_row, p.transpose_b)
+    call_blas(blas, Product(p.itemsize, m, n, p.k, of_a, of_b, ColumnMajor(c, p.c_row, 0)))
 
 
 @native
@@ -154,7 +154,7 @@ def multiply_part(argv: int, n: int) -> int:
 
 
 @generic
-def call_gemms(gemm: int, product: Product, batch: Batch) -> None:
+def call_gemms(gemm: int, product: Product, batch: BatchSteps) -> None:
     """Compute a batch of products, whose first is ``product``; m, n and k are not 0.  ``gemm``: the address of a GEMM record."""
     call_2(gemm_at(gemm).multiply, gemm, (product, batch))
 
@@ -162,7 +162,7 @@ def call_gemms(gemm: int, product: Product, batch: Batch) -> None:
 @generic
 def call_gemm(gemm: int, product: Product) -> None:
     """Compute one product, as ``call_gemms``."""
-    call_gemms(gemm, product, Batch(1, 0, 0, 0))
+    call_gemms(gemm, product, BatchSteps(1, 0, 0, 0))
 
 
 # ---- the records of this process -------------------------------------------------------------------------------------------

@@ -128,13 +128,13 @@ def test_sums_in_any_order_keep_their_number_of_terms() -> None:
     assert "range(96)" in shared and "96 - i2" in shared and numbers.count(96) == 3
 
 
-def test_convolutions_keep_strides_of_one_and_share_others() -> None:
-    text = """def kernel(argv, n):
-    return tiles(v0, tensor(t0).shape[3] * 4, stride=(1, 4, 4), before=(0, 3, 3), dilation=(1, 1, 1), layouts=(0, 2))
-"""
+@pytest.mark.parametrize("geometry", ["{}", "windows=Windows({})"])
+def test_convolutions_keep_strides_of_one_and_share_others(geometry: str) -> None:
+    strides = geometry.format("stride=(1, 4, 4), before=(0, 3, 3), dilation=(1, 1, 1)")
+    text = f"def kernel(argv, n):\n    return tiles(v0, tensor(t0).shape[3] * 4, {strides}, layouts=(0, 2))\n"
     shared, numbers = without_literals(text)
     given = [f"given_size({k}, 4)" for k in range(4)]
-    assert f"stride=(1, {given[0]}, {given[1]}), before=(0, {given[2]}, {given[3]}), dilation=(1, 1, 1), layouts=(0, 2)" in shared
+    assert f"stride=(1, {given[0]}, {given[1]}), before=(0, {given[2]}, {given[3]}), dilation=(1, 1, 1)" in shared
     assert numbers == (4, 4, 3, 3) and "shape[3] * 4" in shared
 
 

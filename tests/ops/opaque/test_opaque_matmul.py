@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from relayvm.ops.kernels.matmul import cpu
+from relayvm.ops.kernels.matmul.matrix import matrix
 from relayvm.ops.native.blas.blas_call import Product
 from relayvm.ops.native.blas.library_calls import addresses
 
@@ -163,5 +164,6 @@ def test_sizes_that_a_blas_cannot_count(m: int, n: int, k: int, transpose_a: boo
     gemm = addresses(["sgemm"])["sgemm"]
     given = np.ascontiguousarray(a.T if transpose_a else a).reshape(-1)
     flat = out.reshape(-1)
-    cpu.by_blas(given, 0, b.reshape(-1), 0, flat, 0, m, n, k, transpose_a, False, gemm)
+    left, right = matrix(given, 0, m, k, transpose_a), matrix(b.reshape(-1), 0, k, n, False)
+    cpu.by_blas(left, right, flat, 0, m, n, k, gemm)
     np.testing.assert_allclose(flat.reshape(m, n), a @ b, rtol=1e-5, atol=1e-6)

@@ -54,7 +54,7 @@ def kernel_key(source: KernelSource, levels: Levels = OPTIMIZED) -> CacheKey:
     """
     digest = hashlib.sha256(repr((source.text, source.entry)).encode())
     for body in source.bodies:
-        digest.update(repr((body.__name__, fingerprint(body))).encode())
+        digest.update(repr((body.__name__, body._fields if hasattr(body, "_fields") else fingerprint(body))).encode())
     return kernel_store.source_key(digest.hexdigest(), SIGNATURE, levels)
 
 

@@ -6,62 +6,64 @@ So all threads have rows, and a warp accesses whole sectors of memory.
 
 from __future__ import annotations
 
+from string import Template
+
 from .....shape_funcs.symbolic.dim import Dim, dim, eq, le, min_, where
 
 #: The bits of the number of threads of a warp.
 WARP_BITS = 5
 
-#: Device code for a block of {threads} threads that each hold {rows} neighbouring rows of a pack of {width} columns.
-COLUMN_TILE = """
+#: Device code for a block of ``threads`` threads that each hold ``rows`` neighbouring rows of a pack of ``width`` columns.
+COLUMN_TILE = Template("""
 // The part of a tile of 2**bits packs of columns that a thread holds: rows from `row` on, columns from `column` on.
-struct ColumnTile {{
+struct ColumnTile {
   int of_warp, columns, lane, group, groups, row, column;
-  DEVICE explicit ColumnTile(int bits) {{
+  DEVICE explicit ColumnTile(int bits) {
     int tid = threadIdx.x, above = bits < 5 ? 5 : bits;
     of_warp = bits < 5 ? 1 << bits : 32;  // packs of a row that a warp holds: its lanes beyond hold the rows below
-    columns = {width} << bits;
+    columns = $width << bits;
     lane = tid & 31;
     group = tid >> above;  // threads with rows below those of other warps
-    groups = {threads} >> above;
-    row = (tid >> bits) * {rows};
-    column = (tid & ((1 << bits) - 1)) * {width};
-  }}
-}};
+    groups = $threads >> above;
+    row = (tid >> bits) * $rows;
+    column = (tid & ((1 << bits) - 1)) * $width;
+  }
+};
 
 // Loads of a thread's packs; elements beyond the tensor are 0.  No branch is between loads of aligned packs.
 template <class P, class T, class F>
 DEVICE void load_column_packs(P* packs, const T* data, bool aligned, int64 start, int64 inner, int64 rows,
-                              int64 columns, F at) {{
-  if (aligned) {{
+                              int64 columns, F at) {
+  if (aligned) {
 #pragma unroll
-    for (int k = 0; k < {rows}; ++k) {{
-      packs[k] = load_pack<T, {width}>(data + (k < rows && columns > 0 ? start + k * inner : 0));
-    }}
-  }} else {{
+    for (int k = 0; k < $rows; ++k) {
+      packs[k] = load_pack<T, $width>(data + (k < rows && columns > 0 ? start + k * inner : 0));
+    }
+  } else {
 #pragma unroll
-    for (int k = 0; k < {rows}; ++k) {{
-      Pack<T, {width}> pack;
+    for (int k = 0; k < $rows; ++k) {
+      Pack<T, $width> pack;
 #pragma unroll
-      for (int i = 0; i < {width}; ++i) {{
-        pack.at[i] = k < rows && i < columns ? at(start + k * inner + i) : decltype(at(start)){{}};
-      }}
+      for (int i = 0; i < $width; ++i) {
+        pack.at[i] = k < rows && i < columns ? at(start + k * inner + i) : decltype(at(start)){};
+      }
       packs[k] = pack;
-    }}
-  }}
-}}
+    }
+  }
+}
 
 template <class T>
-DEVICE void store_column_pack(T* out, Pack<T, {width}> pack, bool aligned, int64 place, int64 columns) {{
-  if (aligned && columns > 0) {{
-    store_pack<T, {width}>(out + place, pack);
-  }} else {{
+DEVICE void store_column_pack(T* out, Pack<T, $width> pack, bool aligned, int64 place, int64 columns) {
+  if (aligned && columns > 0) {
+    store_pack<T, $width>(out + place, pack);
+  } else {
 #pragma unroll
-    for (int i = 0; i < {width}; ++i) {{
+    for (int i = 0; i < $width; ++i) {
       if (i < columns) out[place + i] = pack.at[i];
-    }}
-  }}
-}}
-"""
+    }
+  }
+}
+""")
 
 
 def bits_of(number: Dim, most: int) -> Dim:

@@ -18,6 +18,7 @@ at multiples of 1024 bytes.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from string import Template
 
 #: Elements of a row of a panel; bytes of the row.
 PANEL, ROW_BYTES = 64, 128
@@ -172,6 +173,19 @@ def teams(dtype: str, products: Iterable[tuple[int, bool, bool]]) -> str:
     return _TEAMS.replace("__PRODUCTS__", found)
 
 
+_MULTIPLY_TEAM = Template("""\
+#if defined(__CUDACC_RTC__) || defined(__CUDA_ARCH__)
+$head
+  asm volatile("{ .reg .pred p; setp.ne.b32 p, %$adds, 0; $kind {$sums}, $left, %$right, p, $how; }"
+               : $outputs : $inputs"l"(right), "r"(adds));
+}
+#else
+$head
+  emulator_team_multiply(sums, $is_bfloat16, $emulated, right, $transposed, adds != 0);
+}
+#endif""")
+
+
 def _product(dtype: str, columns: int, in_registers: bool, by_rows: bool) -> str:
     """One function, for GPUs and for the emulated one; ``adds`` is 0 where sums begin at 0."""
     n = columns // 2
@@ -189,17 +203,10 @@ def _product(dtype: str, columns: int, in_registers: bool, by_rows: bool) -> str
         right, adds, how, emulated = n + 1, n + 2, f"1, 1, 0, {int(by_rows)}", "nullptr, left"
     name, transposed = f"multiply_team{'_by_rows' if by_rows else ''}", "true" if by_rows else "false"
     head = f"DEVICE void {name}(float32 (&sums)[{columns // 8}][4], {parameter}, Matrix right, int adds) {{"
-    return f"""\
-#if defined(__CUDACC_RTC__) || defined(__CUDA_ARCH__)
-{head}
-  asm volatile("{{ .reg .pred p; setp.ne.b32 p, %{adds}, 0; {kind} {{{sums}}}, {left}, %{right}, p, {how}; }}"
-               : {outputs} : {inputs}"l"(right), "r"(adds));
-}}
-#else
-{head}
-  emulator_team_multiply(sums, {"true" if dtype == "bfloat16" else "false"}, {emulated}, right, {transposed}, adds != 0);
-}}
-#endif"""
+    return _MULTIPLY_TEAM.substitute(
+        head=head, adds=adds, kind=kind, sums=sums, left=left, right=right, how=how, outputs=outputs, inputs=inputs,
+        emulated=emulated, transposed=transposed, is_bfloat16="true" if dtype == "bfloat16" else "false",
+    )  # fmt: skip
 
 
 def uses_teams(text: str) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from .....ops.native.c_functions import call_1, call_2, call_3, call_4, call_6, call_11
 from .....ops.native.memory import load_i64, native
 from .....ops.native.status import DEVICE_ERROR, OK
-from ....state.gpu_layout import gpu_at
+from ....state.gpu_layout import gpu_at, words_at
 from .driver import DRIVER
 
 
@@ -59,8 +59,12 @@ def drive_6(gpu: int, place: int, a: int, b: int, c: int, d: int, e: int, f: int
 
 
 @native
-def drive_11(gpu: int, place: int, a: int, b: int, c: int, d: int, e: int, f: int, g: int, h: int, i: int, j: int, k: int) -> int:
-    return call_11(load_i64(gpu_at(gpu).driver + place), a, b, c, d, e, f, g, h, i, j, k) & _LOW
+def launch_on_grid(gpu: int, function: int, sizes: int, shared_bytes: int, extra: int) -> int:
+    """Launch a kernel in the stream of the kernels; ``sizes``: the address of six words, the sizes of its grid and its block."""
+    c, s = gpu_at(gpu), words_at(sizes)
+    gx, gy, gz, bx, by, bz = s.word[0], s.word[1], s.word[2], s.word[3], s.word[4], s.word[5]
+    launch = load_i64(c.driver + LAUNCH_KERNEL)
+    return call_11(launch, function, gx, gy, gz, bx, by, bz, shared_bytes, c.compute, 0, extra) & _LOW
 
 
 @native

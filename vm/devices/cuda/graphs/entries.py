@@ -14,7 +14,6 @@ from .....ops.native.status import OK
 from ....state.gpu_layout import (
     CONVOLUTION_ENTRY,
     ENTRY_ARGS,
-    ENTRY_BLOCK,
     ENTRY_GRID,
     KERNEL_ENTRY,
     PRODUCT_ENTRY,
@@ -24,7 +23,7 @@ from ....state.gpu_layout import (
     words_at,
 )
 from ..cudnn.calls import call_convolution
-from ..driver_api.driver_calls import LAUNCH_KERNEL, LAUNCH_KERNEL_EX, checked, drive_4, drive_11
+from ..driver_api.driver_calls import LAUNCH_KERNEL_EX, checked, drive_4, launch_on_grid
 from ..driver_api.library_calls import call_library, call_product
 
 #: CU_LAUNCH_PARAM_BUFFER_POINTER and CU_LAUNCH_PARAM_BUFFER_SIZE: arguments of cuLaunchKernel as a block of words.
@@ -84,10 +83,7 @@ def launch_kernel(gpu: int, function: int, at: int) -> int:
         return checked(gpu, drive_4(gpu, LAUNCH_KERNEL_EX, c.launch_config, function, 0, extra))
     if c.launch_config != 0:
         c.starts_early = 1  # the next kernel
-    g, b = words_at(at + 8 * ENTRY_GRID), words_at(at + 8 * ENTRY_BLOCK)
-    gx, gy, gz = g.word[0], g.word[1], g.word[2]
-    bx, by, bz = b.word[0], b.word[1], b.word[2]
-    return checked(gpu, drive_11(gpu, LAUNCH_KERNEL, function, gx, gy, gz, bx, by, bz, shared, c.compute, 0, extra))
+    return checked(gpu, launch_on_grid(gpu, function, at + 8 * ENTRY_GRID, shared, extra))
 
 
 @native
