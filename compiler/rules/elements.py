@@ -21,7 +21,7 @@ from ...ops.core.op import Op, OpPattern
 from ...ops.core.tensor_types import ITEMSIZE, TensorType, TupleType, Type, is_float, tensors
 from ...ops.defs.movement.transform import ShapeOfAttrs
 from ...shape_funcs.symbolic.dim import INT, Dim, const, dim, eq, is_static, lt, max_, min_, not_, product, total
-from ...shape_funcs.symbolic.program import INT64_MAX
+from ...shape_funcs.symbolic.int_operations import INT64_MAX
 from ..ir.expr import Call, Constant, Expr, Tuple, TupleGetItem, type_of
 
 #: The most elements of a tensor that is analysed: shapes have fewer.

@@ -8,7 +8,6 @@ from __future__ import annotations
 import enum
 import itertools
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from typing import Any
 
 from ...declarations.frozen_dataclass import frozen
@@ -30,10 +29,9 @@ from ...shape_funcs.symbolic.dim import (
     substitute,
     unnamed,
 )
+from ...shape_funcs.symbolic.int_operations import INT64_MAX, INT64_MIN
 from ...shape_funcs.symbolic.program import (
     DATA,
-    INT64_MAX,
-    INT64_MIN,
     SIZE,
     Load,
     ShapeProgram,
@@ -106,7 +104,7 @@ def _apply(op: Op, operands: Sequence[Any], attrs: Any) -> tuple[tuple[Tensor, .
     for t in tensors:
         _check_shape(op, t)
     _check_numbers(op, [d for c in trace.checks for d in (c.condition, *c.operands)])
-    return tensors, tuple(replace(c, message=_named(op, c.message)) for c in trace.checks)
+    return tensors, tuple(Check(c.condition, _named(op, c.message), c.operands) for c in trace.checks)
 
 
 def host_reads(op: Op, dependence: str = "input") -> tuple[CopyReason | None, ...]:
@@ -226,7 +224,7 @@ class Inference:
         outputs, checks = apply_shape_func(op, operands, node.attrs)
         self.checks += [c for c in checks if c not in self.checks]
         self.values += outputs
-        self.nodes.append(replace(node, outputs=outputs))
+        self.nodes.append(Node(node.op, node.attrs, node.args, outputs))
 
     def _operand(self, op: Op, ref: int, flagged: bool) -> Operand:
         tensor, literal = self.values[ref], ref - len(self.params)
@@ -352,7 +350,7 @@ def _check_shape(op: Op, tensor: Tensor) -> None:
 
 def _check_numbers(op: Op, dims: Iterable[Dim]) -> None:
     """Raise TypeRelError for a number in ``dims`` that does not fit int64."""
-    for part in postorder(dims):
+    for part in postorder(d for d in dims if d.is_wide):
         numbers = part.args if part.op == INT else [n for n, _ in part.args] if part.op == POLY else ()
         for number in numbers:
             if not INT64_MIN <= number <= INT64_MAX:
@@ -361,6 +359,8 @@ def _check_numbers(op: Op, dims: Iterable[Dim]) -> None:
 
 def _as_size(d: Dim, named: dict[Dim, Dim]) -> Dim:
     """``as_size`` after replacing the kernel's counts in ``d`` by symbols, recorded in ``named``."""
+    if not d.has_result:
+        return as_size(d)
     for part in postorder([d]):
         if part.op == RESULT and part not in named:
             named[part] = unnamed(f"r{next(_calls)}")
