@@ -51,6 +51,11 @@ MAX_VALUES = 4096
 #: Maximum depth of a dim of a type; a deeper expression is replaced by a symbol.
 MAX_DEPTH = 16
 _calls = itertools.count()
+_PACKAGE = __name__.partition(".")[0] + "."
+#: The most applications of shape functions that are kept.
+MAX_APPLIED = 1 << 13
+#: Results of shape functions, by operator, operands and attributes: passes ask again, and networks repeat their layers.
+_applied: dict[tuple[Any, ...], tuple[tuple[Tensor, ...], tuple[Check, ...]]] = {}
 
 
 def relate(op: Op, types: Sequence[Any], attrs: Any, constants: Sequence[Any] | None = None) -> tuple[Type, tuple[Check, ...]]:
@@ -83,6 +88,25 @@ def _apply(op: Op, operands: Sequence[Any], attrs: Any) -> tuple[tuple[Tensor, .
     """``apply_shape_func`` for any call that the dtype rule accepts: the shape of a call that is legalized is that of its
     expansion."""
     check_attrs(op, attrs)
+    # the text tells 1 from True, and 0.0 from -0.0
+    key = (op, op.shape_func, tuple(operands), repr(attrs)) if _is_determined(op, operands, attrs) else None
+    found = None if key is None else _applied.get(key)
+    if found is None:
+        found = _applied_anew(op, operands, attrs)
+        if key is not None:
+            if len(_applied) >= MAX_APPLIED:
+                _applied.clear()
+            _applied[key] = found
+    return found
+
+
+def _is_determined(op: Op, operands: Sequence[Any], attrs: Any) -> bool:
+    """Whether a call's shape follows from the operands: not that of an expansion, which may have new symbols, nor a user's."""
+    own = all(f.__module__.startswith(_PACKAGE) for f in (op.dtype, op.shape_func.body, op.attrs))
+    return own and (op.legalization is None or op.is_legal(dtypes_of(operands), attrs))
+
+
+def _applied_anew(op: Op, operands: Sequence[Any], attrs: Any) -> tuple[tuple[Tensor, ...], tuple[Check, ...]]:
     try:
         dtypes = op.dtype(dtypes_of(operands), attrs)
         with tracing() as trace:
