@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Concatenate, ParamSpec, TypeVar
+from typing import TypeVar, TypeVarTuple
 
 from .group import Group
 
 T = TypeVar("T")
-P = ParamSpec("P")
+Others = TypeVarTuple("Others")
 
 #: The number of groups that a function remembers.
 KEPT = 1024
@@ -30,15 +30,18 @@ class _Known:
         return isinstance(other, _Known) and self.key == other.key
 
 
-def per_group(function: Callable[Concatenate[Group, P], T]) -> Callable[Concatenate[Group, P], T]:
-    """The function, which computes its result once for equal groups and further arguments; the result must not be changed."""
+def per_group(function: Callable[[Group, *Others], T]) -> Callable[[Group, *Others], T]:
+    """The function, which computes its result once for equal groups and further arguments; the result must not be changed.
+
+    The further arguments can be hashed.
+    """
 
     @functools.lru_cache(maxsize=KEPT)
-    def computed(known: _Known, *others: P.args, **named: P.kwargs) -> T:
-        return function(known.group, *others, **named)
+    def computed(known: _Known, others: tuple[*Others]) -> T:
+        return function(known.group, *others)
 
     @functools.wraps(function)
-    def remembered(group: Group, *others: P.args, **named: P.kwargs) -> T:
-        return computed(_Known(group), *others, **named)
+    def remembered(group: Group, /, *others: *Others) -> T:
+        return computed(_Known(group), others)
 
     return remembered

@@ -148,7 +148,7 @@ class Op:
     def shape_func(self) -> ShapeFunc:
         """The shape function with its flags.  Raises ValueError if none is registered."""
         for name in (self.name, self.shape_func_name, _SHAPE_FUNC_OF_PATTERN.get(self.pattern)):
-            found = None if name is None else SHAPE_FUNCS.get(name)
+            found: ShapeFunc | None = None if name is None else SHAPE_FUNCS.get(name)
             if found is not None:
                 return found
         raise ValueError(
@@ -185,7 +185,7 @@ class Op:
 
 def get(name: str) -> Op:
     """The operator called ``name``.  Raises KeyError with suggestions of similar names."""
-    op = REGISTRY.get(name)
+    op: Op | None = REGISTRY.get(name)
     if op is None:
         asked = question(similar(name, REGISTRY, 3), ", ")
         raise KeyError(f"unknown operator {name!r}" + (asked and f"; {asked}"))

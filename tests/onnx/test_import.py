@@ -254,6 +254,17 @@ def test_n_grams_that_cannot_be_counted() -> None:
             relay.frontend.from_onnx(model, dtype="int64")  # without TFIDF or IDF the weights are not used
 
 
+@pytest.mark.parametrize(
+    ("sizes", "is_same"), [([2, 3], True), ([1, 3], True), ([3], True), ([4, 2, 3], False), ([2, 1, 3], False)]
+)
+def test_a_tensor_is_not_expanded_to_its_own_shape(sizes: list[int], is_same: bool) -> None:
+    model = model_of([helper.make_node("Expand", ["x", "s"], ["y"])], {"x": [2, 3]}, ["y"], {"s": np.array(sizes)})
+    assert ("broadcast_to" in relay.frontend.from_onnx(model)[0].astext()) != is_same
+    x = np.arange(6, dtype="float32").reshape(2, 3)
+    wanted = np.broadcast_to(x, np.broadcast_shapes(x.shape, tuple(sizes)))
+    np.testing.assert_array_equal(relay.VirtualMachine(relay.compile(relay.frontend.from_onnx(model)[0])).run(x), wanted)
+
+
 def test_one_axis_may_be_a_scalar_at_run_time() -> None:
     nodes = [helper.make_node("Cast", ["a"], ["axis"], to=TensorProto.INT64), helper.make_node("ReduceSum", ["x", "axis"], ["y"])]
     mod, _ = relay.frontend.from_onnx(model_of(nodes, {"x": ["n", 3], "a": []}, ["y"]))
