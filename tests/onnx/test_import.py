@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,10 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import relayvm as relay
+from relayvm.compiler.onnx_frontend.importing import from_onnx
+from relayvm.compiler.onnx_frontend.importing.reading import read_model
 from relayvm.compiler.onnx_frontend.importing.support import UnsupportedOperatorError
+from relayvm.ops.native.jit.gc_pause import collection_paused
 
 FLOAT = TensorProto.FLOAT
 
@@ -252,6 +256,16 @@ def test_n_grams_that_cannot_be_counted() -> None:
             assert message in refusal(model, dtype="int64")
         else:
             relay.frontend.from_onnx(model, dtype="int64")  # without TFIDF or IDF the weights are not used
+
+
+def test_an_imported_model_is_released(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without Python's collector, which is paused while a program is compiled: the weights of a model take much memory."""
+    kept = list[weakref.ref[Any]]()
+    monkeypatch.setattr(from_onnx, "read_model", lambda *given: (read := read_model(*given), kept.append(weakref.ref(read)))[0])
+    model = model_of([helper.make_node("Add", ["x", "w"], ["y"])], {"x": ["n"]}, ["y"], {"w": np.ones(1, "float32")})
+    with collection_paused():
+        relay.frontend.from_onnx(model)
+        assert kept[0]() is None
 
 
 @pytest.mark.parametrize(
