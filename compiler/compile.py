@@ -70,11 +70,11 @@ def _compiled(
     return lowered(mod, target, params, settings, tuning).emit()
 
 
+@collection_paused()
 def _compiled_file(path: Path, device: str, settings: Config, tuning: Tuning) -> Executable:
     """The executable of a text's or a model's file, from the cache if it is there."""
     from .executable_cache import cached
 
-    @collection_paused()
     def compiled() -> tuple[Executable, Mapping[str, Path]]:
         compile_ahead()
         from .lowered import lowered  # every pass, which an executable from the cache does without

@@ -51,6 +51,8 @@ counters: Counter[str] = Counter()
 _PACKAGE = Path(__file__).resolve().parents[1]
 #: The folders of the package, and the suffixes of files that decide what the compiler emits.
 _FOLDERS, _SUFFIXES = ("compiler", "declarations", "ops", "shape_funcs", "vm"), (".py", ".lark", ".rly")
+#: Two changes within this time may have the same time: clocks of file systems tick every few milliseconds, of some each second.
+_LATELY_NS = 5 * 10**9
 #: Source files that change later than this may differ from the loaded modules.
 _LOADED_NS = time.time_ns()
 
@@ -62,6 +64,7 @@ def cached(
 
     ``compiled`` returns a model's data files, too, by their paths from its folder.
     """
+    state = _state_of(path)
     key = key_of(path, target, settings, tuning)
     found = None if key is None else _read(key, path.parent)
     if found is not None:
@@ -69,7 +72,8 @@ def cached(
         return found
     counters["misses"] += 1
     exe, files = compiled()
-    if key is not None and key == key_of(path, target, settings, tuning):  # the file was not replaced meanwhile
+    program = None if key is None or state is None or state != _state_of(path) else dict(key.fields)["program"]
+    if key is not None and key == key_of(path, target, settings, tuning, program):  # the file was not replaced meanwhile
         _write(key, exe, path, files)
     return exe
 
@@ -77,9 +81,12 @@ def cached(
 # ---- the key -----------------------------------------------------------------------------------------------------------------
 
 
-def key_of(path: Path, target: str, settings: Config, tuning: Tuning) -> CacheKey | None:
-    """The key of an executable; None if the file cannot be read, or its executable depends on more than the key."""
-    sources, digest, is_model = _sources(), _digest_of(path), is_model_file(path)
+def key_of(path: Path, target: str, settings: Config, tuning: Tuning, program: str | None = None) -> CacheKey | None:
+    """The key of an executable; None if the file cannot be read, or its executable depends on more than the key.
+
+    ``program``: the digest of the file, if it is known.
+    """
+    sources, digest, is_model = _sources(), program or _digest_of(path), is_model_file(path)
     if sources is None or digest is None or has_own_declarations() or (is_model and _has_foreign_converters()):
         return None
     onnx = _version_of_onnx() if is_model else NONE
@@ -104,6 +111,17 @@ def _digest_of(path: Path) -> str | None:
             return hashlib.file_digest(file, "sha256").hexdigest()
     except (OSError, ValueError):
         return None  # the importer or the parser reports it
+
+
+def _state_of(path: Path) -> tuple[int, ...] | None:
+    """Numbers that change with a file's contents; None if the file changed so lately that its times may not tell."""
+    try:
+        found = path.stat()
+    except (OSError, ValueError):
+        return None
+    if time.time_ns() - max(found.st_mtime_ns, found.st_ctime_ns) < _LATELY_NS:
+        return None
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
 
 def _has_foreign_converters() -> bool:

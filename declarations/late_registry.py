@@ -52,7 +52,8 @@ class LateRegistry(dict[str, V]):
         return self[name]
 
     def __contains__(self, name: object) -> bool:
-        self.complete()
+        if self.imports is not None:
+            self.complete()
         return super().__contains__(name)
 
     def __iter__(self) -> Iterator[str]:
@@ -69,7 +70,8 @@ class LateRegistry(dict[str, V]):
 
     def get(self, name: str, default: Any = None) -> Any:
         """As of a dict."""
-        self.complete()
+        if self.imports is not None:
+            self.complete()
         return super().get(name, default)
 
     def pop(self, name: str, *default: Any) -> Any:

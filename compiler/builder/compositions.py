@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from ...ops.core.op import REGISTRY, get
-from ...shape_funcs.symbolic.program import INT64_MAX
+from ...shape_funcs.symbolic.int_operations import INT64_MAX
 from ...vm.diagnostics.argument_errors import a_text, wrong
 from ...vm.diagnostics.python_source import here
 from ...vm.diagnostics.source import ArgumentError

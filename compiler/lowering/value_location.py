@@ -19,7 +19,7 @@ from ...ops.core.op import Op
 from ...ops.core.tensor_types import TensorType, TupleType, Type, array_bytes
 from ...ops.defs.machine import machine_ops
 from ...shape_funcs.symbolic.dim import Shape, const, fresh
-from ...shape_funcs.symbolic.program import INT64_MAX
+from ...shape_funcs.symbolic.int_operations import INT64_MAX
 from ...vm.diagnostics import codes
 from ...vm.diagnostics.source import Span, TypeCheckError
 from ..ir.anf import Names

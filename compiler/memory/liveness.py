@@ -109,6 +109,7 @@ class Liveness:
         self._reads = reads
         self.storages: dict[Var, Storage] = {}
         self.launches: list[Launch] = []
+        self._writers: dict[Expr, list[Launch]] = {}
         self.calls: list[int] = []
         self.unplanned: list[int] = []
         self.ifs: dict[int, Var] = {}
@@ -132,7 +133,7 @@ class Liveness:
 
     def writers(self, tensor: Var) -> list[Launch]:
         """The launches that write a tensor: one on each path of control flow."""
-        return [launch for launch in self.launches if tensor in launch.outputs]
+        return self._writers.get(tensor, [])
 
     def _use(self, atom: Expr, at: int) -> None:
         if isinstance(atom, Var):
@@ -191,6 +192,8 @@ class Liveness:
             self.unplanned.append(at)
         if effect.launches:
             self.launches.append(Launch(at, path, call))  # a launch has no value
+            for output in dict.fromkeys(self.launches[-1].outputs):
+                self._writers.setdefault(output, []).append(self.launches[-1])
         elif effect.makes_tensor:
             (storage,) = self.storages_of(call.args[0])
             self.storages[storage].tensor, self.storages[storage].makes = var, call

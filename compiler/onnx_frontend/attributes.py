@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from ...declarations.frozen_dataclass import frozen
 from ...vm.diagnostics import codes
 from ...vm.diagnostics.source import ModelError, Span
 from .function_bodies import schema_of
@@ -26,6 +28,8 @@ _VALUES: dict[int, Callable[[Any, TensorReader], Any]] = {
     13: lambda a, _: a.tp,
 }
 _GRAPH, _GRAPHS = 5, 10
+#: The number of operators whose declarations are kept.
+_KEPT = 1024
 
 
 def attribute_value(attribute: Any, node: NodeDef, tensors: TensorReader) -> Any:
@@ -42,23 +46,46 @@ def attribute_value(attribute: Any, node: NodeDef, tensors: TensorReader) -> Any
 
 def check_attributes(node: NodeDef, label: str, attributes: Mapping[str, Any], version: int, span: Span | None) -> None:
     """Raises ModelError if a node's attributes or number of inputs are not those of its operator in the standard."""
-    schema = schema_of(domain_of(node.proto.domain), node.proto.op_type, version)
-    if schema is None:
+    declared = _declared(domain_of(node.proto.domain), node.proto.op_type, version)
+    if declared is None:
         return
     for name, given in attributes.items():
-        declared = schema.attributes.get(name)
-        if declared is None:
+        number, kind = declared.attributes.get(name, (None, ""))
+        if number is None:
             raise ModelError(f"{label}: there is no attribute {name}", span, code=codes.Model.NODE)
-        if declared.type.value != given.type:
-            kinds = f"{declared.type.name}, not {_kind(given.type)}"
+        if number != given.type:
+            kinds = f"{kind}, not {_kind(given.type)}"
             raise ModelError(f"{label}: the attribute {name} is of the kind {kinds}", span, code=codes.Model.NODE)
     count = len(node.proto.input)
-    if not schema.min_input <= count <= schema.max_input:
-        most = f"{schema.min_input} to {schema.max_input}"
+    if not declared.least <= count <= declared.most:
+        most = f"{declared.least} to {declared.most}"
         raise ModelError(f"{label}: it has {count} inputs; {most} are possible", span, code=codes.Model.NODE)
-    missing = [i.name for i, n in zip(schema.inputs, node.proto.input, strict=False) if not n and i.option.name == "Single"]
+    missing = [i for (i, is_single), n in zip(declared.inputs, node.proto.input, strict=False) if not n and is_single]
     if missing:
         raise ModelError(f"{label}: the input {missing[0]} is missing", span, code=codes.Model.NODE)
+
+
+@frozen
+class _Declared:
+    """An operator of the standard: number and name of each attribute's kind, the inputs and whether each is needed, their number.
+
+    A schema makes these objects anew each time that it is asked.
+    """
+
+    attributes: Mapping[str, tuple[int, str]]
+    inputs: tuple[tuple[str, bool], ...]
+    least: int
+    most: int
+
+
+@functools.lru_cache(_KEPT)
+def _declared(domain: str, name: str, version: int) -> _Declared | None:
+    schema = schema_of(domain, name, version)
+    if schema is None:
+        return None
+    attributes = {key: (value.type.value, value.type.name) for key, value in schema.attributes.items()}
+    inputs = tuple((i.name, i.option.name == "Single") for i in schema.inputs)
+    return _Declared(attributes, inputs, schema.min_input, schema.max_input)
 
 
 def _kind(number: int) -> str:

@@ -172,4 +172,4 @@ def _listing(graphs: Sequence[GraphDef], name: str) -> SourceText:
 
 def printable(text: str) -> str:
     """The text with a question mark for each character that is not printable."""
-    return "".join(c if c.isprintable() else "?" for c in text)
+    return text if text.isprintable() else "".join(c if c.isprintable() else "?" for c in text)

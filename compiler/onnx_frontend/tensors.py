@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ...ops.core.tensor_types import DTYPES, ITEMSIZE, MAX_RANK, numpy_dtype
-from ...shape_funcs.symbolic.program import INT64_MAX
+from ...shape_funcs.symbolic.int_operations import INT64_MAX
 from ...vm.diagnostics import codes
 from ...vm.diagnostics.source import ModelError
 

@@ -30,7 +30,7 @@ from ...ops.defs.movement.transform import ShapeOfAttrs
 from ...shape_funcs.symbolic.dim import const
 from ...shape_funcs.symbolic.registry import ShapeError
 from ...vm.diagnostics.source import RelayError
-from ..ir.anf import is_atom, rebuild, rebuild_lets
+from ..ir.anf import is_atom, operands, rebuild, rebuild_lets
 from ..ir.expr import Call, Constant, Expr, If, IRModule, Tuple, TupleGetItem, Var, let_chain, replace, type_of
 from ..ir.pass_declaration import declare_pass
 from ..rules.elements import ElementTable, Known
@@ -76,6 +76,7 @@ class _Folder:
     def __init__(self, as_declared: Collection[Var]) -> None:
         self.as_declared = as_declared
         self.narrowed: set[Var] = set()  # variables with a value of a more precise type
+        self.changed: set[Expr] = set()  # these, and the tuples, whose fields may be narrowed
         self.same: dict[Expr, Expr] = {}  # variables that are aliases of an atom
         self.tuples: dict[Expr, tuple[Expr, ...]] = {}
         self.elements = ElementTable()
@@ -97,8 +98,9 @@ class _Folder:
                     inner, end = let_chain(taken)
                     pending += [(var, end), *inner[::-1]]
                     continue
-            value = rebuild(value, self._atom, self.chain)
-            self._check_narrowed(value)
+            declared, value = value, rebuild(value, self._atom, self.chain)
+            if value is not declared or not self.changed.isdisjoint(operands(value)):
+                self._check_narrowed(value)
             known = self._from_elements(value, self.elements.bind(var, value))
             if known is None:
                 known = value if var in self.as_declared else self._fold(value)
@@ -114,11 +116,13 @@ class _Folder:
     def _binding(self, var: Var, value: Expr, out: list[tuple[Var, Expr]]) -> None:
         if value.ty != var.ty and var not in self.as_declared:
             self.narrowed.add(var)
+            self.changed.add(var)
         if is_atom(value):
             self.same[var] = value
             return
         if isinstance(value, Tuple):
             self.tuples[var] = value.fields
+            self.changed.add(var)
         self.scope.values[var] = value
         out.append((var, value))
 

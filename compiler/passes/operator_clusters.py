@@ -28,6 +28,8 @@ class OperatorCall:
     call: Call
     args: tuple[Any, ...]  # per input an atom, or a tuple of atoms
     device: str = ""  # the marked device, "" for the target
+    #: Groups of clusters with this result, by their calls: a cluster is described each time that it may grow.
+    groups: dict[tuple[OperatorCall, ...], Group | None] = field(default_factory=dict)
 
     @property
     def op(self) -> Op:
@@ -100,11 +102,14 @@ class Cluster:
 
     def group(self) -> Group | None:
         """The group; None if sizes contradict each other once the calls share operands, which is an error of the run."""
-        group, _ = group_of(self.in_order)
-        try:
-            return build_group(group.params, group.literals, group.nodes, group.results)
-        except TypeRelError:
-            return None
+        groups, items = self.items[0].groups, tuple(self.items)
+        if items not in groups:
+            group, _ = group_of(self.in_order)
+            try:
+                groups[items] = build_group(group.params, group.literals, group.nodes, group.results)
+            except TypeRelError:
+                groups[items] = None
+        return groups[items]
 
     @property
     def fits(self) -> bool:

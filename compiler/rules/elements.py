@@ -14,14 +14,12 @@ import operator
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
-import numpy as np
-
 from ...ops.core.compute import Apply, Axis, Cast, Guard, Literal, Load, Scalar, Select, Size, Value
 from ...ops.core.op import Op, OpPattern
 from ...ops.core.tensor_types import ITEMSIZE, TensorType, TupleType, Type, is_float, tensors
 from ...ops.defs.movement.transform import ShapeOfAttrs
 from ...shape_funcs.symbolic.dim import INT, Dim, const, dim, eq, is_static, lt, max_, min_, not_, product, total
-from ...shape_funcs.symbolic.program import INT64_MAX
+from ...shape_funcs.symbolic.int_operations import INT64_MAX
 from ..ir.expr import Call, Constant, Expr, Tuple, TupleGetItem, type_of
 
 #: The most elements of a tensor that is analysed: shapes have fewer.
@@ -229,13 +227,13 @@ def _number(value: Dim | None) -> int | None:
 
 def _load(at: Sequence[Dim | None], ty: TensorType, known: Known | None) -> Dim | None:
     """An element of an argument, if index and element are known."""
-    numbers = [n for i in at if (n := _number(i)) is not None]
-    sizes = [n for d in ty.shape if (n := const(d)) is not None]
-    if known is None or len(numbers) < len(at) or len(sizes) < ty.rank:
-        return None
-    if not all(0 <= i < n for i, n in zip(numbers, sizes, strict=True)):
-        return None
-    element: Dim | None = known[int(np.ravel_multi_index(numbers, sizes)) if sizes else 0]
+    position = 0
+    for index, axis in zip(at, ty.shape, strict=True):
+        number, size = _number(index), const(axis)
+        if number is None or size is None or not 0 <= number < size:
+            return None
+        position = position * size + number
+    element: Dim | None = None if known is None else known[position]
     return element
 
 

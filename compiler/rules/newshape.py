@@ -19,7 +19,7 @@ from ...ops.core.tensor_types import TensorType
 from ...ops.core.type_relation import relate
 from ...ops.defs.movement.transform import RESHAPE, ReshapeAttrs, SliceAttrs
 from ...shape_funcs.symbolic.dim import INT, POLY, Dim, Shape, const, dim, is_nonneg, lt
-from ...shape_funcs.symbolic.program import INT64_MAX
+from ...shape_funcs.symbolic.int_operations import INT64_MAX
 
 KEEP, INFER, MERGE, SPLIT = 0, -1, -3, -4
 #: The most values of ``newshape`` that are tried for a call.

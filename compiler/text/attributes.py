@@ -20,7 +20,7 @@ from ...declarations.frozen_dataclass import frozen
 from ...ops.core.dtype_words import DTypeProblem, read_dtype
 from ...ops.core.op import Op
 from ...ops.core.similar_names import did_you_mean
-from ...shape_funcs.symbolic.program import INT64_MAX
+from ...shape_funcs.symbolic.int_operations import INT64_MAX
 
 #: Attributes that are dtypes.
 _DTYPE_NAMES = ("dtype", "out_dtype")

@@ -19,7 +19,7 @@ from ...ops.core.tensor_types import (
 )
 from ...ops.defs.machine.machine_ops import DEVICE_COPY, ON_DEVICE
 from ...shape_funcs.symbolic.dim import ANY, Dim, dim, sym
-from ...shape_funcs.symbolic.program import INT64_MAX
+from ...shape_funcs.symbolic.int_operations import INT64_MAX
 from ...vm.diagnostics import codes
 from ...vm.diagnostics.codes import Code
 from ...vm.diagnostics.source import Diagnostic, SourceText, Span

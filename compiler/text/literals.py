@@ -11,7 +11,7 @@ import numpy as np
 
 from ...ops.core.dtype_words import DTypeProblem, read_dtype
 from ...ops.core.tensor_types import DTYPES, is_float, numpy_dtype
-from ...shape_funcs.symbolic.program import INT64_MAX
+from ...shape_funcs.symbolic.int_operations import INT64_MAX
 
 #: Suffix of a literal per dtype; optional for int32.
 SUFFIXES = {

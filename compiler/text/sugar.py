@@ -9,7 +9,7 @@ import numpy as np
 
 from ...ops.core import op
 from ...ops.core.tensor_types import MAX_RANK, numpy_dtype
-from ...shape_funcs.symbolic.program import INT64_MAX
+from ...shape_funcs.symbolic.int_operations import INT64_MAX
 from ...vm.diagnostics.source import Span
 from ..ir.expr import Call, Expr
 from .attributes import make_attrs

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ...shape_funcs.symbolic.program import INT64_MAX
+from ...shape_funcs.symbolic.int_operations import INT64_MAX
 from ...vm.diagnostics.argument_errors import a_count, a_sequence, wrong
 from ...vm.diagnostics.python_source import here
 from ...vm.diagnostics.source import ArgumentError

@@ -8,7 +8,7 @@ from ...declarations.frozen_dataclass import frozen
 from ...ops.core.adt_types import RefType, TypeCall, map_type
 from ...ops.core.tensor_types import FuncType, TensorType, TupleType, Type, known_extent
 from ...shape_funcs.symbolic.dim import ANY, INT, Dim, fresh, name_of, sym
-from ...shape_funcs.symbolic.program import INT64_MAX
+from ...shape_funcs.symbolic.int_operations import INT64_MAX
 from ...vm.diagnostics import codes
 from ...vm.diagnostics.source import Diagnostic, Span
 from ..ir.expr import Function, Var

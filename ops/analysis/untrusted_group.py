@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from ...shape_funcs.symbolic.dim import MAX_RANK
-from ...shape_funcs.symbolic.program import INT64_MAX
+from ...shape_funcs.symbolic.int_operations import INT64_MAX
 from ..core.group import Group, Literal, Node, attrs_from_json, dim_from_json
 from ..core.implementation import GPU, HOST
 from ..core.op import OpPattern, TypeRelError, get

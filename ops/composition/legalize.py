@@ -15,7 +15,7 @@ from typing import Any
 
 from ...declarations.frozen_dataclass import frozen
 from ...shape_funcs.symbolic.dim import Dim, const, dim, unnamed
-from ...shape_funcs.symbolic.program import INT64_MAX, INT64_MIN
+from ...shape_funcs.symbolic.int_operations import INT64_MAX, INT64_MIN
 from ...shape_funcs.symbolic.registry import Operand
 from ..core.dtype_rules import INDICES
 from ..core.op import Legalization, Op, get

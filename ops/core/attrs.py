@@ -6,9 +6,13 @@ import dataclasses
 import functools
 import types
 import typing
+from collections.abc import Callable
 from typing import Any
 
 from .op import Op, TypeRelError
+
+#: Whether a value has the declared type of a field.
+Fits = Callable[[Any], bool]
 
 
 def check_attrs(op: Op, attrs: Any) -> None:
@@ -16,10 +20,16 @@ def check_attrs(op: Op, attrs: Any) -> None:
     if type(attrs) is not op.attrs:
         raise TypeRelError(f"{op.name}: the attributes must be {op.attrs.__name__}, not {type(attrs).__name__}")
     attrs_class: Any = op.attrs
-    for name, expected in _hints(attrs_class).items():
+    for name, fits, expected in _fields(attrs_class):
         value = getattr(attrs, name)
-        if not _fits(value, expected):
+        if not fits(value):
             raise TypeRelError(f"{op.name}: attribute {name} must be {_text(expected)}, not {value!r}")
+
+
+@functools.cache
+def _fields(cls: Any) -> list[tuple[str, Fits, Any]]:
+    """The fields of a class: the name, the check of a value, the declared type."""
+    return [(name, _fits(expected), expected) for name, expected in _hints(cls).items()]
 
 
 @functools.cache
@@ -28,25 +38,35 @@ def _hints(cls: Any) -> dict[str, Any]:
     return {f.name: hints[f.name] for f in dataclasses.fields(cls)}
 
 
-def _fits(value: Any, expected: Any) -> bool:
+def _fits(expected: Any) -> Fits:
+    """The check of values against a declared type: made once for a class, and run for each call of an operator."""
     origin, args = typing.get_origin(expected), typing.get_args(expected)
     if expected is Any:
-        return True
+        return lambda value: True
     if origin in (typing.Union, types.UnionType):
-        return any(_fits(value, a) for a in args)
+        options = [_fits(a) for a in args]
+        return lambda value: any(fits(value) for fits in options)
     if origin is typing.Literal:
-        return any(value == a and type(value) is type(a) for a in args)
+        return lambda value: any(value == a and type(value) is type(a) for a in args)
     if expected is tuple or origin is tuple:
-        if not isinstance(value, tuple):
-            return False
-        if len(args) == 2 and args[1] is Ellipsis:
-            return all(_fits(v, args[0]) for v in value)
-        return not args or (len(args) == len(value) and all(map(_fits, value, args)))
+        return _fits_tuple(args)
     if expected is None or expected is type(None):
-        return value is None
+        return lambda value: value is None
     if expected is float:
-        return type(value) in (float, int)
-    return type(value) is expected
+        return lambda value: type(value) in (float, int)
+    return lambda value: type(value) is expected
+
+
+def _fits_tuple(args: tuple[Any, ...]) -> Fits:
+    """The check of a tuple whose fields have these types; without types, of any tuple."""
+    if len(args) == 2 and args[1] is Ellipsis:
+        each = _fits(args[0])
+        return lambda value: isinstance(value, tuple) and all(map(each, value))
+    fields = [_fits(a) for a in args]
+    return lambda value: (
+        isinstance(value, tuple)
+        and (not fields or (len(fields) == len(value) and all(fits(v) for fits, v in zip(fields, value, strict=True))))
+    )
 
 
 def _text(expected: Any) -> str:

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from functools import cached_property
 from typing import Any
 
 from ...declarations.frozen_dataclass import frozen
-from ...shape_funcs.symbolic.dim import Dim, const, dim, sym
+from ...shape_funcs.symbolic.dim import Dim, Shape, const, dim, sym
 from .implementation import HOST, Kernel, OpCall
 from .op import Op, get
 from .tensor_types import Tensor
@@ -102,7 +103,19 @@ class Group:
 
     def values(self) -> tuple[Tensor, ...]:
         """All values, indexed by ref."""
+        return self._values
+
+    @cached_property
+    def _values(self) -> tuple[Tensor, ...]:
         return self.params + tuple(Tensor(c.dtype, ()) for c in self.literals) + tuple(t for n in self.nodes for t in n.outputs)
+
+    @cached_property
+    def shapes(self) -> tuple[Shape, ...]:
+        """The shapes of all values, indexed by ref."""
+        return tuple(t.shape for t in self.values())
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}  # without what follows from them
 
     @property
     def name(self) -> str:
@@ -127,6 +140,10 @@ class Group:
 
     def key(self) -> str:
         """Canonical text of the group: equal for equal groups."""
+        return self._key
+
+    @cached_property
+    def _key(self) -> str:
         return json.dumps(self.to_json(), sort_keys=True, separators=(",", ":"))
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import TypeVar
+from typing import TypeVar, TypeVarTuple
 
 from .group import Group
 
 T = TypeVar("T")
+Others = TypeVarTuple("Others")
 
 #: The number of groups that a function remembers.
 KEPT = 1024
@@ -19,8 +20,7 @@ class _Known:
 
     def __init__(self, group: Group) -> None:
         self.group = group
-        shapes = tuple(t.shape for t in group.values())
-        self.key = (group.key(), shapes, tuple(n.operator for n in group.nodes))
+        self.key = (group.key(), group.shapes, tuple(n.operator for n in group.nodes))
         self.hash = hash(self.key)
 
     def __hash__(self) -> int:
@@ -30,15 +30,18 @@ class _Known:
         return isinstance(other, _Known) and self.key == other.key
 
 
-def per_group(function: Callable[[Group], T]) -> Callable[[Group], T]:
-    """The function, which computes its result once for equal groups; the result must not be changed."""
+def per_group(function: Callable[[Group, *Others], T]) -> Callable[[Group, *Others], T]:
+    """The function, which computes its result once for equal groups and further arguments; the result must not be changed.
+
+    The further arguments can be hashed.
+    """
 
     @functools.lru_cache(maxsize=KEPT)
-    def computed(known: _Known) -> T:
-        return function(known.group)
+    def computed(known: _Known, others: tuple[*Others]) -> T:
+        return function(known.group, *others)
 
     @functools.wraps(function)
-    def remembered(group: Group) -> T:
-        return computed(_Known(group))
+    def remembered(group: Group, /, *others: *Others) -> T:
+        return computed(_Known(group), others)
 
     return remembered

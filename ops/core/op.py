@@ -63,6 +63,12 @@ InputRule = Callable[[Any, "tuple[Type | None, ...]"], "tuple[Type | None, ...]"
 Expand = Callable[[tuple[Any, ...], Any], Any]
 
 REGISTRY: LateRegistry[Op] = LateRegistry()
+#: The shape functions of operators that register none of their own.
+_SHAPE_FUNC_OF_PATTERN = {
+    OpPattern.ELEMWISE: "elementwise",
+    OpPattern.BROADCAST: "broadcast",
+    OpPattern.COMM_REDUCE: "reduce",
+}
 
 
 @frozen
@@ -141,10 +147,10 @@ class Op:
     @property
     def shape_func(self) -> ShapeFunc:
         """The shape function with its flags.  Raises ValueError if none is registered."""
-        default = {OpPattern.ELEMWISE: "elementwise", OpPattern.BROADCAST: "broadcast", OpPattern.COMM_REDUCE: "reduce"}
-        for name in (self.name, self.shape_func_name, default.get(self.pattern)):
-            if name is not None and name in SHAPE_FUNCS:
-                return SHAPE_FUNCS[name]
+        for name in (self.name, self.shape_func_name, _SHAPE_FUNC_OF_PATTERN.get(self.pattern)):
+            found: ShapeFunc | None = None if name is None else SHAPE_FUNCS.get(name)
+            if found is not None:
+                return found
         raise ValueError(
             f"operator {self.name!r} has no shape function: register one with register_shape_func({self.name!r}, ...)"
         )
@@ -179,7 +185,8 @@ class Op:
 
 def get(name: str) -> Op:
     """The operator called ``name``.  Raises KeyError with suggestions of similar names."""
-    if name not in REGISTRY:
+    op: Op | None = REGISTRY.get(name)
+    if op is None:
         asked = question(similar(name, REGISTRY, 3), ", ")
         raise KeyError(f"unknown operator {name!r}" + (asked and f"; {asked}"))
-    return REGISTRY[name]
+    return op

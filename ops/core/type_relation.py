@@ -8,7 +8,6 @@ from __future__ import annotations
 import enum
 import itertools
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from typing import Any
 
 from ...declarations.frozen_dataclass import frozen
@@ -30,10 +29,9 @@ from ...shape_funcs.symbolic.dim import (
     substitute,
     unnamed,
 )
+from ...shape_funcs.symbolic.int_operations import INT64_MAX, INT64_MIN
 from ...shape_funcs.symbolic.program import (
     DATA,
-    INT64_MAX,
-    INT64_MIN,
     SIZE,
     Load,
     ShapeProgram,
@@ -53,6 +51,11 @@ MAX_VALUES = 4096
 #: Maximum depth of a dim of a type; a deeper expression is replaced by a symbol.
 MAX_DEPTH = 16
 _calls = itertools.count()
+_PACKAGE = __name__.partition(".")[0] + "."
+#: The most applications of shape functions that are kept.
+MAX_APPLIED = 1 << 13
+#: Results of shape functions, by operator, operands and attributes: passes ask again, and networks repeat their layers.
+_applied: dict[tuple[Any, ...], tuple[tuple[Tensor, ...], tuple[Check, ...]]] = {}
 
 
 def relate(op: Op, types: Sequence[Any], attrs: Any, constants: Sequence[Any] | None = None) -> tuple[Type, tuple[Check, ...]]:
@@ -85,6 +88,25 @@ def _apply(op: Op, operands: Sequence[Any], attrs: Any) -> tuple[tuple[Tensor, .
     """``apply_shape_func`` for any call that the dtype rule accepts: the shape of a call that is legalized is that of its
     expansion."""
     check_attrs(op, attrs)
+    # the text tells 1 from True, and 0.0 from -0.0
+    key = (op, op.shape_func, tuple(operands), repr(attrs)) if _is_determined(op, operands, attrs) else None
+    found = None if key is None else _applied.get(key)
+    if found is None:
+        found = _applied_anew(op, operands, attrs)
+        if key is not None:
+            if len(_applied) >= MAX_APPLIED:
+                _applied.clear()
+            _applied[key] = found
+    return found
+
+
+def _is_determined(op: Op, operands: Sequence[Any], attrs: Any) -> bool:
+    """Whether a call's shape follows from the operands: not that of an expansion, which may have new symbols, nor a user's."""
+    own = all(f.__module__.startswith(_PACKAGE) for f in (op.dtype, op.shape_func.body, op.attrs))
+    return own and (op.legalization is None or op.is_legal(dtypes_of(operands), attrs))
+
+
+def _applied_anew(op: Op, operands: Sequence[Any], attrs: Any) -> tuple[tuple[Tensor, ...], tuple[Check, ...]]:
     try:
         dtypes = op.dtype(dtypes_of(operands), attrs)
         with tracing() as trace:
@@ -106,7 +128,7 @@ def _apply(op: Op, operands: Sequence[Any], attrs: Any) -> tuple[tuple[Tensor, .
     for t in tensors:
         _check_shape(op, t)
     _check_numbers(op, [d for c in trace.checks for d in (c.condition, *c.operands)])
-    return tensors, tuple(replace(c, message=_named(op, c.message)) for c in trace.checks)
+    return tensors, tuple(Check(c.condition, _named(op, c.message), c.operands) for c in trace.checks)
 
 
 def host_reads(op: Op, dependence: str = "input") -> tuple[CopyReason | None, ...]:
@@ -226,7 +248,7 @@ class Inference:
         outputs, checks = apply_shape_func(op, operands, node.attrs)
         self.checks += [c for c in checks if c not in self.checks]
         self.values += outputs
-        self.nodes.append(replace(node, outputs=outputs))
+        self.nodes.append(Node(node.op, node.attrs, node.args, outputs))
 
     def _operand(self, op: Op, ref: int, flagged: bool) -> Operand:
         tensor, literal = self.values[ref], ref - len(self.params)
@@ -352,7 +374,7 @@ def _check_shape(op: Op, tensor: Tensor) -> None:
 
 def _check_numbers(op: Op, dims: Iterable[Dim]) -> None:
     """Raise TypeRelError for a number in ``dims`` that does not fit int64."""
-    for part in postorder(dims):
+    for part in postorder(d for d in dims if d.is_wide):
         numbers = part.args if part.op == INT else [n for n, _ in part.args] if part.op == POLY else ()
         for number in numbers:
             if not INT64_MIN <= number <= INT64_MAX:
@@ -361,6 +383,8 @@ def _check_numbers(op: Op, dims: Iterable[Dim]) -> None:
 
 def _as_size(d: Dim, named: dict[Dim, Dim]) -> Dim:
     """``as_size`` after replacing the kernel's counts in ``d`` by symbols, recorded in ``named``."""
+    if not d.has_result:
+        return as_size(d)
     for part in postorder([d]):
         if part.op == RESULT and part not in named:
             named[part] = unnamed(f"r{next(_calls)}")

@@ -10,6 +10,7 @@ Comparisons and conditions are Dims with the value 0 or 1.  ``where`` replaces `
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import itertools
 import math
@@ -22,6 +23,8 @@ from .int_operations import (
     DIVISION,
     EQ,
     FLOORDIV,
+    INT64_MAX,
+    INT64_MIN,
     LT,
     MAX,
     MIN,
@@ -44,6 +47,8 @@ UNKNOWNS = (SYM, ELEMENT, AXIS)
 MAX_RANK = 8
 #: Maximum number of terms of an expanded product.  A larger product of sums is not expanded: the expansion could be exponential.
 MAX_TERMS = 64
+#: The number of results of each operation that are kept: programs repeat the arithmetic of their layers.
+_KEPT = 1 << 13
 #: Maximum length of a key in characters.  A longer text is replaced by a digest: texts cannot share subexpressions.
 MAX_KEY = 120
 
@@ -73,13 +78,15 @@ class Dim:
     ===========  ====================================================================
     """
 
-    __slots__ = ("__weakref__", "args", "depth", "key", "nonneg", "op", "operands")
+    __slots__ = ("__weakref__", "args", "depth", "has_result", "is_wide", "key", "nonneg", "op", "operands")
     op: str
     args: tuple[Any, ...]
     key: str  # text that orders expressions; equal for equal expressions, in every process
     nonneg: bool  # known to be >= 0
     operands: tuple[Dim, ...]  # those of ``args`` that are dims, of a polynomial its atoms
     depth: int  # of the expression tree: 1 for a symbol or an int
+    has_result: bool  # whether a size that a kernel reports is part of the expression
+    is_wide: bool  # whether a number in the expression does not fit int64
     _table: ClassVar[weakref.WeakValueDictionary[tuple[Any, ...], Dim]] = weakref.WeakValueDictionary()
 
     def __new__(cls, op: str, *args: object) -> Dim:
@@ -89,7 +96,10 @@ class Dim:
             new.op, new.args, new.operands = op, args, _operands_of(op, args)
             new.key = _key_of(new)
             new.nonneg = _nonneg_of(new)
-            new.depth = 1 + max((c.depth for c in new.operands), default=0)
+            new.depth, new.has_result, new.is_wide = 1, op == RESULT, _is_wide(op, args)
+            for c in new.operands:
+                new.depth = max(new.depth, 1 + c.depth)
+                new.has_result, new.is_wide = new.has_result or c.has_result, new.is_wide or c.is_wide
             interned = cls._table.setdefault((op, args), new)
         return interned
 
@@ -100,12 +110,12 @@ class Dim:
         return self.key
 
     def __add__(self, other: IntLike) -> Dim:
-        return _from_terms(_sum(_terms(self), _terms(dim(other))))
+        return _added(self, dim(other))
 
     __radd__ = __add__
 
     def __sub__(self, other: IntLike) -> Dim:
-        return _from_terms(_sum(_terms(self), {atoms: -c for atoms, c in _terms(dim(other)).items()}))
+        return _subtracted(self, dim(other))
 
     def __rsub__(self, other: IntLike) -> Dim:
         return dim(other) - self
@@ -114,10 +124,7 @@ class Dim:
         return self * -1
 
     def __mul__(self, other: IntLike) -> Dim:
-        a, b = _terms(self), _terms(dim(other))
-        if len(a) > 1 and len(b) > 1 and len(a) * len(b) > MAX_TERMS:
-            return Dim(MUL, *sorted((self, dim(other)), key=_key))
-        return _from_terms(_product(a, b))
+        return _multiplied(self, dim(other))
 
     __rmul__ = __mul__
 
@@ -220,6 +227,13 @@ def _operands_of(op: str, args: tuple[Any, ...]) -> tuple[Dim, ...]:
     return tuple(a for a in args if isinstance(a, Dim))
 
 
+def _is_wide(op: str, args: tuple[Any, ...]) -> bool:
+    """Whether a number among the args does not fit int64."""
+    if op == INT:
+        return not INT64_MIN <= args[0] <= INT64_MAX
+    return op == POLY and not all(INT64_MIN <= number <= INT64_MAX for number, _ in args)
+
+
 def is_nonneg(d: Dim) -> bool:
     """Whether ``d`` is known to be >= 0."""
     return d.nonneg
@@ -270,10 +284,14 @@ def max_(a: IntLike, b: IntLike) -> Dim:
     return b if high is not None and high <= 0 else _limit(MAX, max, a, b)
 
 
+@functools.lru_cache(_KEPT)
 def _gap(a: Dim, b: Dim) -> tuple[int | None, int | None]:
     """Bounds of ``a - b``: lower and upper, each None if unknown."""
     if a is b:
         return 0, 0
+    if a.op == INT == b.op:
+        gap = a.args[0] - b.args[0]
+        return gap, gap
     terms = _sum(_terms(a), {atoms: -c for atoms, c in _terms(b).items()})
     rest = terms.pop((), 0)
     signs = {c > 0 for c in terms.values() if c}
@@ -426,15 +444,15 @@ def substitute(d: Dim, known: Mapping[Dim, Dim]) -> Dim:
     for part in postorder([d], stop=known):
         if part in known:
             done[part] = known[part]
+        elif all(done[a] is a for a in part.operands):
+            done[part] = part  # in normal form already
         elif part.op == POLY:
             out = dim(0)
             for coefficient, atoms in part.args:
                 out = out + product([coefficient, *(done[a] for a in atoms)])
             done[part] = out
-        elif part.operands:
-            done[part] = BUILD[part.op](*(done[a] if isinstance(a, Dim) else a for a in part.args))
         else:
-            done[part] = part
+            done[part] = BUILD[part.op](*(done[a] if isinstance(a, Dim) else a for a in part.args))
     return done[d]
 
 
@@ -485,6 +503,30 @@ _Terms = dict[tuple[Dim, ...], int]  # product of atoms (sorted) -> coefficient
 
 def _key(d: Dim) -> str:
     return d.key
+
+
+@functools.lru_cache(_KEPT)
+def _added(a: Dim, b: Dim) -> Dim:
+    if a.op == INT == b.op:
+        return dim(a.args[0] + b.args[0])
+    return _from_terms(_sum(_terms(a), _terms(b)))
+
+
+@functools.lru_cache(_KEPT)
+def _subtracted(a: Dim, b: Dim) -> Dim:
+    if a.op == INT == b.op:
+        return dim(a.args[0] - b.args[0])
+    return _from_terms(_sum(_terms(a), {atoms: -c for atoms, c in _terms(b).items()}))
+
+
+@functools.lru_cache(_KEPT)
+def _multiplied(a: Dim, b: Dim) -> Dim:
+    if a.op == INT == b.op:
+        return dim(a.args[0] * b.args[0])
+    x, y = _terms(a), _terms(b)
+    if len(x) > 1 and len(y) > 1 and len(x) * len(y) > MAX_TERMS:
+        return Dim(MUL, *sorted((a, b), key=_key))
+    return _from_terms(_product(x, y))
 
 
 def _terms(d: Dim) -> _Terms:

@@ -10,6 +10,9 @@ ADD, MUL, FLOORDIV, MOD, MIN, MAX, EQ, LT, WHERE, ARANGE, SCALED, DIVISION = (
     "add", "mul", "floordiv", "mod", "min", "max", "eq", "lt", "where", "arange_length", "scaled", "division",
 )  # fmt: skip
 
+#: The least and the greatest int64, the integers of shape programs.
+INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
+
 
 def as_float(bits: int) -> float:
     """The float64 with these bits."""

@@ -17,7 +17,7 @@ from typing import Any
 
 from ...declarations.frozen_dataclass import frozen
 from .dim import ANY_DIM, INT, MAX_RANK, POLY, RESULT, UNKNOWNS, Dim, Shape, dim, postorder
-from .int_operations import ADD, ARANGE, EQ, LT, MUL, SCALAR, WHERE
+from .int_operations import ADD, ARANGE, EQ, INT64_MAX, INT64_MIN, LT, MUL, SCALAR, WHERE
 from .registry import Check, ShapeError
 
 #: Kinds of loads: the size of axis ``index``, or element ``index`` of the data (row-major).
@@ -27,7 +27,6 @@ OPERATIONS = ("const", *SCALAR)
 OPCODES = {name: number for number, name in enumerate(OPERATIONS)}
 #: Number of operands of each opcode.
 ARITY = tuple(3 if name in (WHERE, ARANGE) else 2 if name in SCALAR else 0 for name in OPERATIONS)
-INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
 
 Load = tuple[int, int, int]  # input, kind, index
 Row = tuple[int, int, int, int]  # opcode, a, b, c

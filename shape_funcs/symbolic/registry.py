@@ -13,9 +13,8 @@ Ranks are static, so a single run yields the static type, the run-time program a
 
 from __future__ import annotations
 
-import contextlib
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -174,15 +173,21 @@ class Trace:
 _active = threading.local()
 
 
-@contextlib.contextmanager
-def tracing() -> Iterator[Trace]:
+class _Tracing:
+    """The context of ``tracing``: a class, since a generator takes as long as a small shape function."""
+
+    def __enter__(self) -> Trace:
+        self._outer = getattr(_active, "trace", None)
+        _active.trace = trace = Trace()
+        return trace
+
+    def __exit__(self, *_: object) -> None:
+        _active.trace = self._outer
+
+
+def tracing() -> _Tracing:
     """Record the checks of the shape functions that run inside the ``with`` block."""
-    outer, trace = getattr(_active, "trace", None), Trace()
-    _active.trace = trace
-    try:
-        yield trace
-    finally:
-        _active.trace = outer
+    return _Tracing()
 
 
 def check(condition: IntLike, message: str, *operands: IntLike, input: int | None = None, axis: int | None = None) -> None:

@@ -175,7 +175,10 @@ def test_executables_that_depend_on_more_are_not_cached(model: Path, monkeypatch
     assert counts(lambda: relay.compile(model)) == HIT
 
 
-def test_a_file_that_is_replaced_meanwhile_is_not_stored(model: Path) -> None:
+@pytest.mark.parametrize("lately", [0, executable_cache._LATELY_NS])
+def test_a_file_that_is_replaced_meanwhile_is_not_stored(model: Path, lately: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whether the state of the file tells it (0), or its contents."""
+    monkeypatch.setattr(executable_cache, "_LATELY_NS", lately)
     exe = relay.compile(model)
     written(model, [5, 6])
 
@@ -185,6 +188,15 @@ def test_a_file_that_is_replaced_meanwhile_is_not_stored(model: Path) -> None:
 
     arguments = (model, "cpu", Config.of(), Tuning())
     assert counts(lambda: executable_cache.cached(*arguments, compiled)) == UNSTORED
+
+
+def test_a_file_is_hashed_once(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(executable_cache, "_LATELY_NS", 0)
+    hashed, digest_of = list[Path](), executable_cache._digest_of
+    monkeypatch.setattr(executable_cache, "_digest_of", lambda path: (hashed.append(path), digest_of(path))[1])
+    written(model, [5, 6])
+    assert counts(lambda: relay.compile(model)) == MISS
+    assert hashed == [model]
 
 
 def entry_of(model: Path) -> Path:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,10 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import relayvm as relay
+from relayvm.compiler.onnx_frontend.importing import from_onnx
+from relayvm.compiler.onnx_frontend.importing.reading import read_model
 from relayvm.compiler.onnx_frontend.importing.support import UnsupportedOperatorError
+from relayvm.ops.native.jit.gc_pause import collection_paused
 
 FLOAT = TensorProto.FLOAT
 
@@ -252,6 +256,27 @@ def test_n_grams_that_cannot_be_counted() -> None:
             assert message in refusal(model, dtype="int64")
         else:
             relay.frontend.from_onnx(model, dtype="int64")  # without TFIDF or IDF the weights are not used
+
+
+def test_an_imported_model_is_released(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without Python's collector, which is paused while a program is compiled: the weights of a model take much memory."""
+    kept = list[weakref.ref[Any]]()
+    monkeypatch.setattr(from_onnx, "read_model", lambda *given: (read := read_model(*given), kept.append(weakref.ref(read)))[0])
+    model = model_of([helper.make_node("Add", ["x", "w"], ["y"])], {"x": ["n"]}, ["y"], {"w": np.ones(1, "float32")})
+    with collection_paused():
+        relay.frontend.from_onnx(model)
+        assert kept[0]() is None
+
+
+@pytest.mark.parametrize(
+    ("sizes", "is_same"), [([2, 3], True), ([1, 3], True), ([3], True), ([4, 2, 3], False), ([2, 1, 3], False)]
+)
+def test_a_tensor_is_not_expanded_to_its_own_shape(sizes: list[int], is_same: bool) -> None:
+    model = model_of([helper.make_node("Expand", ["x", "s"], ["y"])], {"x": [2, 3]}, ["y"], {"s": np.array(sizes)})
+    assert ("broadcast_to" in relay.frontend.from_onnx(model)[0].astext()) != is_same
+    x = np.arange(6, dtype="float32").reshape(2, 3)
+    wanted = np.broadcast_to(x, np.broadcast_shapes(x.shape, tuple(sizes)))
+    np.testing.assert_array_equal(relay.VirtualMachine(relay.compile(relay.frontend.from_onnx(model)[0])).run(x), wanted)
 
 
 def test_one_axis_may_be_a_scalar_at_run_time() -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 import json
+import pickle
 from collections.abc import Iterator
 from typing import Any
 
@@ -21,7 +23,14 @@ from relayvm.ops.core.op import REGISTRY, NoAttrs, Op, OpPattern, TypeRelError, 
 from relayvm.ops.core.tensor_types import Tensor, TensorType, TupleType
 from relayvm.ops.core.type_relation import Need, build_group, host_reads, relate, shape_program
 from relayvm.shape_funcs.symbolic.dim import RESULT, Dim, dim, is_nonneg, postorder, sym
-from relayvm.shape_funcs.symbolic.registry import SHAPE_FUNCS, register_shape_func
+from relayvm.shape_funcs.symbolic.registry import (
+    SHAPE_FUNCS,
+    InputFlags,
+    ShapeFunc,
+    register_shape_func,
+    replace_shape_func,
+    restore_shape_func,
+)
 
 
 @pytest.fixture
@@ -68,6 +77,24 @@ def test_dims_that_are_known_equal_stay_the_same_object() -> None:
     out = result("add", [t(N, 4), t(N, 1)])
     assert out == t(N, 4)
     assert result("concatenate", [(t(N, 4), t(M, 4))], axis=0) == t(N + M, 4)
+
+
+def test_a_call_that_was_seen_before_has_its_own_result() -> None:
+    """Attributes that are equal in Python are not the same: 1 is no bool."""
+    assert result("sum", [t(N, 4)], axis=(1,), keepdims=True) == t(N, 1)
+    with pytest.raises(TypeRelError, match="attribute keepdims must be bool, not 1"):
+        result("sum", [t(N, 4)], axis=(1,), keepdims=1)
+    assert result("sum", [t(N, 4)], axis=(1,), keepdims=False) == t(N)
+
+
+def test_a_replaced_shape_function_is_asked() -> None:
+    assert result("exp", [t(N, 4)]) == t(N, 4)
+    replace_shape_func(ShapeFunc("exp", lambda inputs, attrs: inputs[0].shape[:1], InputFlags(False)))
+    try:
+        assert result("exp", [t(N, 4)]) == t(N)
+    finally:
+        restore_shape_func("exp")
+    assert result("exp", [t(N, 4)]) == t(N, 4)
 
 
 def test_checks_are_left_for_run_time() -> None:
@@ -244,6 +271,15 @@ def test_a_fused_group() -> None:
     assert shape.states == (Need.SHAPE, Need.NONE)
     assert shape.program.run([np.zeros((3, 4)), np.zeros(4)]) == [(3,)]
     assert shape.counts == () and shape.host_reads == ((), ())
+
+
+def test_a_pickled_group_has_its_fields_only() -> None:
+    g = group([f(D0, 4), f(4)], [node("exp", 0), node("add", 2, 1)], [3])
+    before = pickle.dumps(g)
+    read = pickle.loads(before)
+    assert read == g and read.key() == g.key() and read.values() == g.values()
+    assert vars(pickle.loads(pickle.dumps(g))).keys() == {field.name for field in dataclasses.fields(Group)}
+    assert pickle.dumps(g) == before
 
 
 def test_a_shared_dim_is_read_from_the_first_parameter() -> None:

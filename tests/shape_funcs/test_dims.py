@@ -43,8 +43,16 @@ def test_simplification_keeps_the_value(data: Any) -> None:
         assert wanted >= 0 or not d.is_nonneg(expression)
         assert d.const(d.substitute(expression, {d.sym(k, is_size=k != "v"): d.dim(v) for k, v in values.items()})) == wanted
         assert d.substitute(expression, {}) is expression
+        parts = d.postorder([expression, d.result_size(expression)])
+        assert d.result_size(expression).has_result and not expression.has_result
+        assert expression.is_wide == any(not -(2**63) <= n < 2**63 for part in parts for n in _numbers(part))
         divisor, quotient = d.content(expression)
         assert divisor * quotient is expression and d.content(quotient)[0] in (0, 1)
+
+
+def _numbers(part: d.Dim) -> list[int]:
+    """The numbers in a dim itself."""
+    return list(part.args) if part.op == d.INT else [n for n, _ in part.args] if part.op == d.POLY else []
 
 
 _LARGE = (0, 1, 3, 2**31, 2**62, 2**63 - 1)
@@ -66,6 +74,7 @@ def test_simplification_keeps_large_and_negative_values(data: Any) -> None:
         expression, wanted = pool[-1]
         assert d.evaluate(expression, values) == wanted
         assert wanted >= 0 or not d.is_nonneg(expression)
+        assert expression.is_wide == any(not -(2**63) <= n < 2**63 for part in d.postorder([expression]) for n in _numbers(part))
 
 
 def test_equal_expressions_are_one_object() -> None:

@@ -39,7 +39,8 @@ from ...declarations.deferred import Deferred
 from ...ops.core.copy_reason import CopyKind, CopyReason
 from ...ops.core.tensor_types import DTYPES, ITEMSIZE, MAX_RANK, Type, numpy_dtype
 from ...shape_funcs.symbolic.dim import ANY, Dim
-from ...shape_funcs.symbolic.program import INT64_MAX, ShapeProgram
+from ...shape_funcs.symbolic.int_operations import INT64_MAX
+from ...shape_funcs.symbolic.program import ShapeProgram
 from ..diagnostics.source import ExecutableFormatError, FileError, SourceText
 from .atomic_file import whole_file
 from .executable import ExecutableData, LateBound, MemoryNote, PackedFunc, VMFunction

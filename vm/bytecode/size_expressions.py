@@ -28,8 +28,8 @@ from ...shape_funcs.symbolic.dim import (
     sym,
     symbols,
 )
+from ...shape_funcs.symbolic.int_operations import INT64_MAX
 from ...shape_funcs.symbolic.notation import FUNCTIONS, SIGNS, Notation
-from ...shape_funcs.symbolic.program import INT64_MAX
 
 #: Most subexpressions of a portable dim; a larger one is ``?``, since it would be unreadable.
 _MAX_PARTS = 24

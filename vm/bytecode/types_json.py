@@ -12,7 +12,7 @@ from typing import Any
 from ...ops.core.adt_types import AdtDefinition, GlobalTypeVar, RefType, TypeCall, TypeVar
 from ...ops.core.tensor_types import DTYPES, MAX_FIELDS, MAX_RANK, FuncType, TensorType, TupleType, Type, dim_text
 from ...shape_funcs.symbolic.dim import Dim, const, dim, fresh, sym
-from ...shape_funcs.symbolic.program import INT64_MAX
+from ...shape_funcs.symbolic.int_operations import INT64_MAX
 
 _NAME = re.compile(r"\?[A-Za-z_][A-Za-z0-9_]*")
 

@@ -52,7 +52,7 @@ class _OpenSizes:
 
 
 #: Tensors of so many bytes take less time by code that is not optimized than the optimization would.
-FEW_BYTES = 1 << 18
+FEW_BYTES = 1 << 22
 #: The most prepared calls that are kept.
 MAX_PREPARED = 10_000
 #: Prepared calls for unknown sizes, by operator, attributes and types: evaluators repeat few calls often.

@@ -122,7 +122,7 @@ class _Import:
         self.scope, self.overridable = Scope(Values()), frozenset(overridable)
         self.weights: dict[Var, np.ndarray] = {}
         self.defaults: dict[Var, np.ndarray] = {}
-        self.graph = GraphConverter(model, self.scope, model.versions, weight=self._stored)
+        self.graph = GraphConverter(model, self.scope, model.versions)
 
     def module(self) -> tuple[IRModule, dict[str, np.ndarray]]:
         """The module and the values of parameters that are stored tensors."""
@@ -133,7 +133,7 @@ class _Import:
         self.model.retyped = bool(self.shapes) or self.dtypes is not None
         self.graph.expect(self.model.graph)
         params = self._inputs(infos)
-        self.graph.add_tensors(self.model.graph)
+        self.graph.add_tensors(self.model.graph, self._stored)
         outputs = self.graph.convert(self.model.graph, [o.name for o in proto.output])
         if not outputs:
             raise ModelError("the model has no output", code=codes.Model.GRAPH)

@@ -25,18 +25,18 @@ class GraphConverter:
     """The converter of a graph, subgraph or function body into a scope.
 
     ``outer``: the graph around a subgraph, whose values it may use.  ``versions``: the version of each domain.  ``arguments``:
-    the attributes of the call of a function.  ``caller``: that call, whose place its nodes have.  ``weight``: makes the
-    expression of a stored tensor from its name and its array.  ``forks``: the number of forks around.
+    the attributes of the call of a function.  ``caller``: that call, whose place its nodes have.  ``forks``: the number of forks
+    around.
     """
 
     def __init__(
         self, model: Model, scope: Scope, versions: Mapping[str, int], *, outer: GraphConverter | None = None,
         arguments: Mapping[str, Any] | None = None, caller: NodeDef | None = None, depth: int = 0,
-        weight: Callable[[str, Any], Expr] | None = None, forks: int = 0,
+        forks: int = 0,
     ) -> None:  # fmt: skip
         self.model, self.scope, self.versions, self.outer = model, scope, versions, outer
         self.arguments, self.caller, self.depth = arguments or {}, caller, depth
-        self.weight, self.forks = weight, forks
+        self.forks = forks
         self.values: dict[str, Expr] = {}
         self.absent: set[str] = set()  # the inputs of a function that its call omits
         self.ranks: dict[str, int] = {}  # declared ranks, by name
@@ -83,11 +83,15 @@ class GraphConverter:
                 self.model.warn(f"{subject} {found}; the declaration is ignored")
         self.values[name] = value
 
-    def add_tensors(self, graph: GraphDef) -> None:
-        """Name the tensors that are stored in a graph."""
+    def add_tensors(self, graph: GraphDef, weight: Callable[[str, Any], Expr] | None = None) -> None:
+        """Name the tensors that are stored in a graph.
+
+        ``weight`` makes the expression of a tensor from its name and its array: an argument, since a method that were kept here
+        would keep the model alive for as long as Python's collector is paused.
+        """
         for name, read in self.model.tensors.stored(graph.proto):
             array = read()
-            self.define(name, constant(array) if self.weight is None else self.weight(name, array), None)
+            self.define(name, constant(array) if weight is None else weight(name, array), None)
 
     def expect(self, graph: GraphDef) -> None:
         """Check the values of a graph against their declared types, unless types of inputs are replaced."""

@@ -44,7 +44,8 @@ def broadcast_shapes(node: Node, x: Expr, shape: Expr) -> Any:
 @onnx_operator("Expand", since=8)
 def expand(node: Node, x: Expr, shape: Expr) -> Expr:
     """The shape broadcasts with that of the data."""
-    return relay.broadcast_to(x, broadcast_shapes(node, x, shape))
+    sizes = broadcast_shapes(node, x, shape)
+    return x if isinstance(sizes, list) and sizes == list(node.sizes(x)) else relay.broadcast_to(x, sizes)
 
 
 @onnx_operator("Shape", since=1)

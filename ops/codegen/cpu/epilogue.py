@@ -85,7 +85,7 @@ def fits(group: Group) -> bool:
         return False
     if group.results != (len(values) - 1,) or values[-1] != values[first] or any(_refs(node.args, first)):
         return False
-    return _are_whole(group) and _lowered(group, elementwise(group)) is not None
+    return _are_whole(group) and _lowered(elementwise(group), run_axes(group)) is not None
 
 
 def pays(group: Group) -> bool:
@@ -150,16 +150,15 @@ def elementwise(group: Group) -> Group:
 @per_group
 def text(group: Group) -> tuple[str, tuple[Callable[..., Any], ...]]:
     """The function FINISH of ``group``, and the functions that it calls.  Raises ValueError for a group that does not fit."""
-    return _finish_of(group).text()
+    return _text_of(*_opened(group))
 
 
-@per_group
 def fetching_text(group: Group) -> str:
     """The function FETCH of ``group``; "" if all operands of the epilogue are smaller than the result.  Raises as ``text``.
 
     FETCH asks for the elements that a later call of FINISH with the same arguments reads, in memory far apart.
     """
-    return _finish_of(group).fetching_text()
+    return _fetching_text_of(*_opened(group))
 
 
 def copying_text(place: int | None, result: Tensor, axes: int) -> str:
@@ -177,20 +176,41 @@ def copying_text(place: int | None, result: Tensor, axes: int) -> str:
 
 def lowered(group: Group) -> Lowered:
     """The loops of the function FINISH of ``group``.  Raises as ``text``."""
-    return _finish_of(group).lowered
+    return _finish_of(*_opened(group)).lowered
 
 
-def _finish_of(group: Group) -> _Finish:
+def _opened(group: Group) -> tuple[Group, int, str]:
+    """``elementwise`` with open sizes where it has loops so, the axes of a run, and ``Kernel.apart``: what FINISH follows from.
+
+    Raises ValueError for a group that does not fit.
+    """
     if not fits(group):
         raise ValueError(f"{group.name}: no kernel applies its operators together")
-    opened = _opened(group)
-    loops = _lowered(group, opened)
-    if loops is None:  # an operator computes with the known sizes
+    opened, axes, kernel = _with_open_sizes(group), run_axes(group), group.kernel_on(HOST)
+    if not _has_loops(opened, axes):  # an operator computes with the known sizes
         opened = elementwise(group)
-        loops = _lowered(group, opened)
+    return replace(opened, in_place=group.in_place), axes, kernel.apart if kernel else ""
+
+
+@per_group
+def _has_loops(group: Group, axes: int) -> bool:
+    return _lowered(group, axes) is not None
+
+
+@per_group
+def _text_of(group: Group, axes: int, when: str) -> tuple[str, tuple[Callable[..., Any], ...]]:
+    return _finish_of(group, axes, when).text()
+
+
+@per_group
+def _fetching_text_of(group: Group, axes: int, when: str) -> str:
+    return _finish_of(group, axes, when).fetching_text()
+
+
+def _finish_of(group: Group, axes: int, when: str) -> _Finish:
+    loops = _lowered(group, axes)
     assert loops is not None
-    kernel = group.kernel_on(HOST)
-    return _Finish(replace(opened, in_place=group.in_place), loops, _lowered(group, opened, _SUM), kernel.apart if kernel else "")
+    return _Finish(group, loops, _lowered(group, axes, _SUM), when)
 
 
 def _refs(args: Any, first: int) -> list[int]:
@@ -203,7 +223,7 @@ def _are_whole(group: Group) -> bool:
     return all(k.finishes or not (k.split or k.blocks or k.in_python) for k in candidates(group.call_on()))
 
 
-def _opened(group: Group) -> Group:
+def _with_open_sizes(group: Group) -> Group:
     """``elementwise`` with equal symbols for equal sizes: kernels of calls with other sizes have the same text."""
     names: dict[int, Dim] = {}
 
@@ -228,13 +248,16 @@ def nest(group: Group) -> Nest:
     return nest_of(group, group.results[0])
 
 
-def _lowered(whole: Group, group: Group, local: str = "") -> Lowered | None:
-    """The loops of an epilogue; None if an operand varies along a part of a run, or an operator may refuse a value."""
+def _lowered(group: Group, axes: int, local: str = "") -> Lowered | None:
+    """The loops of an epilogue over runs of trailing axes.
+
+    None if an operand varies along a part of a run, or an operator may refuse a value.
+    """
     shape = group.params[-1].shape
     if group.values()[group.results[0]].shape != shape:
         return None
     try:
-        return over_runs(group, nest(group), len(shape) - run_axes(whole), len(group.params) - 1, local)
+        return over_runs(group, nest(group), len(shape) - axes, len(group.params) - 1, local)
     except TooComplex:
         return None
 

@@ -75,7 +75,7 @@ def workspace(group: Group) -> Dim:
         return dim(0)
     over = epilogue.overwritten(group) if group.has_epilogue else ()
     wrapper = _Wrapper(replace(group, in_place=((over[0], 0),)) if over else group, kernel, is_opened=False)
-    wrapper.source()
+    wrapper.lay_out()
     return total(buffer.nbytes for buffer in wrapper.buffers.values())
 
 
@@ -178,8 +178,7 @@ class _Wrapper:
         taken = tuple(body_call.words_of(body))
         bodies: tuple[Callable[..., Any], ...] = (body, *body_call.records_of(body), *called)
         bodies += self._partition() if self.split else self._blocks(taken) if self.kernel.blocks else ()
-        for number, (place, tensor, value) in enumerate(self.tensors):
-            self._tensor(number, place, tensor, value)
+        self._tensors()
         self._unless_empty()
         if self.counts:
             at = max(place for place, _, _ in self.tensors if place is not None) + 1
@@ -212,6 +211,15 @@ class _Wrapper:
             self.lines.append(f"return {call}")
         text = f"{finish}def kernel(argv, n):\n" + "".join(f"    {line}\n" for line in self.lines)
         return KernelSource(text, bodies=bodies, libraries=(library,) if library else ())
+
+    def lay_out(self) -> None:
+        """Find the buffers, without the text of the kernel."""
+        self._tensors()
+        self._scratch()
+
+    def _tensors(self) -> None:
+        for number, (place, tensor, value) in enumerate(self.tensors):
+            self._tensor(number, place, tensor, value)
 
     def _unless_empty(self) -> None:
         """Return early if no result has elements: a body may have loops of up to 2**60 iterations around its empty loops."""

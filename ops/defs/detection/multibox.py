@@ -8,7 +8,7 @@ from typing import Any
 from ....declarations.frozen_dataclass import frozen
 from ....shape_funcs.symbolic.argument_checks import need_rank, same_size
 from ....shape_funcs.symbolic.dim import dim
-from ....shape_funcs.symbolic.program import INT64_MAX
+from ....shape_funcs.symbolic.int_operations import INT64_MAX
 from ...composition.composite import Term, call, cast, composite, equal_sizes, number, widened
 from ...core.compute import Cast, Literal, Scalar, Select, Value, apply, index
 from ...core.dtype_rules import FLOATS, require, require_same

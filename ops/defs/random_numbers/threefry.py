@@ -10,7 +10,7 @@ from typing import Any
 
 from ....declarations.frozen_dataclass import frozen
 from ....shape_funcs.symbolic.dim import const
-from ....shape_funcs.symbolic.program import INT64_MAX
+from ....shape_funcs.symbolic.int_operations import INT64_MAX
 from ....shape_funcs.symbolic.registry import ShapeError
 from ...composition.composite import CallTerm, Expansion, Term, call, cast, composite, number, results
 from ...core.dtype_rules import FLOATS, one_of, require

@@ -9,7 +9,7 @@ from ....declarations.frozen_dataclass import frozen
 from ....shape_funcs.defs.convolution.conv import per_axis
 from ....shape_funcs.defs.sparse.sparse import stored_rows
 from ....shape_funcs.symbolic.argument_checks import need_rank
-from ....shape_funcs.symbolic.program import INT64_MAX
+from ....shape_funcs.symbolic.int_operations import INT64_MAX
 from ....shape_funcs.symbolic.registry import ShapeError
 from ...composition.composite import Term, call, cast, composite, equal_sizes, number
 from ...composition.legalize import indices

@@ -6,7 +6,7 @@ from typing import Any
 
 from ....shape_funcs.symbolic.argument_checks import need_rank
 from ....shape_funcs.symbolic.dim import const
-from ....shape_funcs.symbolic.program import INT64_MAX
+from ....shape_funcs.symbolic.int_operations import INT64_MAX
 from ....shape_funcs.symbolic.registry import ShapeError
 from ...composition.composite import Term, call, cast, composite, equal_sizes, number
 from ...composition.legalize import indices

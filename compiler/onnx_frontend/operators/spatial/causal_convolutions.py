@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .....shape_funcs.symbolic.program import INT64_MAX
+from .....shape_funcs.symbolic.int_operations import INT64_MAX
 from ....builder.build import const
 from ....builder.operator_functions import operators as relay
 from ....ir.expr import Expr

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from .....ops.core.tensor_types import int_range, is_float
-from .....shape_funcs.symbolic.program import INT64_MAX
+from .....shape_funcs.symbolic.int_operations import INT64_MAX
 from ....builder.build import const
 from ....builder.operator_functions import operators as relay
 from ....ir.expr import Expr
