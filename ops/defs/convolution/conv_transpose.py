@@ -15,6 +15,7 @@ from ...core.op import Op, OpPattern
 from ...kernels.conv import cudnn
 from ...kernels.conv_transpose import cpu as bodies
 from ...kernels.conv_transpose import cuda as cuda
+from ...strategy.convolution.sizes import given_to_body
 from ...strategy.products.matmul_strategy import GEMM, is_one_float
 from ..arithmetic.integer_products import by_limbs, of_integers
 from .conv import Numbers, product_rule, three_axes, weight_rule
@@ -125,7 +126,7 @@ def _transposed(rank: int, attrs: type) -> Op:
             Kernel(
                 "transposed_convolution",
                 bodies.transposed_directly,
-                attrs=constants,
+                attrs=lambda attrs: given_to_body(constants(attrs)),
                 views=("dims",),
                 libraries=GEMM,
                 scratch=(Scratch(length=_bytes_of_products), Scratch("float64", length=_bytes_of_a_row)),

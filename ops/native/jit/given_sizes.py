@@ -32,7 +32,7 @@ _ARRAY, _LENGTH = "array_", (1,)
 #: Those that are loops.
 _TILES = ("transpose_tile", "transpose_into_result")
 #: Keyword arguments of convolutions, which are tuples: 1 and 0 stay.
-_GEOMETRY = ("stride", "before", "dilation")
+_GEOMETRY = ("stride", "before", "dilation", "steps")
 
 
 def without_sizes(text: str, first: int, most: int) -> tuple[str, tuple[int, ...]]:
@@ -105,7 +105,7 @@ class _Sizes:
             self._take(arguments, max(place.least, _SMALL + 1) if place.is_innermost else place.least)
         for keyword in node.keywords:
             if keyword.arg in _GEOMETRY and isinstance(keyword.value, ast.Tuple):
-                self._take(keyword.value.elts, _LEAST)
+                self._take(ast.walk(keyword.value), _LEAST)
         return _Place(place.least, place.is_innermost and not _is_tile(node))
 
     def _operands(self, node: ast.BinOp, place: _Place) -> tuple[ast.expr, ...]:
@@ -120,7 +120,7 @@ class _Sizes:
             return (node.left, node.right)
         return (node.left,) if isinstance(node.op, ast.Add) else ()
 
-    def _take(self, nodes: Iterable[ast.expr], least: int) -> None:
+    def _take(self, nodes: Iterable[ast.AST], least: int) -> None:
         """Add those that are integers of at least ``least``."""
         self.found += [n for n in nodes if isinstance(n, ast.Constant) and type(n.value) is int and n.value >= least]
 
