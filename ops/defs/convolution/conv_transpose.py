@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ....declarations.frozen_dataclass import frozen
-from ....shape_funcs.defs.convolution.conv import SPATIAL, data_layouts, per_axis, sides
+from ....shape_funcs.defs.convolution.conv import SPATIAL, data_layouts
 from ....shape_funcs.defs.convolution.conv_transpose import transposed_layouts
 from ....shape_funcs.symbolic.dim import Dim, dim, le, max_, min_, product, where
 from ...composition.legalize import legalized
@@ -15,10 +15,9 @@ from ...core.op import Op, OpPattern
 from ...kernels.conv import cudnn
 from ...kernels.conv_transpose import cpu as bodies
 from ...kernels.conv_transpose import cuda as cuda
-from ...strategy.convolution.sizes import given_to_body
 from ...strategy.products.matmul_strategy import GEMM, is_one_float
 from ..arithmetic.integer_products import by_limbs, of_integers
-from .conv import Numbers, product_rule, three_axes, weight_rule
+from .conv import Numbers, product_rule, weight_rule, window
 
 
 @frozen
@@ -63,9 +62,7 @@ def _geometry(attrs: Any, rank: int) -> dict[str, Any]:
     last = data_layouts(rank)[1]
     return {
         "groups": attrs.groups,
-        "stride": three_axes(per_axis(attrs.strides, rank, "strides"), 1),
-        "before": three_axes(sides(attrs.padding, rank)[0], 0),
-        "dilation": three_axes(per_axis(attrs.dilation, rank, "dilation"), 1),
+        **window(attrs, rank),
         "layouts": (
             attrs.kernel_layout == transposed_layouts(rank)[1],
             attrs.data_layout == last,
@@ -126,7 +123,7 @@ def _transposed(rank: int, attrs: type) -> Op:
             Kernel(
                 "transposed_convolution",
                 bodies.transposed_directly,
-                attrs=lambda attrs: given_to_body(constants(attrs)),
+                attrs=constants,
                 views=("dims",),
                 libraries=GEMM,
                 scratch=(Scratch(length=_bytes_of_products), Scratch("float64", length=_bytes_of_a_row)),

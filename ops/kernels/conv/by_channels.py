@@ -12,6 +12,7 @@ import numpy as np
 
 from ...native.front_end.vector_hints import multiply_add
 from ...native.memory import Array, Axes, generic
+from ...native.static_values import static_range
 from ..spatial.cpu import CHANNEL, COLUMN, DEPTH, ROW, end_inside, first_inside
 from .by_positions import turn
 from .epilogue import Epilogue, Limits
@@ -23,6 +24,8 @@ LANES = 64
 MOST_POSITIONS, MOST_TAPS = 576, 49
 #: The most positions of the result, and with strides or dilation: vectors along rows are faster with more.
 MOST_RESULTS, MOST_APART = 100, 196
+#: The most taps of a row whose products are added together.
+MOST_TOGETHER = 5
 
 
 @generic
@@ -42,30 +45,23 @@ def has_few_positions(conv: Convolution) -> bool:
 
 
 @generic
-def add_products(work: Array, to: int, weights: int, data: int, step: int, taps: Axes) -> None:
-    """Add to LANES sums from ``to`` on the products of some taps: ``step`` elements apart in the data, from ``data`` on."""
+def add_products(work: Array, to: int, weights: int, data: int, step: int, count: int) -> None:
+    """Add to LANES sums from ``to`` on the products of ``count`` taps, ``step`` elements apart in the data, from ``data`` on."""
     for c in range(LANES):
         total = work[np.uint64(to + c)]
-        for tap in taps:
+        for tap in static_range(count):
             total = multiply_add(work[np.uint64(weights + tap * LANES + c)], work[np.uint64(data + tap * step + c)], total)
         work[np.uint64(to + c)] = total
 
 
 @generic
 def add_row(work: Array, to: int, weights: int, data: int, step: int, count: int) -> None:
-    """As ``add_products``, of ``count`` taps."""
+    """As ``add_products``, of any number of taps, at most MOST_TOGETHER at a time."""
     while count > 0:
-        some = min(count, 5)
-        if some == 5:
-            add_products(work, to, weights, data, step, (0, 1, 2, 3, 4))
-        elif some == 4:
-            add_products(work, to, weights, data, step, (0, 1, 2, 3))
-        elif some == 3:
-            add_products(work, to, weights, data, step, (0, 1, 2))
-        elif some == 2:
-            add_products(work, to, weights, data, step, (0, 1))
-        else:
-            add_products(work, to, weights, data, step, (0,))
+        some = min(count, MOST_TOGETHER)
+        for number in static_range(1, MOST_TOGETHER + 1):
+            if some == number:
+                add_products(work, to, weights, data, step, number)
         weights += some * LANES
         data += some * step
         count -= some

@@ -12,7 +12,8 @@ import numpy as np
 
 from ...native.front_end.vector_hints import add_product_in_any_order as with_product
 from ...native.jit.products.operands import Rows
-from ...native.memory import Array, Element, generic
+from ...native.memory import generic
+from ...native.static_values import static_range
 from ..spatial.cpu import BATCH, CHANNEL
 from .by_positions import turn
 from .epilogue import Epilogue
@@ -33,15 +34,6 @@ def images_together(positions: int) -> int:
 
 
 @generic
-def store_three(out: Array, to: int, first: Element, second: Element, third: Element, add: bool) -> None:
-    """Store three sums from ``to`` on, added to what is there if ``add``."""
-    zero = out.dtype.type(0)
-    out[to] = (out[to] if add else zero) + first
-    out[to + 1] = (out[to + 1] if add else zero) + second
-    out[to + 2] = (out[to + 2] if add else zero) + third
-
-
-@generic
 def rows_after(rows: Rows, number: int) -> Rows:
     """The rows behind the first ``number``."""
     return Rows(rows.data, rows.at + number * rows.step, rows.step)
@@ -50,23 +42,17 @@ def rows_after(rows: Rows, number: int) -> Rows:
 @generic
 def multiply_block(a: Rows, b: Rows, out: Rows, inner: int, add: bool) -> None:
     """As ``multiply``, of BLOCK_ROWS rows by BLOCK_COLUMNS columns: 16 registers hold the sums, the columns and a row."""
-    zero, first, at = out.data.dtype.type(0), b.at, a.at
-    ax, ay, az, bx, by, bz, cx, cy, cz, dx, dy, dz = zero, zero, zero, zero, zero, zero, zero, zero, zero, zero, zero, zero
+    sums = [out.data.dtype.type(0)] * (BLOCK_ROWS * BLOCK_COLUMNS)
     for k in range(inner):
-        x, y = b.data[np.uint64(first + k)], b.data[np.uint64(first + b.step + k)]
-        z = b.data[np.uint64(first + 2 * b.step + k)]
-        row = a.data[np.uint64(at + k)]
-        ax, ay, az = with_product(ax, row, x), with_product(ay, row, y), with_product(az, row, z)
-        row = a.data[np.uint64(at + a.step + k)]
-        bx, by, bz = with_product(bx, row, x), with_product(by, row, y), with_product(bz, row, z)
-        row = a.data[np.uint64(at + 2 * a.step + k)]
-        cx, cy, cz = with_product(cx, row, x), with_product(cy, row, y), with_product(cz, row, z)
-        row = a.data[np.uint64(at + 3 * a.step + k)]
-        dx, dy, dz = with_product(dx, row, x), with_product(dy, row, y), with_product(dz, row, z)
-    store_three(out.data, out.at, ax, ay, az, add)
-    store_three(out.data, out.at + out.step, bx, by, bz, add)
-    store_three(out.data, out.at + 2 * out.step, cx, cy, cz, add)
-    store_three(out.data, out.at + 3 * out.step, dx, dy, dz, add)
+        columns = [b.data[np.uint64(b.at + j * b.step + k)] for j in static_range(BLOCK_COLUMNS)]
+        for i in static_range(BLOCK_ROWS):
+            row = a.data[np.uint64(a.at + i * a.step + k)]
+            for j in static_range(BLOCK_COLUMNS):
+                sums[i * BLOCK_COLUMNS + j] = with_product(sums[i * BLOCK_COLUMNS + j], row, columns[j])
+    for i in static_range(BLOCK_ROWS):
+        for j in static_range(BLOCK_COLUMNS):
+            to = out.at + i * out.step + j
+            out.data[to] = (out.data[to] if add else out.data.dtype.type(0)) + sums[i * BLOCK_COLUMNS + j]
 
 
 @generic

@@ -22,11 +22,6 @@ LEAST_PREPARED = 96
 Geometry = Callable[[Any], dict[str, Any]]
 
 
-def given_to_body(geometry: dict[str, Any]) -> dict[str, Any]:
-    """The attributes of a body: ``steps`` has those of the window (see ``kernels.conv.geometry``)."""
-    return {**geometry, "steps": (geometry["stride"], geometry["before"], geometry["dilation"])}
-
-
 @frozen
 class Convolution:
     """The sizes of a call of convolution over ``rank`` spatial axes."""
@@ -37,7 +32,7 @@ class Convolution:
     @property
     def given(self) -> dict[str, Any]:
         """The attributes and the views of the implementations of the weight as it is."""
-        return {"attrs": lambda attrs: given_to_body(self.geometry(attrs)), "views": ("dims",)}
+        return {"attrs": self.geometry, "views": ("dims",)}
 
     def space(self, tensor: Shape, layout: str) -> tuple[Dim, ...]:
         """The spatial sizes of the data or the result."""
