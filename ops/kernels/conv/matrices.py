@@ -57,14 +57,13 @@ def gather_run(columns: Array, to: int, count: int, data: Array, at: int, step: 
 
 
 @generic
-def gather_tap(columns: Array, to: int, conv: Convolution, at: int, tap: Axes, begin: int, count: int) -> None:
-    """Gather operands of a tap (depth, row, column) at ``count`` positions from ``begin`` on; the channel starts at ``at``."""
+def gather_tap(columns: Array, to: int, conv: Convolution, at: int, tap: Axes, place: Axes, count: int) -> None:
+    """Gather operands of a tap (depth, row, column) at ``count`` positions from ``place`` on; the channel starts at ``at``."""
     data, out, stride = conv.data, conv.out, conv.window.stride[2]
     offset = tap[2] * conv.window.dilation[2] - conv.window.before[2]
     # bounds within a whole row of the result
     inside, outside = first_inside(offset, stride), end_inside(offset, stride, data.sizes[COLUMN], out.sizes[COLUMN])
-    z, y, x = position(out, begin)
-    done = 0
+    (z, y, x), done = place, 0
     while done < count:
         run = min(count - done, out.sizes[COLUMN] - x)
         iz, iy, ix = tap_source(conv.window, (z, y, x), tap)
@@ -88,10 +87,13 @@ def gather_by_rows(columns: Array, conv: Convolution, at: int, begin: int, count
 
     ``order``: the strides of k per input channel and per tap.
     """
-    for i in range(conv.weight.sizes[1]):
-        for tap in range(tap_count(conv.weight)):
-            to, line = (i * order[0] + tap * order[1]) * count, at + i * conv.data.steps[CHANNEL]
-            gather_tap(columns, to, conv, line, tap_place(conv.weight, tap), begin, count)
+    (_, inputs, depth, height, width), place = conv.weight.sizes, position(conv.out, begin)
+    for i in range(inputs):
+        for z in range(depth):
+            for y in range(height):
+                for x in range(width):
+                    to = (i * order[0] + ((z * height + y) * width + x) * order[1]) * count
+                    gather_tap(columns, to, conv, at + i * conv.data.steps[CHANNEL], (z, y, x), place, count)
 
 
 @generic
