@@ -28,7 +28,7 @@ class Matrix(NamedTuple):
 
 
 @generic
-def turned(matrix: Matrix) -> Matrix:
+def transposed(matrix: Matrix) -> Matrix:
     """The transposed matrix."""
     return Matrix(matrix.address, matrix.step, not matrix.is_transposed)
 
@@ -121,7 +121,7 @@ def multiply_tile(gemm: int, size: int, weight: Matrix, columns: Matrix, out: Ma
     ``shape``: the output channels, positions and terms.
     """
     if out_last:
-        multiply(gemm, size, turned(columns), turned(weight), out, (shape[1], shape[0], shape[2]))
+        multiply(gemm, size, transposed(columns), transposed(weight), out, (shape[1], shape[0], shape[2]))
     else:
         multiply(gemm, size, weight, columns, out, shape)
 
