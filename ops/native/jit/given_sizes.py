@@ -31,7 +31,7 @@ _OF_SIZES = {
 _ARRAY, _LENGTH = "array_", (1,)
 #: Those that are loops.
 _TILES = ("transpose_tile", "transpose_into_result")
-#: Keyword arguments of convolutions, which are tuples: 1 and 0 stay.
+#: Keyword arguments of convolutions, which are tuples, or tuples of these: 1 and 0 stay.
 _GEOMETRY = ("stride", "before", "dilation", "steps")
 
 
