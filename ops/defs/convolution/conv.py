@@ -63,15 +63,23 @@ def three_axes(numbers: tuple[int, ...], missing: int) -> tuple[int, ...]:
     return (missing,) * (3 - len(numbers)) + numbers
 
 
+def window(attrs: Any, rank: int) -> dict[str, Any]:
+    """The steps of the window as keyword arguments of bodies: each by name, and all as ``steps`` (``kernels.conv.geometry``)."""
+    stride, dilation = (
+        three_axes(per_axis(attrs.strides, rank, "strides"), 1),
+        three_axes(per_axis(attrs.dilation, rank, "dilation"), 1),
+    )
+    before = three_axes(sides(attrs.padding, rank)[0], 0)
+    return {"stride": stride, "before": before, "dilation": dilation, "steps": (stride, before, dilation)}
+
+
 def geometry(attrs: Any, rank: int) -> dict[str, Any]:
     """The attributes as keyword arguments of the body."""
     layouts = data_layouts(rank)
     order = kernel_layouts(rank).index(attrs.kernel_layout)  # the body's numbering of layouts
     return {
         "groups": attrs.groups,
-        "stride": three_axes(per_axis(attrs.strides, rank, "strides"), 1),
-        "before": three_axes(sides(attrs.padding, rank)[0], 0),
-        "dilation": three_axes(per_axis(attrs.dilation, rank, "dilation"), 1),
+        **window(attrs, rank),
         "layouts": (order, attrs.data_layout == layouts[1], (attrs.out_layout or attrs.data_layout) == layouts[1]),
     }
 

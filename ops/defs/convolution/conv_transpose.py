@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ....declarations.frozen_dataclass import frozen
-from ....shape_funcs.defs.convolution.conv import SPATIAL, data_layouts, per_axis, sides
+from ....shape_funcs.defs.convolution.conv import SPATIAL, data_layouts
 from ....shape_funcs.defs.convolution.conv_transpose import transposed_layouts
 from ....shape_funcs.symbolic.dim import Dim, dim, le, max_, min_, product, where
 from ...composition.legalize import legalized
@@ -17,7 +17,7 @@ from ...kernels.conv_transpose import cpu as bodies
 from ...kernels.conv_transpose import cuda as cuda
 from ...strategy.products.matmul_strategy import GEMM, is_one_float
 from ..arithmetic.integer_products import by_limbs, of_integers
-from .conv import Numbers, product_rule, three_axes, weight_rule
+from .conv import Numbers, product_rule, weight_rule, window
 
 
 @frozen
@@ -62,9 +62,7 @@ def _geometry(attrs: Any, rank: int) -> dict[str, Any]:
     last = data_layouts(rank)[1]
     return {
         "groups": attrs.groups,
-        "stride": three_axes(per_axis(attrs.strides, rank, "strides"), 1),
-        "before": three_axes(sides(attrs.padding, rank)[0], 0),
-        "dilation": three_axes(per_axis(attrs.dilation, rank, "dilation"), 1),
+        **window(attrs, rank),
         "layouts": (
             attrs.kernel_layout == transposed_layouts(rank)[1],
             attrs.data_layout == last,

@@ -8,14 +8,15 @@ Every element of the result is one sum over the taps inside the data, in order: 
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 
 from ...native.front_end.vector_hints import multiply_add
 from ...native.memory import Array, Axes, generic
+from ...native.static_values import static_range
 from ..spatial.cpu import CHANNEL, COLUMN, DEPTH, ROW, end_inside, first_inside
 from .by_positions import turn
+from .epilogue import Epilogue, Limits
+from .geometry import Convolution, tap_count
 
 #: Channels that are convolved together: with fewer, the steps from tap to tap take longer than the products.
 LANES = 64
@@ -23,6 +24,8 @@ LANES = 64
 MOST_POSITIONS, MOST_TAPS = 576, 49
 #: The most positions of the result, and with strides or dilation: vectors along rows are faster with more.
 MOST_RESULTS, MOST_APART = 100, 196
+#: The most taps of a row whose products are added together.
+MOST_TOGETHER = 5
 
 
 @generic
@@ -32,67 +35,61 @@ def most_results(stride: Axes, dilation: Axes) -> int:
 
 
 @generic
-def has_few_positions(kernel: Axes, groups: int, sizes: Axes, out_sizes: Axes, stride: Axes, dilation: Axes) -> bool:
+def has_few_positions(conv: Convolution) -> bool:
     """Whether groups have one channel of data and of the result, and pictures few positions, over two axes."""
-    is_flat = sizes[DEPTH] == out_sizes[DEPTH] == kernel[2] == 1
-    is_small = sizes[ROW] * sizes[COLUMN] <= MOST_POSITIONS and kernel[3] * kernel[4] <= MOST_TAPS
-    has_few_results = out_sizes[ROW] * out_sizes[COLUMN] <= most_results(stride, dilation)
-    return kernel[0] == groups and kernel[1] == 1 and is_flat and is_small and has_few_results
+    (outputs, inputs, depth, height, width), data, out = conv.weight.sizes, conv.data, conv.out
+    is_flat = data.sizes[DEPTH] == out.sizes[DEPTH] == depth == 1
+    is_small = data.sizes[ROW] * data.sizes[COLUMN] <= MOST_POSITIONS and height * width <= MOST_TAPS
+    has_few_results = out.sizes[ROW] * out.sizes[COLUMN] <= most_results(conv.window.stride, conv.window.dilation)
+    return outputs == conv.groups and inputs == 1 and is_flat and is_small and has_few_results
 
 
 @generic
-def add_products(work: Array, to: int, weights: int, data: int, step: int, taps: Axes) -> None:
-    """Add to LANES sums from ``to`` on the products of some taps: ``step`` elements apart in the data, from ``data`` on."""
+def add_products(work: Array, to: int, weights: int, data: int, step: int, count: int) -> None:
+    """Add to LANES sums from ``to`` on the products of ``count`` taps, ``step`` elements apart in the data, from ``data`` on."""
     for c in range(LANES):
         total = work[np.uint64(to + c)]
-        for tap in taps:
+        for tap in static_range(count):
             total = multiply_add(work[np.uint64(weights + tap * LANES + c)], work[np.uint64(data + tap * step + c)], total)
         work[np.uint64(to + c)] = total
 
 
 @generic
 def add_row(work: Array, to: int, weights: int, data: int, step: int, count: int) -> None:
-    """As ``add_products``, of ``count`` taps."""
+    """As ``add_products``, of any number of taps, at most MOST_TOGETHER at a time."""
     while count > 0:
-        some = min(count, 5)
-        if some == 5:
-            add_products(work, to, weights, data, step, (0, 1, 2, 3, 4))
-        elif some == 4:
-            add_products(work, to, weights, data, step, (0, 1, 2, 3))
-        elif some == 3:
-            add_products(work, to, weights, data, step, (0, 1, 2))
-        elif some == 2:
-            add_products(work, to, weights, data, step, (0, 1))
-        else:
-            add_products(work, to, weights, data, step, (0,))
+        some = min(count, MOST_TOGETHER)
+        for number in static_range(1, MOST_TOGETHER + 1):
+            if some == number:
+                add_products(work, to, weights, data, step, number)
         weights += some * LANES
         data += some * step
         count -= some
 
 
 @generic
-def add_plane(
-    work: Array, sums: int, weights: int, sizes: Axes, out_sizes: Axes, kernel: Axes, stride: Axes, before: Axes, dilation: Axes
-) -> None:
+def add_plane(work: Array, sums: int, weights: int, conv: Convolution) -> None:
     """Compute the sums of all positions; the data are at the beginning of ``work``."""
-    to, step = sums, dilation[2] * LANES
-    for y in range(out_sizes[ROW]):
-        top = y * stride[1] - before[1]
-        low, high = first_inside(top, dilation[1]), end_inside(top, dilation[1], sizes[ROW], kernel[3])
-        for x in range(out_sizes[COLUMN]):
-            left = x * stride[2] - before[2]
-            first, end = first_inside(left, dilation[2]), end_inside(left, dilation[2], sizes[COLUMN], kernel[4])
+    (_, height, width), (_, tall, wide) = conv.data.sizes[2:], conv.weight.sizes[2:]
+    (_, down, right), (_, above, before), (_, below, across) = conv.window
+    to, step = sums, across * LANES
+    for y in range(conv.out.sizes[ROW]):
+        top = y * down - above
+        low, high = first_inside(top, below), end_inside(top, below, height, tall)
+        for x in range(conv.out.sizes[COLUMN]):
+            left = x * right - before
+            first, end = first_inside(left, across), end_inside(left, across, width, wide)
             for c in range(LANES):
                 work[np.uint64(to + c)] = 0
             for row in range(low, high):
-                at = (top + row * dilation[1]) * sizes[COLUMN] + left + first * dilation[2]
-                add_row(work, to, weights + (row * kernel[4] + first) * LANES, at * LANES, step, end - first)
+                at = (top + row * below) * width + left + first * across
+                add_row(work, to, weights + (row * wide + first) * LANES, at * LANES, step, end - first)
             to += LANES
 
 
 @generic
 def turn_weights(weight: Array, at: int, taps: Axes, count: int, number: int, work: Array, to: int) -> None:
-    """Store the ``number`` taps of ``count`` channels; ``taps``: as of ``convolve_depthwise``."""
+    """Store the ``number`` taps of ``count`` channels; ``taps``: the elements from channel, input and tap to the next."""
     if taps[2] == 1:
         turn(weight, at, taps[0], number, count, work, to, LANES)
     else:
@@ -102,8 +99,9 @@ def turn_weights(weight: Array, at: int, taps: Axes, count: int, number: int, wo
 
 
 @generic
-def limit_sums(work: Array, sums: int, extent: int, addend: Array, channel: int, count: int, low: float, high: float) -> None:
+def limit_sums(work: Array, sums: int, extent: int, channel: int, count: int, limits: Limits) -> None:
     """Add to the sums of ``count`` channels their addends, and limit them; a sum that is NaN stays NaN."""
+    addend, low, high, _ = limits
     least, most = work.dtype.type(low), work.dtype.type(high)
     for place in range(extent):
         at = sums + place * LANES
@@ -113,26 +111,23 @@ def limit_sums(work: Array, sums: int, extent: int, addend: Array, channel: int,
 
 
 @generic
-def convolve_channels(
-    data: Array, weight: Array, out: Array, work: Array, finish: Callable[..., None], argv: int, low: int, high: int,
-    sizes: Axes, steps: Axes, out_sizes: Axes, out_steps: Axes, kernel: Axes, taps: Axes, stride: Axes, before: Axes,
-    dilation: Axes, addend: Array, lowest: float, highest: float, is_limited: bool,
-) -> None:  # fmt: skip
+def convolve_channels(conv: Convolution, work: Array, epilogue: Epilogue, limits: Limits, low: int, high: int) -> None:
     """As ``convolve_depthwise``.  ``work``: for the data, weights and sums of LANES channels."""
-    extent, out_extent, number = steps[CHANNEL], out_steps[CHANNEL], kernel[3] * kernel[4]
+    data, weight, out, number, is_limited = conv.data, conv.weight, conv.out.data, tap_count(conv.weight), limits[3]
+    extent, out_extent, channels = data.steps[CHANNEL], conv.out.steps[CHANNEL], weight.sizes[0]
     weights, sums = extent * LANES, (extent + number) * LANES
     first = low
     while first < high:
-        channel = first % kernel[0]
-        count = min(LANES, min(high - first, kernel[0] - channel))
+        channel = first % channels
+        count = min(LANES, min(high - first, channels - channel))
         for i in range(sums if count < LANES else 0):
             work[i] = 0
-        turn(data, first * extent, extent, extent, count, work, 0, LANES)
-        turn_weights(weight, channel * taps[0], taps, count, number, work, weights)
-        add_plane(work, sums, weights, sizes, out_sizes, kernel, stride, before, dilation)
+        turn(data.data, first * extent, extent, extent, count, work, 0, LANES)
+        turn_weights(weight.data, channel * weight.steps[0], weight.steps, count, number, work, weights)
+        add_plane(work, sums, weights, conv)
         if is_limited:
-            limit_sums(work, sums, out_extent, addend, channel, count, lowest, highest)
+            limit_sums(work, sums, out_extent, channel, count, limits)
         turn(work, sums, LANES, count, out_extent, out, first * out_extent, out_extent)
         if not is_limited:
-            finish(argv, first * out_extent, count, out_extent)
+            epilogue.finish(epilogue.argv, first * out_extent, count, out_extent)
         first += count

@@ -15,7 +15,9 @@ from ...native.jit.convolution.tap_columns import ColumnWeights, Taps
 from ...native.jit.products.operands import Rows
 from ...native.jit.products.register_tile import PANEL_BYTES
 from ...native.memory import Array, Axes, generic
-from ..spatial.cpu import BATCH, CHANNEL, COLUMN, DEPTH, ROW, end_inside, first_inside
+from ..spatial.cpu import BATCH, CHANNEL, DEPTH, ROW, end_inside, first_inside
+from .epilogue import Epilogue
+from .geometry import Buffers, Convolution, Images, Window
 
 #: Elements of planes of the result that are finished together, and of padded planes that are filled together: each a quarter of
 #: the first cache.
@@ -23,12 +25,13 @@ FINISHED, FILLED = 2048, 2048
 
 
 @generic
-def padded_sizes(out_sizes: Axes, kernel: Axes, stride: Axes, dilation: Axes) -> tuple[int, int, int]:
-    """Depth, rows and columns of one phase of a padded plane."""
+def padded_sizes(out_sizes: Axes, conv: Convolution) -> tuple[int, int, int]:
+    """Depth, rows and columns of one phase of a padded plane for results of these sizes: depth, rows and columns."""
+    kernel, stride, dilation = conv.weight.sizes, conv.window.stride, conv.window.dilation
     return (
-        out_sizes[DEPTH] + (kernel[2] - 1) * dilation[0] // stride[0],
-        out_sizes[ROW] + (kernel[3] - 1) * dilation[1] // stride[1],
-        out_sizes[COLUMN] + (kernel[4] - 1) * dilation[2] // stride[2],
+        out_sizes[0] + (kernel[2] - 1) * dilation[0] // stride[0],
+        out_sizes[1] + (kernel[3] - 1) * dilation[1] // stride[1],
+        out_sizes[2] + (kernel[4] - 1) * dilation[2] // stride[2],
     )
 
 
@@ -41,56 +44,52 @@ def lanes_between(first: int, end: int, width: int) -> int:
 
 @generic
 def fill_rows(
-    work: Array, to: int, also_to: int, rows: int, count: int, data: Array, at: int, below: int, first: int, end: int,
-    offset: int, size: int, step: int, every: Array,
-) -> None:  # fmt: skip
-    """Store ``work[to + y * count + q] = data[at + y * below + offset + q * step]``.
+    to: Rows, also_to: int, rows: int, source: Rows, first: int, end: int, offset: int, size: int, step: int, every: Array
+) -> None:
+    """Store ``to[y, q] = source[y, offset + q * step]``, ``y`` below ``rows``, ``q`` below ``to.step``: rows follow one another.
 
-    ``y`` is below ``rows``, ``q`` below ``count``.  Stored is 0 where ``y`` is outside ``first`` to ``end`` (exclusive), or the
-    element is outside a row of ``size`` elements.  With a step of 2 the elements between are stored from ``also_to`` on, in the
-    same way.  ``every``: multiples of ``step``.
+    Stored is 0 where ``y`` is outside ``first`` to ``end`` (exclusive), or the element is outside a row of ``size`` elements.
+    With a step of 2 the elements between are stored from ``also_to`` on, in the same way.  ``every``: multiples of ``step``.
     """
-    width = PANEL_BYTES // work.itemsize
+    work, count, width = to.data, to.step, PANEL_BYTES // to.data.itemsize
     for q in range(0, count, width):
         x, kept = offset + q * step, lanes_between(0, count - q, width)
         inside = lanes_between(-x, size - x, min(step, 2) * width)
         if step > 2:
             inside = lanes_between(first_inside(x, step), end_inside(x, step, size, width), width)
-        source = at + x
+        at = source.at + x
         for y in range(rows):
             here = inside if first <= y < end else 0
             if step == 1:
-                store_part(work, to + y * count + q, kept, data, source, here)
+                store_part(work, to.at + y * count + q, kept, source.data, at, here)
             elif step == 2:
-                store_halves(work, to + y * count + q, also_to + y * count + q, kept, data, source, here)
+                store_halves(work, to.at + y * count + q, also_to + y * count + q, kept, source.data, at, here)
             else:
-                store_gathered(work, to + y * count + q, kept, data, source, every, 0, here)
-            source += below
+                store_gathered(work, to.at + y * count + q, kept, source.data, at, every, 0, here)
+            at += source.step
 
 
 @generic
-def fill_plane(
-    work: Array, to: int, padded: Axes, data: Array, at: int, sizes: Axes, steps: Axes, stride: Axes, before: Axes, every: Array
-) -> None:
+def fill_plane(work: Array, to: int, padded: Axes, data: Images, at: int, window: Window, every: Array) -> None:
     """Copy the channel that starts at ``at`` into phases with zeros around it, from ``to`` on, in the order of the phases."""
+    stride, before, (_, _, depths, rows, columns) = window.stride, window.before, data.sizes
     together, elements = (2 if stride[2] == 2 else 1), padded[0] * padded[1] * padded[2]
     for phase in range(0, stride[0] * stride[1] * stride[2], together):
         z = phase // (stride[1] * stride[2]) - before[0]
         y, offset = phase // stride[2] % stride[1] - before[1], phase % stride[2] - before[2]
-        first, end = first_inside(y, stride[1]), end_inside(y, stride[1], sizes[ROW], padded[1])
+        first, end = first_inside(y, stride[1]), end_inside(y, stride[1], rows, padded[1])
         for depth in range(padded[0]):
             start = to + phase * elements + depth * padded[1] * padded[2]
-            row = at + z * steps[DEPTH] + y * steps[ROW]
-            fill_rows(
-                work, start, start + elements, padded[1], padded[2], data, row, stride[1] * steps[ROW], first,
-                end if 0 <= z < sizes[DEPTH] else 0, offset, sizes[COLUMN], stride[2], every,
-            )  # fmt: skip
+            source = Rows(data.data, at + z * data.steps[DEPTH] + y * data.steps[ROW], stride[1] * data.steps[ROW])
+            inside, target = end if 0 <= z < depths else 0, Rows(work, start, padded[2])
+            fill_rows(target, start + elements, padded[1], source, first, inside, offset, columns, stride[2], every)
             z += stride[0]
 
 
 @generic
-def tap_start(tap: Axes, padded: Axes, stride: Axes, dilation: Axes) -> int:
+def tap_start(tap: Axes, padded: Axes, window: Window) -> int:
     """The offset in the padded plane at which the operands of a tap (depth, row, column) begin."""
+    stride, dilation = window.stride, window.dilation
     z, y, x = tap[0] * dilation[0], tap[1] * dilation[1], tap[2] * dilation[2]
     phase = (z % stride[0] * stride[1] + y % stride[1]) * stride[2] + x % stride[2]
     line = (z // stride[0]) * padded[1] + y // stride[1]
@@ -98,17 +97,16 @@ def tap_start(tap: Axes, padded: Axes, stride: Axes, dilation: Axes) -> int:
 
 
 @generic
-def place_column(numbers: Array, at: int, tap: Axes, padded: Axes, kernel: Axes, stride: Axes, dilation: Axes) -> None:
+def place_column(numbers: Array, at: int, tap: Axes, conv: Convolution, padded: Axes) -> None:
     """Store start and weight of the column of taps that begins at ``tap`` (depth, row, column)."""
-    numbers[at] = tap_start(tap, padded, stride, dilation)
-    numbers[at + 1] = (tap[0] * kernel[3] + tap[1]) * kernel[4] + tap[2]
+    numbers[at] = tap_start(tap, padded, conv.window)
+    numbers[at + 1] = (tap[0] * conv.weight.sizes[3] + tap[1]) * conv.weight.sizes[4] + tap[2]
 
 
 @generic
 def place_columns(
-    place: Callable[..., None], words: int, heights: int, numbers: Array, counts: int, origin: Axes, kernel: Axes, stride: Axes,
-    dilation: Axes,
-) -> None:  # fmt: skip
+    place: Callable[..., None], words: int, heights: int, numbers: Array, counts: int, conv: Convolution, padded: Axes
+) -> None:
     """Store the columns of up to ``heights`` taps, ``words`` integers each by ``place``, by height.
 
     Before them is the number of columns of each height, from ``counts`` on.
@@ -116,6 +114,7 @@ def place_columns(
     Taps of a column are a stride apart, so that their operands are in rows that follow one another in a phase.  With dilation
     each tap is a column.
     """
+    kernel, stride, dilation = conv.weight.sizes, conv.window.stride, conv.window.dilation
     # the phases of rows that have taps, and the most taps of a phase in a column
     phases, most = (min(stride[1], kernel[3]), heights) if dilation[1] == 1 else (1, 1)
     between = stride[1] if dilation[1] == 1 else 1
@@ -127,68 +126,69 @@ def place_columns(
                 for y in range(phase, kernel[3], between * most):
                     if min(most, (kernel[3] - y + between - 1) // between) == height:
                         for x in range(kernel[4]):
-                            place(numbers, at, (z, y, x), origin, kernel, stride, dilation)
+                            place(numbers, at, (z, y, x), conv, padded)
                             at += words
         numbers[counts + height - 1] = (at - begin) // words
 
 
 @generic
-def place_taps(numbers: Array, width: int, padded: Axes, kernel: Axes, stride: Axes, dilation: Axes) -> None:
+def place_taps(numbers: Array, width: int, conv: Convolution, padded: Axes) -> None:
     """Store multiples of the stride for a vector of ``width``, then the columns of taps in the form of ``add_taps``."""
     for j in range(width):
-        numbers[j] = j * stride[2]
-    place_columns(place_column, COLUMN_WORDS, HEIGHTS, numbers, width, padded, kernel, stride, dilation)
+        numbers[j] = j * conv.window.stride[2]
+    place_columns(place_column, COLUMN_WORDS, HEIGHTS, numbers, width, conv, padded)
 
 
 @generic
 def add_plane(
-    work: Array, first: int, padded: Axes, columns: Taps, weights: ColumnWeights, out: Array, to: int, out_sizes: Axes,
-    out_steps: Axes, add: int, is_last: bool, finish: Callable[..., None], argv: int,
+    plane: Rows, padded: Axes, columns: Taps, weights: ColumnWeights, out: Images, to: int, add: int, is_last: bool,
+    epilogue: Epilogue,
 ) -> None:  # fmt: skip
-    """Add the taps of the padded plane from ``first`` on to the result from ``to`` on; finish it if ``is_last``."""
-    stretch = max(FINISHED // out_sizes[COLUMN] // TOGETHER * TOGETHER, TOGETHER)
-    for z in range(out_sizes[DEPTH]):
-        for y in range(0, out_sizes[ROW], stretch):
-            rows, here = min(stretch, out_sizes[ROW] - y), to + z * out_steps[DEPTH] + y * out_steps[ROW]
-            plane = Rows(work, first + (z * padded[1] + y) * padded[2], padded[2])
-            add_taps(plane, columns, weights, Rows(out, here, out_steps[ROW]), rows, out_sizes[COLUMN], add)
+    """Add the taps of a padded plane to the result from ``to`` on; finish it if ``is_last``."""
+    (_, _, depth, height, width), row = out.sizes, out.steps[ROW]
+    stretch = max(FINISHED // width // TOGETHER * TOGETHER, TOGETHER)
+    for z in range(depth):
+        for y in range(0, height, stretch):
+            rows, here = min(stretch, height - y), to + z * out.steps[DEPTH] + y * row
+            source = Rows(plane.data, plane.at + (z * padded[1] + y) * padded[2], plane.step)
+            add_taps(source, columns, weights, Rows(out.data, here, row), rows, width, add)
             if is_last:
-                finish(argv, here, 1, rows * out_sizes[COLUMN])
+                epilogue.finish(epilogue.argv, here, 1, rows * width)
 
 
 @generic
-def convolve_planes(
-    data: Array, weight: Array, out: Array, work: Array, numbers: Array, finish: Callable[..., None], argv: int, low: int,
-    high: int, sizes: Axes, steps: Axes, out_sizes: Axes, out_steps: Axes, kernel: Axes, taps: Axes, groups: int, stride: Axes,
-    before: Axes, dilation: Axes,
-) -> None:  # fmt: skip
+def convolve_planes(conv: Convolution, buffers: Buffers, epilogue: Epilogue, low: int, high: int) -> None:
     """Compute the blocks ``low`` to ``high`` (exclusive) of the result: the groups of each element of the batch.
 
-    Layout NCHW of data and result; ``taps``: the kernel's strides of output channel, input channel and tap.  ``work``: buffer for
-    padded planes and a vector; if groups have one input channel, all the planes are filled before they are read, because a load
-    waits for the stores of different parts of its elements.  ``numbers``: for a vector, HEIGHTS numbers and two for each tap.
+    Layout NCHW of data and result.  Buffers: for padded planes and a vector; for a vector, HEIGHTS numbers and two for each tap.
+    If groups have one input channel, all the planes are filled before they are read, because a load waits for the stores of
+    different parts of its elements.
     """
-    padded, outputs = padded_sizes(out_sizes, kernel, stride, dilation), kernel[0] // groups
-    width, w_row = PANEL_BYTES // out.itemsize, kernel[4] * stride[1]
-    place_taps(numbers, width, padded, kernel, stride, dilation)
+    (work, numbers), data, weight, out, stride = buffers, conv.data, conv.weight, conv.out, conv.window.stride
+    padded, outputs, inputs = padded_sizes(out.sizes[2:], conv), weight.sizes[0] // conv.groups, weight.sizes[1]
+    width, w_row, positions = PANEL_BYTES // out.data.itemsize, weight.sizes[4] * stride[1], out.steps[CHANNEL]
+    place_taps(numbers, width, conv, padded)
     elements = stride[0] * stride[1] * stride[2] * padded[0] * padded[1] * padded[2]
-    together = max((work.size - width) // elements, 1) if kernel[1] == 1 else 1
-    is_small = out_steps[CHANNEL] <= FINISHED
+    together = max((work.size - width) // elements, 1) if inputs == 1 else 1
+    is_small = positions <= FINISHED
     for first in range(low, high, together):
         count = min(together, high - first)
-        for i in range(kernel[1]):
+        for i in range(inputs):
             for j in range(count):
-                at = (first + j) // groups * steps[BATCH] + ((first + j) % groups * kernel[1] + i) * steps[CHANNEL]
-                fill_plane(work, j * elements, padded, data, at, sizes, steps, stride, before, numbers)
+                b, g = (first + j) // conv.groups, (first + j) % conv.groups
+                at = b * data.steps[BATCH] + (g * inputs + i) * data.steps[CHANNEL]
+                fill_plane(work, j * elements, padded, data, at, conv.window, numbers)
             # the last vector of the last plane is multiplied whole
             for k in range(width):
                 work[count * elements + k] = 0
             for j in range(count * outputs):
                 o = first * outputs + j
-                weights = ColumnWeights(weight, o % kernel[0] * taps[0] + i * taps[1], taps[2], w_row)
-                add_plane(
-                    work, j // outputs * elements, padded, Taps(numbers, width), weights, out, o * out_steps[CHANNEL], out_sizes,
-                    out_steps, i, i + 1 == kernel[1] and not is_small, finish, argv,
-                )  # fmt: skip
+                at = o % weight.sizes[0] * weight.steps[0] + i * weight.steps[1]
+                weights, plane = (
+                    ColumnWeights(weight.data, at, weight.steps[2], w_row),
+                    Rows(work, j // outputs * elements, padded[2]),
+                )
+                is_last = i + 1 == inputs and not is_small
+                add_plane(plane, padded, Taps(numbers, width), weights, out, o * positions, i, is_last, epilogue)
         if is_small:
-            finish(argv, first * outputs * out_steps[CHANNEL], count * outputs, out_steps[CHANNEL])
+            epilogue.finish(epilogue.argv, first * outputs * positions, count * outputs, positions)

@@ -17,6 +17,9 @@ from ...native.jit.products.operands import Panels, Rows
 from ...native.jit.products.register_tile import GROUP_PANELS, PANEL_BYTES, TILE_ROWS
 from ...native.memory import Array, generic
 from ...native.prefetch import fetch_early
+from ..spatial.cpu import BATCH, CHANNEL
+from .epilogue import Epilogue
+from .geometry import Buffers, Convolution
 
 #: Input channels of a part: the panel, and the data of a small picture, stay in the first cache.
 INNER = 128
@@ -72,18 +75,19 @@ def fetch_weight(weight: Array, at: int, inputs: int, inner: int, rows: int, low
 
 @generic
 def convolve_positions(
-    data: Array, weight: Array, out: Array, panels: Array, sums: Array, results: Array, finish: Callable[..., None],
-    fetch_operands: Callable[..., None], argv: int, low: int, high: int, batch: int, inputs: int, outputs: int, positions: int,
-) -> None:  # fmt: skip
+    conv: Convolution, buffers: Buffers, epilogue: Epilogue, fetch_operands: Callable[..., None], low: int, high: int
+) -> None:
     """Compute the blocks ``low`` to ``high`` (exclusive) of the result: a panel of output channels of a few pictures.
 
-    ``panels``: buffer for a group of panels of INNER rows; ``sums``: for the sums of PANELS panels of a few pictures;
-    ``results``: for the results of a group of panels until they are finished, or ``out``.
+    Buffers: for a group of panels of INNER rows; for the sums of PANELS panels of a few pictures; for the results of a group of
+    panels until they are finished, or the result.
     """
-    width, together = PANEL_BYTES // out.itemsize, min(images_together(positions), batch)
+    (panels, sums, results), batch, positions = buffers, conv.data.sizes[BATCH], conv.data.steps[CHANNEL]
+    weight, outputs, inputs = conv.weight.data, conv.weight.sizes[0], conv.weight.sizes[1]
+    width, together = PANEL_BYTES // conv.out.data.itemsize, min(images_together(positions), batch)
     count, joint = (outputs + width - 1) // width, GROUP_PANELS if reads_rows_apart() else 1
     parts, tiles = (inputs + INNER - 1) // INNER, (positions + TILE_ROWS - 1) // TILE_ROWS
-    is_apart, number = results.ctypes.data != out.ctypes.data, low
+    is_apart, number = results.ctypes.data != conv.out.data.ctypes.data, low
     while number < high:
         begin, first = number % count, number // count * together
         end = min(count, begin + min(high - number, PANELS))
@@ -104,17 +108,17 @@ def convolve_positions(
                     at, here = (b * inputs + k) * positions, (b * outputs + top) * positions
                     to = (panel - begin) * width * together * positions + (b - first) * across * positions
                     if part + 1 == parts:
-                        fetch_operands(argv, here, rows, positions)
+                        fetch_operands(epilogue.argv, here, rows, positions)
                     for tile in range(tiles):
                         fetch_weight(weight, later * width * inputs + ahead, inputs, inner, waiting, low_line, low_line + pace)
                         low_line += pace
                         i = tile * positions // tiles
                         multiply_transposed(
-                            Rows(data, at + i, positions), Panels(panels, 0, inner * width, width),
+                            Rows(conv.data.data, at + i, positions), Panels(panels, 0, inner * width, width),
                             Rows(sums, to + i * across, across), (tile + 1) * positions // tiles - i, inner, across, part,
                         )  # fmt: skip
                     if part + 1 == parts:
                         held = 0 if is_apart else here
                         turn(sums, to, across, rows, positions, results, held, positions)
-                        finish(argv, here, rows, positions, results, held, positions)
+                        epilogue.finish(epilogue.argv, here, rows, positions, results, held, positions)
         number += end - begin

@@ -8,13 +8,16 @@ Every element of the result is one sum over input channels, those of a vector ap
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 
 from ...native.front_end.vector_hints import add_product_in_any_order as with_product
-from ...native.memory import Array, Element, generic
+from ...native.jit.products.operands import Rows
+from ...native.memory import generic
+from ...native.static_values import static_range
+from ..spatial.cpu import BATCH, CHANNEL
 from .by_positions import turn
+from .epilogue import Epilogue
+from .geometry import Buffers, Convolution
 
 #: Input channels of a part: the rows of a tile, and a column, stay in the first cache.
 INNER = 2048
@@ -31,84 +34,68 @@ def images_together(positions: int) -> int:
 
 
 @generic
-def store_three(out: Array, to: int, first: Element, second: Element, third: Element, add: bool) -> None:
-    """Store three sums from ``to`` on, added to what is there if ``add``."""
-    zero = out.dtype.type(0)
-    out[to] = (out[to] if add else zero) + first
-    out[to + 1] = (out[to + 1] if add else zero) + second
-    out[to + 2] = (out[to + 2] if add else zero) + third
+def rows_after(rows: Rows, number: int) -> Rows:
+    """The rows behind the first ``number``."""
+    return Rows(rows.data, rows.at + number * rows.step, rows.step)
 
 
 @generic
-def multiply_block(
-    a: Array, at: int, a_row: int, b: Array, from_b: int, b_row: int, out: Array, to: int, out_row: int, inner: int, add: bool
-) -> None:
+def multiply_block(a: Rows, b: Rows, out: Rows, inner: int, add: bool) -> None:
     """As ``multiply``, of BLOCK_ROWS rows by BLOCK_COLUMNS columns: 16 registers hold the sums, the columns and a row."""
-    zero = out.dtype.type(0)
-    ax, ay, az, bx, by, bz, cx, cy, cz, dx, dy, dz = zero, zero, zero, zero, zero, zero, zero, zero, zero, zero, zero, zero
+    sums = [out.data.dtype.type(0)] * (BLOCK_ROWS * BLOCK_COLUMNS)
     for k in range(inner):
-        x, y, z = b[np.uint64(from_b + k)], b[np.uint64(from_b + b_row + k)], b[np.uint64(from_b + 2 * b_row + k)]
-        row = a[np.uint64(at + k)]
-        ax, ay, az = with_product(ax, row, x), with_product(ay, row, y), with_product(az, row, z)
-        row = a[np.uint64(at + a_row + k)]
-        bx, by, bz = with_product(bx, row, x), with_product(by, row, y), with_product(bz, row, z)
-        row = a[np.uint64(at + 2 * a_row + k)]
-        cx, cy, cz = with_product(cx, row, x), with_product(cy, row, y), with_product(cz, row, z)
-        row = a[np.uint64(at + 3 * a_row + k)]
-        dx, dy, dz = with_product(dx, row, x), with_product(dy, row, y), with_product(dz, row, z)
-    store_three(out, to, ax, ay, az, add)
-    store_three(out, to + out_row, bx, by, bz, add)
-    store_three(out, to + 2 * out_row, cx, cy, cz, add)
-    store_three(out, to + 3 * out_row, dx, dy, dz, add)
+        columns = [b.data[np.uint64(b.at + j * b.step + k)] for j in static_range(BLOCK_COLUMNS)]
+        for i in static_range(BLOCK_ROWS):
+            row = a.data[np.uint64(a.at + i * a.step + k)]
+            for j in static_range(BLOCK_COLUMNS):
+                sums[i * BLOCK_COLUMNS + j] = with_product(sums[i * BLOCK_COLUMNS + j], row, columns[j])
+    for i in static_range(BLOCK_ROWS):
+        for j in static_range(BLOCK_COLUMNS):
+            to = out.at + i * out.step + j
+            out.data[to] = (out.data[to] if add else out.data.dtype.type(0)) + sums[i * BLOCK_COLUMNS + j]
 
 
 @generic
-def multiply_one(a: Array, at: int, b: Array, from_b: int, out: Array, to: int, inner: int, add: bool) -> None:
+def multiply_one(a: Rows, b: Rows, out: Rows, inner: int, add: bool) -> None:
     """As ``multiply``, of a row by a column."""
-    total = out.dtype.type(0)
+    total = out.data.dtype.type(0)
     for k in range(inner):
-        total = with_product(total, a[np.uint64(at + k)], b[np.uint64(from_b + k)])
-    out[to] = (out[to] if add else out.dtype.type(0)) + total
+        total = with_product(total, a.data[np.uint64(a.at + k)], b.data[np.uint64(b.at + k)])
+    out.data[out.at] = (out.data[out.at] if add else out.data.dtype.type(0)) + total
 
 
 @generic
-def multiply(
-    a: Array, at: int, a_row: int, b: Array, from_b: int, b_row: int, out: Array, to: int, out_row: int, rows: int, inner: int,
-    columns: int, add: bool,
-) -> None:  # fmt: skip
+def multiply(a: Rows, b: Rows, out: Rows, rows: int, inner: int, columns: int, add: bool) -> None:
     """``out[i, j] = sum of a[i, k] * b[j, k]``, added to it if ``add``."""
     for i in range(0, rows, BLOCK_ROWS):
         for j in range(0, columns, BLOCK_COLUMNS):
             if i + BLOCK_ROWS <= rows and j + BLOCK_COLUMNS <= columns:
-                multiply_block(
-                    a, at + i * a_row, a_row, b, from_b + j * b_row, b_row, out, to + i * out_row + j, out_row, inner, add
-                )
+                results = Rows(out.data, out.at + i * out.step + j, out.step)
+                multiply_block(rows_after(a, i), rows_after(b, j), results, inner, add)
             else:
                 for row in range(i, min(i + BLOCK_ROWS, rows)):
                     for column in range(j, min(j + BLOCK_COLUMNS, columns)):
-                        multiply_one(
-                            a, at + row * a_row, b, from_b + column * b_row, out, to + row * out_row + column, inner, add
-                        )
+                        result = Rows(out.data, out.at + row * out.step + column, out.step)
+                        multiply_one(rows_after(a, row), rows_after(b, column), result, inner, add)
 
 
 @generic
-def convolve_rows(
-    data: Array, weight: Array, out: Array, copied: Array, results: Array, finish: Callable[..., None], argv: int, low: int,
-    high: int, batch: int, inputs: int, outputs: int, positions: int,
-) -> None:  # fmt: skip
+def convolve_rows(conv: Convolution, buffers: Buffers, epilogue: Epilogue, low: int, high: int) -> None:
     """Compute the blocks ``low`` to ``high`` (exclusive) of the result: a tile of output channels of a few pictures.
 
-    ``copied``: buffer for the columns of a few pictures; ``results``: for the results of a tile until they are finished, or
-    ``out``.
+    Buffers: for the columns of a few pictures; for the results of a tile until they are finished, or the result.
     """
+    (copied, results), batch, positions = buffers, conv.data.sizes[BATCH], conv.data.steps[CHANNEL]
+    outputs, inputs = conv.weight.sizes[0], conv.weight.sizes[1]
     together, parts = min(images_together(positions), batch), (inputs + INNER - 1) // INNER
-    tiles, is_apart = (outputs + TILE_ROWS - 1) // TILE_ROWS, results.ctypes.data != out.ctypes.data
+    tiles, is_apart = (outputs + TILE_ROWS - 1) // TILE_ROWS, results.ctypes.data != conv.out.data.ctypes.data
     for number in range(low, high):
         first, tile = number // tiles * together, number % tiles
         images = min(together, batch - first)
         if number == low or tile == 0:
             for b in range(images):
-                turn(data, (first + b) * inputs * positions, positions, positions, inputs, copied, b * positions * inputs, inputs)
+                at, to = (first + b) * inputs * positions, b * positions * inputs
+                turn(conv.data.data, at, positions, positions, inputs, copied, to, inputs)
         top = tile * TILE_ROWS
         rows = min(TILE_ROWS, outputs - top)
         for part in range(parts):
@@ -117,9 +104,10 @@ def convolve_rows(
             for b in range(images):
                 here = ((first + b) * outputs + top) * positions
                 held = b * TILE_ROWS * positions if is_apart else here
-                multiply(
-                    weight, top * inputs + k, inputs, copied, b * positions * inputs + k, inputs, results, held, positions, rows,
-                    inner, positions, part > 0,
-                )  # fmt: skip
+                of_weight, columns = (
+                    Rows(conv.weight.data, top * inputs + k, inputs),
+                    Rows(copied, b * positions * inputs + k, inputs),
+                )
+                multiply(of_weight, columns, Rows(results, held, positions), rows, inner, positions, part > 0)
                 if part + 1 == parts:
-                    finish(argv, here, rows, positions, results, held, positions)
+                    epilogue.finish(epilogue.argv, here, rows, positions, results, held, positions)

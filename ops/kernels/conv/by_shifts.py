@@ -12,8 +12,6 @@ Every element of the result is one sum over channels and taps, in order: the sam
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 
 from ...native.jit.convolution.shifted_tile import multiply_shifted
@@ -22,6 +20,8 @@ from ...native.jit.products.register_tile import GROUP_PANELS, PANEL_BYTES, TILE
 from ...native.memory import Array, Axes, generic
 from ..spatial.cpu import BATCH, CHANNEL, COLUMN, DEPTH, ROW
 from .by_plane import fill_plane, padded_sizes, tap_start
+from .epilogue import Epilogue
+from .geometry import Buffers, Convolution, Window, tap_count
 from .tiles import FINISHED_ROWS, ROWS
 
 #: Elements of the padded rows of a band, unless those of one row of the result are more.  A band stays in the second cache.
@@ -40,28 +40,24 @@ def band_rows(rows: int, elements: int, between: int) -> int:
 
 
 @generic
-def place_offsets(
-    numbers: Array, width: int, channel: int, padded: Axes, kernel: Axes, stride: Axes, dilation: Axes
-) -> None:  # fmt: skip
+def place_offsets(numbers: Array, width: int, channel: int, padded: Axes, conv: Convolution) -> None:
     """Store multiples of the stride for a vector of ``width``, then the offsets of all taps of all input channels."""
+    kernel = conv.weight.sizes
     for j in range(width):
-        numbers[j] = j * stride[2]
+        numbers[j] = j * conv.window.stride[2]
     at = width
     for i in range(kernel[1]):
         for z in range(kernel[2]):
             for y in range(kernel[3]):
                 for x in range(kernel[4]):
-                    numbers[at] = i * channel + tap_start((z, y, x), padded, stride, dilation)
+                    numbers[at] = i * channel + tap_start((z, y, x), padded, conv.window)
                     at += 1
 
 
 @generic
-def multiply_shifts(
-    weight: Array, o: int, rows: int, terms: int, work: Array, at: int, numbers: Array, out: Array, to: int, out_row: int,
-    length: int,
-) -> None:  # fmt: skip
-    """Compute ``length`` neighbouring positions of ``rows`` output channels from ``o`` on."""
-    width = PANEL_BYTES // out.itemsize
+def multiply_shifts(weight: Rows, work: Array, at: int, numbers: Array, out: Rows, rows: int, length: int) -> None:
+    """Compute ``length`` neighbouring positions of ``rows`` output channels; ``at``: the first element of their padded data."""
+    width, terms = PANEL_BYTES // out.data.itemsize, weight.step
     panels, tiles = (length + width - 1) // width, (rows + TILE_ROWS - 1) // TILE_ROWS
     groups = (panels + GROUP_PANELS - 1) // GROUP_PANELS
     for group in range(groups):
@@ -71,101 +67,84 @@ def multiply_shifts(
             top = tile * rows // tiles
             bottom = (tile + 1) * rows // tiles
             multiply_shifted(
-                Rows(weight, (o + top) * terms, terms), work, at + first, numbers, width,
-                Rows(out, to + top * out_row + first, out_row), bottom - top, terms, columns,
+                Rows(weight.data, weight.at + top * terms, terms), work, at + first, numbers, width,
+                Rows(out.data, out.at + top * out.step + first, out.step), bottom - top, terms, columns,
             )  # fmt: skip
 
 
 @generic
-def copy_rows(
-    sums: Array, length: int, pitch: int, out: Array, to: int, positions: int, count: int, rows: int, columns: int
-) -> None:
+def copy_rows(sums: Array, length: int, pitch: int, out: Rows, count: int, rows: int, columns: int) -> None:
     """Copy ``rows`` rows of ``count`` output channels without the columns between them."""
     for i in range(count):
         for y in range(rows):
-            source, target = i * length + y * pitch, to + i * positions + y * columns
+            source, target = i * length + y * pitch, out.at + i * out.step + y * columns
             for x in range(columns):
-                out[np.uint64(target + x)] = sums[np.uint64(source + x)]
+                out.data[np.uint64(target + x)] = sums[np.uint64(source + x)]
 
 
 @generic
 def multiply_rows(
-    weight: Array, top: int, bottom: int, terms: int, work: Array, at: int, pitch: int, numbers: Array, sums: Array, out: Array,
-    to: int, positions: int, rows: int, columns: int, finish: Callable[..., None], argv: int,
-) -> None:  # fmt: skip
-    """Compute and finish ``rows`` rows of the output channels ``top`` to ``bottom`` (exclusive); ``to``: their channel 0.
+    weight: Rows, channels: int, padded: Rows, numbers: Array, sums: Array, out: Rows, rows: int, columns: int, epilogue: Epilogue
+) -> None:
+    """Compute and finish ``rows`` rows of some output channels; rows of the weight and of ``out`` are their channels.
 
-    ``at``: the first element of their padded data.
+    ``padded``: the rows of their padded data; rows of the result have ``columns`` elements.
     """
-    width = PANEL_BYTES // out.itemsize
+    width, pitch = PANEL_BYTES // out.data.itemsize, padded.step
     length = (rows - 1) * pitch + columns
     # together they take fewer vectors; copying takes as long as some products
     is_together = (length + width - 1) // width * 16 < (columns + width - 1) // width * rows * 15
-    chunks = (bottom - top + FINISHED_ROWS - 1) // FINISHED_ROWS
+    chunks = (channels + FINISHED_ROWS - 1) // FINISHED_ROWS
     for chunk in range(chunks):
-        o = top + chunk * (bottom - top) // chunks
-        count = top + (chunk + 1) * (bottom - top) // chunks - o
-        here = to + o * positions
+        o = chunk * channels // chunks
+        count = (chunk + 1) * channels // chunks - o
+        of_weight, here = Rows(weight.data, weight.at + o * weight.step, weight.step), out.at + o * out.step
         if is_together:
-            multiply_shifts(weight, o, count, terms, work, at, numbers, sums, 0, length, length)
-            copy_rows(sums, length, pitch, out, here, positions, count, rows, columns)
-            finish(argv, here, count, rows * columns)
+            multiply_shifts(of_weight, padded.data, padded.at, numbers, Rows(sums, 0, length), count, length)
+            copy_rows(sums, length, pitch, Rows(out.data, here, out.step), count, rows, columns)
+            epilogue.finish(epilogue.argv, here, count, rows * columns)
         else:
             for y in range(rows):
-                first = at + y * pitch
-                multiply_shifts(weight, o, count, terms, work, first, numbers, out, here + y * columns, positions, columns)
-                finish(argv, here + y * columns, count, columns)
+                first, to = padded.at + y * pitch, here + y * columns
+                multiply_shifts(of_weight, padded.data, first, numbers, Rows(out.data, to, out.step), count, columns)
+                epilogue.finish(epilogue.argv, to, count, columns)
 
 
 @generic
-def multiply_band(
-    weight: Array, top: int, bottom: int, terms: int, work: Array, pitch: int, numbers: Array, sums: Array, out: Array, to: int,
-    positions: int, rows: int, columns: int, finish: Callable[..., None], argv: int,
-) -> None:  # fmt: skip
-    """As ``multiply_rows`` for all rows of a band, as many at a time as are computed together."""
-    most = max(TOGETHER // max(pitch, 1), 1)
-    for y in range(0, rows, most):
-        multiply_rows(
-            weight, top, bottom, terms, work, y * pitch, pitch, numbers, sums, out, to + y * columns, positions,
-            min(most, rows - y), columns, finish, argv,
-        )  # fmt: skip
-
-
-@generic
-def convolve_shifts(
-    data: Array, weight: Array, out: Array, work: Array, sums: Array, numbers: Array, finish: Callable[..., None], argv: int,
-    low: int, high: int, sizes: Axes, steps: Axes, out_sizes: Axes, out_steps: Axes, kernel: Axes, groups: int, stride: Axes,
-    before: Axes, dilation: Axes,
-) -> None:  # fmt: skip
+def convolve_shifts(conv: Convolution, buffers: Buffers, epilogue: Epilogue, low: int, high: int) -> None:
     """Compute the blocks ``low`` to ``high`` (exclusive) of the result: some output channels at some rows.
 
-    Layout NCHW of data and result, OIHW of the weight.  ``work``: buffer for the padded rows of a band and a vector; ``sums``:
-    for those of a band; ``numbers``: for a vector and an offset for each channel and tap.  Blocks of the same rows follow one
-    another: the rows are padded once.
+    Layout NCHW of data and result, OIHW of the weight.  Buffers: for the padded rows of a band and a vector; for the sums of
+    those of a band that are computed together; for a vector and an offset for each channel and tap.  Blocks of the same rows
+    follow one another: the rows are padded once.
     """
-    one_row = padded_sizes((1, 1, 1, 1, out_sizes[COLUMN]), kernel, stride, dilation)
+    (work, sums, numbers), data, out, (stride, before, dilation) = buffers, conv.data, conv.out, conv.window
+    one_row = padded_sizes((1, 1, out.sizes[COLUMN]), conv)
     phases, between = stride[0] * stride[1] * stride[2], one_row[1] - 1
-    most = band_rows(out_sizes[ROW], kernel[1] * phases * one_row[0] * one_row[2], between)
-    bands = (out_sizes[ROW] + most - 1) // most
+    outputs, inputs = conv.weight.sizes[0] // conv.groups, conv.weight.sizes[1]
+    most = band_rows(out.sizes[ROW], inputs * phases * one_row[0] * one_row[2], between)
+    bands, terms = (out.sizes[ROW] + most - 1) // most, inputs * tap_count(conv.weight)
     padded = (one_row[0], most + between, one_row[2])
-    channel = phases * padded[0] * padded[1] * padded[2]
-    outputs, terms = kernel[0] // groups, kernel[1] * kernel[2] * kernel[3] * kernel[4]
-    parts = (outputs + ROWS - 1) // ROWS
-    place_offsets(numbers, PANEL_BYTES // out.itemsize, channel, padded, kernel, stride, dilation)
+    channel, pitch = phases * padded[0] * padded[1] * padded[2], padded[2]
+    parts, together = (outputs + ROWS - 1) // ROWS, max(TOGETHER // max(pitch, 1), 1)
+    place_offsets(numbers, PANEL_BYTES // out.data.itemsize, channel, padded, conv)
     number = low
     while number < high:
         part, place = number % parts, number // parts
         end_part = min(parts, part + high - number)
-        band, z = place % bands, place // bands % out_sizes[DEPTH]
-        g, b = place // bands // out_sizes[DEPTH] % groups, place // bands // out_sizes[DEPTH] // groups
-        y, end_y = band * out_sizes[ROW] // bands, (band + 1) * out_sizes[ROW] // bands
-        moved = (before[0] - z * stride[0], before[1] - y * stride[1], before[2])
-        at = b * steps[BATCH] + g * kernel[1] * steps[CHANNEL]
-        for i in range(kernel[1]):
-            fill_plane(work, i * channel, padded, data, at + i * steps[CHANNEL], sizes, steps, stride, moved, numbers)
-        multiply_band(
-            weight, g * outputs + part * outputs // parts, g * outputs + end_part * outputs // parts, terms, work, padded[2],
-            numbers, sums, out, b * out_steps[BATCH] + z * out_steps[DEPTH] + y * out_steps[ROW], out_steps[CHANNEL], end_y - y,
-            out_sizes[COLUMN], finish, argv,
-        )  # fmt: skip
+        band, z = place % bands, place // bands % out.sizes[DEPTH]
+        g, b = place // bands // out.sizes[DEPTH] % conv.groups, place // bands // out.sizes[DEPTH] // conv.groups
+        y, end_y = band * out.sizes[ROW] // bands, (band + 1) * out.sizes[ROW] // bands
+        moved = Window(stride, (before[0] - z * stride[0], before[1] - y * stride[1], before[2]), dilation)
+        at = b * data.steps[BATCH] + g * inputs * data.steps[CHANNEL]
+        for i in range(inputs):
+            fill_plane(work, i * channel, padded, data, at + i * data.steps[CHANNEL], moved, numbers)
+        top = g * outputs + part * outputs // parts
+        channels, weight = g * outputs + end_part * outputs // parts - top, Rows(conv.weight.data, top * terms, terms)
+        to = b * out.steps[BATCH] + top * out.steps[CHANNEL] + z * out.steps[DEPTH]
+        for line in range(y, end_y, together):  # as many rows of the band as are computed together
+            source = Rows(work, (line - y) * pitch, pitch)
+            results = Rows(out.data, to + line * out.steps[ROW], out.steps[CHANNEL])
+            rows = min(together, end_y - line)
+            multiply_rows(weight, channels, source, numbers, sums, results, rows, out.sizes[COLUMN], epilogue)
         number += end_part - part

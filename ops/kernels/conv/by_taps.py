@@ -25,6 +25,8 @@ from ...native.memory import Array, Axes, generic
 from ..spatial.cpu import BATCH, CHANNEL, COLUMN, DEPTH, ROW, end_inside, first_inside
 from .by_plane import lanes_between
 from .by_positions import turn
+from .epilogue import Epilogue
+from .geometry import Buffers, Convolution, has_row, tap_count, tap_place, tap_source
 from .tiles import copy_columns
 
 #: Input channels of a part: a panel of them, and the data of a few positions, stay in the first cache.
@@ -53,24 +55,20 @@ def is_copied(step: int) -> bool:
 
 
 @generic
-def place_runs(
-    numbers: Array, tap: Axes, begin: int, end: int, sizes: Axes, steps: Axes, out_sizes: Axes, stride: Axes, before: Axes,
-    dilation: Axes,
-) -> int:  # fmt: skip
+def place_runs(numbers: Array, tap: Axes, begin: int, end: int, conv: Convolution) -> int:
     """Store the runs of the positions ``begin`` to ``end`` (exclusive) that a tap (depth, row, column) reaches; their number.
 
     A run whose data and positions follow the last run's prolongs it: a tap of the middle column reaches whole rows.
     """
-    offset = tap[2] * dilation[2] - before[2]
-    first, last = first_inside(offset, stride[2]), end_inside(offset, stride[2], sizes[COLUMN], out_sizes[COLUMN])
-    columns, count = out_sizes[COLUMN], 0
+    data, stride, rows, columns, count = conv.data, conv.window.stride[2], conv.out.sizes[ROW], conv.out.sizes[COLUMN], 0
+    offset = tap[2] * conv.window.dilation[2] - conv.window.before[2]
+    first, last = first_inside(offset, stride), end_inside(offset, stride, data.sizes[COLUMN], columns)
     for line in range(begin // columns, (end + columns - 1) // columns):
-        z = line // out_sizes[ROW] * stride[0] + tap[0] * dilation[0] - before[0]
-        y = line % out_sizes[ROW] * stride[1] + tap[1] * dilation[1] - before[1]
+        z, y, _ = tap_source(conv.window, (line // rows, line % rows, 0), tap)
         low, high = max(first, begin - line * columns), min(last, end - line * columns)
-        if not (0 <= z < sizes[DEPTH] and 0 <= y < sizes[ROW] and low < high):
+        if not (has_row(data, z, y) and low < high):
             continue
-        source, to = z * steps[DEPTH] + y * steps[ROW] + offset + low, line * columns + low - begin
+        source, to = z * data.steps[DEPTH] + y * data.steps[ROW] + offset + low, line * columns + low - begin
         at = (count - 1) * RUN_NUMBERS
         if (
             count > 0
@@ -118,23 +116,18 @@ def copy_runs(data: Array, at: int, step: int, inner: int, numbers: Array, runs:
 
 
 @generic
-def add_run(
-    data: Array, at: int, step: int, panels: Array, first: int, panel: int, sums: Array, to: int, across: int, count: int,
-    inner: int, columns: int,
-) -> None:  # fmt: skip
-    """Add to the sums of ``count`` positions, ``across`` elements apart, their products with panels of ``columns`` channels."""
+def add_run(data: Rows, panels: Panels, sums: Rows, count: int, inner: int, columns: int) -> None:
+    """Add to the sums of ``count`` positions, a row each, their products with panels of ``columns`` channels."""
     tiles = (count + TILE_ROWS - 1) // TILE_ROWS
     for tile in range(tiles):
         i = tile * count // tiles
         rows = (tile + 1) * count // tiles - i
-        of_panels = Panels(panels, first, panel, PANEL_BYTES // panels.itemsize)
-        multiply_transposed(Rows(data, at + i, step), of_panels, Rows(sums, to + i * across, across), rows, inner, columns, 1)
+        here = Rows(sums.data, sums.at + i * sums.step, sums.step)
+        multiply_transposed(Rows(data.data, data.at + i, data.step), panels, here, rows, inner, columns, 1)
 
 
 @generic
-def add_tap(
-    data: Array, at: int, step: int, panels: Array, inner: int, count: int, sums: Array, region: int, numbers: Array, runs: int
-) -> None:  # fmt: skip
+def add_tap(data: Rows, panels: Array, inner: int, count: int, sums: Array, region: int, numbers: Array, runs: int) -> None:
     """Add the products of a tap with ``count`` panels to the sums at the positions of its runs.
 
     ``sums``: the sums of each group of panels for ``region`` positions.
@@ -145,77 +138,72 @@ def add_tap(
     for group in range(0, count, GROUP_PANELS):
         here, some = group * region * width, min(count - group, GROUP_PANELS)
         for j in range(0, some, joint):
+            of_panels = Panels(panels, (group + j) * panel, panel, width)
             for run in range(0, runs * RUN_NUMBERS, RUN_NUMBERS):
                 if joint > 1 or numbers[run + _LENGTH] > SHORT:
-                    add_run(
-                        data, at + numbers[run + _FROM], step, panels, (group + j) * panel, panel, sums,
-                        here + numbers[run + _TO] * across + j * width, across, numbers[run + _LENGTH], inner,
-                        min(joint, some) * width,
-                    )  # fmt: skip
+                    source = Rows(data.data, data.at + numbers[run + _FROM], data.step)
+                    to = Rows(sums, here + numbers[run + _TO] * across + j * width, across)
+                    add_run(source, of_panels, to, numbers[run + _LENGTH], inner, min(joint, some) * width)
         for run in range(0, 0 if joint > 1 else runs * RUN_NUMBERS, RUN_NUMBERS):
             if numbers[run + _LENGTH] <= SHORT:
-                add_run(
-                    data, at + numbers[run + _FROM], step, panels, group * panel, panel, sums,
-                    here + numbers[run + _TO] * across, across, numbers[run + _LENGTH], inner, some * width,
-                )  # fmt: skip
+                source = Rows(data.data, data.at + numbers[run + _FROM], data.step)
+                to = Rows(sums, here + numbers[run + _TO] * across, across)
+                add_run(source, Panels(panels, group * panel, panel, width), to, numbers[run + _LENGTH], inner, some * width)
 
 
 @generic
-def add_taps(
-    data: Array, at: int, weight: Array, top: int, columns: int, panels: Array, sums: Array, numbers: Array, begin: int, end: int,
-    sizes: Axes, steps: Axes, out_sizes: Axes, kernel: Axes, stride: Axes, before: Axes, dilation: Axes, work: Array,
-) -> None:  # fmt: skip
-    """Compute the sums of the positions ``begin`` to ``end`` (exclusive) for ``columns`` output channels from ``top`` on."""
+def add_taps(conv: Convolution, buffers: Buffers, at: int, begin: int, end: int, top: int, columns: int) -> None:
+    """Compute the sums of the positions ``begin`` to ``end`` (exclusive) for ``columns`` output channels from ``top`` on.
+
+    ``at``: the first element of the picture; buffers: as of ``convolve_taps``.
+    """
+    panels, sums, numbers, work, _ = buffers
+    data, channel, outputs, inputs = conv.data.data, conv.data.steps[CHANNEL], conv.weight.sizes[0], conv.weight.sizes[1]
     width = PANEL_BYTES // sums.itemsize
-    count, parts = (columns + width - 1) // width, (kernel[1] + INNER - 1) // INNER
+    count, parts = (columns + width - 1) // width, (inputs + INNER - 1) // INNER
     groups = (count + GROUP_PANELS - 1) // GROUP_PANELS
-    is_packed, row = is_copied(steps[CHANNEL]), row_elements(end - begin, width)
+    is_packed, row = is_copied(channel), row_elements(end - begin, width)
     for i in range(groups * GROUP_PANELS * width * (end - begin)):
         sums[np.uint64(i)] = 0
     for part in range(parts):
-        k = part * kernel[1] // parts
-        inner = (part + 1) * kernel[1] // parts - k
-        for tap in range(kernel[2] * kernel[3] * kernel[4]):
-            place = (tap // (kernel[3] * kernel[4]), tap // kernel[4] % kernel[3], tap % kernel[4])
-            runs = place_runs(numbers, place, begin, end, sizes, steps, out_sizes, stride, before, dilation)
+        k = part * inputs // parts
+        inner = (part + 1) * inputs // parts - k
+        for tap in range(tap_count(conv.weight)):
+            runs = place_runs(numbers, tap_place(conv.weight, tap), begin, end, conv)
             if runs > 0:
-                copy_columns(panels, weight, (tap * kernel[1] + k) * kernel[0] + top, inner, kernel[0], columns)
+                copy_columns(panels, conv.weight.data, (tap * inputs + k) * outputs + top, inner, outputs, columns)
                 if is_packed:
-                    copy_runs(data, at + k * steps[CHANNEL], steps[CHANNEL], inner, numbers, runs, work, row)
-                    add_tap(work, 0, row, panels, inner, count, sums, end - begin, numbers, runs)
+                    copy_runs(data, at + k * channel, channel, inner, numbers, runs, work, row)
+                    add_tap(Rows(work, 0, row), panels, inner, count, sums, end - begin, numbers, runs)
                 else:
-                    add_tap(data, at + k * steps[CHANNEL], steps[CHANNEL], panels, inner, count, sums, end - begin, numbers, runs)
+                    add_tap(Rows(data, at + k * channel, channel), panels, inner, count, sums, end - begin, numbers, runs)
 
 
 @generic
 def convolve_taps(
-    data: Array, weight: Array, out: Array, panels: Array, sums: Array, numbers: Array, work: Array, results: Array,
-    finish: Callable[..., None], fetch_operands: Callable[..., None], argv: int, low: int, high: int, sizes: Axes, steps: Axes,
-    out_sizes: Axes, out_steps: Axes, kernel: Axes, stride: Axes, before: Axes, dilation: Axes,
-) -> None:  # fmt: skip
+    conv: Convolution, buffers: Buffers, epilogue: Epilogue, fetch_operands: Callable[..., None], low: int, high: int
+) -> None:
     """Compute the blocks ``low`` to ``high`` (exclusive) of the result: a panel of output channels at the positions of a region.
 
-    Layout NCHW of data and result, HWIO of the weight.  ``panels``: buffer for the panels of a part; ``sums``: for the sums of a
-    region; ``numbers``: for the runs of a tap; ``work``: for their copies of a part; ``results``: for the results of a group of
-    panels until they are finished, or ``out``.
+    Layout NCHW of data and result, HWIO of the weight.  Buffers: for the panels of a part; for the sums of a region; for the runs
+    of a tap; for their copies of a part; for the results of a group of panels until they are finished, or the result.
     """
-    width, positions = PANEL_BYTES // out.itemsize, out_steps[CHANNEL]
-    count, regions, across = (kernel[0] + width - 1) // width, region_count(positions), GROUP_PANELS * width
-    is_apart, number = results.ctypes.data != out.ctypes.data, low
+    _, sums, _, _, results = buffers
+    out, outputs = conv.out, conv.weight.sizes[0]
+    width, positions = PANEL_BYTES // out.data.itemsize, out.steps[CHANNEL]
+    count, regions, across = (outputs + width - 1) // width, region_count(positions), GROUP_PANELS * width
+    is_apart, number = results.ctypes.data != out.data.ctypes.data, low
     while number < high:
         first, region, b = number % count, number // count % regions, number // count // regions
         last = min(count, first + min(high - number, GROUPS * GROUP_PANELS))
         begin, end = region * positions // regions, (region + 1) * positions // regions
         top = first * width
-        columns = min(last * width, kernel[0]) - top
-        add_taps(
-            data, b * steps[BATCH], weight, top, columns, panels, sums, numbers, begin, end, sizes, steps, out_sizes, kernel,
-            stride, before, dilation, work,
-        )  # fmt: skip
+        columns = min(last * width, outputs) - top
+        add_taps(conv, buffers, b * conv.data.steps[BATCH], begin, end, top, columns)
         for o in range(0, columns, across):
-            here, rows = b * out_steps[BATCH] + (top + o) * positions + begin, min(across, columns - o)
+            here, rows = b * out.steps[BATCH] + (top + o) * positions + begin, min(across, columns - o)
             held, row = (0, end - begin) if is_apart else (here, positions)
-            fetch_operands(argv, here, rows, end - begin)
+            fetch_operands(epilogue.argv, here, rows, end - begin)
             turn(sums, o * (end - begin), across, rows, end - begin, results, held, row)
-            finish(argv, here, rows, end - begin, results, held, row)
+            epilogue.finish(epilogue.argv, here, rows, end - begin, results, held, row)
         number += last - first

@@ -18,7 +18,7 @@ of threads.  At most APART tiles behind whole lines are summed in another order 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 
@@ -30,8 +30,10 @@ from ...native.jit.products.operands import Ahead, Panels, Rows
 from ...native.jit.products.panel_products import multiply_panels
 from ...native.jit.products.register_tile import GROUP_PANELS, PANEL_BYTES, TILE_ROWS
 from ...native.jit.products.row_products import multiply_by_rows
-from ...native.memory import Array, Axes, generic
+from ...native.memory import Array, generic
 from ..spatial.cpu import BATCH, CHANNEL, COLUMN, ROW
+from .epilogue import Epilogue
+from .geometry import Buffers, Convolution, Images
 from .tiles import APART, LEAST_INNER
 
 #: The elements of a filter.
@@ -45,6 +47,17 @@ HALF = LINE // 2
 CHANNELS = 8
 #: Output channels whose sums are transformed together.
 BAND = 48
+
+
+class Products(NamedTuple):
+    """Transformed data or sums of tiles, by product and channel.
+
+    ``step``: the elements from a product to the next; ``pitch``: from a channel to the next.
+    """
+
+    data: Array
+    step: int
+    pitch: int
 
 
 @generic
@@ -76,42 +89,49 @@ def tile_pitch(tiles: int, wide: int) -> int:
 
 
 @generic
-def fill_panels(
-    data: Array, panels: Array, zeros: Array, first: int, end: int, step: int, pitch: int, wide: int, tall: int, sizes: Axes,
-    steps: Axes, before: Axes, stride: int,
-) -> None:  # fmt: skip
+def tile_axes(out: Images) -> tuple[int, int]:
+    """The tiles of a row of a picture, and the rows of tiles."""
+    return (out.sizes[COLUMN] + 1) // RESULTS, (out.sizes[ROW] + 1) // RESULTS
+
+
+@generic
+def fill_panels(conv: Convolution, panels: Products, zeros: Array, first: int, end: int) -> None:
     """Transform the data of the tiles ``first`` to ``end`` (exclusive)."""
-    for channel in range(0, sizes[CHANNEL], CHANNELS):
+    (_, inputs, _, height, width), (batch, plane, _, _, _) = conv.data.sizes, conv.data.steps
+    (wide, tall), data, stride = tile_axes(conv.out), conv.data.data, conv.window.stride[2]
+    out, step, pitch = panels
+    for channel in range(0, inputs, CHANNELS):
         tile = first
         while tile < end:
             row, column = tile // wide % tall, tile % wide
-            count, channels = min(wide - column, end - tile), min(CHANNELS, sizes[CHANNEL] - channel)
-            at, to = tile // (wide * tall) * steps[BATCH] + channel * steps[CHANNEL], tile - first + channel * pitch
-            y, x = row * RESULTS * stride - before[1], column * RESULTS * stride - before[2]
-            image, transformed = Image(data, at, sizes[ROW], sizes[COLUMN], zeros), Elements(panels, to, step, pitch)
-            transform_data(image, steps[CHANNEL], channels, y, x, transformed, count, stride)
+            count, channels = min(wide - column, end - tile), min(CHANNELS, inputs - channel)
+            at, to = tile // (wide * tall) * batch + channel * plane, tile - first + channel * pitch
+            y, x = row * RESULTS * stride - conv.window.before[1], column * RESULTS * stride - conv.window.before[2]
+            image, transformed = Image(data, at, height, width, zeros), Elements(out, to, step, pitch)
+            transform_data(image, plane, channels, y, x, transformed, count, stride)
             tile += count
 
 
 @generic
 def finish_tiles(
-    sums: Array, results: int, channel: int, channels: int, first: int, end: int, step: int, pitch: int, wide: int, tall: int,
-    out_sizes: Axes, out_steps: Axes, stride: int, finish: Callable[..., None], argv: int,
-) -> None:  # fmt: skip
+    conv: Convolution, of_sums: Products, results: int, channel: int, channels: int, first: int, end: int, epilogue: Epilogue
+) -> None:
     """Transform the sums of some output channels, from ``channel`` on, to results, and finish these."""
+    (sums, step, pitch), (wide, tall), out = of_sums, tile_axes(conv.out), conv.out
     below, across = RESULTS * pitch, RESULTS * RESULTS * pitch
-    transform_sums(Elements(sums, 0, step, pitch), Pairs(sums, results, across, below), channels, end - first, stride)
+    given, pairs = Elements(sums, 0, step, pitch), Pairs(sums, results, across, below)
+    transform_sums(given, pairs, channels, end - first, conv.window.stride[2])
     tile = first
     while tile < end:
         row, column = tile // wide % tall, tile % wide
         count = min(wide - column, end - tile)
-        size = min(count * RESULTS, out_sizes[COLUMN] - column * RESULTS)
-        to = tile // (wide * tall) * out_steps[BATCH] + channel * out_steps[CHANNEL] + column * RESULTS
+        size = min(count * RESULTS, out.sizes[COLUMN] - column * RESULTS)
+        to = tile // (wide * tall) * out.steps[BATCH] + channel * out.steps[CHANNEL] + column * RESULTS
         for y in range(RESULTS):
             line = row * RESULTS + y
-            if line < out_sizes[ROW]:
+            if line < out.sizes[ROW]:
                 source = results + y * below + (tile - first) * RESULTS
-                finish(argv, to + line * out_steps[ROW], channels, size, sums, source, across)
+                epilogue.finish(epilogue.argv, to + line * out.steps[ROW], channels, size, sums, source, across)
         tile += count
 
 
@@ -139,85 +159,78 @@ def columns_whole(tiles: int, apart: int) -> int:
 
 
 @generic
-def clear_lanes(numbers: Array, groups: int, step: int, rows: int, pitch: int, first: int, lanes: int) -> None:
-    """Store zeros in ``lanes`` elements, from ``first`` on, of each of ``rows`` rows of ``groups`` groups."""
+def clear_lanes(products: Products, groups: int, rows: int, first: int, lanes: int) -> None:
+    """Store zeros in ``lanes`` elements, from ``first`` on, of each of ``rows`` channels of ``groups`` products."""
     for n in range(groups):
         for i in range(rows):
-            at = n * step + i * pitch + first
+            at = n * products.step + i * products.pitch + first
             for j in range(lanes):
-                numbers[np.uint64(at + j)] = 0
+                products.data[np.uint64(at + j)] = 0
 
 
 @generic
-def clear_after(
-    panels: Array, sums: Array, tiles: int, apart: int, products: int, inputs: int, step: int, outputs: int, out_step: int,
-    pitch: int,
-) -> None:  # fmt: skip
+def clear_after(conv: Convolution, panels: Products, sums: Products, tiles: int) -> None:
     """Store zeros behind the last of ``tiles`` tiles, before these are filled, wherever vectors of data or of sums are read.
 
     Nobody has written there: products of subnormal numbers that happen to be there would take many times as long.
     """
-    if apart == 0 and tiles % HALF > 0:
-        clear_lanes(panels, products, step, inputs, pitch, tiles // HALF * HALF, HALF)
+    inputs, side = conv.data.sizes[CHANNEL], tile_side(conv.window.stride[2])
+    if columns_apart(tiles, inputs) == 0 and tiles % HALF > 0:
+        clear_lanes(panels, side * side, inputs, tiles // HALF * HALF, HALF)
     if tiles % LINE > 0:
-        clear_lanes(sums, products, out_step, outputs, pitch, tiles // LINE * LINE, LINE)
+        clear_lanes(sums, side * side, min(BAND, conv.out.sizes[CHANNEL]), tiles // LINE * LINE, LINE)
 
 
 @generic
-def turn_columns(panels: Array, at: int, inputs: int, products: int, step: int, pitch: int, columns: Array, apart: int) -> None:
+def turn_columns(panels: Products, at: int, inputs: int, products: int, columns: Array, apart: int) -> None:
     """Store ``apart`` tiles, from ``at`` on, by product, tile and channel."""
     to = 0
     for n in range(products):
         for j in range(apart):
             for i in range(inputs):
-                columns[np.uint64(to + i)] = panels[np.uint64(at + n * step + i * pitch + j)]
+                columns[np.uint64(to + i)] = panels.data[np.uint64(at + n * panels.step + i * panels.pitch + j)]
             to += inputs
 
 
 @generic
 def multiply_band(
-    filters: Array, panels: Array, columns: Array, sums: Array, channel: int, channels: int, outputs: int, inputs: int,
-    count: int, side: int, step: int, out_step: int, pitch: int,
-) -> None:  # fmt: skip
+    conv: Convolution, panels: Products, columns: Array, sums: Products, channel: int, channels: int, count: int
+) -> None:
     """Multiply the filters of some output channels by ``count`` tiles, each product by itself."""
-    apart = columns_apart(count, inputs)
+    filters, outputs, inputs = conv.weight.data, conv.out.sizes[CHANNEL], conv.data.sizes[CHANNEL]
+    side, apart = tile_side(conv.window.stride[2]), columns_apart(count, inputs)
     whole = columns_whole(count, apart)
     for n in range(side * side):
         base = filter_of(n, side) * outputs * inputs
         for top in range(0, channels, TILE_ROWS):
-            here, to = base + (channel + top) * inputs, n * out_step + top * pitch
+            here, to = base + (channel + top) * inputs, n * sums.step + top * sums.pitch
             rows, later = min(TILE_ROWS, channels - top), here + TILE_ROWS * inputs
             if top + TILE_ROWS >= channels:
                 following = (channel + channels) % outputs * inputs
                 later = (filter_of(n + 1, side) * outputs + channel) * inputs if n + 1 < side * side else following
             multiply_panels(
-                Rows(filters, here, inputs), Panels(panels, n * step, LINE, pitch), Rows(sums, to, pitch), rows, inputs, whole, 0,
-                Ahead(0, GROUP_PANELS, 0, Rows(filters, later, inputs)),
+                Rows(filters, here, inputs), Panels(panels.data, n * panels.step, LINE, panels.pitch),
+                Rows(sums.data, to, sums.pitch), rows, inputs, whole, 0, Ahead(0, GROUP_PANELS, 0, Rows(filters, later, inputs)),
             )  # fmt: skip
             if apart > 0:
-                last, beside = Rows(columns, n * apart * inputs, inputs), Rows(sums, to + whole, pitch)
+                last, beside = Rows(columns, n * apart * inputs, inputs), Rows(sums.data, to + whole, sums.pitch)
                 multiply_by_rows(Rows(filters, here, inputs), last, beside, rows, inputs, apart, 0)
 
 
 @generic
-def convolve_winograd(
-    data: Array, filters: Array, out: Array, panels: Array, columns: Array, sums: Array, zeros: Array,
-    finish: Callable[..., None], argv: int, low: int, high: int, band: int, sizes: Axes, steps: Axes, out_sizes: Axes,
-    out_steps: Axes, before: Axes, stride: int,
-) -> None:  # fmt: skip
+def convolve_winograd(conv: Convolution, buffers: Buffers, epilogue: Epilogue, low: int, high: int, band: int) -> None:
     """Compute the blocks ``low`` to ``high`` (exclusive) of the result: stretches of tiles, and of these each ``band`` output
     channels.
 
-    Layout NCHW of data and result.  ``filters``: the transformed weight; ``panels``: for a stretch of tiles; ``columns``: for
-    APART tiles; ``sums``: for the products of BAND output channels, and their results; ``zeros``: for a row outside the data.
+    Layout NCHW of data and result; the weight is transformed.  Buffers: for a stretch of tiles; for APART tiles; for the products
+    of BAND output channels, and their results; for a row outside the data.
     """
-    outputs, inputs, side = out_sizes[CHANNEL], sizes[CHANNEL], tile_side(stride)
-    products = side * side
-    wide, tall = (out_sizes[COLUMN] + 1) // RESULTS, (out_sizes[ROW] + 1) // RESULTS
-    tiles = out_sizes[BATCH] * tall * wide
+    (panel_data, columns, sum_data, zeros), outputs, inputs = buffers, conv.out.sizes[CHANNEL], conv.data.sizes[CHANNEL]
+    side, (wide, tall) = tile_side(conv.window.stride[2]), tile_axes(conv.out)
+    tiles = conv.out.sizes[BATCH] * tall * wide
     pitch = tile_pitch(tiles, wide)
     # products are a line further apart than their rows: those of one tile are in different sets of a cache
-    step, out_step = inputs * pitch + LINE, BAND * pitch + LINE
+    panels, sums = Products(panel_data, inputs * pitch + LINE, pitch), Products(sum_data, BAND * pitch + LINE, pitch)
     stretches, bands, filled = stretch_count(tiles), (outputs + band - 1) // band, -1
     for i in range(zeros.size):
         zeros[i] = 0
@@ -225,16 +238,14 @@ def convolve_winograd(
         number, top = block // bands, block % bands * band
         first, bottom = number * STRETCH, min(top + band, outputs)
         end = tiles if number + 1 == stretches else first + STRETCH
+        count = end - first
         if number != filled:
-            apart = columns_apart(end - first, inputs)
-            clear_after(panels, sums, end - first, apart, products, inputs, step, min(BAND, outputs), out_step, pitch)
-            fill_panels(data, panels, zeros, first, end, step, pitch, wide, tall, sizes, steps, before, stride)
-            turn_columns(panels, end - first - apart, inputs, products, step, pitch, columns, apart)
+            apart = columns_apart(count, inputs)
+            clear_after(conv, panels, sums, count)
+            fill_panels(conv, panels, zeros, first, end)
+            turn_columns(panels, count - apart, inputs, side * side, columns, apart)
             filled = number
         for o in range(top, bottom, BAND):
             channels = min(BAND, bottom - o)
-            multiply_band(filters, panels, columns, sums, o, channels, outputs, inputs, end - first, side, step, out_step, pitch)
-            finish_tiles(
-                sums, products * out_step, o, channels, first, end, out_step, pitch, wide, tall, out_sizes, out_steps, stride,
-                finish, argv,
-            )  # fmt: skip
+            multiply_band(conv, panels, columns, sums, o, channels, count)
+            finish_tiles(conv, sums, side * side * sums.step, o, channels, first, end, epilogue)

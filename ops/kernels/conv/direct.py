@@ -5,16 +5,11 @@ Indices in inner loops are unsigned: the compiler then omits the check for negat
 
 from __future__ import annotations
 
-from typing import TypeAlias
-
 import numpy as np
 
 from ...native.memory import Array, Axes, Element, generic
-from ..spatial.cpu import BATCH, CHANNEL, COLUMN, DEPTH, ROW, end_inside, first_inside, sizes_of, strides_of
-from .weight_layout import Layouts, group_count, kernel_sizes, kernel_strides
-
-#: Groups, stride, padding before, dilation.
-Geometry: TypeAlias = tuple[int, Axes, Axes, Axes]
+from ..spatial.cpu import BATCH, CHANNEL, COLUMN, DEPTH, ROW, end_inside, first_inside
+from .geometry import Convolution, Filters, has_row, tap_count, tap_place, tap_source
 
 
 @generic
@@ -29,108 +24,82 @@ def add_row(totals: Array, data: Array, at: int, step: int, first: int, end: int
 
 
 @generic
-def direct_row(
-    data: Array, weight: Array, totals: Array, at: int, w_at: int, inputs: int, row: Axes, sizes: Axes, steps: Axes,
-    kernel: Axes, taps: Axes, stride: Axes, before: Axes, dilation: Axes,
-) -> None:  # fmt: skip
+def direct_row(totals: Array, conv: Convolution, at: int, w_at: int, row: Axes) -> None:
     """Add one row of one output channel to ``totals``: its group's first input channel starts at ``at``, its kernel at ``w_at``;
-    ``row`` is (depth, row, number of columns) of the result, ``taps`` the kernel's strides of input channel and tap."""
+    ``row`` is (depth, row, number of columns) of the result."""
+    data, (_, inputs, depth, height, width), steps = conv.data, conv.weight.sizes, conv.weight.steps
     for x in range(row[2]):
         totals[x] = 0.0
     for i in range(inputs):
-        for kz in range(kernel[2]):
-            z = row[0] * stride[0] + kz * dilation[0] - before[0]
-            for ky in range(kernel[3]):
-                y = row[1] * stride[1] + ky * dilation[1] - before[1]
-                if 0 <= z < sizes[DEPTH] and 0 <= y < sizes[ROW]:
-                    line = at + i * steps[CHANNEL] + z * steps[DEPTH] + y * steps[ROW]
-                    tap = w_at + i * taps[1] + (kz * kernel[3] + ky) * kernel[4] * taps[2]
-                    for kx in range(kernel[4]):
-                        offset = kx * dilation[2] - before[2]
-                        first, end = first_inside(offset, stride[2]), end_inside(offset, stride[2], sizes[COLUMN], row[2])
-                        factor = np.float64(weight[tap + kx * taps[2]])
+        for kz in range(depth):
+            for ky in range(height):
+                z, y, _ = tap_source(conv.window, (row[0], row[1], 0), (kz, ky, 0))
+                if has_row(data, z, y):
+                    line = at + i * data.steps[CHANNEL] + z * data.steps[DEPTH] + y * data.steps[ROW]
+                    tap = w_at + i * steps[1] + (kz * height + ky) * width * steps[2]
+                    for kx in range(width):
+                        stride, offset = conv.window.stride[2], kx * conv.window.dilation[2] - conv.window.before[2]
+                        first, end = first_inside(offset, stride), end_inside(offset, stride, data.sizes[COLUMN], row[2])
+                        factor = np.float64(conv.weight.data[tap + kx * steps[2]])
                         if first < end:
-                            add_row(totals, data, line + offset * steps[COLUMN], stride[2] * steps[COLUMN], first, end, factor)
+                            start, step = line + offset * data.steps[COLUMN], stride * data.steps[COLUMN]
+                            add_row(totals, data.data, start, step, first, end, factor)
 
 
 @generic
-def direct_by_rows(
-    data: Array, weight: Array, out: Array, totals: Array, sizes: Axes, out_sizes: Axes, kernel: Axes, taps: Axes,
-    out_last: bool, data_last: bool, geometry: Geometry,
-) -> None:  # fmt: skip
+def direct_by_rows(totals: Array, conv: Convolution) -> None:
     """Compute each row of each channel separately: for layouts with channels before space."""
-    groups, stride, before, dilation = geometry
-    steps, out_steps = strides_of(sizes, data_last), strides_of(out_sizes, out_last)
-    inputs, outputs = kernel[1], kernel[0] // groups
-    for b in range(out_sizes[BATCH]):
-        for o in range(out_sizes[CHANNEL]):
-            at = b * steps[BATCH] + (o // outputs) * inputs * steps[CHANNEL]
-            for z in range(out_sizes[DEPTH]):
-                for y in range(out_sizes[ROW]):
-                    row = (z, y, out_sizes[COLUMN])
-                    direct_row(
-                        data, weight, totals, at, o * taps[0], inputs, row, sizes, steps, kernel, taps, stride, before, dilation
-                    )
-                    to = b * out_steps[BATCH] + o * out_steps[CHANNEL] + z * out_steps[DEPTH] + y * out_steps[ROW]
-                    for x in range(out_sizes[COLUMN]):
-                        out[to + x * out_steps[COLUMN]] = totals[x]
+    data, out, outputs = conv.data, conv.out, conv.weight.sizes[0] // conv.groups
+    for b in range(out.sizes[BATCH]):
+        for o in range(out.sizes[CHANNEL]):
+            at = b * data.steps[BATCH] + (o // outputs) * conv.weight.sizes[1] * data.steps[CHANNEL]
+            for z in range(out.sizes[DEPTH]):
+                for y in range(out.sizes[ROW]):
+                    direct_row(totals, conv, at, o * conv.weight.steps[0], (z, y, out.sizes[COLUMN]))
+                    to = b * out.steps[BATCH] + o * out.steps[CHANNEL] + z * out.steps[DEPTH] + y * out.steps[ROW]
+                    for x in range(out.sizes[COLUMN]):
+                        out.data[to + x * out.steps[COLUMN]] = totals[x]
 
 
 @generic
-def add_channels(
-    totals: Array, data: Array, at: int, weight: Array, w_at: int, inputs: int, outputs: int, groups: int, taps: Axes
-) -> None:
+def add_channels(totals: Array, data: Array, at: int, weight: Filters, w_at: int, groups: int) -> None:
     """Add one tap of all output channels; the input channels are contiguous in ``data`` from ``at`` on."""
+    outputs, inputs, taps = weight.sizes[0] // groups, weight.sizes[1], weight.steps
     if outputs == 1 and inputs == 1 and taps[0] == 1:
         for g in range(groups):
-            totals[np.uint64(g)] += np.float64(data[np.uint64(at + g)]) * np.float64(weight[np.uint64(w_at + g)])
+            totals[np.uint64(g)] += np.float64(data[np.uint64(at + g)]) * np.float64(weight.data[np.uint64(w_at + g)])
         return
     for g in range(groups):
         for i in range(inputs):
             factor = np.float64(data[at + g * inputs + i])
             for o in range(g * outputs, (g + 1) * outputs):
-                totals[o] += factor * np.float64(weight[w_at + o * taps[0] + i * taps[1]])
+                totals[o] += factor * np.float64(weight.data[w_at + o * taps[0] + i * taps[1]])
 
 
 @generic
-def direct_by_points(
-    data: Array, weight: Array, out: Array, totals: Array, sizes: Axes, out_sizes: Axes, kernel: Axes, taps: Axes,
-    out_last: bool, geometry: Geometry,
-) -> None:  # fmt: skip
+def direct_by_points(totals: Array, conv: Convolution) -> None:
     """Compute all channels of one position together: for layouts with channels last."""
-    groups, stride, before, dilation = geometry
-    steps, out_steps = strides_of(sizes, True), strides_of(out_sizes, out_last)
-    inputs, outputs = kernel[1], kernel[0] // groups
-    for b in range(out_sizes[BATCH]):
-        for z in range(out_sizes[DEPTH]):
-            for y in range(out_sizes[ROW]):
-                for x in range(out_sizes[COLUMN]):
-                    for o in range(kernel[0]):
+    data, weight, out = conv.data, conv.weight, conv.out
+    for b in range(out.sizes[BATCH]):
+        for z in range(out.sizes[DEPTH]):
+            for y in range(out.sizes[ROW]):
+                for x in range(out.sizes[COLUMN]):
+                    for o in range(weight.sizes[0]):
                         totals[np.uint64(o)] = 0.0
-                    for tap in range(kernel[2] * kernel[3] * kernel[4]):
-                        iz = z * stride[0] + tap // (kernel[3] * kernel[4]) * dilation[0] - before[0]
-                        iy = y * stride[1] + tap // kernel[4] % kernel[3] * dilation[1] - before[1]
-                        ix = x * stride[2] + tap % kernel[4] * dilation[2] - before[2]
-                        if 0 <= iz < sizes[DEPTH] and 0 <= iy < sizes[ROW] and 0 <= ix < sizes[COLUMN]:
-                            at = b * steps[BATCH] + iz * steps[DEPTH] + iy * steps[ROW] + ix * steps[COLUMN]
-                            add_channels(totals, data, at, weight, tap * taps[2], inputs, outputs, groups, taps)
-                    to = b * out_steps[BATCH] + z * out_steps[DEPTH] + y * out_steps[ROW] + x * out_steps[COLUMN]
-                    for o in range(kernel[0]):
-                        out[to + o * out_steps[CHANNEL]] = totals[o]
+                    for tap in range(tap_count(weight)):
+                        iz, iy, ix = tap_source(conv.window, (z, y, x), tap_place(weight, tap))
+                        if has_row(data, iz, iy) and 0 <= ix < data.sizes[COLUMN]:
+                            at = b * data.steps[BATCH] + iz * data.steps[DEPTH] + iy * data.steps[ROW] + ix * data.steps[COLUMN]
+                            add_channels(totals, data.data, at, weight, tap * weight.steps[2], conv.groups)
+                    to = b * out.steps[BATCH] + z * out.steps[DEPTH] + y * out.steps[ROW] + x * out.steps[COLUMN]
+                    for o in range(weight.sizes[0]):
+                        out.data[to + o * out.steps[CHANNEL]] = totals[o]
 
 
 @generic
-def convolve_directly(
-    data: Array, data_dims: Axes, weight: Array, weight_dims: Axes, out: Array, out_dims: Axes, totals: Array, stride: Axes,
-    before: Axes, dilation: Axes, layouts: Layouts,
-) -> None:  # fmt: skip
+def convolve_directly(conv: Convolution, totals: Array, data_last: bool) -> None:
     """Direct convolution of any dtypes and layouts; ``totals``: one per column of a result row, and at least one per channel."""
-    kernel_layout, data_last, out_last = layouts
-    sizes, out_sizes = sizes_of(data_dims, data_last), sizes_of(out_dims, out_last)
-    kernel = kernel_sizes(weight_dims, kernel_layout)
-    taps = kernel_strides(kernel, kernel_layout)
-    geometry = (group_count(sizes, kernel), stride, before, dilation)
     if data_last:
-        direct_by_points(data, weight, out, totals, sizes, out_sizes, kernel, taps, out_last, geometry)
+        direct_by_points(totals, conv)
     else:
-        direct_by_rows(data, weight, out, totals, sizes, out_sizes, kernel, taps, out_last, data_last, geometry)
+        direct_by_rows(totals, conv)

@@ -20,13 +20,17 @@ from ...native.inlining import apart
 from ...native.jit.convolution.clipped_tile import Clip, multiply_clipped
 from ...native.jit.convolution.image_rows import Image, Results, Weights
 from ...native.jit.convolution.panel_row import reads_rows_apart
-from ...native.jit.convolution.window_taps import WINDOW, Later, Limits, Windows, add_windows
+from ...native.jit.convolution.window_taps import WINDOW, Later, Windows, add_windows
+from ...native.jit.convolution.window_taps import Limits as Bounds
 from ...native.jit.products.operands import Panels, Rows
 from ...native.jit.products.register_tile import PANEL_BYTES, TILE_ROWS
 from ...native.jit.products.row_products import multiply_by_rows
 from ...native.memory import Array, Axes, generic
 from ...native.status import OK
+from ..spatial.cpu import CHANNEL, COLUMN, ROW
 from .depthwise import FINISHED
+from .epilogue import Epilogue, Limits
+from .geometry import Buffers, Convolution, Filters, Images, Shapes, Window, images
 from .tiles import columns_apart, copy_columns, stretch_columns
 
 #: Bytes of the data of a band, and of the expanded channels that are convolved together: with the results a part of the second
@@ -71,46 +75,44 @@ def turn_columns(data: Array, at: int, inner: int, channel: int, apart: int, wor
 
 
 @generic
-def clip_runs(
-    out: Array, at: int, pitch: int, rows: int, count: int, bias: Array, channel: int, least: float, most: float
-) -> None:
+def clip_runs(out: Rows, rows: int, count: int, clip: Clip) -> None:
     """Add the bias to ``rows`` runs of ``count`` elements, and limit them."""
+    at, channel = out.at, clip.at
     for _ in range(rows):
         for i in range(at, at + count):
-            total = out[i] + bias[channel]
-            out[i] = out.dtype.type(least) if total < least else (out.dtype.type(most) if total > most else total)
-        at += pitch
+            total, kind = out.data[i] + clip.bias[channel], out.data.dtype.type
+            out.data[i] = kind(clip.low) if total < clip.low else (kind(clip.high) if total > clip.high else total)
+        at += out.step
         channel += 1
 
 
 @generic
 def expand_channels(
-    weight: Array, bias: Array, top: int, bottom: int, inner: int, panels: Array, first: int, panel: int, row: int,
-    columns: Array, count: int, apart: int, out: Array, to: int, pitch: int, least: float, most: float,
-) -> None:  # fmt: skip
-    """Compute the channels ``top`` to ``bottom`` (exclusive) of the expansion for ``count`` columns, in panels from ``first`` on.
+    weight: Rows, clip: Clip, channels: int, panels: Panels, columns: Array, out: Rows, count: int, apart: int
+) -> None:
+    """Compute some channels of the expansion, rows of ``out``, for ``count`` columns.
 
-    ``panel``, ``row``: the elements from a panel to the next, and from a row of a panel to the next.  The last ``apart`` columns
-    are in ``columns``, as rows.  Meanwhile fetch the weights of the next tile.
+    The last ``apart`` columns are in ``columns``, as rows.  Meanwhile fetch the weights of the next tile.
     """
-    width = PANEL_BYTES // out.itemsize
-    tiles, stretch, whole = (bottom - top + TILE_ROWS - 1) // TILE_ROWS, stretch_columns(inner, width), count - apart
-    is_large = weight.size * weight.itemsize > LARGE_BYTES
+    inner, width = weight.step, PANEL_BYTES // out.data.itemsize
+    tiles, stretch, whole = (channels + TILE_ROWS - 1) // TILE_ROWS, stretch_columns(inner, width), count - apart
+    is_large = weight.data.size * weight.data.itemsize > LARGE_BYTES
     for begin in range(0, max(whole, 1), stretch):
         some = min(stretch, whole - begin)
         for tile in range(tiles):
-            o = top + tile * (bottom - top) // tiles
-            rows = top + (tile + 1) * (bottom - top) // tiles - o
-            here = to + (o - top) * pitch
+            o = tile * channels // tiles
+            rows = (tile + 1) * channels // tiles - o
+            at, here = weight.at + o * inner, out.at + o * out.step
+            bounds, first = Clip(clip.bias, clip.at + o, clip.low, clip.high), panels.at + begin // width * panels.step
             multiply_clipped(
-                Rows(weight, o * inner, inner), Panels(panels, first + begin // width * panel, panel, row),
-                Rows(out, here + begin, pitch), rows, inner, some, Clip(bias, o, least, most),
-                Rows(weight, (o + rows) * inner, inner if begin == 0 and is_large else 0),
+                Rows(weight.data, at, inner), Panels(panels.data, first, panels.step, panels.row),
+                Rows(out.data, here + begin, out.step), rows, inner, some, bounds,
+                Rows(weight.data, at + rows * inner, inner if begin == 0 and is_large else 0),
             )  # fmt: skip
             if apart > 0 and begin + some == whole:
-                last, beside = Rows(columns, 0, inner), Rows(out, here + whole, pitch)
-                multiply_by_rows(Rows(weight, o * inner, inner), last, beside, rows, inner, apart, 0)
-                clip_runs(out, here + whole, pitch, rows, apart, bias, o, least, most)
+                last = Rows(out.data, here + whole, out.step)
+                multiply_by_rows(Rows(weight.data, at, inner), Rows(columns, 0, inner), last, rows, inner, apart, 0)
+                clip_runs(last, rows, apart, bounds)
 
 
 @generic
@@ -122,72 +124,73 @@ def copy_run(source: Array, at: int, target: Array, to: int, count: int) -> None
 
 @generic
 def convolve_channels(
-    expanded: Array, pitch: int, base: int, low: int, high: int, weight: Array, out: Array, to: int, sizes: Axes, out_sizes: Axes,
-    first: int, rows: int, step: int, before: Axes, zeros: Array, finish: Callable[..., None], argv: int, addend: Array,
-    lowest: float, highest: float, is_limited: bool,
+    conv: Convolution, base: int, low: int, high: int, to: int, first: int, rows: int, zeros: Array, epilogue: Epilogue,
+    limits: Limits,
 ) -> None:  # fmt: skip
-    """Convolve the expanded channels ``low`` to ``high`` (exclusive), whose rows from ``base`` on are in ``expanded``.
+    """Convolve the expanded channels ``low`` to ``high`` (exclusive); the data of ``conv`` are their rows from ``base`` on.
 
-    ``rows`` rows of the result from ``first`` on; the first channel of the result begins at ``to``.  ``sizes``, ``out_sizes``:
-    rows and columns.
+    ``rows`` rows of the result from ``first`` on; the first channel of the result begins at ``to``.
     """
-    plane, count = out_sizes[0] * out_sizes[1], rows * out_sizes[1]
-    is_whole, begin = rows == out_sizes[0], low
+    (data, sizes, steps), (out, out_sizes, out_steps), (addend, lowest, highest, is_limited) = conv.data, conv.out, limits
+    step, before, plane, wide, count = conv.window.stride[2], conv.window.before, out_steps[CHANNEL], out_sizes[COLUMN], 0
+    count = rows * wide
+    is_whole, begin = rows == out_sizes[ROW], low
     together = max(FINISHED // count, 1) if is_whole else 1
     for c in range(low, high):
-        here = to + (c - low) * plane + first * out_sizes[1]
+        here = to + (c - low) * plane + first * wide
         add_windows(
-            Image(expanded, (c - low) * pitch - base * sizes[1], sizes[0], sizes[1], zeros),
-            Windows(first * step - before[0], -before[1], step), Weights(weight, c * WINDOW * WINDOW, 1),
-            Results(out, here, rows, out_sizes[1]), Later(0, plane), Limits(addend[c] if is_limited else -0.0, lowest, highest),
+            Image(data, (c - low) * steps[CHANNEL] - base * sizes[COLUMN], sizes[ROW], sizes[COLUMN], zeros),
+            Windows(first * step - before[1], -before[2], step), Weights(conv.weight.data, c * WINDOW * WINDOW, 1),
+            Results(out, here, rows, wide), Later(0, plane), Bounds(addend[c] if is_limited else -0.0, lowest, highest),
         )  # fmt: skip
         if is_limited:
             continue
         if c + 1 - begin == together or c + 1 == high:
-            finish(argv, here - (c - begin) * plane, c + 1 - begin, count)
+            epilogue.finish(epilogue.argv, here - (c - begin) * plane, c + 1 - begin, count)
             begin = c + 1
 
 
 @apart()
 @generic
 def bands(
-    data: Array, data_dims: Axes, weight: Array, weight_dims: Axes, bias: Array, depthwise: Array, out: Array, out_dims: Axes,
-    low: int, high: int, panels: Array, columns: Array, expanded: Array, kept: Array, zeros: Array, finish: Callable[..., None],
-    argv: int, addend: Array, step: int, before: Axes, least: float, most: float, lowest: float, highest: float,
-    is_limited: bool,
+    data: Array, weight: Array, bias: Array, depthwise: Array, out: Array, shapes: Shapes, low: int, high: int, buffers: Buffers,
+    finish: Callable[..., None], argv: int, limits: Limits, step: int, before: Axes, least: float, most: float,
 ) -> int:  # fmt: skip
     """Compute the blocks ``low`` to ``high`` (exclusive) of the result: a tile of channels in a band.
 
-    Layout NCHW.  ``panels``: room for the data of a band; ``columns``: for those apart; ``expanded``: for the channels that are
-    convolved together; ``kept``: for the rows of all channels that two bands read; ``zeros``: ``data_taps.ZERO_BYTES``.
+    Layout NCHW.  ``shapes``: of data, weight and result.  Buffers: room for the data of a band; for those apart; for the channels
+    that are convolved together; for the rows of all channels that two bands read; ``data_taps.ZERO_BYTES``.
 
     ``step``: the stride of the depthwise convolution; ``before``: its padding above and on the left; ``least``, ``most``: the
-    bounds of the expansion; the others: as of ``codegen.cpu.channel_limits``, of the result.
+    bounds of the expansion; ``limits``: of the result.
     """
-    inputs, channels, itemsize = data_dims[1], weight_dims[0], out.itemsize
-    sizes, out_sizes = (data_dims[2], data_dims[3]), (out_dims[2], out_dims[3])
-    positions, plane = sizes[0] * sizes[1], out_sizes[0] * out_sizes[1]
+    (panels, columns, expanded, kept, zeros), channels, itemsize = buffers, shapes[1][0], out.itemsize
+    (_, sizes, steps), results, epilogue = images(data, shapes[0], False), images(out, shapes[2], False), Epilogue(finish, argv)
+    inputs, positions, height, wide, out_rows = sizes[CHANNEL], steps[CHANNEL], sizes[ROW], sizes[COLUMN], results.sizes[ROW]
     if out.size == 0:
         return OK
     for i in range(zeros.size):
         zeros[i] = 0
-    rows = rows_together(out_sizes[0], inputs, sizes[1], step, itemsize)
-    pitch = plane_pitch(rows, sizes[1], step, itemsize)
-    tiles, band_count = (channels + TILE_ROWS - 1) // TILE_ROWS, (out_sizes[0] + rows - 1) // rows
-    together, kept_pitch = tiles_together(pitch, itemsize), (WINDOW - step) * sizes[1]
+    rows = rows_together(out_rows, inputs, wide, step, itemsize)
+    pitch = plane_pitch(rows, wide, step, itemsize)
+    tiles, band_count = (channels + TILE_ROWS - 1) // TILE_ROWS, (out_rows + rows - 1) // rows
+    window = Filters(depthwise, (channels, 1, 1, WINDOW, WINDOW), (WINDOW * WINDOW, WINDOW * WINDOW, 1))
+    wide_data, around = Images(expanded, sizes, (0, pitch, 0, wide, 1)), (0, before[0], before[1])
+    conv = Convolution(wide_data, window, results, Window((1, step, step), around, (1, 1, 1)), channels)
+    together, kept_pitch = tiles_together(pitch, itemsize), (WINDOW - step) * wide
     width, number = PANEL_BYTES // itemsize, low
     while number < high:
         tile, band = number % tiles, number // tiles % band_count
         some, b = min(tiles - tile, high - number), number // tiles // band_count
         first = band * rows
-        here = min(rows, out_sizes[0] - first)
-        base = min(max(first * step - before[0], 0), sizes[0])
-        end = max(min((first + here - 1) * step - before[0] + WINDOW, sizes[0]), base)
+        here = min(rows, out_rows - first)
+        base = min(max(first * step - before[0], 0), height)
+        end = max(min((first + here - 1) * step - before[0] + WINDOW, height), base)
         following = min(max((first + here) * step - before[0], base), end)
         # the rows that the band before has computed, in this call
         is_kept = band > 0 and number - tiles >= low
-        begin = max(base, min(max((first - 1) * step - before[0] + WINDOW, 0), sizes[0])) if is_kept else base
-        count, at = (end - begin) * sizes[1], b * inputs * positions + begin * sizes[1]
+        begin = max(base, min(max((first - 1) * step - before[0] + WINDOW, 0), height)) if is_kept else base
+        count, at = (end - begin) * wide, b * inputs * positions + begin * wide
         # of the columns apart of a picture, those that a window reads
         apart = max(columns_apart(positions, inputs, width) - positions + count, 0) if band_count == 1 else 0
         if not reads_rows_apart():
@@ -198,24 +201,16 @@ def bands(
             top = (tile + g * some // groups) * channels // tiles
             bottom = (tile + (g + 1) * some // groups) * channels // tiles
             for c in range(top, bottom if begin > base else top):
-                copy_run(kept, c * kept_pitch, expanded, (c - top) * pitch, (begin - base) * sizes[1])
-            to = (begin - base) * sizes[1]
-            if count > 0 and reads_rows_apart():
-                expand_channels(
-                    weight, bias, top, bottom, inputs, data, at, width, positions, columns, count, apart, expanded, to, pitch,
-                    least, most,
-                )  # fmt: skip
-            elif count > 0:
-                expand_channels(
-                    weight, bias, top, bottom, inputs, panels, 0, inputs * width, width, columns, count, apart, expanded, to,
-                    pitch, least, most,
-                )  # fmt: skip
-            convolve_channels(
-                expanded, pitch, base, top, bottom, depthwise, out, (b * channels + top) * plane, sizes, out_sizes, first, here,
-                step, before, zeros, finish, argv, addend, lowest, highest, is_limited,
-            )  # fmt: skip
+                copy_run(kept, c * kept_pitch, expanded, (c - top) * pitch, (begin - base) * wide)
+            to = (begin - base) * wide
+            source = Panels(data, at, width, positions) if reads_rows_apart() else Panels(panels, 0, inputs * width, width)
+            if count > 0:
+                rows_of_weight, clip = Rows(weight, top * inputs, inputs), Clip(bias, top, least, most)
+                expand_channels(rows_of_weight, clip, bottom - top, source, columns, Rows(expanded, to, pitch), count, apart)
+            first_result = (b * channels + top) * results.steps[CHANNEL]
+            convolve_channels(conv, base, top, bottom, first_result, first, here, zeros, epilogue, limits)
             for c in range(top, bottom if band + 1 < band_count else top):
-                last = (c - top) * pitch + (following - base) * sizes[1]
-                copy_run(expanded, last, kept, c * kept_pitch, (end - following) * sizes[1])
+                last = (c - top) * pitch + (following - base) * wide
+                copy_run(expanded, last, kept, c * kept_pitch, (end - following) * wide)
         number += some
     return OK

@@ -12,6 +12,7 @@ Every element of the result is one sum over channels and taps, in order: the sam
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 
@@ -25,6 +26,8 @@ from ...native.memory import Array, Axes, generic
 from ...native.prefetch import fetch_early
 from ..spatial.cpu import BATCH, CHANNEL, COLUMN, DEPTH, ROW
 from .by_plane import lanes_between
+from .epilogue import Epilogue
+from .geometry import Buffers, Convolution, Images, has_row, position, tap_count
 
 #: Rows of the right matrix that are packed at once, unless the taps of one channel are more; output channels of two bands, and of
 #: a block of ``by_shifts``.
@@ -46,6 +49,35 @@ RUN, TWO_RUNS, ALTERNATE, ANYWHERE = range(4)
 #: Numbers of the record of a tap, before its operands: its form, its first operand, a bit for each operand inside the data.  Of
 #: two runs the operands are the place and the bits of the second run.
 (_FORM, _FIRST, _INSIDE, _OPERANDS) = range(4)
+
+
+class Product(NamedTuple):
+    """The sizes of a product: ``rows`` by ``inner`` by ``columns``; ``add``: 0, or the product is added to the sums."""
+
+    rows: int
+    inner: int
+    columns: int
+    add: int
+
+
+class Later(NamedTuple):
+    """The first ``columns`` columns of some ``channels``, which are rows of the data: they will be packed."""
+
+    rows: Rows
+    channels: int
+    columns: int
+
+
+class Packing(NamedTuple):
+    """Columns of the data that a product packs and fetches.
+
+    ``unpacked``: the rows of columns that the first tile packs, with a step of 0 if the columns are complete; ``later``: columns
+    that are fetched; ``ahead``: the elements from columns that are read where they are to those that are fetched, or 0.
+    """
+
+    unpacked: Rows
+    later: Later
+    ahead: int
 
 
 @generic
@@ -76,9 +108,9 @@ def band_count(outputs: int) -> int:
 
 
 @generic
-def place_columns(table: Array, at: int, width: int, place: Axes, out_sizes: Axes, stride: Axes, before: Axes) -> None:
+def place_columns(table: Array, at: int, width: int, place: Axes, conv: Convolution) -> None:
     """Store depth, row and column of the first tap for the positions from ``place`` (depth, row, column) on."""
-    z, y, x = place
+    (stride, before, _), out_sizes, (z, y, x) = conv.window, conv.out.sizes, place
     for j in range(width):
         table[at + j] = z * stride[0] - before[0]
         table[at + width + j] = y * stride[1] - before[1]
@@ -93,13 +125,13 @@ def place_columns(table: Array, at: int, width: int, place: Axes, out_sizes: Axe
 
 
 @generic
-def place_anywhere(table: Array, record: int, at: int, width: int, count: int, tap: Axes, sizes: Axes, steps: Axes) -> None:
+def place_anywhere(table: Array, record: int, at: int, width: int, count: int, tap: Axes, data: Images) -> None:
     """Store the record of a tap, which is so far from the first tap, whose places are at ``at``."""
     inside, broken = 0, 0
     for j in range(width):
         z, y, x = table[at + j] + tap[0], table[at + width + j] + tap[1], table[at + 2 * width + j] + tap[2]
-        is_inside = 0 <= z < sizes[DEPTH] and 0 <= y < sizes[ROW] and 0 <= x < sizes[COLUMN] and j < count
-        table[record + _OPERANDS + j] = z * steps[DEPTH] + y * steps[ROW] + x
+        is_inside = has_row(data, z, y) and 0 <= x < data.sizes[COLUMN] and j < count
+        table[record + _OPERANDS + j] = z * data.steps[DEPTH] + y * data.steps[ROW] + x
         inside |= (1 if is_inside else 0) << j
     for j in range(count):
         broken += 0 if table[record + _OPERANDS + j] == table[record + _OPERANDS] + j else 1
@@ -109,53 +141,48 @@ def place_anywhere(table: Array, record: int, at: int, width: int, count: int, t
 
 
 @generic
-def place_two_runs(
-    table: Array, record: int, width: int, first: Axes, second: Axes, split: int, sizes: Axes, steps: Axes
-) -> None:
+def place_two_runs(table: Array, record: int, width: int, first: Axes, second: Axes, split: int, data: Images) -> None:
     """Store the record of a tap whose operands begin at ``first``, and from column ``split`` on at ``second``: one row each."""
+    (_, _, deep, below, _), columns = data.steps, data.sizes[COLUMN]
     table[record + _FORM] = TWO_RUNS
-    in_first = 0 <= first[0] < sizes[DEPTH] and 0 <= first[1] < sizes[ROW]
-    table[record + _FIRST] = first[0] * steps[DEPTH] + first[1] * steps[ROW] + first[2]
-    table[record + _INSIDE] = lanes_between(-first[2], min(split, sizes[COLUMN] - first[2]) if in_first else 0, width)
-    in_second, before = 0 <= second[0] < sizes[DEPTH] and 0 <= second[1] < sizes[ROW], split - second[2]
-    table[record + _OPERANDS] = second[0] * steps[DEPTH] + second[1] * steps[ROW] - before
-    table[record + _OPERANDS + 1] = lanes_between(max(split, before), before + sizes[COLUMN] if in_second else 0, width)
+    table[record + _FIRST] = first[0] * deep + first[1] * below + first[2]
+    in_first, in_second = has_row(data, first[0], first[1]), has_row(data, second[0], second[1])
+    table[record + _INSIDE] = lanes_between(-first[2], min(split, columns - first[2]) if in_first else 0, width)
+    before = split - second[2]
+    table[record + _OPERANDS] = second[0] * deep + second[1] * below - before
+    table[record + _OPERANDS + 1] = lanes_between(max(split, before), before + columns if in_second else 0, width)
 
 
 @generic
-def place_taps(
-    table: Array, width: int, begin: int, count: int, sizes: Axes, steps: Axes, kernel: Axes, out_sizes: Axes, stride: Axes,
-    before: Axes, dilation: Axes,
-) -> None:  # fmt: skip
+def place_taps(table: Array, width: int, begin: int, count: int, conv: Convolution) -> None:
     """Store the records of all taps for ``count`` positions from ``begin`` on."""
-    line = begin // out_sizes[COLUMN]
-    place = (line // out_sizes[ROW], line % out_sizes[ROW], begin % out_sizes[COLUMN])
-    is_row = count == width and place[2] + width <= out_sizes[COLUMN] and stride[2] <= 2
+    place, columns, (stride, before, dilation) = position(conv.out, begin), conv.out.sizes[COLUMN], conv.window
+    data, kernel = conv.data, conv.weight.sizes
+    is_row = count == width and place[2] + width <= columns and stride[2] <= 2
     z, y, x = place[0] * stride[0] - before[0], place[1] * stride[1] - before[1], place[2] * stride[2] - before[2]
-    last, at = (width - 1) * stride[2], kernel[2] * kernel[3] * kernel[4] * record_length(width)
-    place_columns(table, at, width, place, out_sizes, stride, before)
+    last, at = (width - 1) * stride[2], tap_count(conv.weight) * record_length(width)
+    place_columns(table, at, width, place, conv)
     # columns of the end of one row of the result and of the beginning of the next, ``split`` from the first one on
-    split = out_sizes[COLUMN] - place[2]
-    is_two_rows = count == width and stride[2] == 1 and split < width <= split + out_sizes[COLUMN]
+    split = columns - place[2]
+    is_two_rows = count == width and stride[2] == 1 and split < width <= split + columns
     # the next row of the data, from this one
-    is_deeper = place[1] + 1 == out_sizes[ROW]
+    is_deeper = place[1] + 1 == conv.out.sizes[ROW]
     dz, dy = stride[0] if is_deeper else 0, -place[1] * stride[1] if is_deeper else stride[1]
     record = 0
     for tz in range(z, z + kernel[2] * dilation[0], dilation[0]):
         for ty in range(y, y + kernel[3] * dilation[1], dilation[1]):
             for tx in range(x, x + kernel[4] * dilation[2], dilation[2]):
                 if is_row:
-                    is_inside = 0 <= tz < sizes[DEPTH] and 0 <= ty < sizes[ROW]
+                    is_inside = has_row(data, tz, ty)
                     table[record + _FORM] = RUN if stride[2] == 1 else ALTERNATE
-                    table[record + _FIRST] = tz * steps[DEPTH] + ty * steps[ROW] + tx
+                    table[record + _FIRST] = tz * data.steps[DEPTH] + ty * data.steps[ROW] + tx
                     # of every second element; the last one is not followed by another, which may be behind the data
-                    table[record + _INSIDE] = lanes_between(-tx, sizes[COLUMN] - tx if is_inside else 0, last + 1)
+                    table[record + _INSIDE] = lanes_between(-tx, data.sizes[COLUMN] - tx if is_inside else 0, last + 1)
                 elif is_two_rows:
-                    place_two_runs(
-                        table, record, width, (tz, ty, tx), (tz + dz, ty + dy, tx - x - before[2]), split, sizes, steps
-                    )
+                    second = tz + dz, ty + dy, tx - x - before[2]
+                    place_two_runs(table, record, width, (tz, ty, tx), second, split, data)
                 else:
-                    place_anywhere(table, record, at, width, count, (tz - z, ty - y, tx - x), sizes, steps)
+                    place_anywhere(table, record, at, width, count, (tz - z, ty - y, tx - x), data)
                 record += record_length(width)
 
 
@@ -206,191 +233,170 @@ def packs_by_products(rows: int, count: int, inner: int, width: int) -> bool:
 
 
 @generic
-def fetch_columns(data: Array, later: Axes, low: int, high: int) -> None:
-    """Ask for the columns of the channels ``low`` to ``high`` (exclusive) of ``later`` (see ``multiply_rows``)."""
-    for i in range(low, min(high, later[1])):
-        for j in range(0, later[3], PANEL_BYTES // data.itemsize):
-            fetch_early(data, later[0] + i * later[2] + j)
+def fetch_columns(later: Later, low: int, high: int) -> None:
+    """Ask for the columns of the channels ``low`` to ``high`` (exclusive)."""
+    data, at, step = later.rows
+    for i in range(low, min(high, later.channels)):
+        for j in range(0, later.columns, PANEL_BYTES // data.itemsize):
+            fetch_early(data, at + i * step + j)
 
 
 @generic
 def multiply_columns(
-    a: Array, a_at: int, a_row: int, columns: Array, first: int, panel: int, row: int, out: Array, to: int, positions: int,
-    rows: int, inner: int, count: int, add: int, weight: Array, later_at: int, terms: int, data: Array, unpacked: Axes,
-    later: Axes, low: int, pace: int,
-) -> None:  # fmt: skip
-    """Multiply ``rows`` rows by ``count`` columns; with each panel fetch ``pace`` channels of ``later``, from ``low`` on."""
-    width = PANEL_BYTES // out.itemsize
-    some = width if unpacked[1] > 0 or pace > 0 else max(count, 1)
+    a: Rows, columns: Panels, out: Rows, product: Product, weight: Rows, packing: Packing, low: int, pace: int
+) -> None:
+    """Multiply ``a`` by columns; with each panel fetch ``pace`` channels of ``later``, from ``low`` on; ``weight``: next rows."""
+    (rows, inner, count, add), (unpacked, later, _), width = product, packing, PANEL_BYTES // out.data.itemsize
+    some = width if unpacked.step > 0 or pace > 0 else max(count, 1)
     for j in range(0, count, some):
-        fetch_columns(data, later, low, low + pace)
+        fetch_columns(later, low, low + pace)
         low += pace
         # the first panel fetches the weights of the next tile: a request takes time, of lines that are in the cache too
-        later_row = terms if j == 0 else 0
-        if unpacked[1] > 0:
-            multiply_and_pack(
-                Rows(a, a_at, a_row), Rows(data, unpacked[0] + j, unpacked[1]), columns, j * inner, Rows(out, to + j, positions),
-                rows, inner, add, Rows(weight, later_at, later_row),
-            )  # fmt: skip
+        next_rows, results = Rows(weight.data, weight.at, weight.step if j == 0 else 0), Rows(out.data, out.at + j, out.step)
+        if unpacked.step > 0:
+            source = Rows(unpacked.data, unpacked.at + j, unpacked.step)
+            multiply_and_pack(a, source, columns.data, j * inner, results, rows, inner, add, next_rows)
         else:
-            multiply_panels(
-                Rows(a, a_at, a_row), Panels(columns, first + j // width * panel, panel, row), Rows(out, to + j, positions), rows,
-                inner, min(some, count - j), add, Ahead(0, GROUP_PANELS, 0, Rows(weight, later_at, later_row)),
-            )  # fmt: skip
+            panels = Panels(columns.data, columns.at + j // width * columns.step, columns.step, columns.row)
+            ahead = Ahead(0, GROUP_PANELS, 0, next_rows)
+            multiply_panels(a, panels, results, rows, inner, min(some, count - j), add, ahead)
 
 
 @generic
-def copy_rows(weight: Array, first: int, step: int, rows: int, inner: int, work: Array, to: int, pitch: int) -> None:
-    """Copy ``inner`` elements of rows ``step`` elements apart to rows ``pitch`` elements apart."""
-    width = PANEL_BYTES // work.itemsize
+def copy_rows(weight: Rows, rows: int, inner: int, out: Rows) -> None:
+    """Copy ``inner`` elements of each of ``rows`` rows."""
+    width, first, to, work = PANEL_BYTES // out.data.itemsize, weight.at, out.at, out.data
     whole = inner // width * width
     for _ in range(rows):
         for k in range(0, whole, width):
-            copy_line(weight, first + k, work, to + k)
+            copy_line(weight.data, first + k, work, to + k)
         for k in range(whole, inner):
-            work[to + k] = weight[first + k]
-        first += step
-        to += pitch
+            work[to + k] = weight.data[first + k]
+        first += weight.step
+        to += out.step
 
 
 @generic
 def multiply_rows(
-    weight: Array, top: int, bottom: int, at: int, terms: int, columns: Array, first: int, panel: int, row: int, out: Array,
-    to: int, positions: int, sums: Array, inner: int, count: int, add: int, ahead: int, work: Array, data: Array, unpacked: Axes,
-    later: Axes, is_last: bool, finish: Callable[..., None], fetch_operands: Callable[..., None], argv: int,
+    weight: Rows, columns: Panels, out: Rows, sums: Array, work: Array, product: Product, packing: Packing, is_last: bool,
+    epilogue: Epilogue, fetch_operands: Callable[..., None],
 ) -> None:  # fmt: skip
-    """Multiply the output channels ``top`` to ``bottom`` (exclusive) by columns: those of panels, or of the data.
+    """Multiply output channels by columns: those of panels, or of the data.
 
     A few columns behind whole panels are copied to the end of ``work`` as rows.  If these are the last terms of the sums, finish
     the results of a few tiles at a time, which are in the first cache.  Meanwhile fetch the weights of the next tile, the
-    operands of ``finish``, and the columns ``ahead`` elements on, unless that is 0: a processor fetches no rows on its own that
-    are far apart.
+    operands of ``finish``, and the columns of ``packing``: a processor fetches no rows on its own that are far apart.
 
-    ``unpacked``: the first element of columns of ``data`` that the first tile packs, and the elements from a channel to the next;
-    0 and 0 if ``columns`` are complete.  ``later``: the first element of columns of ``data`` that will be packed, their channels,
-    the elements from a channel to the next, and their number.
-
-    ``panel``, ``row``: the elements from a panel to the next, and from a row of a panel to the next.  ``sums``: ``out``, or a
-    buffer for the rows that are finished together, or for all rows if there are terms before or after these.
+    ``sums``: the array of ``out``, or a buffer for the rows that are finished together, or for all rows if there are terms before
+    or after these.
     """
-    tiles, begin = (bottom - top + TILE_ROWS - 1) // TILE_ROWS, top
-    width = PANEL_BYTES // out.itemsize
-    is_apart, across = sums.ctypes.data != out.ctypes.data, (count + width - 1) // width * width
+    (channels, inner, count, add), (unpacked, later, ahead) = product, packing
+    tiles, begin, width = (channels + TILE_ROWS - 1) // TILE_ROWS, 0, PANEL_BYTES // out.data.itemsize
+    is_apart, across = sums.ctypes.data != out.data.ctypes.data, (count + width - 1) // width * width
     # the elements from a row of sums to the next; the channel whose sums are at ``held``
-    ld, origin, held = (across, top, 0) if is_apart else (positions, 0, to)
+    ld, origin, held = (across, 0, 0) if is_apart else (out.step, 0, out.at)
     apart = columns_apart(count, inner, width)
     whole, transposed = count - apart, work.size - APART * inner
     # rows of the weight that are whole pages apart are in the same sets of the first cache, and push each other out
-    is_copied, pitch = terms * out.itemsize % PAGE_BYTES == 0 and not reads_rows_apart(), inner + width
+    is_copied, pitch = weight.step * out.data.itemsize % PAGE_BYTES == 0 and not reads_rows_apart(), inner + width
     copied, panels = transposed - TILE_ROWS * pitch, max((whole + width - 1) // width, 1)
     # the channels whose columns are fetched with each panel of a tile; 0: those of a tile are fetched together
-    is_many = later[1] * ((later[3] + width - 1) // width) > FETCHED_LINES * tiles and bottom - top >= PACKING_ROWS * tiles
-    pace = later[1] // (tiles * panels) + 1 if is_many else 0
+    is_many = later.channels * ((later.columns + width - 1) // width) > FETCHED_LINES * tiles and channels >= PACKING_ROWS * tiles
+    pace = later.channels // (tiles * panels) + 1 if is_many else 0
     for j in range(apart):
         for k in range(inner):
-            if unpacked[1] > 0:
-                work[np.uint64(transposed + j * inner + k)] = data[np.uint64(unpacked[0] + whole + k * unpacked[1] + j)]
+            if unpacked.step > 0:
+                work[np.uint64(transposed + j * inner + k)] = unpacked.data[
+                    np.uint64(unpacked.at + whole + k * unpacked.step + j)
+                ]
             else:
-                work[np.uint64(transposed + j * inner + k)] = columns[np.uint64(first + whole // width * panel + k * row + j)]
+                at = columns.at + whole // width * columns.step + k * columns.row + j
+                work[np.uint64(transposed + j * inner + k)] = columns.data[np.uint64(at)]
     for tile in range(tiles):
-        o = top + tile * (bottom - top) // tiles
-        rows = top + (tile + 1) * (bottom - top) // tiles - o
-        following = rows if o + rows < bottom else top - o
+        o = tile * channels // tiles
+        rows = (tile + 1) * channels // tiles - o
+        following = rows if o + rows < channels else -o
+        own = Rows(weight.data, weight.at + o * weight.step, weight.step)
+        next_rows = Rows(weight.data, own.at + following * weight.step, weight.step)
         if is_last:
-            fetch_operands(argv, to + o * positions, rows, count)
-        here, later_at = held + (o - origin) * ld, (o + following) * terms + at
-        low = tile * panels * pace
+            fetch_operands(epilogue.argv, out.at + o * out.step, rows, count)
+        here, low, part = Rows(sums, held + (o - origin) * ld, ld), tile * panels * pace, Product(rows, inner, whole, add)
         if pace == 0:
-            fetch_columns(data, later, tile * later[1] // tiles, (tile + 1) * later[1] // tiles)
+            fetch_columns(later, tile * later.channels // tiles, (tile + 1) * later.channels // tiles)
+        to_pack = Packing(Rows(unpacked.data, unpacked.at, unpacked.step if tile == 0 else 0), later, ahead)
         if is_copied:
-            copy_rows(weight, o * terms + at, terms, rows, inner, work, copied, pitch)
-        to_pack = (unpacked[0], unpacked[1] if tile == 0 else 0)
-        if is_copied:
-            multiply_columns(
-                work, copied, pitch, columns, first, panel, row, sums, here, ld, rows, inner, whole, add, weight, later_at,
-                terms, data, to_pack, later, low, pace,
-            )  # fmt: skip
-        elif pace > 0 or to_pack[1] > 0:
-            multiply_columns(
-                weight, o * terms + at, terms, columns, first, panel, row, sums, here, ld, rows, inner, whole, add, weight,
-                later_at, terms, data, to_pack, later, low, pace,
-            )  # fmt: skip
+            copy = Rows(work, copied, pitch)
+            copy_rows(own, rows, inner, copy)
+            multiply_columns(copy, columns, here, part, next_rows, to_pack, low, pace)
+        elif pace > 0 or to_pack.unpacked.step > 0:
+            multiply_columns(own, columns, here, part, next_rows, to_pack, low, pace)
         else:
-            multiply_panels(
-                Rows(weight, o * terms + at, terms), Panels(columns, first, panel, row), Rows(sums, here, ld), rows, inner, whole,
-                add, Ahead(ahead, tile if ahead > 0 else GROUP_PANELS, tile + 1, Rows(weight, later_at, terms)),
-            )  # fmt: skip
+            fetched = Ahead(ahead, tile if ahead > 0 else GROUP_PANELS, tile + 1, next_rows)
+            multiply_panels(own, columns, here, rows, inner, whole, add, fetched)
         if apart > 0:
-            last, beside = Rows(work, transposed, inner), Rows(sums, here + whole, ld)
-            multiply_by_rows(Rows(weight, o * terms + at, terms), last, beside, rows, inner, apart, add)
+            last, beside = Rows(work, transposed, inner), Rows(sums, here.at + whole, ld)
+            multiply_by_rows(own, last, beside, rows, inner, apart, add)
         is_enough = (o + rows - begin + TILE_ROWS) * across > FINISHED_ROWS * GROUP_PANELS * width
-        if is_last and (is_enough or o + rows == bottom):
-            finish(argv, to + begin * positions, o + rows - begin, count, sums, held + (begin - origin) * ld, ld)
+        if is_last and (is_enough or o + rows == channels):
+            first = held + (begin - origin) * ld
+            epilogue.finish(epilogue.argv, out.at + begin * out.step, o + rows - begin, count, sums, first, ld)
             begin = o + rows
             origin = begin if is_apart and add == 0 else origin
 
 
 @generic
 def convolve_tiles(
-    data: Array, weight: Array, out: Array, panels: Array, table: Array, sums: Array, finish: Callable[..., None],
-    fetch_operands: Callable[..., None], argv: int, low: int, high: int, sizes: Axes, steps: Axes, out_sizes: Axes,
-    out_steps: Axes, kernel: Axes, groups: int, stride: Axes, before: Axes, dilation: Axes,
-) -> None:  # fmt: skip
+    conv: Convolution, buffers: Buffers, epilogue: Epilogue, fetch_operands: Callable[..., None], low: int, high: int
+) -> None:
     """Compute the blocks ``low`` to ``high`` (exclusive) of the result: some output channels at some positions.
 
-    Layout NCHW of data and result, OIHW of the weight.  ``panels``: buffer for a group of panels; ``table``: for the records of
-    all taps and three numbers per column of a panel; ``sums``: for the sums until they are finished, or ``out``.  Blocks of the
-    same positions follow one another: their columns are packed once.
+    Layout NCHW of data and result, OIHW of the weight.  Buffers: for a group of panels; for the records of all taps and three
+    numbers per column of a panel; for the sums until they are finished, or the result.  Blocks of the same positions follow one
+    another: their columns are packed once.
     """
-    width = PANEL_BYTES // out.itemsize
-    taps, positions = kernel[2] * kernel[3] * kernel[4], out_steps[CHANNEL]
-    outputs, terms = kernel[0] // groups, kernel[1] * taps
+    (panels, table, sums), (data, _, steps), inputs, out = buffers, conv.data, conv.weight.sizes[1], conv.out
+    width, taps, positions, channel = PANEL_BYTES // out.data.itemsize, tap_count(conv.weight), out.steps[CHANNEL], steps[CHANNEL]
+    outputs, terms, (stride, before, _) = conv.weight.sizes[0] // conv.groups, inputs * taps, conv.window
     columns = stretch_columns(terms, width)
     bands, stretches = band_count(outputs), stretch_count(positions, columns)
-    parts = (kernel[1] + max(INNER // taps, 1) - 1) // max(INNER // taps, 1)
+    parts = (inputs + max(INNER // taps, 1) - 1) // max(INNER // taps, 1)
     is_moved = stride[0] * stride[1] * stride[2] > 1 or before[0] + before[1] + before[2] > 0
-    is_matrix = taps == 1 and positions == steps[CHANNEL] and not is_moved
+    is_matrix = taps == 1 and positions == channel and not is_moved
     number = low
     while number < high:
         band, stretch = number % bands, number // bands
         end_band = min(bands, band + high - number)
-        g, b = stretch // stretches % groups, stretch // stretches // groups
+        g, b = stretch // stretches % conv.groups, stretch // stretches // conv.groups
         begin = stretch % stretches * columns
         count = columns if stretch % stretches + 1 < stretches else positions - begin
         top, bottom = g * outputs + band * outputs // bands, g * outputs + end_band * outputs // bands
+        results = Rows(out.data, b * out.steps[BATCH] + begin + top * positions, positions)
         for part in range(parts):
-            i = part * kernel[1] // parts
-            channels = (part + 1) * kernel[1] // parts - i
-            inner = channels * taps
-            at = b * steps[BATCH] + (g * kernel[1] + i) * steps[CHANNEL]
+            i = part * inputs // parts
+            channels = (part + 1) * inputs // parts - i
+            inner, is_last = channels * taps, part + 1 == parts
+            at = b * steps[BATCH] + (g * inputs + i) * channel
+            weight, sizes = Rows(conv.weight.data, top * terms + i * taps, terms), Product(bottom - top, inner, count, i)
             if is_matrix and reads_rows_apart():
-                ahead = columns if begin + count < positions else 0
-                multiply_rows(
-                    weight, top, bottom, i * taps, terms, data, at + begin, width, positions, out,
-                    b * out_steps[BATCH] + begin, positions, sums, inner, count, i, ahead, panels, data, (0, 0), (0, 0, 0, 0),
-                    part + 1 == parts, finish, fetch_operands, argv,
-                )  # fmt: skip
+                packing = Packing(Rows(data, 0, 0), Later(Rows(data, 0, 0), 0, 0), columns if begin + count < positions else 0)
+                source = Panels(data, at + begin, width, positions)
+                multiply_rows(weight, source, results, sums, panels, sizes, packing, is_last, epilogue, fetch_operands)
                 continue
-            unpacked = (0, 0)
+            unpacked = Rows(data, 0, 0)
             if is_matrix and packs_by_products(bottom - top, count, inner, width):
-                unpacked = (at + begin, steps[CHANNEL])
+                unpacked = Rows(data, at + begin, channel)
             elif is_matrix:
-                copy_columns(panels, data, at + begin, channels, steps[CHANNEL], count)
+                copy_columns(panels, data, at + begin, channels, channel, count)
             for j in range(0, 0 if is_matrix else count, width):
-                place_taps(
-                    table, width, begin + j, min(width, count - j), sizes, steps, kernel, out_sizes, stride, before, dilation
-                )
-                pack_panel(panels, j * inner, data, at, channels, steps[CHANNEL], table, taps)
-            later = (0, 0, 0, 0)
-            if is_matrix and part + 1 < parts:
-                later = (at + begin + channels * steps[CHANNEL], channels, steps[CHANNEL], count)
+                place_taps(table, width, begin + j, min(width, count - j), conv)
+                pack_panel(panels, j * inner, data, at, channels, channel, table, taps)
+            later = Later(Rows(data, 0, 0), 0, 0)
+            if is_matrix and not is_last:
+                later = Later(Rows(data, at + begin + channels * channel, channel), channels, count)
             elif is_matrix and begin + count < positions:
                 # the first part's columns of the next stretch
-                following = b * steps[BATCH] + g * kernel[1] * steps[CHANNEL] + begin + count
-                later = (following, kernel[1] // parts, steps[CHANNEL], min(columns, positions - begin - count))
-            multiply_rows(
-                weight, top, bottom, i * taps, terms, panels, 0, inner * width, width, out, b * out_steps[BATCH] + begin,
-                positions, sums, inner, count, i, 0, panels, data, unpacked, later, part + 1 == parts, finish, fetch_operands,
-                argv,
-            )  # fmt: skip
+                following = b * steps[BATCH] + g * inputs * channel + begin + count
+                later = Later(Rows(data, following, channel), inputs // parts, min(columns, positions - begin - count))
+            source, packing = Panels(panels, 0, inner * width, width), Packing(unpacked, later, 0)
+            multiply_rows(weight, source, results, sums, panels, sizes, packing, is_last, epilogue, fetch_operands)
         number += end_band - band

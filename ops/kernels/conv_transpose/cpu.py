@@ -4,30 +4,35 @@ With a BLAS and enough channels: products of kernel and data, a tile of position
 result (col2im); float32 then accumulates in float32.  The direct algorithm computes the result row by row and accumulates in
 float64.
 
-``groups``, ``stride``, ``before`` (cropped elements), ``dilation`` and ``layouts`` (whether space is first in the kernel, whether
-the channels of the data are last, whether those of the result are last) are constants of the compiled code.
+``groups``, ``steps`` (of the window, with cropped elements for padding) and ``layouts`` (whether space is first in the kernel,
+whether the channels of the data are last, whether those of the result are last) are constants of the compiled code.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
+from ...native.blas.blas_call import MatrixAt
 from ...native.memory import Array, Axes, Element, generic
 from ...native.status import OK
-from ..conv.cpu import multiply
-from ..matmul.cpu import BLAS_LIMIT
-from ..spatial.cpu import (
-    BATCH,
-    CHANNEL,
-    COLUMN,
-    DEPTH,
-    ROW,
-    end_inside,
-    first_inside,
-    sizes_of,
-    spatial_size,
-    strides_of,
+from ..conv.geometry import (
+    Buffers,
+    Convolution,
+    Filters,
+    Shapes,
+    Steps,
+    Window,
+    has_row,
+    images,
+    position,
+    position_count,
+    tap_count,
+    tap_place,
+    tap_source,
 )
+from ..conv.matrices import multiply
+from ..matmul.cpu import BLAS_LIMIT
+from ..spatial.cpu import BATCH, CHANNEL, COLUMN, DEPTH, ROW, end_inside, first_inside, spatial_size
 
 #: The number of product elements per tile, which stays in the cache; but at least LEAST_PLACES positions of the data.
 COLUMNS, LEAST_POSITIONS = 2**18, 16
@@ -49,6 +54,16 @@ def kernel_strides(kernel: Axes, space_first: bool) -> tuple[int, int, int]:
     """Strides of a kernel: data channel, result channel, tap."""
     inputs, outputs, taps = kernel[0], kernel[1], kernel[2] * kernel[3] * kernel[4]
     return (1, inputs, inputs * outputs) if space_first else (outputs * taps, taps, 1)
+
+
+@generic
+def transposed_convolution(
+    data: Array, weight: Array, out: Array, shapes: Shapes, groups: int, steps: Steps, layouts: tuple[bool, ...]
+) -> Convolution:
+    """The transposed convolution of tensors in ``layouts``: sizes and steps of its weight have channels of the data first."""
+    sizes = kernel_sizes(shapes[1], layouts[0])
+    filters, window = Filters(weight, sizes, kernel_strides(sizes, layouts[0])), Window(steps[0], steps[1], steps[2])
+    return Convolution(images(data, shapes[0], layouts[1]), filters, images(out, shapes[2], layouts[2]), window, groups)
 
 
 # ---- directly ------------------------------------------------------------------------------------------------------
@@ -77,52 +92,58 @@ def spread_row(
 
 
 @generic
-def direct_row(
-    data: Array, weight: Array, totals: Array, at: int, w_at: int, inputs: int, row: Axes, sizes: Axes, steps: Axes,
-    kernel: Axes, taps: Axes, stride: Axes, before: Axes, dilation: Axes,
-) -> None:  # fmt: skip
+def direct_row(totals: Array, conv: Convolution, at: int, w_at: int, row: Axes) -> None:
     """Add one row of one channel of the result to ``totals``: its group's first input channel starts at ``at``, the kernel of the
     channel pair at ``w_at``; ``row`` is (depth, row, number of columns) of the result."""
+    data, (_, _, depth, height, width), taps, (stride, before, dilation) = (
+        conv.data,
+        conv.weight.sizes,
+        conv.weight.steps,
+        conv.window,
+    )
     for x in range(row[2]):
         totals[x] = 0.0
-    for i in range(inputs):
-        for kz in range(kernel[2]):
-            z = source_of(row[0], kz, stride[0], before[0], dilation[0], sizes[DEPTH])
-            for ky in range(kernel[3]):
-                y = source_of(row[1], ky, stride[1], before[1], dilation[1], sizes[ROW])
+    for i in range(conv.weight.sizes[0] // conv.groups):
+        for kz in range(depth):
+            z = source_of(row[0], kz, stride[0], before[0], dilation[0], data.sizes[DEPTH])
+            for ky in range(height):
+                y = source_of(row[1], ky, stride[1], before[1], dilation[1], data.sizes[ROW])
                 if z < 0 or y < 0:
                     continue
-                line = at + i * steps[CHANNEL] + z * steps[DEPTH] + y * steps[ROW]
-                for kx in range(kernel[4]):
+                line = at + i * data.steps[CHANNEL] + z * data.steps[DEPTH] + y * data.steps[ROW]
+                for kx in range(width):
                     offset = kx * dilation[2] - before[2]
                     first = first_inside(offset, stride[2])
-                    end = end_inside(offset, stride[2], row[2], sizes[COLUMN])
-                    tap = w_at + i * taps[0] + ((kz * kernel[3] + ky) * kernel[4] + kx) * taps[2]
-                    spread_row(totals, data, line, steps[COLUMN], first, end, np.float64(weight[tap]), offset, stride[2])
+                    end = end_inside(offset, stride[2], row[2], data.sizes[COLUMN])
+                    factor = np.float64(conv.weight.data[w_at + i * taps[0] + ((kz * height + ky) * width + kx) * taps[2]])
+                    spread_row(totals, data.data, line, data.steps[COLUMN], first, end, factor, offset, stride[2])
+
+
+@generic
+def transpose_directly(conv: Convolution, totals: Array) -> None:
+    """Direct transposed convolution of any dtypes and layouts; ``totals``: one per column of a result row."""
+    data, out, taps = conv.data, conv.out, conv.weight.steps
+    inputs, outputs = conv.weight.sizes[0] // conv.groups, conv.weight.sizes[1]
+    for b in range(out.sizes[BATCH]):
+        for o in range(out.sizes[CHANNEL]):
+            group = o // outputs
+            at = b * data.steps[BATCH] + group * inputs * data.steps[CHANNEL]
+            w_at = group * inputs * taps[0] + o % outputs * taps[1]
+            for z in range(out.sizes[DEPTH]):
+                for y in range(out.sizes[ROW]):
+                    direct_row(totals, conv, at, w_at, (z, y, out.sizes[COLUMN]))
+                    to = b * out.steps[BATCH] + o * out.steps[CHANNEL] + z * out.steps[DEPTH] + y * out.steps[ROW]
+                    for x in range(out.sizes[COLUMN]):
+                        out.data[to + x * out.steps[COLUMN]] = totals[x]
 
 
 @generic
 def transposed_directly(
-    data: Array, data_dims: Axes, weight: Array, weight_dims: Axes, out: Array, out_dims: Axes, columns: Array, totals: Array,
-    gemm: int, groups: int, stride: Axes, before: Axes, dilation: Axes, layouts: tuple[bool, ...],
+    data: Array, weight: Array, out: Array, shapes: Shapes, buffers: Buffers, gemm: int, groups: int, steps: Steps,
+    layouts: tuple[bool, ...],
 ) -> int:  # fmt: skip
-    """Direct transposed convolution of any dtypes and layouts; ``totals``: one per column of a result row."""
-    sizes, out_sizes = sizes_of(data_dims, layouts[1]), sizes_of(out_dims, layouts[2])
-    kernel = kernel_sizes(weight_dims, layouts[0])
-    taps, steps, out_steps = kernel_strides(kernel, layouts[0]), strides_of(sizes, layouts[1]), strides_of(out_sizes, layouts[2])
-    inputs, outputs = kernel[0] // groups, kernel[1]
-    for b in range(out_sizes[BATCH]):
-        for o in range(out_sizes[CHANNEL]):
-            group = o // outputs
-            at = b * steps[BATCH] + group * inputs * steps[CHANNEL]
-            w_at = group * inputs * taps[0] + o % outputs * taps[1]
-            for z in range(out_sizes[DEPTH]):
-                for y in range(out_sizes[ROW]):
-                    row = (z, y, out_sizes[COLUMN])
-                    direct_row(data, weight, totals, at, w_at, inputs, row, sizes, steps, kernel, taps, stride, before, dilation)
-                    to = b * out_steps[BATCH] + o * out_steps[CHANNEL] + z * out_steps[DEPTH] + y * out_steps[ROW]
-                    for x in range(out_sizes[COLUMN]):
-                        out[to + x * out_steps[COLUMN]] = totals[x]
+    """Direct transposed convolution of any dtypes and layouts; the second buffer has a number per column of a result row."""
+    transpose_directly(transposed_convolution(data, weight, out, shapes, groups, steps, layouts), buffers[1])
     return OK
 
 
@@ -130,86 +151,71 @@ def transposed_directly(
 
 
 @generic
-def spread_products(
-    columns: Array, out: Array, to: int, begin: int, count: int, tap: int, sizes: Axes, out_sizes: Axes, out_steps: Axes,
-    kernel: Axes, stride: Axes, before: Axes, dilation: Axes,
-) -> None:  # fmt: skip
+def spread_products(columns: Array, conv: Convolution, to: int, begin: int, count: int, tap: int) -> None:
     """Add ``columns``, the products of one tap at ``count`` data positions from ``begin`` on, to the channel at ``to``."""
-    kz, ky, kx = tap // (kernel[3] * kernel[4]), tap // kernel[4] % kernel[3], tap % kernel[4]
-    offset, done = kx * dilation[2] - before[2], 0
+    data, out, stride, place, done = conv.data, conv.out, conv.window.stride[2], tap_place(conv.weight, tap), 0
     while done < count:
-        p = begin + done
-        x = p % sizes[COLUMN]
-        run = min(count - done, sizes[COLUMN] - x)
-        z = p // sizes[COLUMN] // sizes[ROW] * stride[0] + kz * dilation[0] - before[0]
-        y = p // sizes[COLUMN] % sizes[ROW] * stride[1] + ky * dilation[1] - before[1]
-        if 0 <= z < out_sizes[DEPTH] and 0 <= y < out_sizes[ROW]:
-            start = offset + x * stride[2]
-            first = first_inside(start, stride[2])
-            end = end_inside(start, stride[2], out_sizes[COLUMN], run)
-            line = to + z * out_steps[DEPTH] + y * out_steps[ROW] + start * out_steps[COLUMN]
-            step = stride[2] * out_steps[COLUMN]
+        at = position(data, begin + done)
+        run = min(count - done, data.sizes[COLUMN] - at[2])
+        z, y, x = tap_source(conv.window, at, place)
+        if has_row(out, z, y):
+            first = first_inside(x, stride)
+            end = end_inside(x, stride, out.sizes[COLUMN], run)
+            line = to + z * out.steps[DEPTH] + y * out.steps[ROW] + x * out.steps[COLUMN]
+            step = stride * out.steps[COLUMN]
             if step == 1:
                 for i in range(first, end):
-                    out[np.uint64(line + i)] += columns[np.uint64(done + i)]
+                    out.data[np.uint64(line + i)] += columns[np.uint64(done + i)]
             else:
                 for i in range(first, end):
-                    out[line + i * step] += columns[done + i]
+                    out.data[line + i * step] += columns[done + i]
         done += run
 
 
 @generic
-def add_products(
-    data: Array, weight: Array, out: Array, columns: Array, sizes: Axes, out_sizes: Axes, kernel: Axes, gemm: int, groups: int,
-    stride: Axes, before: Axes, dilation: Axes, layouts: tuple[bool, ...],
-) -> None:  # fmt: skip
+def add_products(conv: Convolution, columns: Array, gemm: int, layouts: tuple[bool, ...]) -> None:
     """Tile by tile: multiply, scatter; ``columns`` holds a tile."""
-    space_first, data_last, out_last = layouts
-    size, positions = out.itemsize, sizes[DEPTH] * sizes[ROW] * sizes[COLUMN]
-    n_taps, inputs, outputs = kernel[2] * kernel[3] * kernel[4], kernel[0] // groups, kernel[1]
+    space_first, data_last, _ = layouts
+    data, weight, out, size, positions = conv.data, conv.weight, conv.out, conv.out.data.itemsize, position_count(conv.data)
+    n_taps, inputs, outputs = tap_count(weight), weight.sizes[0] // conv.groups, weight.sizes[1]
     terms = outputs * n_taps
-    taps, steps, out_steps = kernel_strides(kernel, space_first), strides_of(sizes, data_last), strides_of(out_sizes, out_last)
     tile = len(columns) // terms
-    for b in range(sizes[BATCH]):
-        for g in range(groups):
-            w = weight.ctypes.data + g * inputs * taps[0] * size
-            x = data.ctypes.data + (b * steps[BATCH] + g * inputs * steps[CHANNEL]) * size
+    for b in range(data.sizes[BATCH]):
+        for g in range(conv.groups):
+            w = weight.data.ctypes.data + g * inputs * weight.steps[0] * size
+            x = data.data.ctypes.data + (b * data.steps[BATCH] + g * inputs * data.steps[CHANNEL]) * size
             for begin in range(0, positions, tile):
                 n = min(tile, positions - begin)
-                ldw, ldx = kernel[0] if space_first else terms, sizes[CHANNEL] if data_last else positions
-                at = x + begin * steps[COLUMN] * size
-                multiply(gemm, size, w, ldw, not space_first, at, ldx, data_last, columns.ctypes.data, n, terms, n, inputs)
+                filters = MatrixAt(w, weight.sizes[0] if space_first else terms, not space_first)
+                at = x + begin * data.steps[COLUMN] * size
+                operand = MatrixAt(at, data.sizes[CHANNEL] if data_last else positions, data_last)
+                multiply(gemm, size, filters, operand, MatrixAt(columns.ctypes.data, n, False), (terms, n, inputs))
                 for o in range(outputs):
-                    to = b * out_steps[BATCH] + (g * outputs + o) * out_steps[CHANNEL]
+                    to = b * out.steps[BATCH] + (g * outputs + o) * out.steps[CHANNEL]
                     for tap in range(n_taps):
                         row = tap * outputs + o if space_first else o * n_taps + tap
-                        spread_products(
-                            columns[row * n : (row + 1) * n], out, to, begin, n, tap, sizes, out_sizes, out_steps, kernel, stride,
-                            before, dilation,
-                        )  # fmt: skip
+                        spread_products(columns[row * n : (row + 1) * n], conv, to, begin, n, tap)
 
 
 @generic
-def takes_products(sizes: Axes, kernel: Axes, gemm: int, groups: int) -> bool:
+def takes_products(conv: Convolution, gemm: int) -> bool:
     """Whether matrix products are possible and profitable.  A BLAS counts to BLAS_LIMIT and rejects sizes of 0."""
-    positions, terms = sizes[DEPTH] * sizes[ROW] * sizes[COLUMN], kernel[1] * kernel[2] * kernel[3] * kernel[4]
-    largest = max(max(positions, terms), max(kernel[0], sizes[CHANNEL]))
-    return gemm != 0 and positions > 0 and terms > 0 and kernel[0] >= groups * LEAST_CHANNELS and largest <= BLAS_LIMIT
+    inputs, positions, terms = conv.weight.sizes[0], position_count(conv.data), conv.weight.sizes[1] * tap_count(conv.weight)
+    largest = max(max(positions, terms), max(inputs, conv.data.sizes[CHANNEL]))
+    return gemm != 0 and positions > 0 and terms > 0 and inputs >= conv.groups * LEAST_CHANNELS and largest <= BLAS_LIMIT
 
 
 @generic
 def transposed(
-    data: Array, data_dims: Axes, weight: Array, weight_dims: Axes, out: Array, out_dims: Axes, columns: Array, totals: Array,
-    gemm: int, groups: int, stride: Axes, before: Axes, dilation: Axes, layouts: tuple[bool, ...],
+    data: Array, weight: Array, out: Array, shapes: Shapes, buffers: Buffers, gemm: int, groups: int, steps: Steps,
+    layouts: tuple[bool, ...],
 ) -> int:  # fmt: skip
-    """Transposed convolution of tensors that are all float32 or all float64; ``columns`` holds a tile of products."""
-    sizes, out_sizes = sizes_of(data_dims, layouts[1]), sizes_of(out_dims, layouts[2])
-    kernel = kernel_sizes(weight_dims, layouts[0])
-    if not takes_products(sizes, kernel, gemm, groups):
-        return transposed_directly(
-            data, data_dims, weight, weight_dims, out, out_dims, columns, totals, gemm, groups, stride, before, dilation, layouts
-        )
+    """Transposed convolution of tensors that are all float32 or all float64; the first buffer holds a tile of products."""
+    conv = transposed_convolution(data, weight, out, shapes, groups, steps, layouts)
+    if not takes_products(conv, gemm):
+        transpose_directly(conv, buffers[1])
+        return OK
     for i in range(len(out)):
         out[i] = 0
-    add_products(data, weight, out, columns, sizes, out_sizes, kernel, gemm, groups, stride, before, dilation, layouts)
+    add_products(conv, buffers[0], gemm, layouts)
     return OK

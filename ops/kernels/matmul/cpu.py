@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ...native.blas.blas_call import ColumnMajor, Product
+from ...native.blas.blas_call import MatrixAt, Product
 from ...native.blas.gemm import BatchSteps, call_gemm, call_gemms
 from ...native.memory import Array, Element, generic
 from ...native.status import OK
@@ -110,8 +110,8 @@ def by_blas(a: Matrix, b: Matrix, out: Array, at: int, m: int, n: int, k: int, g
     for first in range(0, m, BLAS_LIMIT):
         x = a.data.ctypes.data + (a.at + first * (1 if a.transposed else k)) * size
         y, z = b.data.ctypes.data + b.at * size, out.ctypes.data + (at + first * n) * size
-        left, right = ColumnMajor(y, b.step, b.transposed), ColumnMajor(x, a.step, a.transposed)
-        call_gemm(gemm, Product(size, n, min(BLAS_LIMIT, m - first), k, left, right, ColumnMajor(z, n, 0)))
+        left, right = MatrixAt(y, b.step, b.transposed), MatrixAt(x, a.step, a.transposed)
+        call_gemm(gemm, Product(size, n, min(BLAS_LIMIT, m - first), k, left, right, MatrixAt(z, n, 0)))
 
 
 @generic
@@ -124,9 +124,9 @@ def batches_by_blas(a: Batch, b: Batch, out: Array, count: int, m: int, n: int, 
     if m == 0 or n == 0:
         return
     size = out.itemsize
-    left = ColumnMajor(b.data.ctypes.data, b.step, b.transposed)
-    right = ColumnMajor(a.data.ctypes.data, a.step, a.transposed)
-    product = Product(size, n, m, k, left, right, ColumnMajor(out.ctypes.data, n, 0))
+    left = MatrixAt(b.data.ctypes.data, b.step, b.transposed)
+    right = MatrixAt(a.data.ctypes.data, a.step, a.transposed)
+    product = Product(size, n, m, k, left, right, MatrixAt(out.ctypes.data, n, 0))
     call_gemms(gemm, product, BatchSteps(count, b.apart * size, a.apart * size, m * n * size))
 
 

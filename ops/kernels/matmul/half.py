@@ -6,7 +6,7 @@ sum, and one of the sum.
 
 from __future__ import annotations
 
-from ...native.blas.blas_call import ColumnMajor, Product
+from ...native.blas.blas_call import MatrixAt, Product
 from ...native.blas.gemm import call_gemm
 from ...native.jit.products.operands import Rows
 from ...native.memory import Array, array_float32, generic
@@ -57,8 +57,8 @@ def multiply_block(work: int, a: Matrix, b: Matrix, out: Rows, rows: int, column
             pack(right, b.data, b.at + start * b.step, inner, columns, b.step)
         lda, ldb = rows if a.transposed else inner, inner if b.transposed else columns
         # column-major: see matmul.by_blas
-        first, second = ColumnMajor(right_at, ldb, b.transposed), ColumnMajor(work, lda, a.transposed)
-        call_gemm(gemm, Product(4, columns, rows, inner, first, second, ColumnMajor(part_at, columns, 0)))
+        first, second = MatrixAt(right_at, ldb, b.transposed), MatrixAt(work, lda, a.transposed)
+        call_gemm(gemm, Product(4, columns, rows, inner, first, second, MatrixAt(part_at, columns, 0)))
         add(total, part, rows * columns)
     for i in range(rows):
         for j in range(columns):

@@ -11,8 +11,8 @@ from ..c_functions import call_13
 from ..memory import generic
 
 
-class ColumnMajor(NamedTuple):
-    """A column-major matrix at an address, with the leading dimension ``step``; ``transposed``: whether it is transposed."""
+class MatrixAt(NamedTuple):
+    """A matrix at an address: ``step`` elements from a line in memory to the next, which is of the other axis if ``transposed``."""
 
     at: int
     step: int
@@ -29,9 +29,9 @@ class Product(NamedTuple):
     m: int
     n: int
     k: int
-    a: ColumnMajor
-    b: ColumnMajor
-    c: ColumnMajor
+    a: MatrixAt
+    b: MatrixAt
+    c: MatrixAt
 
 
 def _word(data: bytes) -> int:
@@ -58,5 +58,5 @@ def call_blas(address: int, product: Product) -> None:
 
 
 @generic
-def _letter(matrix: ColumnMajor) -> int:
+def _letter(matrix: MatrixAt) -> int:
     return _TRANSPOSED if matrix.transposed != 0 else _PLAIN

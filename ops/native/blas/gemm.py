@@ -1,4 +1,4 @@
-"""ColumnMajor products by a BLAS, divided between the threads of this process.
+"""MatrixAt products by a BLAS, divided between the threads of this process.
 
 A product is split into blocks of its result, by its sizes alone: so results do not depend on the number of threads, although a
 BLAS may add in another order for fewer rows.  The BLAS is called for each block and uses no threads itself.  Blocks are large,
@@ -19,7 +19,7 @@ from ..memory import alloc, free, generic, load_i64, native, record, store_i64
 from ..status import OK
 from ..threads.team import team_at
 from ..threads.work_partition import end_of, first_of
-from .blas_call import ColumnMajor, Product, call_blas
+from .blas_call import MatrixAt, Product, call_blas
 from .blas_threads import enter, leave
 
 _WORD = np.int64
@@ -136,8 +136,8 @@ def _multiply_block(blas: int, products: int, blocks: Blocks, number: int) -> No
     b = p.b + product * p.b_step + column * p.itemsize * (1 if p.transpose_b != 0 else p.b_row)
     c = p.c + product * p.c_step + (row + column * p.c_row) * p.itemsize
     m, n = min(blocks.rows, p.m - row), min(blocks.columns, p.n - column)
-    of_a, of_b = ColumnMajor(a, p.a_row, p.transpose_a), ColumnMajor(b, p.b_row, p.transpose_b)
-    call_blas(blas, Product(p.itemsize, m, n, p.k, of_a, of_b, ColumnMajor(c, p.c_row, 0)))
+    of_a, of_b = MatrixAt(a, p.a_row, p.transpose_a), MatrixAt(b, p.b_row, p.transpose_b)
+    call_blas(blas, Product(p.itemsize, m, n, p.k, of_a, of_b, MatrixAt(c, p.c_row, 0)))
 
 
 @native

@@ -11,7 +11,7 @@ import functools
 from collections.abc import Iterable, Mapping
 
 from ....declarations.frozen_dataclass import frozen
-from .blas_call import ColumnMajor, Product, call_blas
+from .blas_call import MatrixAt, Product, call_blas
 from .blas_sources import SOURCES
 from .blas_threads import scope_of
 from .gemm import gemm_of
@@ -66,7 +66,7 @@ def _check(name: str, address: int) -> None:
     itemsize = TABLE[name].itemsize
     kind = (ctypes.c_float if itemsize == 4 else ctypes.c_double) * 4
     a, b, c = kind(1, 2, 3, 4), kind(5, 6, 7, 8), kind(*[-1] * 4)
-    matrices = [ColumnMajor(ctypes.addressof(block), 2, transposed) for block, transposed in ((a, 1), (b, 0), (c, 0))]
+    matrices = [MatrixAt(ctypes.addressof(block), 2, transposed) for block, transposed in ((a, 1), (b, 0), (c, 0))]
     call_blas(address, Product(itemsize, 2, 2, 2, *matrices))
     if list(c) != [17, 39, 23, 53]:
         raise ImportError(f"its {name} gives a wrong product")

@@ -7,6 +7,7 @@ from ....shape_funcs.symbolic.dim import Dim, max_, min_, product
 from ...core.conditions import Conditions, condition
 from ...core.implementation import Kernel, OpCall, Scratch
 from ...kernels.conv import cpu as bodies
+from ...kernels.conv import matrices
 from ...kernels.conv.weight_layout import SPACE_OUT_IN
 from ...kernels.matmul.cpu import BLAS_LIMIT
 from ..products.matmul_strategy import GEMM, is_one_float
@@ -65,5 +66,5 @@ class Matrices(Convolution):
         """The number of elements of a tile of columns of ``im2col`` (see ``tile_length`` in its module)."""
         _, inputs, taps = self.weight(call)
         terms, positions = inputs * product(taps), product(self.sizes(call)[1])
-        at_once = min_(positions, max_(bodies.LEAST_POSITIONS, bodies.COLUMNS // max_(terms, 1)))
+        at_once = min_(positions, max_(matrices.LEAST_POSITIONS, matrices.COLUMNS // max_(terms, 1)))
         return at_once * terms

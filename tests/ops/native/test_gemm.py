@@ -1,4 +1,4 @@
-"""ColumnMajor products in blocks: the blocks, and the number of threads of the BLAS during and after a product."""
+"""MatrixAt products in blocks: the blocks, and the number of threads of the BLAS during and after a product."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from relayvm.ops.native.blas import blas_threads, gemm
-from relayvm.ops.native.blas.blas_call import ColumnMajor, Product
+from relayvm.ops.native.blas.blas_call import MatrixAt, Product
 from relayvm.ops.native.blas.gemm import ALONE_WORK, MOST, SHORTEST, BatchSteps, call_gemms
 from relayvm.ops.native.blas.library_calls import blas
 from relayvm.ops.native.compiled import kernel_store
@@ -61,8 +61,8 @@ def product(record: int, a: np.ndarray, b: np.ndarray, transpose_b: bool = False
     count, m, k = a.shape
     n = b.shape[1 if transpose_b else 2]
     out = np.full((count, m, n), 77, "float32")
-    first = ColumnMajor(b.ctypes.data, k if transpose_b else n, int(transpose_b))
-    matrices = first, ColumnMajor(a.ctypes.data, k, 0), ColumnMajor(out.ctypes.data, n, 0)
+    first = MatrixAt(b.ctypes.data, k if transpose_b else n, int(transpose_b))
+    matrices = first, MatrixAt(a.ctypes.data, k, 0), MatrixAt(out.ctypes.data, n, 0)
     call_gemms(record, Product(4, n, m, k, *matrices), BatchSteps(count, b[0].nbytes, a[0].nbytes, out[0].nbytes))
     return out
 
