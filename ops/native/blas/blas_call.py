@@ -12,7 +12,7 @@ from ..memory import generic
 
 
 class MatrixAt(NamedTuple):
-    """A matrix at an address: ``step`` elements from a line in memory to the next, which is of the other axis if ``transposed``."""
+    """A matrix at an address, ``step`` elements from a line to the next; if ``transposed``, its lines are of the other axis."""
 
     at: int
     step: int
