@@ -268,7 +268,7 @@ def pointwise(
     return OK
 
 
-@apart()
+@apart("before", "lowest", "highest")
 @generic
 def planes(
     data: Array, data_dims: Axes, weight: Array, weight_dims: Axes, out: Array, out_dims: Axes, low: int, high: int, work: Array,
@@ -298,7 +298,7 @@ def planes(
     return OK
 
 
-@apart()
+@apart("stride", "before", "dilation")
 @generic
 def tiles(
     data: Array, data_dims: Axes, weight: Array, weight_dims: Axes, out: Array, out_dims: Axes, low: int, high: int,
@@ -366,7 +366,7 @@ def taps(
     return OK
 
 
-@apart()
+@apart("before", "dilation")
 @generic
 def shifts(
     data: Array, data_dims: Axes, weight: Array, weight_dims: Axes, out: Array, out_dims: Axes, low: int, high: int,

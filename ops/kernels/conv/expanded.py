@@ -147,7 +147,7 @@ def convolve_channels(
             begin = c + 1
 
 
-@apart()
+@apart("before", "least", "most", "lowest", "highest")
 @generic
 def bands(
     data: Array, data_dims: Axes, weight: Array, weight_dims: Axes, bias: Array, depthwise: Array, out: Array, out_dims: Axes,

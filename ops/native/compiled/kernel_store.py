@@ -30,6 +30,7 @@ from ..jit.native_compiler import (
     ObjectCode,
     compile_object,
     compile_part,
+    compile_parts,
     fingerprint,
     options,
     source_of_part,
@@ -245,8 +246,8 @@ def _code_of_part(part: Part, levels: Levels) -> bytes:
 
 
 def obtain_parts(function: Callable[..., Any], signature: str) -> None:
-    """Store the parts of a ``@native`` function, as kernels link them; its own code is not stored."""
-    compile_object(function, signature, OPTIMIZED, _code_of_part)
+    """Store the parts of a ``@native`` function, as kernels link them; its own code is not compiled."""
+    compile_parts(function, signature, OPTIMIZED, _code_of_part)
 
 
 def get_or_make(key: CacheKey, name: str, make: Callable[[], bytes]) -> bytes:

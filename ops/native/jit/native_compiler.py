@@ -12,7 +12,7 @@ import sys
 import types
 from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ....declarations.frozen_dataclass import frozen
 from ..cache.host_processor import host_processor
@@ -21,6 +21,9 @@ from ..code_parts import Part, parts_of
 from ..inlining import is_shared
 from . import marked_accesses
 from .gc_pause import collection_paused
+
+if TYPE_CHECKING:
+    from ..front_end.compilation import Compilation
 
 #: The symbol of every entry point.
 _ENTRY = "relayvm_entry"
@@ -287,14 +290,27 @@ def compile_object(
 
     Raises ``scalars.Outside`` for a function outside the subset of Python, which is a bug of this package.
     """
-    from ..front_end.compilation import Compilation
-
-    compilation = Compilation(_module("native", levels), with_parts=has_near_constants())
-    compilation.entry(function, signature, _ENTRY)
+    compilation = _compilation(function, signature, levels)
     if has_near_constants():
         compilation.use_offset_table()
     code = _object_code(compilation.module, (_ENTRY,), levels, code_of_part or compile_part, compilation.bitcode)
     return ObjectCode(_ENTRY, code)
+
+
+@collection_paused()
+def compile_parts(function: Callable[..., Any], signature: str, levels: Levels, code_of_part: CodeOfPart) -> None:
+    """Compile the parts of ``function``, and those that only unoptimized code calls; but not the function itself."""
+    for part in (parts_of(_compilation(function, signature, levels).module) or {}).values():
+        code_of_part(part, _levels_of(part, levels))
+
+
+def _compilation(function: Callable[..., Any], signature: str, levels: Levels) -> Compilation:
+    """The module of ``function`` and of the functions that it calls, but for its parts."""
+    from ..front_end.compilation import Compilation
+
+    made = Compilation(_module("native", levels), with_parts=has_near_constants())
+    made.entry(function, signature, _ENTRY)
+    return made
 
 
 def _module(name: str, levels: Levels) -> Any:
