@@ -216,33 +216,32 @@ def _code_of_shared(shared: Shared, signature: str, levels: Levels) -> Entry:
     """The entry of code without literals, compiled unless the process or the disk has it.  Not counted: kernels are."""
 
     def make() -> Entry:
-        found = disk_cache.read(shared.key)
-        if found is None:
-            made = compile_object(shared.define(), signature, levels, _code_of_part)
-            found = Entry(shared.key, SHARED, made.symbol, made.code)
-            disk_cache.write(found)
-        return found
+        made = compile_object(shared.define(), signature, levels, _code_of_part)
+        return Entry(shared.key, SHARED, made.symbol, made.code)
 
-    return _shared_code.get(shared.key.id, make)[0]
+    return _shared_code.get(shared.key.id, lambda: _once_of_all(shared.key, make))[0]
 
 
 def _code_of_part(part: Part, levels: Levels) -> bytes:
     """The object of a part, compiled unless the process or the disk has it.  Not counted: kernels contain their parts."""
     key = source_key(source_of_part(part), f"part {part.name}", levels)
 
-    def make() -> bytes:
-        found = disk_cache.read(key)
-        if found is None:
-            with one_at_a_time(key):
-                found = disk_cache.read(key) or write_part()
-        return bytes(found.payload)
+    def make() -> Entry:
+        return Entry(key, f"part {part.name}", "", compile_part(part, levels, _code_of_part))
 
-    def write_part() -> Entry:
-        made = Entry(key, f"part {part.name}", "", compile_part(part, levels, _code_of_part))
-        disk_cache.write(made)
-        return made
+    return _parts.get(key.id, lambda: bytes(_once_of_all(key, make).payload))[0]
 
-    return _parts.get(key.id, make)[0]
+
+def _once_of_all(key: CacheKey, make: Callable[[], Entry]) -> Entry:
+    """The entry of the disk, else that of ``make``, which is written: one process makes it while others wait."""
+    found = disk_cache.read(key)
+    if found is None:
+        with one_at_a_time(key):
+            found = disk_cache.read(key)
+            if found is None:
+                found = make()
+                disk_cache.write(found)
+    return found
 
 
 def obtain_parts(function: Callable[..., Any], signature: str) -> None:
