@@ -16,8 +16,9 @@ from collections.abc import Iterator, Sequence
 from ..ops.kernels.shared_tiles import obtain_tiles
 from ..ops.native.cache import disk_cache, installed_entries
 from ..ops.native.cache.host_processor import host_processor
+from ..vm import thread_count
 from ..vm.machine import machine_code
-from ..vm.runtime.kernels.companion import Companion, Job
+from ..vm.runtime.kernels.companion import Companion, Job, can_help
 from ..vm.runtime.kernels.kernel_addresses import obtain_parts
 from .text.grammar_tables import tables
 from .usual_layers import usual_layers
@@ -54,18 +55,18 @@ def _obtain_usual_parts() -> None:
 @contextlib.contextmanager
 def _done_meanwhile(jobs: Sequence[Job]) -> Iterator[None]:
     """Let a companion do jobs within the context, if it can: this process calls their functions afterwards all the same."""
-    try:
-        companion = Companion()
-    except OSError:
+    if thread_count.get_num_threads() < 2 or not can_help():
         yield
         return
-    try:
-        is_told = companion.tell(jobs)
+    with contextlib.ExitStack() as stack:
+        is_told = False
+        with contextlib.suppress(OSError):  # no process can be started: this one compiles alone
+            companion = Companion()
+            stack.callback(companion.end)
+            is_told = companion.tell(jobs)
         yield
         if is_told:
             companion.wait()
-    finally:
-        companion.end()
 
 
 @contextlib.contextmanager

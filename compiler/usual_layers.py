@@ -53,11 +53,8 @@ _LAYERS = (
     (_Convolution((512, 128), 14, taps=1),),
     (_Convolution((512, 128), 1, taps=1),),
     # a window of each channel; behind an expansion
-    *(
-        (_Convolution((96, 96), 56, taps, stride, taps // 2, activation, is_depthwise=True),)
-        for taps, activation in ((3, _CLIPPED), (5, _SMOOTH))
-        for stride in (1, 2)
-    ),
+    (_Convolution((96, 96), 56, taps=3, padding=1, activation=_CLIPPED, is_depthwise=True),),
+    *((_Convolution((96, 96), 56, 5, stride, 2, _SMOOTH, is_depthwise=True),) for stride in (1, 2)),
     *(
         (_Convolution((24, 144), 56, taps=1, activation=_CLIPPED), _Convolution((144, 144), 56, 3, stride, 1, _CLIPPED, True))
         for stride in (1, 2)
