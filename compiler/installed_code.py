@@ -1,6 +1,6 @@
 """Code that is the same for every program, compiled into the folder of the package: ``relayvm cache install``.
 
-A first process with an empty cache compiles the machine, and the tiles that kernels share, for some seconds, reads the grammar
+A first process with an empty cache compiles the machine, and the parts that kernels share, for some seconds, reads the grammar
 with lark and asks LLVM for the name of the CPU.  The folder has the results as entries of the kernel cache
 (``ops/native/cache/installed_entries.py``).
 """
@@ -11,13 +11,17 @@ import contextlib
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from ..ops.kernels.shared_tiles import obtain_tiles
 from ..ops.native.cache import disk_cache, installed_entries
 from ..ops.native.cache.host_processor import host_processor
+from ..vm import thread_count
 from ..vm.machine import machine_code
+from ..vm.runtime.kernels.companion import Companion, Job, can_help
+from ..vm.runtime.kernels.kernel_addresses import obtain_parts
 from .text.grammar_tables import tables
+from .usual_layers import usual_layers
 
 
 def install() -> int:
@@ -28,6 +32,8 @@ def install() -> int:
     with _cache_of_its_own():
         tables()
         host_processor()
+        with _done_meanwhile([(machine_code.obtain_all, ()), (obtain_tiles, ())]):
+            _obtain_usual_parts()
         machine_code.obtain_all()
         obtain_tiles()
         found = list(disk_cache.entry_files())
@@ -38,6 +44,29 @@ def install() -> int:
             shutil.copyfile(file.path, part)
             os.replace(part, place)
     return len(found)
+
+
+def _obtain_usual_parts() -> None:
+    """Store the parts of the usual layers, but not their kernels."""
+    for packed in usual_layers().packed:
+        obtain_parts(packed.group)
+
+
+@contextlib.contextmanager
+def _done_meanwhile(jobs: Sequence[Job]) -> Iterator[None]:
+    """Let a companion do jobs within the context, if it can: this process calls their functions afterwards all the same."""
+    if thread_count.get_num_threads() < 2 or not can_help():
+        yield
+        return
+    with contextlib.ExitStack() as stack:
+        is_told = False
+        with contextlib.suppress(OSError):  # no process can be started: this one compiles alone
+            companion = Companion()
+            stack.callback(companion.end)
+            is_told = companion.tell(jobs)
+        yield
+        if is_told:
+            companion.wait()
 
 
 @contextlib.contextmanager

@@ -142,7 +142,7 @@ def verify(as_json: bool) -> int:
 @cache_command.command()
 @json_option
 def install(as_json: bool) -> None:
-    """Compile the machine's own code into the folder of the package.
+    """Compile the machine's own code, and parts of most networks' kernels, into the folder of the package.
 
     All users of this installation then start faster with an empty cache: in an image, or with a new home folder.
     """

@@ -13,12 +13,11 @@ import pytest
 from relayvm.compiler.commands.cli import main
 from relayvm.compiler.commands.terminal.exit_codes import ExitCode
 from relayvm.ops.native.cache import disk_cache, installed_entries
-from relayvm.ops.native.cache.cache_entry import pack
+from relayvm.ops.native.cache.cache_entry import Entry, pack
 from relayvm.ops.native.cache.disk_cache import CacheWarning
+from relayvm.ops.native.jit.native_compiler import has_near_constants
 
 from ..ops.native.fresh import entry, fresh_cache, key
-
-_PROGRAM = '#[version = "0.0.5"]\ndef @main(%x: Tensor[(3,), float32]) { %x }\n'
 
 
 def relayvm(code: Path, cache: Path, *args: str) -> subprocess.CompletedProcess[str]:
@@ -27,17 +26,56 @@ def relayvm(code: Path, cache: Path, *args: str) -> subprocess.CompletedProcess[
     return subprocess.run(command, capture_output=True, text=True, env=env, check=True)
 
 
-def test_a_process_compiles_nothing_that_is_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    code, cache, program = tmp_path / "code", tmp_path / "cache", tmp_path / "p.relay"
-    program.write_text(_PROGRAM)
-    written = json.loads(relayvm(code, cache, "cache", "install", "--json").stdout)
-    files = [path for path in code.rglob("*") if path.is_file()]
-    assert written == {"folder": str(code), "written": len(files)}
+@pytest.fixture(scope="module")
+def code(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of installed code."""
+    folder = tmp_path_factory.mktemp("installed")
+    written = json.loads(relayvm(folder / "code", folder / "cache", "cache", "install", "--json").stdout)
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    assert written == {"folder": str(folder / "code"), "written": len(files)}
     assert {disk_cache.check(path).key.kind for path in files} == {"grammar", "object", "processor"}
-    assert json.loads(relayvm(code, cache, "cache", "install", "--json").stdout)["written"] == 0
-    assert not relayvm(code, cache, "run", str(program)).stderr
-    monkeypatch.setenv(disk_cache.FOLDER_VARIABLE, str(cache))
-    assert [disk_cache.check(file.path).key.kind for file in disk_cache.entry_files()] == ["executable"]
+    return folder / "code"
+
+
+def compiled(program: str, code: Path, folder: Path, monkeypatch: pytest.MonkeyPatch, *args: str) -> tuple[list[Entry], str]:
+    """The entries that a run of a program writes into an empty cache, and what it reports."""
+    (folder / "p.relay").write_text(f'#[version = "0.0.5"]\n{program}\n')
+    reported = relayvm(code, folder / "cache", "run", str(folder / "p.relay"), *args).stderr
+    monkeypatch.setenv(disk_cache.FOLDER_VARIABLE, str(folder / "cache"))
+    return [disk_cache.check(file.path) for file in disk_cache.entry_files()], reported
+
+
+def test_a_process_compiles_nothing_that_is_installed(code: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert json.loads(relayvm(code, tmp_path / "cache", "cache", "install", "--json").stdout)["written"] == 0
+    entries, reported = compiled("def @main(%x: Tensor[(3,), float32]) { %x }", code, tmp_path, monkeypatch)
+    assert [entry.key.kind for entry in entries] == ["executable"]
+    assert not reported
+
+
+#: Convolutions of a network, each of the data before it.
+_NETWORK = """
+def @main(
+  %x: Tensor[(?n, 3, 112, 112), float32], %a: Tensor[(16, 3, 3, 3), float32], %b: Tensor[(80, 16, 1, 1), float32],
+  %c: Tensor[(80, 1, 3, 3), float32], %d: Tensor[(24, 80, 1, 1), float32], %e: Tensor[(24, 1, 5, 5), float32],
+  %f: Tensor[(24, 1, 3, 3), float32], %g: Tensor[(400, 24, 7, 7), float32], %h: Tensor[(36, 400, 1, 1), float32]
+) {
+  %0 = tanh(nn.conv2d(%x, %a, strides=[2, 2], padding=[1, 1]));
+  %1 = sigmoid(nn.conv2d(%0, %b));
+  %2 = nn.conv2d(nn.conv2d(%1, %c, padding=[1, 1], groups=80), %d);
+  %3 = exp(nn.conv2d(%2, %e, strides=[2, 2], padding=[2, 2], groups=24));
+  %4 = negative(nn.conv2d(%3, %f, padding=[1, 1], groups=24));
+  %5 = abs(nn.conv2d(%4, %g, strides=[2, 2], padding=[2, 2], dilation=[1, 1]));
+  nn.conv2d(%5, %h)
+}"""
+
+
+@pytest.mark.optimized
+@pytest.mark.skipif(not has_near_constants(), reason="each object is whole on this platform")
+def test_the_parts_of_usual_convolutions_are_installed(code: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    entries, _ = compiled(_NETWORK, code, tmp_path, monkeypatch, "--dim", "n=2")
+    names = [entry.name for entry in entries]
+    assert sum("conv2d" in name for name in names) >= 7
+    assert not [name for name in names if name.startswith("part ")]
 
 
 def installed(number: int) -> Path:
@@ -81,9 +119,9 @@ def test_a_folder_that_cannot_be_written_is_an_error(
     (tmp_path / "code").write_text("")
     monkeypatch.setenv(installed_entries.FOLDER_VARIABLE, str(tmp_path / "code"))
     fresh_cache(monkeypatch, tmp_path)
-    monkeypatch.setattr(
-        "relayvm.vm.machine.machine_code.obtain_all", lambda: None
-    )  # the machine itself is loaded in this process
+    # the machine itself is loaded in this process
+    monkeypatch.setattr("relayvm.vm.machine.machine_code.obtain_all", lambda: None)
+    monkeypatch.setattr("relayvm.compiler.installed_code._obtain_usual_parts", lambda: None)
     assert main(["cache", "install"]) == ExitCode.FILE
     assert capsys.readouterr().err.splitlines()[-2:] == [
         f"error: cannot write {tmp_path / 'code'}: Not a directory",

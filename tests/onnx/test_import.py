@@ -16,7 +16,7 @@ import relayvm as relay
 from relayvm.compiler.onnx_frontend.importing import from_onnx
 from relayvm.compiler.onnx_frontend.importing.reading import read_model
 from relayvm.compiler.onnx_frontend.importing.support import UnsupportedOperatorError
-from relayvm.ops.native.jit.gc_pause import collection_paused
+from relayvm.ops.native.gc_pause import collection_paused
 
 FLOAT = TensorProto.FLOAT
 

@@ -44,7 +44,7 @@ def pointwise(data: Array, weight: Array, out: Array, shapes: Shapes, gemm: int,
     return OK
 
 
-@apart()
+@apart("before", "lowest", "highest")
 @generic
 def planes(
     data: Array, weight: Array, out: Array, shapes: Shapes, low: int, high: int, buffers: Buffers, finish: Callable[..., None],
@@ -62,7 +62,7 @@ def planes(
     return OK
 
 
-@apart()
+@apart("stride", "before", "dilation")
 @generic
 def tiles(
     data: Array, weight: Array, out: Array, shapes: Shapes, low: int, high: int, buffers: Buffers, finish: Callable[..., None],
@@ -115,7 +115,7 @@ def taps(
     return OK
 
 
-@apart()
+@apart("before", "dilation")
 @generic
 def shifts(
     data: Array, weight: Array, out: Array, shapes: Shapes, low: int, high: int, buffers: Buffers, finish: Callable[..., None],

@@ -150,7 +150,7 @@ def convolve_channels(
             begin = c + 1
 
 
-@apart()
+@apart("before", "least", "most", "lowest", "highest")
 @generic
 def bands(
     data: Array, weight: Array, bias: Array, depthwise: Array, out: Array, shapes: Shapes, low: int, high: int, buffers: Buffers,

@@ -30,6 +30,7 @@ from ..jit.native_compiler import (
     ObjectCode,
     compile_object,
     compile_part,
+    compile_parts,
     options,
     toolchain_fields,
 )
@@ -214,38 +215,37 @@ def _code_of_shared(shared: Shared, signature: str, levels: Levels) -> Entry:
     """The entry of code without literals, compiled unless the process or the disk has it.  Not counted: kernels are."""
 
     def make() -> Entry:
-        found = disk_cache.read(shared.key)
-        if found is None:
-            made = compile_object(shared.define(), signature, levels, _code_of_part)
-            found = Entry(shared.key, SHARED, made.symbol, made.code)
-            disk_cache.write(found)
-        return found
+        made = compile_object(shared.define(), signature, levels, _code_of_part)
+        return Entry(shared.key, SHARED, made.symbol, made.code)
 
-    return _shared_code.get(shared.key.id, make)[0]
+    return _shared_code.get(shared.key.id, lambda: _once_of_all(shared.key, make))[0]
 
 
 def _code_of_part(part: Part, levels: Levels) -> bytes:
     """The object of a part, compiled unless the process or the disk has it.  Not counted: kernels contain their parts."""
     key = source_key(fingerprint(part.function), f"part {part.symbol}", levels)
 
-    def make() -> bytes:
-        found = disk_cache.read(key)
-        if found is None:
-            with one_at_a_time(key):
-                found = disk_cache.read(key) or write_part()
-        return bytes(found.payload)
+    def make() -> Entry:
+        return Entry(key, f"part {part.symbol}", "", compile_part(part, levels, _code_of_part))
 
-    def write_part() -> Entry:
-        made = Entry(key, f"part {part.symbol}", "", compile_part(part, levels, _code_of_part))
-        disk_cache.write(made)
-        return made
+    return _parts.get(key.id, lambda: bytes(_once_of_all(key, make).payload))[0]
 
-    return _parts.get(key.id, make)[0]
+
+def _once_of_all(key: CacheKey, make: Callable[[], Entry]) -> Entry:
+    """The entry of the disk, else that of ``make``, which is written: one process makes it while others wait."""
+    found = disk_cache.read(key)
+    if found is None:
+        with one_at_a_time(key):
+            found = disk_cache.read(key)
+            if found is None:
+                found = make()
+                disk_cache.write(found)
+    return found
 
 
 def obtain_parts(function: Callable[..., Any], signature: str) -> None:
-    """Store the parts of a ``@native`` function, as kernels link them; its own code is not stored."""
-    compile_object(function, signature, OPTIMIZED, _code_of_part)
+    """Store the parts of a ``@native`` function, as kernels link them; its own code is not compiled."""
+    compile_parts(function, signature, OPTIMIZED, _code_of_part)
 
 
 def get_or_make(key: CacheKey, name: str, make: Callable[[], bytes]) -> bytes:

@@ -9,7 +9,7 @@ import platform
 import sys
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ....declarations.frozen_dataclass import frozen
 from ..cache.host_processor import host_processor
@@ -18,6 +18,9 @@ from ..code_parts import Part, parts_of
 from ..front_end.llvm import host
 from ..gc_pause import collection_paused
 from . import marked_accesses
+
+if TYPE_CHECKING:
+    from ..front_end.compilation import Compilation
 
 #: The packages whose versions determine machine code.
 PACKAGES = host.PACKAGE, "numpy"
@@ -102,8 +105,8 @@ def _optimize(module: Any, entries: Collection[str], target_machine: Any, levels
             function.linkage = "internal"
     module.verify()
     tuning = llvm.create_pipeline_tuning_options(speed_level=levels.speed)
-    tuning.loop_vectorization = tuning.slp_vectorization = levels.loops
-    tuning.loop_interleaving = tuning.loop_unrolling = levels.loops
+    tuning.slp_vectorization = False  # takes a tenth of the time, and changes few kernels, none that it makes faster
+    tuning.loop_vectorization = tuning.loop_interleaving = tuning.loop_unrolling = levels.loops
     builder = llvm.create_pass_builder(target_machine, tuning)
     builder.getModulePassManager().run(module, builder)
     return module
@@ -155,14 +158,27 @@ def compile_object(
 
     Raises ``scalars.Outside`` for a function outside the subset of Python, which is a bug of this package.
     """
-    from ..front_end.compilation import Compilation
-
-    compilation = Compilation(_module("native", levels), with_parts=has_near_constants())
-    compilation.entry(function, signature, _ENTRY)
+    compilation = _compilation(function, signature, levels)
     if has_near_constants():
         compilation.use_offset_table()
     code = _object_code(compilation.module, (_ENTRY,), levels, code_of_part or compile_part, compilation.texts)
     return ObjectCode(_ENTRY, code)
+
+
+@collection_paused()
+def compile_parts(function: Callable[..., Any], signature: str, levels: Levels, code_of_part: CodeOfPart) -> None:
+    """Compile the parts of ``function``, and those that only unoptimized code calls; but not the function itself."""
+    for part in (parts_of(_compilation(function, signature, levels).module) or {}).values():
+        code_of_part(part, _levels_of(part, levels))
+
+
+def _compilation(function: Callable[..., Any], signature: str, levels: Levels) -> Compilation:
+    """The module of ``function`` and of the functions that it calls, but for its parts."""
+    from ..front_end.compilation import Compilation
+
+    made = Compilation(_module("native", levels), with_parts=has_near_constants())
+    made.entry(function, signature, _ENTRY)
+    return made
 
 
 def _module(name: str, levels: Levels) -> Any:

@@ -76,6 +76,14 @@ def kernel_address(group: Group, levels: Levels | None = None) -> int:
         raise ArgumentError(f"{op}: {error}", span, help=error.help, code=codes.Argument.KERNEL) from error
 
 
+def obtain_parts(group: Group) -> None:
+    """Store the parts of a group's machine code, as its kernel links them; none for a kernel in Python."""
+    if not in_python(group):
+        source = kernel_source(group)
+        shared = _shared(source, OPTIMIZED)
+        kernel_store.obtain_parts(kernel_function(source) if shared is None else shared.define(), SIGNATURE)
+
+
 def _shared(source: KernelSource, levels: Levels) -> kernel_store.Shared | None:
     """The kernel without its literals; None for a kernel without literals."""
     text, literals = without_literals(source.text, source.bodies)
