@@ -169,8 +169,6 @@ class Kernel:
     * ``attrs(attrs)`` as keyword arguments: constants of the compiled code (ints, floats, bools, int tuples).
 
     A parameter whose type is a named tuple takes as many of these arguments as the tuple has fields, constants by their names.
-    A body with the parameter ``shapes`` takes the shapes of its views "dims" as one tuple, after the tensors; a body with
-    ``buffers`` takes its buffers as one tuple.
 
     ``choose(attrs, dtypes)``: the body for these attrs and dtypes; None: always ``body``.
 
@@ -205,7 +203,7 @@ class Kernel:
     blocks: Blocks | None = None
     #: The number of trailing axes of the result over which the body finishes runs: after its buffers it takes ``finish`` and
     #: ``argv``, and calls ``finish`` for each part of its result (see ``ops.codegen.cpu.epilogue``).  0: it does not.  A body
-    #: that takes ``limits`` may limit its results itself (see ``ops.codegen.cpu.channel_limits``).
+    #: that takes ``addend`` may limit its results itself (see ``ops.codegen.cpu.channel_limits``).
     finishes: int = 0
     #: Unless "", the result may be written over an operand of the epilogue: the body passes ``finish`` the array with its sums,
     #: the first sum of the part, and the elements from a run of sums to the next.  "always": a buffer of the body's.  "over": the

@@ -1,14 +1,15 @@
 """An epilogue that adds a number to each channel and limits the sums: arguments of the kernel, which then stores results.
 
 A pass of its own over results, even over results in the first cache, takes longer than two or three instructions more before a
-vector of sums is stored.  A body that takes ``limits``, a tuple ``(addend, lowest, highest, is_limited)``, stores
-``min(max(sum + addend[channel], lowest), highest)`` if ``is_limited``, a constant, is true, and does not call ``finish`` for
-these results.  Otherwise the bounds are infinite, and ``addend`` is not read.
+vector of sums is stored.  A body that takes ``addend`` stores ``min(max(sum + addend[channel], lowest), highest)`` if
+``is_limited``, a constant, is true, and does not call ``finish`` for these results.  Otherwise the bounds are infinite, and
+``addend`` is not read.
 """
 
 from __future__ import annotations
 
 import math
+from typing import Any
 
 from ....declarations.frozen_dataclass import frozen
 from ...core.group import Group
@@ -17,8 +18,8 @@ from ..loop_nest.expression import APPLY, AXIS, LITERAL, LOAD, Cell
 from ..loop_nest.linear_index import Lowered, Table
 from .epilogue import lowered
 
-#: The parameter of a body that stores limited results, and the local with the array of addends.
-LIMITS, ADDEND = "limits", "addend"
+#: The parameter of a body that stores limited results.
+ADDEND = "addend"
 #: The dtypes whose sums are limited in vector registers.
 _DTYPES = ("float32", "float64")
 
@@ -32,14 +33,15 @@ class Limits:
     high: float = math.inf
 
 
-def arguments(group: Group, result: str) -> tuple[list[str], tuple[float, float, bool]]:
-    """Statements that define ADDEND, and the constants of LIMITS after it; ``result``: the array with the results."""
+def arguments(group: Group, result: str) -> tuple[list[str], dict[str, Any]]:
+    """Statements that define ADDEND, and the constants of a body that takes it; ``result``: the array with the results."""
     limits = limits_of(group) if group.has_epilogue else None
     if limits is None:
-        return [f"{ADDEND} = {result}"], (-math.inf, math.inf, False)
+        return [f"{ADDEND} = {result}"], {"lowest": -math.inf, "highest": math.inf, "is_limited": False}
     tensor, given = f"tensor(load_i64(argv + {8 * limits.param}))", group.params[limits.param]
     size = " * ".join(f"{tensor}.shape[{axis}]" for axis in range(len(given.shape)))
-    return [f"{ADDEND} = array_{given.dtype}({tensor}.data, {size})"], (limits.low, limits.high, True)
+    constants = {"lowest": limits.low, "highest": limits.high, "is_limited": True}
+    return [f"{ADDEND} = array_{given.dtype}({tensor}.data, {size})"], constants
 
 
 @per_group

@@ -27,8 +27,8 @@ _ANY_ORDER = "_in_any_order("
 _OF_SIZES = {"range": (0, 1), "short_range": (), "sum_range": (), "min": (1,), "max": (), "float64": (0,)}
 _RUN, _SHORT_LOOP = "_run", "short_range"
 _ARRAY, _LENGTH = "array_", (1,)
-#: Keyword arguments of convolutions, which are tuples, or tuples of these: 1 and 0 stay.
-_GEOMETRY = ("stride", "before", "dilation", "steps")
+#: Keyword arguments of convolutions, which are tuples: 1 and 0 stay.
+_GEOMETRY = ("stride", "before", "dilation")
 
 
 def without_sizes(text: str, bodies: Iterable[Callable[..., Any]], first: int, most: int) -> tuple[str, tuple[int, ...]]:
@@ -105,7 +105,7 @@ class _Sizes:
             self._take(arguments, max(place.least, _SMALL + 1) if place.is_innermost else place.least)
         for keyword in node.keywords:
             if keyword.arg in _GEOMETRY and isinstance(keyword.value, ast.Tuple):
-                self._take(ast.walk(keyword.value), _LEAST)
+                self._take(keyword.value.elts, _LEAST)
         return _Place(place.least, place.is_innermost and _name(node) not in self.bodies)  # which has loops of its own
 
     def _positions(self, node: ast.Call) -> tuple[int, ...] | None:

@@ -40,8 +40,6 @@ from .partition import RANGE_OF_THREAD, block_range, request_threads
 
 assert TENSOR.fields is not None
 _SHAPE_OFFSET = TENSOR.fields["shape"][1]
-#: Parameters of a body that takes its shapes, after the tensors, or its buffers as one tuple.
-SHAPES, BUFFERS = "shapes", "buffers"
 #: The floats whose ``repr`` is not an expression.
 _NOT_FINITE = {"nan": "math.nan", "inf": "math.inf", "-inf": "-math.inf"}
 
@@ -167,8 +165,6 @@ class _Wrapper:
             self.split = None
         self.lines: list[str] = []
         self.arguments: list[str] = []
-        #: The arguments that are shapes and buffers: those of a tuple, or ``arguments``.
-        self.shapes = self.held = self.arguments
         self.buffers: dict[str, Buffer] = {}
         self.assignments: list[str] = []  # of constants to buffers
         self.sums = ""  # the buffer of sums that an epilogue reads while the result is in another operand
@@ -182,9 +178,7 @@ class _Wrapper:
         taken = tuple(body_call.words_of(body))
         bodies: tuple[Callable[..., Any], ...] = (body, *body_call.records_of(body), *called)
         bodies += self._partition() if self.split else self._blocks(taken) if self.kernel.blocks else ()
-        self.shapes, self.held = ([] if name in taken else self.arguments for name in (SHAPES, BUFFERS))
         self._tensors()
-        self.arguments += [_tuple(self.shapes)] if SHAPES in taken else []
         self._unless_empty()
         if self.counts:
             at = max(place for place, _, _ in self.tensors if place is not None) + 1
@@ -192,7 +186,6 @@ class _Wrapper:
             self.arguments.append("counts")
         self.arguments += ["low", "high", *(name for name in RANGE_OF_THREAD if name in taken)] if self.kernel.blocks else []
         self._scratch()
-        self.arguments += [_tuple(self.held)] if BUFFERS in taken else []
         library = self._library(dtypes)
         if self.kernel.finishes:
             keep = epilogue.keep_sums if self.kernel.apart else epilogue.keep
@@ -204,12 +197,12 @@ class _Wrapper:
                 bodies = (*bodies, *((fetch_early, fetch_to_write) if fetching else (epilogue.fetch_nothing,)))
                 self.arguments.append(epilogue.FETCH if fetching else epilogue.fetch_nothing.__name__)
             self.arguments.append("argv")
-        if channel_limits.LIMITS in taken:
+        given = self.kernel.attrs(self.attrs)
+        if channel_limits.ADDEND in taken:
             defined, limits = channel_limits.arguments(self.group, f"v{len(self.tensors) - 1}")
-            self.lines += defined
-            self.arguments.append(_tuple([channel_limits.ADDEND, *map(_constant, limits)]))
-        given = {name: _constant(value) for name, value in self.kernel.attrs(self.attrs).items()}
-        call = body_call.text(body, iter(self.arguments), given)
+            self.lines, given = self.lines + defined, given | limits
+            self.arguments.append(channel_limits.ADDEND)
+        call = body_call.text(body, iter(self.arguments), {name: _constant(value) for name, value in given.items()})
         if self.buffers:
             self.lines += self._in_buffers(call)
         elif finish and not self.kernel.finishes:
@@ -254,7 +247,7 @@ class _Wrapper:
             self._literal(number, tensor, value)
             if view == "dims":
                 self.lines.append(f"shape{number} = array_int64(argv, 0)")
-                self.shapes.append(f"shape{number}")
+                self.arguments.append(f"shape{number}")
             return
         self._descriptor(number, place)
         data, (first, *rest) = f"tensor(t{number}).data", self._sizes(number, tensor)
@@ -286,9 +279,9 @@ class _Wrapper:
         name = f"shape{number}"
         if not self._is_partitioned(number):
             # in the call itself: its length is a constant there, for which a body that is compiled apart is made
-            self.shapes.append(f"array_int64(t{number} + {_SHAPE_OFFSET}, {rank})")
+            self.arguments.append(f"array_int64(t{number} + {_SHAPE_OFFSET}, {rank})")
             return
-        self.shapes.append(name)
+        self.arguments.append(name)
         self.buffers[name] = Buffer("int64", dim(rank))
         self.assignments.append(f"{name}[0] = high - low")
         self.assignments += [f"{name}[{axis}] = tensor(t{number}).shape[{axis}]" for axis in range(1, rank)]
@@ -343,11 +336,11 @@ class _Wrapper:
             name = f"b{i}"
             if self.kernel.apart == "over" and i + 1 == len(buffers):
                 if not self.group.in_place:
-                    self.held.append(f"v{out}")
+                    self.arguments.append(f"v{out}")
                     continue
                 name = self.sums = "sums"
             self.buffers[name] = buffer
-            self.held.append(name)
+            self.arguments.append(name)
 
     def _in_buffers(self, call: str) -> list[str]:
         """The call of the body, with its buffers laid out in the workspace, or in a block that is allocated for the call."""
@@ -402,10 +395,6 @@ def _constant(value: Any) -> str:
     """The expression of a constant."""
     text = repr(value)
     return _NOT_FINITE.get(text, text)
-
-
-def _tuple(items: Sequence[str]) -> str:
-    return f"({', '.join(items)},)"
 
 
 def _product(sizes: list[str]) -> str:

@@ -64,13 +64,13 @@ def three_axes(numbers: tuple[int, ...], missing: int) -> tuple[int, ...]:
 
 
 def window(attrs: Any, rank: int) -> dict[str, Any]:
-    """The steps of the window as keyword arguments of bodies: each by name, and all as ``steps`` (``kernels.conv.geometry``)."""
+    """The steps of the window as keyword arguments of bodies (``kernels.conv.geometry.Window``)."""
     stride, dilation = (
         three_axes(per_axis(attrs.strides, rank, "strides"), 1),
         three_axes(per_axis(attrs.dilation, rank, "dilation"), 1),
     )
     before = three_axes(sides(attrs.padding, rank)[0], 0)
-    return {"stride": stride, "before": before, "dilation": dilation, "steps": (stride, before, dilation)}
+    return {"stride": stride, "before": before, "dilation": dilation}
 
 
 def geometry(attrs: Any, rank: int) -> dict[str, Any]:

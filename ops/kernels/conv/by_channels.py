@@ -101,19 +101,18 @@ def turn_weights(weight: Array, at: int, taps: Axes, count: int, number: int, wo
 @generic
 def limit_sums(work: Array, sums: int, extent: int, channel: int, count: int, limits: Limits) -> None:
     """Add to the sums of ``count`` channels their addends, and limit them; a sum that is NaN stays NaN."""
-    addend, low, high, _ = limits
-    least, most = work.dtype.type(low), work.dtype.type(high)
+    least, most = work.dtype.type(limits.lowest), work.dtype.type(limits.highest)
     for place in range(extent):
         at = sums + place * LANES
         for c in range(count):
-            total = work[np.uint64(at + c)] + addend[np.uint64(channel + c)]
+            total = work[np.uint64(at + c)] + limits.addend[np.uint64(channel + c)]
             work[np.uint64(at + c)] = least if total < least else (most if total > most else total)
 
 
 @generic
 def convolve_channels(conv: Convolution, work: Array, epilogue: Epilogue, limits: Limits, low: int, high: int) -> None:
     """As ``convolve_depthwise``.  ``work``: for the data, weights and sums of LANES channels."""
-    data, weight, out, number, is_limited = conv.data, conv.weight, conv.out.data, tap_count(conv.weight), limits[3]
+    data, weight, out, number, is_limited = conv.data, conv.weight, conv.out.data, tap_count(conv.weight), limits.is_limited
     extent, out_extent, channels = data.steps[CHANNEL], conv.out.steps[CHANNEL], weight.sizes[0]
     weights, sums = extent * LANES, (extent + number) * LANES
     first = low

@@ -17,7 +17,7 @@ from ...native.jit.products.register_tile import PANEL_BYTES
 from ...native.memory import Array, Axes, generic
 from ..spatial.cpu import BATCH, CHANNEL, DEPTH, ROW, end_inside, first_inside
 from .epilogue import Epilogue
-from .geometry import Buffers, Convolution, Images, Window
+from .geometry import Convolution, Images, Window
 
 #: Elements of planes of the result that are finished together, and of padded planes that are filled together: each a quarter of
 #: the first cache.
@@ -157,14 +157,14 @@ def add_plane(
 
 
 @generic
-def convolve_planes(conv: Convolution, buffers: Buffers, epilogue: Epilogue, low: int, high: int) -> None:
+def convolve_planes(conv: Convolution, work: Array, numbers: Array, epilogue: Epilogue, low: int, high: int) -> None:
     """Compute the blocks ``low`` to ``high`` (exclusive) of the result: the groups of each element of the batch.
 
-    Layout NCHW of data and result.  Buffers: for padded planes and a vector; for a vector, HEIGHTS numbers and two for each tap.
-    If groups have one input channel, all the planes are filled before they are read, because a load waits for the stores of
+    Layout NCHW of data and result.  ``work``: for padded planes and a vector; ``numbers``: a vector, HEIGHTS and two for each
+    tap.  If groups have one input channel, all the planes are filled before they are read, because a load waits for the stores of
     different parts of its elements.
     """
-    (work, numbers), data, weight, out, stride = buffers, conv.data, conv.weight, conv.out, conv.window.stride
+    data, weight, out, stride = conv.data, conv.weight, conv.out, conv.window.stride
     padded, outputs, inputs = padded_sizes(out.sizes[2:], conv), weight.sizes[0] // conv.groups, weight.sizes[1]
     width, w_row, positions = PANEL_BYTES // out.data.itemsize, weight.sizes[4] * stride[1], out.steps[CHANNEL]
     place_taps(numbers, width, conv, padded)

@@ -19,7 +19,7 @@ from ...native.memory import Array, generic
 from ...native.prefetch import fetch_early
 from ..spatial.cpu import BATCH, CHANNEL
 from .epilogue import Epilogue
-from .geometry import Buffers, Convolution
+from .geometry import Convolution
 
 #: Input channels of a part: the panel, and the data of a small picture, stay in the first cache.
 INNER = 128
@@ -75,14 +75,15 @@ def fetch_weight(weight: Array, at: int, inputs: int, inner: int, rows: int, low
 
 @generic
 def convolve_positions(
-    conv: Convolution, buffers: Buffers, epilogue: Epilogue, fetch_operands: Callable[..., None], low: int, high: int
-) -> None:
+    conv: Convolution, panels: Array, sums: Array, results: Array, epilogue: Epilogue, fetch_operands: Callable[..., None],
+    low: int, high: int,
+) -> None:  # fmt: skip
     """Compute the blocks ``low`` to ``high`` (exclusive) of the result: a panel of output channels of a few pictures.
 
-    Buffers: for a group of panels of INNER rows; for the sums of PANELS panels of a few pictures; for the results of a group of
-    panels until they are finished, or the result.
+    ``panels``: for a group of INNER rows; ``sums``: for those of PANELS panels of a few pictures; ``results``: for those of a
+    group of panels until they are finished, or the result.
     """
-    (panels, sums, results), batch, positions = buffers, conv.data.sizes[BATCH], conv.data.steps[CHANNEL]
+    batch, positions = conv.data.sizes[BATCH], conv.data.steps[CHANNEL]
     weight, outputs, inputs = conv.weight.data, conv.weight.sizes[0], conv.weight.sizes[1]
     width, together = PANEL_BYTES // conv.out.data.itemsize, min(images_together(positions), batch)
     count, joint = (outputs + width - 1) // width, GROUP_PANELS if reads_rows_apart() else 1

@@ -12,12 +12,12 @@ import numpy as np
 
 from ...native.front_end.vector_hints import add_product_in_any_order as with_product
 from ...native.jit.products.operands import Rows
-from ...native.memory import generic
+from ...native.memory import Array, generic
 from ...native.static_values import static_range
 from ..spatial.cpu import BATCH, CHANNEL
 from .by_positions import turn
 from .epilogue import Epilogue
-from .geometry import Buffers, Convolution
+from .geometry import Convolution
 
 #: Input channels of a part: the rows of a tile, and a column, stay in the first cache.
 INNER = 2048
@@ -80,12 +80,12 @@ def multiply(a: Rows, b: Rows, out: Rows, rows: int, inner: int, columns: int, a
 
 
 @generic
-def convolve_rows(conv: Convolution, buffers: Buffers, epilogue: Epilogue, low: int, high: int) -> None:
+def convolve_rows(conv: Convolution, copied: Array, results: Array, epilogue: Epilogue, low: int, high: int) -> None:
     """Compute the blocks ``low`` to ``high`` (exclusive) of the result: a tile of output channels of a few pictures.
 
-    Buffers: for the columns of a few pictures; for the results of a tile until they are finished, or the result.
+    ``copied``: for the columns of a few pictures; ``results``: for those of a tile until they are finished, or the result.
     """
-    (copied, results), batch, positions = buffers, conv.data.sizes[BATCH], conv.data.steps[CHANNEL]
+    batch, positions = conv.data.sizes[BATCH], conv.data.steps[CHANNEL]
     outputs, inputs = conv.weight.sizes[0], conv.weight.sizes[1]
     together, parts = min(images_together(positions), batch), (inputs + INNER - 1) // INNER
     tiles, is_apart = (outputs + TILE_ROWS - 1) // TILE_ROWS, results.ctypes.data != conv.out.data.ctypes.data

@@ -21,7 +21,7 @@ from ...native.memory import Array, Axes, generic
 from ..spatial.cpu import BATCH, CHANNEL, COLUMN, DEPTH, ROW
 from .by_plane import fill_plane, padded_sizes, tap_start
 from .epilogue import Epilogue
-from .geometry import Buffers, Convolution, Window, tap_count
+from .geometry import Convolution, Window, tap_count
 from .tiles import FINISHED_ROWS, ROWS
 
 #: Elements of the padded rows of a band, unless those of one row of the result are more.  A band stays in the second cache.
@@ -111,14 +111,14 @@ def multiply_rows(
 
 
 @generic
-def convolve_shifts(conv: Convolution, buffers: Buffers, epilogue: Epilogue, low: int, high: int) -> None:
+def convolve_shifts(conv: Convolution, work: Array, sums: Array, numbers: Array, epilogue: Epilogue, low: int, high: int) -> None:
     """Compute the blocks ``low`` to ``high`` (exclusive) of the result: some output channels at some rows.
 
-    Layout NCHW of data and result, OIHW of the weight.  Buffers: for the padded rows of a band and a vector; for the sums of
-    those of a band that are computed together; for a vector and an offset for each channel and tap.  Blocks of the same rows
-    follow one another: the rows are padded once.
+    Layout NCHW of data and result, OIHW of the weight.  ``work``: for the padded rows of a band and a vector; ``sums``: for
+    those of a band that are computed together; ``numbers``: for a vector and an offset for each channel and tap.  Blocks of the
+    same rows follow one another: the rows are padded once.
     """
-    (work, sums, numbers), data, out, (stride, before, dilation) = buffers, conv.data, conv.out, conv.window
+    data, out, (stride, before, dilation) = conv.data, conv.out, conv.window
     one_row = padded_sizes((1, 1, out.sizes[COLUMN]), conv)
     phases, between = stride[0] * stride[1] * stride[2], one_row[1] - 1
     outputs, inputs = conv.weight.sizes[0] // conv.groups, conv.weight.sizes[1]

@@ -13,6 +13,7 @@ threads.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 
@@ -26,7 +27,7 @@ from ..spatial.cpu import BATCH, CHANNEL, COLUMN, DEPTH, ROW, end_inside, first_
 from .by_plane import lanes_between
 from .by_positions import turn
 from .epilogue import Epilogue
-from .geometry import Buffers, Convolution, has_row, tap_count, tap_place, tap_source
+from .geometry import Convolution, has_row, tap_count, tap_place, tap_source
 from .tiles import copy_columns
 
 #: Input channels of a part: a panel of them, and the data of a few positions, stay in the first cache.
@@ -151,11 +152,22 @@ def add_tap(data: Rows, panels: Array, inner: int, count: int, sums: Array, regi
                 add_run(source, Panels(panels, group * panel, panel, width), to, numbers[run + _LENGTH], inner, some * width)
 
 
+class TapBuffers(NamedTuple):
+    """Room for the panels of a part; for the sums of a region; for the runs of a tap; for their copies of a part; for the results
+    of a group of panels until they are finished, or the result."""
+
+    panels: Array
+    sums: Array
+    numbers: Array
+    work: Array
+    results: Array
+
+
 @generic
-def add_taps(conv: Convolution, buffers: Buffers, at: int, begin: int, end: int, top: int, columns: int) -> None:
+def add_taps(conv: Convolution, buffers: TapBuffers, at: int, begin: int, end: int, top: int, columns: int) -> None:
     """Compute the sums of the positions ``begin`` to ``end`` (exclusive) for ``columns`` output channels from ``top`` on.
 
-    ``at``: the first element of the picture; buffers: as of ``convolve_taps``.
+    ``at``: the first element of the picture.
     """
     panels, sums, numbers, work, _ = buffers
     data, channel, outputs, inputs = conv.data.data, conv.data.steps[CHANNEL], conv.weight.sizes[0], conv.weight.sizes[1]
@@ -181,15 +193,13 @@ def add_taps(conv: Convolution, buffers: Buffers, at: int, begin: int, end: int,
 
 @generic
 def convolve_taps(
-    conv: Convolution, buffers: Buffers, epilogue: Epilogue, fetch_operands: Callable[..., None], low: int, high: int
+    conv: Convolution, buffers: TapBuffers, epilogue: Epilogue, fetch_operands: Callable[..., None], low: int, high: int
 ) -> None:
     """Compute the blocks ``low`` to ``high`` (exclusive) of the result: a panel of output channels at the positions of a region.
 
-    Layout NCHW of data and result, HWIO of the weight.  Buffers: for the panels of a part; for the sums of a region; for the runs
-    of a tap; for their copies of a part; for the results of a group of panels until they are finished, or the result.
+    Layout NCHW of data and result, HWIO of the weight.
     """
-    _, sums, _, _, results = buffers
-    out, outputs = conv.out, conv.weight.sizes[0]
+    sums, results, out, outputs = buffers.sums, buffers.results, conv.out, conv.weight.sizes[0]
     width, positions = PANEL_BYTES // out.data.itemsize, out.steps[CHANNEL]
     count, regions, across = (outputs + width - 1) // width, region_count(positions), GROUP_PANELS * width
     is_apart, number = results.ctypes.data != out.data.ctypes.data, low

@@ -33,7 +33,7 @@ from ...native.jit.products.row_products import multiply_by_rows
 from ...native.memory import Array, generic
 from ..spatial.cpu import BATCH, CHANNEL, COLUMN, ROW
 from .epilogue import Epilogue
-from .geometry import Buffers, Convolution, Images
+from .geometry import Convolution, Images
 from .tiles import APART, LEAST_INNER
 
 #: The elements of a filter.
@@ -217,13 +217,22 @@ def multiply_band(
                 multiply_by_rows(Rows(filters, here, inputs), last, beside, rows, inputs, apart, 0)
 
 
+class WinogradBuffers(NamedTuple):
+    """Room for a stretch of tiles; for APART tiles; for the products of BAND output channels, and their results; for a row
+    outside the data."""
+
+    panels: Array
+    columns: Array
+    sums: Array
+    zeros: Array
+
+
 @generic
-def convolve_winograd(conv: Convolution, buffers: Buffers, epilogue: Epilogue, low: int, high: int, band: int) -> None:
+def convolve_winograd(conv: Convolution, buffers: WinogradBuffers, epilogue: Epilogue, low: int, high: int, band: int) -> None:
     """Compute the blocks ``low`` to ``high`` (exclusive) of the result: stretches of tiles, and of these each ``band`` output
     channels.
 
-    Layout NCHW of data and result; the weight is transformed.  Buffers: for a stretch of tiles; for APART tiles; for the products
-    of BAND output channels, and their results; for a row outside the data.
+    Layout NCHW of data and result; the weight is transformed.
     """
     (panel_data, columns, sum_data, zeros), outputs, inputs = buffers, conv.out.sizes[CHANNEL], conv.data.sizes[CHANNEL]
     side, (wide, tall) = tile_side(conv.window.stride[2]), tile_axes(conv.out)

@@ -17,7 +17,7 @@ from ...native.prefetch import fetch
 from ..spatial.cpu import CHANNEL, COLUMN, DEPTH, ROW
 from .by_plane import place_columns
 from .epilogue import Epilogue, Limits
-from .geometry import Buffers, Convolution
+from .geometry import Convolution
 
 #: Elements of the result that are finished together: a quarter of the first cache.
 FINISHED = 2048
@@ -78,12 +78,14 @@ def convolve_windows(conv: Convolution, zeros: Array, epilogue: Epilogue, limits
 
 
 @generic
-def convolve_depthwise(conv: Convolution, buffers: Buffers, epilogue: Epilogue, limits: Limits, low: int, high: int) -> None:
+def convolve_depthwise(
+    conv: Convolution, work: Array, numbers: Array, epilogue: Epilogue, limits: Limits, low: int, high: int
+) -> None:
     """Compute the blocks ``low`` to ``high`` (exclusive) of the result: the channels of each element of the batch.
 
-    Layout NCHW of data and result.  Buffers: at least ZERO_BYTES; HEIGHTS numbers and COLUMN_WORDS for each tap.
+    Layout NCHW of data and result.  ``work``: at least ZERO_BYTES; ``numbers``: HEIGHTS and COLUMN_WORDS for each tap.
     """
-    (work, numbers), data, weight, out, stride = buffers, conv.data, conv.weight, conv.out, conv.window.stride
+    data, weight, out, stride = conv.data, conv.weight, conv.out, conv.window.stride
     for i in range(ZERO_BYTES // out.data.itemsize):
         work[i] = 0
     if has_windows(conv):

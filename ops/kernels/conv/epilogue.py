@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 from ...native.memory import Array, generic
 from ..spatial.cpu import BATCH, CHANNEL
 from .geometry import Convolution, position_count, tap_count
 
-#: Addends of channels, bounds, and whether sums are limited: as of ``codegen.cpu.channel_limits``.
-Limits: TypeAlias = tuple[Array, float, float, bool]
+
+class Limits(NamedTuple):
+    """Addends of channels, bounds, and whether sums are limited: as of ``codegen.cpu.channel_limits``."""
+
+    addend: Array
+    lowest: float
+    highest: float
+    is_limited: bool
 
 
 class Epilogue(NamedTuple):

@@ -13,6 +13,7 @@ apart and there are several bands.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 
@@ -27,10 +28,11 @@ from ...native.jit.products.register_tile import PANEL_BYTES, TILE_ROWS
 from ...native.jit.products.row_products import multiply_by_rows
 from ...native.memory import Array, Axes, generic
 from ...native.status import OK
+from ..shaped import Shaped
 from ..spatial.cpu import CHANNEL, COLUMN, ROW
 from .depthwise import FINISHED
 from .epilogue import Epilogue, Limits
-from .geometry import Buffers, Convolution, Filters, Images, Shapes, Window, images
+from .geometry import Convolution, Filters, Images, Window, images
 from .tiles import columns_apart, copy_columns, stretch_columns
 
 #: Bytes of the data of a band, and of the expanded channels that are convolved together: with the results a part of the second
@@ -150,24 +152,32 @@ def convolve_channels(
             begin = c + 1
 
 
+class BandBuffers(NamedTuple):
+    """Room for the data of a band; for those apart; for the channels that are convolved together; for the rows of all channels
+    that two bands read; ``data_taps.ZERO_BYTES``."""
+
+    panels: Array
+    columns: Array
+    expanded: Array
+    kept: Array
+    zeros: Array
+
+
 @apart("before", "least", "most", "lowest", "highest")
 @generic
 def bands(
-    data: Array, weight: Array, bias: Array, depthwise: Array, out: Array, shapes: Shapes, low: int, high: int, buffers: Buffers,
+    data: Shaped, weight: Shaped, bias: Array, depthwise: Array, out: Shaped, low: int, high: int, buffers: BandBuffers,
     finish: Callable[..., None], argv: int, limits: Limits, step: int, before: Axes, least: float, most: float,
 ) -> int:  # fmt: skip
     """Compute the blocks ``low`` to ``high`` (exclusive) of the result: a tile of channels in a band.
 
-    Layout NCHW.  ``shapes``: of data, weight and result.  Buffers: room for the data of a band; for those apart; for the channels
-    that are convolved together; for the rows of all channels that two bands read; ``data_taps.ZERO_BYTES``.
-
-    ``step``: the stride of the depthwise convolution; ``before``: its padding above and on the left; ``least``, ``most``: the
-    bounds of the expansion; ``limits``: of the result.
+    Layout NCHW.  ``step``: the stride of the depthwise convolution; ``before``: its padding above and on the left; ``least``,
+    ``most``: the bounds of the expansion; ``limits``: of the result.
     """
-    (panels, columns, expanded, kept, zeros), channels, itemsize = buffers, shapes[1][0], out.itemsize
-    (_, sizes, steps), results, epilogue = images(data, shapes[0], False), images(out, shapes[2], False), Epilogue(finish, argv)
+    (panels, columns, expanded, kept, zeros), channels, itemsize = buffers, weight.dims[0], out.data.itemsize
+    (_, sizes, steps), results, epilogue = images(data, False), images(out, False), Epilogue(finish, argv)
     inputs, positions, height, wide, out_rows = sizes[CHANNEL], steps[CHANNEL], sizes[ROW], sizes[COLUMN], results.sizes[ROW]
-    if out.size == 0:
+    if out.data.size == 0:
         return OK
     for i in range(zeros.size):
         zeros[i] = 0
@@ -194,8 +204,8 @@ def bands(
         # of the columns apart of a picture, those that a window reads
         apart = max(columns_apart(positions, inputs, width) - positions + count, 0) if band_count == 1 else 0
         if not reads_rows_apart():
-            copy_columns(panels, data, at, inputs, positions, count)
-        turn_columns(data, at + count - apart, inputs, positions, apart, columns)
+            copy_columns(panels, data.data, at, inputs, positions, count)
+        turn_columns(data.data, at + count - apart, inputs, positions, apart, columns)
         groups = (some + together - 1) // together
         for g in range(groups):
             top = (tile + g * some // groups) * channels // tiles
@@ -203,9 +213,9 @@ def bands(
             for c in range(top, bottom if begin > base else top):
                 copy_run(kept, c * kept_pitch, expanded, (c - top) * pitch, (begin - base) * wide)
             to = (begin - base) * wide
-            source = Panels(data, at, width, positions) if reads_rows_apart() else Panels(panels, 0, inputs * width, width)
+            source = Panels(data.data, at, width, positions) if reads_rows_apart() else Panels(panels, 0, inputs * width, width)
             if count > 0:
-                rows_of_weight, clip = Rows(weight, top * inputs, inputs), Clip(bias, top, least, most)
+                rows_of_weight, clip = Rows(weight.data, top * inputs, inputs), Clip(bias, top, least, most)
                 expand_channels(rows_of_weight, clip, bottom - top, source, columns, Rows(expanded, to, pitch), count, apart)
             first_result = (b * channels + top) * results.steps[CHANNEL]
             convolve_channels(conv, base, top, bottom, first_result, first, here, zeros, epilogue, limits)

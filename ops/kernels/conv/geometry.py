@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 from ...native.memory import Array, Axes, generic
+from ..shaped import Shaped
 from ..spatial.cpu import COLUMN, DEPTH, ROW, sizes_of, strides_of
 from .weight_layout import Layouts, group_count, kernel_sizes, kernel_strides
-
-#: Stride, padding before the data, dilation: constants of a body (see ``Window``).
-Steps: TypeAlias = tuple[Axes, Axes, Axes]
-#: The buffers of a body.
-Buffers: TypeAlias = tuple[Array, ...]
-#: The shapes of data, weight and result, as the caller stores them.
-Shapes: TypeAlias = tuple[Axes, ...]
 
 
 class Images(NamedTuple):
@@ -58,19 +52,18 @@ class Convolution(NamedTuple):
 
 
 @generic
-def images(data: Array, shape: Axes, channels_last: bool) -> Images:
-    """The images of a tensor of this shape."""
-    sizes = sizes_of(shape, channels_last)
-    return Images(data, sizes, strides_of(sizes, channels_last))
+def images(tensor: Shaped, channels_last: bool) -> Images:
+    """The images of a tensor."""
+    sizes = sizes_of(tensor.dims, channels_last)
+    return Images(tensor.data, sizes, strides_of(sizes, channels_last))
 
 
 @generic
-def convolution(data: Array, weight: Array, out: Array, shapes: Shapes, steps: Steps, layouts: Layouts) -> Convolution:
+def convolution(data: Shaped, weight: Shaped, out: Shaped, window: Window, layouts: Layouts) -> Convolution:
     """The convolution of tensors in ``layouts``."""
-    of_data, sizes = images(data, shapes[0], layouts[1]), kernel_sizes(shapes[1], layouts[0])
-    filters = Filters(weight, sizes, kernel_strides(sizes, layouts[0]))
-    window = Window(steps[0], steps[1], steps[2])
-    return Convolution(of_data, filters, images(out, shapes[2], layouts[2]), window, group_count(of_data.sizes, sizes))
+    of_data, sizes = images(data, layouts[1]), kernel_sizes(weight.dims, layouts[0])
+    filters = Filters(weight.data, sizes, kernel_strides(sizes, layouts[0]))
+    return Convolution(of_data, filters, images(out, layouts[2]), window, group_count(of_data.sizes, sizes))
 
 
 @generic

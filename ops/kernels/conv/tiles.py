@@ -27,7 +27,7 @@ from ...native.prefetch import fetch_early
 from ..spatial.cpu import BATCH, CHANNEL, COLUMN, DEPTH, ROW
 from .by_plane import lanes_between
 from .epilogue import Epilogue
-from .geometry import Buffers, Convolution, Images, has_row, position, tap_count
+from .geometry import Convolution, Images, has_row, position, tap_count
 
 #: Rows of the right matrix that are packed at once, unless the taps of one channel are more; output channels of two bands, and of
 #: a block of ``by_shifts``.
@@ -346,15 +346,16 @@ def multiply_rows(
 
 @generic
 def convolve_tiles(
-    conv: Convolution, buffers: Buffers, epilogue: Epilogue, fetch_operands: Callable[..., None], low: int, high: int
-) -> None:
+    conv: Convolution, panels: Array, table: Array, sums: Array, epilogue: Epilogue, fetch_operands: Callable[..., None],
+    low: int, high: int,
+) -> None:  # fmt: skip
     """Compute the blocks ``low`` to ``high`` (exclusive) of the result: some output channels at some positions.
 
-    Layout NCHW of data and result, OIHW of the weight.  Buffers: for a group of panels; for the records of all taps and three
-    numbers per column of a panel; for the sums until they are finished, or the result.  Blocks of the same positions follow one
-    another: their columns are packed once.
+    Layout NCHW of data and result, OIHW of the weight.  ``panels``: for a group; ``table``: for the records of all taps and
+    three numbers per column of a panel; ``sums``: until they are finished, or the result.  Blocks of the same positions follow
+    one another: their columns are packed once.
     """
-    (panels, table, sums), (data, _, steps), inputs, out = buffers, conv.data, conv.weight.sizes[1], conv.out
+    (data, _, steps), inputs, out = conv.data, conv.weight.sizes[1], conv.out
     width, taps, positions, channel = PANEL_BYTES // out.data.itemsize, tap_count(conv.weight), out.steps[CHANNEL], steps[CHANNEL]
     outputs, terms, (stride, before, _) = conv.weight.sizes[0] // conv.groups, inputs * taps, conv.window
     columns = stretch_columns(terms, width)

@@ -4,8 +4,8 @@ With a BLAS and enough channels: products of kernel and data, a tile of position
 result (col2im); float32 then accumulates in float32.  The direct algorithm computes the result row by row and accumulates in
 float64.
 
-``groups``, ``steps`` (of the window, with cropped elements for padding) and ``layouts`` (whether space is first in the kernel,
-whether the channels of the data are last, whether those of the result are last) are constants of the compiled code.
+``groups``, ``window`` (with cropped elements for padding) and ``layouts`` (whether space is first in the kernel, whether the
+channels of the data are last, whether those of the result are last) are constants of the compiled code.
 """
 
 from __future__ import annotations
@@ -16,11 +16,8 @@ from ...native.blas.blas_call import MatrixAt
 from ...native.memory import Array, Axes, Element, generic
 from ...native.status import OK
 from ..conv.geometry import (
-    Buffers,
     Convolution,
     Filters,
-    Shapes,
-    Steps,
     Window,
     has_row,
     images,
@@ -32,6 +29,7 @@ from ..conv.geometry import (
 )
 from ..conv.matrices import multiply
 from ..matmul.cpu import BLAS_LIMIT
+from ..shaped import Shaped
 from ..spatial.cpu import BATCH, CHANNEL, COLUMN, DEPTH, ROW, end_inside, first_inside, spatial_size
 
 #: The number of product elements per tile, which stays in the cache; but at least LEAST_PLACES positions of the data.
@@ -58,12 +56,12 @@ def kernel_strides(kernel: Axes, space_first: bool) -> tuple[int, int, int]:
 
 @generic
 def transposed_convolution(
-    data: Array, weight: Array, out: Array, shapes: Shapes, groups: int, steps: Steps, layouts: tuple[bool, ...]
+    data: Shaped, weight: Shaped, out: Shaped, groups: int, window: Window, layouts: tuple[bool, ...]
 ) -> Convolution:
     """The transposed convolution of tensors in ``layouts``: sizes and steps of its weight have channels of the data first."""
-    sizes = kernel_sizes(shapes[1], layouts[0])
-    filters, window = Filters(weight, sizes, kernel_strides(sizes, layouts[0])), Window(steps[0], steps[1], steps[2])
-    return Convolution(images(data, shapes[0], layouts[1]), filters, images(out, shapes[2], layouts[2]), window, groups)
+    sizes = kernel_sizes(weight.dims, layouts[0])
+    filters = Filters(weight.data, sizes, kernel_strides(sizes, layouts[0]))
+    return Convolution(images(data, layouts[1]), filters, images(out, layouts[2]), window, groups)
 
 
 # ---- directly ------------------------------------------------------------------------------------------------------
@@ -139,11 +137,11 @@ def transpose_directly(conv: Convolution, totals: Array) -> None:
 
 @generic
 def transposed_directly(
-    data: Array, weight: Array, out: Array, shapes: Shapes, buffers: Buffers, gemm: int, groups: int, steps: Steps,
+    data: Shaped, weight: Shaped, out: Shaped, columns: Array, totals: Array, gemm: int, groups: int, window: Window,
     layouts: tuple[bool, ...],
 ) -> int:  # fmt: skip
-    """Direct transposed convolution of any dtypes and layouts; the second buffer has a number per column of a result row."""
-    transpose_directly(transposed_convolution(data, weight, out, shapes, groups, steps, layouts), buffers[1])
+    """Direct transposed convolution of any dtypes and layouts; ``totals``: one per column of a result row."""
+    transpose_directly(transposed_convolution(data, weight, out, groups, window, layouts), totals)
     return OK
 
 
@@ -207,15 +205,15 @@ def takes_products(conv: Convolution, gemm: int) -> bool:
 
 @generic
 def transposed(
-    data: Array, weight: Array, out: Array, shapes: Shapes, buffers: Buffers, gemm: int, groups: int, steps: Steps,
+    data: Shaped, weight: Shaped, out: Shaped, columns: Array, totals: Array, gemm: int, groups: int, window: Window,
     layouts: tuple[bool, ...],
 ) -> int:  # fmt: skip
-    """Transposed convolution of tensors that are all float32 or all float64; the first buffer holds a tile of products."""
-    conv = transposed_convolution(data, weight, out, shapes, groups, steps, layouts)
+    """Transposed convolution of tensors that are all float32 or all float64; ``columns`` holds a tile of products."""
+    conv = transposed_convolution(data, weight, out, groups, window, layouts)
     if not takes_products(conv, gemm):
-        transpose_directly(conv, buffers[1])
+        transpose_directly(conv, totals)
         return OK
-    for i in range(len(out)):
-        out[i] = 0
-    add_products(conv, buffers[0], gemm, layouts)
+    for i in range(len(out.data)):
+        out.data[i] = 0
+    add_products(conv, columns, gemm, layouts)
     return OK

@@ -96,7 +96,7 @@ def _stable_value(value: Any) -> Any:
         return source_hash(value.__module__)
     if hasattr(value, "__c_function__"):
         return value.__c_function__
-    if hasattr(value, "_fields"):
+    if isinstance(value, type) and hasattr(value, "_fields"):
         return value.__name__, value._fields
     if hasattr(value, "__machine__"):  # a machine form in a file that the toolchain's hash does not include
         return source_hash(value.__machine__.__module__)

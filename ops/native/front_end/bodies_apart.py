@@ -17,7 +17,7 @@ from llvmlite import ir
 from ..vector_registers import registers_name
 from .machine_types import INT64, WORD, Pointer, Static, Tuple, Type, Value, llvm_parts
 
-#: The parameter of a function in whose place is an array, and the parameter of the body that has its type.
+#: The parameter of a function in whose place is an array, and the parameter of the body that has its type, or begins with it.
 _SUMS, _OUT = "sums", "out"
 
 
@@ -65,7 +65,8 @@ def is_apart(function: Callable[..., Any], arguments: list[Value]) -> bool:
 
 def pointer_kind(function: Callable[..., Any], body: Callable[..., Any], arguments: list[Value]) -> Pointer:
     """The type of a function in the place of an argument of ``body``, which is called with ``arguments``."""
-    (array,) = (a.type for name, a in zip(_parameters(body), arguments, strict=True) if name == _OUT)
+    (out,) = (a.type for name, a in zip(_parameters(body), arguments, strict=True) if name == _OUT)
+    array = out.items[0] if isinstance(out, Tuple) else out
     return Pointer(tuple(array if name == _SUMS else INT64 for name in _parameters(function)))
 
 

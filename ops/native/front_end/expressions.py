@@ -49,7 +49,7 @@ def value_of(thing: Any) -> Value:
     if isinstance(thing, np.generic) and thing.dtype.kind in "biuf":
         return scalars.constant(scalar_type(thing.dtype.name), thing.item())
     if isinstance(thing, tuple):
-        return tuple_of([value_of(each) for each in thing])
+        return tuple_of([value_of(each) for each in thing], getattr(thing, "_fields", ()))
     if isinstance(thing, bytes):
         return tuple_of([scalars.constant(UINT8, each) for each in thing])
     return VOID if thing is None else Value(Static(thing), ())

@@ -140,13 +140,17 @@ def test_convolutions_keep_strides_of_one_and_share_others(geometry: str) -> Non
 
 def test_convolutions_share_the_steps_of_a_window() -> None:
     text = """def kernel(argv, n):
-    return tiles(v0, (array_int64(t0 + 40, 4),), steps=((1, 4, 4), (0, 3, 3), (1, 1, 1)), layouts=(0, 2))
+    return tiles(
+        Shaped(v0, array_int64(t0 + 40, 4)), Limits(addend, lowest=0.0, highest=6.0),
+        window=Window(stride=(1, 4, 4), before=(0, 3, 3), dilation=(1, 1, 1)), layouts=(0, 2),
+    )
 """
     shared, numbers = without_literals(text)
     given = [f"given_size({k}, 4)" for k in range(4)]
     assert numbers == (4, 4, 3, 3)
-    assert f"steps=((1, {given[0]}, {given[1]}), (0, {given[2]}, {given[3]}), (1, 1, 1)), layouts=(0, 2)" in shared
-    assert "array_int64(t0 + 40, 4)" in shared
+    steps = f"stride=(1, {given[0]}, {given[1]}), before=(0, {given[2]}, {given[3]}), dilation=(1, 1, 1)"
+    assert f"window=Window({steps}), layouts=(0, 2)" in shared
+    assert "Shaped(v0, array_int64(t0 + 40, 4)), Limits(addend, lowest=0.0, highest=6.0)" in shared
 
 
 def test_layers_of_other_sizes_share_their_code(monkeypatch: pytest.MonkeyPatch) -> None:

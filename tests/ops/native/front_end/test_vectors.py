@@ -217,6 +217,9 @@ def test_fields_are_part_of_the_key_of_the_code() -> None:
     one, other = (python_function("def f(a):\n    return Pair(1, 2).x\n", Pair=pair) for pair in pairs)
     assert fingerprint(one) != fingerprint(other)
     assert [compiled(f)(0) for f in (one, other)] == [1, 2]
+    constants = [python_function("def f(a):\n    return GIVEN.x\n", GIVEN=pair(1, 2)) for pair in pairs]
+    assert fingerprint(constants[0]) != fingerprint(constants[1])
+    assert [compiled(f)(0) for f in constants] == [1, 2]
 
 
 @pytest.mark.parametrize(
