@@ -9,7 +9,7 @@ elements.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import Any, NamedTuple
 
 from llvmlite import ir
@@ -74,8 +74,18 @@ def body_for(function: Callable[..., Any], arguments: list[Value]) -> Body:
     """The body for these arguments, in which functions are pointers."""
     passed, constants = vars(function)["__apart__"], list[ir.Constant | None]()
     for name, argument in zip(_parameters(function), arguments, strict=True):
-        constants += [p if isinstance(p, ir.Constant) and name not in passed else None for p in argument.parts]
+        stays = _is_compiled_for(name, argument.type, passed)
+        constants += [p if isinstance(p, ir.Constant) and own else None for p, own in zip(argument.parts, stays, strict=True)]
     return Body(function, tuple(a.type for a in arguments), tuple(constants))
+
+
+def _is_compiled_for(name: str, kind: Type, passed: Collection[str]) -> Iterator[bool]:
+    """For each part of a parameter or a field, whether the body is compiled for its constants."""
+    if name in passed or not isinstance(kind, Tuple):
+        yield from [name not in passed] * len(llvm_parts(kind))
+        return
+    for field, item in zip(kind.names or [""] * len(kind.items), kind.items, strict=True):
+        yield from _is_compiled_for(field, item, passed)
 
 
 def body_of_types(function: Callable[..., Any], kinds: tuple[Type, ...]) -> Body:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -258,6 +258,34 @@ def test_kernels_share_a_body_that_calls_their_own_epilogues(monkeypatch: pytest
     fresh_process(monkeypatch)
     assert run(30, 7, 2) == (3, 31, [7, 12, 19])
     assert len(names) == first + 1
+
+
+class Ways(NamedTuple):
+    step: int
+    way: int
+
+
+@apart("step")
+@generic
+def body_of_record(out: Array, ways: Ways) -> int:
+    for i in range(out.size):
+        out[i] = i * ways.step + ways.way
+    return int(out.size)
+
+
+def test_a_field_of_a_record_is_passed_where_its_name_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    fresh_cache(monkeypatch, tmp_path)
+    names = count_parts(monkeypatch)
+    counts = []
+    for step, way in ((2, 0), (5, 0), (5, 1)):
+        text = f"def f(out, size):\n    return body_of_record(array_float32(out, size), Ways(step={step}, way={way}))\n"
+        function = python_function(text, body_of_record=body_of_record, Ways=Ways)
+        address = kernel_store.address_of(function, "int64(int64, int64)", levels=UNOPTIMIZED)
+        out = np.zeros(3, "float32")
+        assert ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * 2)(address)(out.ctypes.data, out.size) == 3
+        assert out.tolist() == [way, way + step, way + 2 * step]
+        counts.append(len(names))
+    assert counts == [1, 1, 2]
 
 
 def test_a_body_apart_computes_the_same_by_the_linker_of_llvm() -> None:
