@@ -21,8 +21,8 @@ def apart(*passed: str) -> Callable[[F], F]:
     """Mark a generic function as a part of object code, which kernels share (see ``front_end.bodies_apart``).
 
     It returns an int.  A parameter may be a native function without a result, whose own parameters are words, and ``sums``: an
-    array of the type of the parameter ``out``.  ``passed``: parameters, and fields of records, for whose constants no code of its
-    own is compiled.
+    array of the type of the parameter ``out``, or of the first field of that record.  ``passed``: parameters, and fields of
+    records, for whose constants no code of its own is compiled.
     """
 
     def mark(function: F) -> F:
