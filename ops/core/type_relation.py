@@ -102,8 +102,12 @@ def _apply(op: Op, operands: Sequence[Any], attrs: Any) -> tuple[tuple[Tensor, .
 
 def _is_determined(op: Op, operands: Sequence[Any], attrs: Any) -> bool:
     """Whether a call's shape follows from the operands: not that of an expansion, which may have new symbols, nor a user's."""
-    own = all(f.__module__.startswith(_PACKAGE) for f in (op.dtype, op.shape_func.body, op.attrs))
-    return own and (op.legalization is None or op.is_legal(dtypes_of(operands), attrs))
+    if not all(f.__module__.startswith(_PACKAGE) for f in (op.dtype, op.shape_func.body, op.attrs)):
+        return False
+    try:
+        return op.is_legal(dtypes_of(operands), attrs)
+    except ShapeError:
+        return False  # of wrong attributes, which the shape function names
 
 
 def _applied_anew(op: Op, operands: Sequence[Any], attrs: Any) -> tuple[tuple[Tensor, ...], tuple[Check, ...]]:
