@@ -48,7 +48,7 @@ demo: $(VENV)/stamp-run  ## set up, run two example programs on the simulated de
 	$(RELAYVM) compare examples/detection_tail.relay --a data_dependence=op,place=off --b data_dependence=input --device $(DEVICE) \
 	    --input boxes=@$(OUT)/detection_2000.npz:boxes --input logits=@$(OUT)/detection_2000.npz:logits
 
-test: $(VENV)/stamp-test  ## set up with the test extra, test every operator on every device (six to ten minutes on 2 cores)
+test: $(VENV)/stamp-test  ## set up with the test extra, test every operator on every device (five to ten minutes on 2 cores)
 	$(PYTEST) --tier test $(PYTEST_ARGS)
 
 test-all: test  ## `make test`, then the rest of the tests: more dtypes, modes, examples and architectures
