@@ -15,9 +15,9 @@ from ...native.jit.convolution.tap_columns import ColumnWeights, Taps
 from ...native.jit.products.operands import Rows
 from ...native.jit.products.register_tile import PANEL_BYTES
 from ...native.memory import Array, Axes, generic
-from ..spatial.cpu import BATCH, CHANNEL, DEPTH, ROW, end_inside, first_inside
+from ..spatial.cpu import BATCH, CHANNEL, DEPTH, ROW, Spatial, end_inside, first_inside
 from .epilogue import Epilogue
-from .geometry import Convolution, Images, Window
+from .geometry import Convolution, Window
 
 #: Elements of planes of the result that are finished together, and of padded planes that are filled together: each a quarter of
 #: the first cache.
@@ -70,7 +70,7 @@ def fill_rows(
 
 
 @generic
-def fill_plane(work: Array, to: int, padded: Axes, data: Images, at: int, window: Window, every: Array) -> None:
+def fill_plane(work: Array, to: int, padded: Axes, data: Spatial, at: int, window: Window, every: Array) -> None:
     """Copy the channel that starts at ``at`` into phases with zeros around it, from ``to`` on, in the order of the phases."""
     stride, before, (_, _, depths, rows, columns) = window.stride, window.before, data.sizes
     together, elements = (2 if stride[2] == 2 else 1), padded[0] * padded[1] * padded[2]
@@ -141,7 +141,7 @@ def place_taps(numbers: Array, width: int, conv: Convolution, padded: Axes) -> N
 
 @generic
 def add_plane(
-    plane: Rows, padded: Axes, columns: Taps, weights: ColumnWeights, out: Images, to: int, add: int, is_last: bool,
+    plane: Rows, padded: Axes, columns: Taps, weights: ColumnWeights, out: Spatial, to: int, add: int, is_last: bool,
     epilogue: Epilogue,
 ) -> None:  # fmt: skip
     """Add the taps of a padded plane to the result from ``to`` on; finish it if ``is_last``."""

@@ -31,9 +31,9 @@ from ...native.jit.products.panel_products import multiply_panels
 from ...native.jit.products.register_tile import GROUP_PANELS, PANEL_BYTES, TILE_ROWS
 from ...native.jit.products.row_products import multiply_by_rows
 from ...native.memory import Array, generic
-from ..spatial.cpu import BATCH, CHANNEL, COLUMN, ROW
+from ..spatial.cpu import BATCH, CHANNEL, COLUMN, ROW, Spatial
 from .epilogue import Epilogue
-from .geometry import Convolution, Images
+from .geometry import Convolution
 from .tiles import APART, LEAST_INNER
 
 #: The elements of a filter.
@@ -89,7 +89,7 @@ def tile_pitch(tiles: int, wide: int) -> int:
 
 
 @generic
-def tile_axes(out: Images) -> tuple[int, int]:
+def tile_axes(out: Spatial) -> tuple[int, int]:
     """The tiles of a row of a picture, and the rows of tiles."""
     return (out.sizes[COLUMN] + 1) // RESULTS, (out.sizes[ROW] + 1) // RESULTS
 

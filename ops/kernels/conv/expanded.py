@@ -29,10 +29,10 @@ from ...native.jit.products.row_products import multiply_by_rows
 from ...native.memory import Array, Axes, generic
 from ...native.status import OK
 from ..shaped import Shaped
-from ..spatial.cpu import CHANNEL, COLUMN, ROW
+from ..spatial.cpu import CHANNEL, COLUMN, ROW, Spatial, spatial
 from .depthwise import FINISHED
 from .epilogue import Epilogue, Limits
-from .geometry import Convolution, Filters, Images, Window, images
+from .geometry import Convolution, Filters, Window
 from .tiles import columns_apart, copy_columns, stretch_columns
 
 #: Bytes of the data of a band, and of the expanded channels that are convolved together: with the results a part of the second
@@ -175,7 +175,7 @@ def bands(
     ``most``: the bounds of the expansion; ``limits``: of the result.
     """
     (panels, columns, expanded, kept, zeros), channels, itemsize = buffers, weight.dims[0], out.data.itemsize
-    (_, sizes, steps), results, epilogue = images(data, False), images(out, False), Epilogue(finish, argv)
+    (_, sizes, steps), results, epilogue = spatial(data, False), spatial(out, False), Epilogue(finish, argv)
     inputs, positions, height, wide, out_rows = sizes[CHANNEL], steps[CHANNEL], sizes[ROW], sizes[COLUMN], results.sizes[ROW]
     if out.data.size == 0:
         return OK
@@ -185,7 +185,7 @@ def bands(
     pitch = plane_pitch(rows, wide, step, itemsize)
     tiles, band_count = (channels + TILE_ROWS - 1) // TILE_ROWS, (out_rows + rows - 1) // rows
     window = Filters(depthwise, (channels, 1, 1, WINDOW, WINDOW), (WINDOW * WINDOW, WINDOW * WINDOW, 1))
-    wide_data, around = Images(expanded, sizes, (0, pitch, 0, wide, 1)), (0, before[0], before[1])
+    wide_data, around = Spatial(expanded, sizes, (0, pitch, 0, wide, 1)), (0, before[0], before[1])
     conv = Convolution(wide_data, window, results, Window((1, step, step), around, (1, 1, 1)), channels)
     together, kept_pitch = tiles_together(pitch, itemsize), (WINDOW - step) * wide
     width, number = PANEL_BYTES // itemsize, low

@@ -6,16 +6,8 @@ from typing import NamedTuple
 
 from ...native.memory import Array, Axes, generic
 from ..shaped import Shaped
-from ..spatial.cpu import COLUMN, DEPTH, ROW, sizes_of, strides_of
+from ..spatial.cpu import COLUMN, DEPTH, ROW, Spatial, spatial
 from .weight_layout import Layouts, group_count, kernel_sizes, kernel_strides
-
-
-class Images(NamedTuple):
-    """Data or a result; ``sizes`` and ``steps`` (in elements): of batch, channel, depth, row and column (``spatial.cpu``)."""
-
-    data: Array
-    sizes: Axes
-    steps: Axes
 
 
 class Filters(NamedTuple):
@@ -44,26 +36,19 @@ class Window(NamedTuple):
 class Convolution(NamedTuple):
     """A convolution of ``groups`` groups of channels."""
 
-    data: Images
+    data: Spatial
     weight: Filters
-    out: Images
+    out: Spatial
     window: Window
     groups: int
 
 
 @generic
-def images(tensor: Shaped, channels_last: bool) -> Images:
-    """The images of a tensor."""
-    sizes = sizes_of(tensor.dims, channels_last)
-    return Images(tensor.data, sizes, strides_of(sizes, channels_last))
-
-
-@generic
 def convolution(data: Shaped, weight: Shaped, out: Shaped, window: Window, layouts: Layouts) -> Convolution:
     """The convolution of tensors in ``layouts``."""
-    of_data, sizes = images(data, layouts[1]), kernel_sizes(weight.dims, layouts[0])
+    of_data, sizes = spatial(data, layouts[1]), kernel_sizes(weight.dims, layouts[0])
     filters = Filters(weight.data, sizes, kernel_strides(sizes, layouts[0]))
-    return Convolution(of_data, filters, images(out, layouts[2]), window, group_count(of_data.sizes, sizes))
+    return Convolution(of_data, filters, spatial(out, layouts[2]), window, group_count(of_data.sizes, sizes))
 
 
 @generic
@@ -79,13 +64,13 @@ def tap_place(weight: Filters, tap: int) -> tuple[int, int, int]:
 
 
 @generic
-def position_count(of: Images) -> int:
+def position_count(of: Spatial) -> int:
     """The positions of an image."""
     return of.sizes[DEPTH] * of.sizes[ROW] * of.sizes[COLUMN]
 
 
 @generic
-def position(out: Images, number: int) -> tuple[int, int, int]:
+def position(out: Spatial, number: int) -> tuple[int, int, int]:
     """Depth, row and column of a position of an image."""
     row = number // out.sizes[COLUMN]
     return row // out.sizes[ROW], row % out.sizes[ROW], number % out.sizes[COLUMN]
@@ -102,6 +87,6 @@ def tap_source(window: Window, place: Axes, tap: Axes) -> tuple[int, int, int]:
 
 
 @generic
-def has_row(data: Images, depth: int, row: int) -> bool:
+def has_row(data: Spatial, depth: int, row: int) -> bool:
     """Whether images have a row."""
     return 0 <= depth < data.sizes[DEPTH] and 0 <= row < data.sizes[ROW]

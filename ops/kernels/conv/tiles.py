@@ -24,10 +24,10 @@ from ...native.jit.products.register_tile import GROUP_PANELS, PANEL_BYTES, TILE
 from ...native.jit.products.row_products import multiply_by_rows
 from ...native.memory import Array, Axes, generic
 from ...native.prefetch import fetch_early
-from ..spatial.cpu import BATCH, CHANNEL, COLUMN, DEPTH, ROW
+from ..spatial.cpu import BATCH, CHANNEL, COLUMN, DEPTH, ROW, Spatial
 from .by_plane import lanes_between
 from .epilogue import Epilogue
-from .geometry import Convolution, Images, has_row, position, tap_count
+from .geometry import Convolution, has_row, position, tap_count
 
 #: Rows of the right matrix that are packed at once, unless the taps of one channel are more; output channels of two bands, and of
 #: a block of ``by_shifts``.
@@ -125,7 +125,7 @@ def place_columns(table: Array, at: int, width: int, place: Axes, conv: Convolut
 
 
 @generic
-def place_anywhere(table: Array, record: int, at: int, width: int, count: int, tap: Axes, data: Images) -> None:
+def place_anywhere(table: Array, record: int, at: int, width: int, count: int, tap: Axes, data: Spatial) -> None:
     """Store the record of a tap, which is so far from the first tap, whose places are at ``at``."""
     inside, broken = 0, 0
     for j in range(width):
@@ -141,7 +141,7 @@ def place_anywhere(table: Array, record: int, at: int, width: int, count: int, t
 
 
 @generic
-def place_two_runs(table: Array, record: int, width: int, first: Axes, second: Axes, split: int, data: Images) -> None:
+def place_two_runs(table: Array, record: int, width: int, first: Axes, second: Axes, split: int, data: Spatial) -> None:
     """Store the record of a tap whose operands begin at ``first``, and from column ``split`` on at ``second``: one row each."""
     (_, _, deep, below, _), columns = data.steps, data.sizes[COLUMN]
     table[record + _FORM] = TWO_RUNS

@@ -15,22 +15,11 @@ import numpy as np
 from ...native.blas.blas_call import MatrixAt
 from ...native.memory import Array, Axes, Element, generic
 from ...native.status import OK
-from ..conv.geometry import (
-    Convolution,
-    Filters,
-    Window,
-    has_row,
-    images,
-    position,
-    position_count,
-    tap_count,
-    tap_place,
-    tap_source,
-)
+from ..conv.geometry import Convolution, Filters, Window, has_row, position, position_count, tap_count, tap_place, tap_source
 from ..conv.matrices import multiply
 from ..matmul.cpu import BLAS_LIMIT
 from ..shaped import Shaped
-from ..spatial.cpu import BATCH, CHANNEL, COLUMN, DEPTH, ROW, end_inside, first_inside, spatial_size
+from ..spatial.cpu import BATCH, CHANNEL, COLUMN, DEPTH, ROW, end_inside, first_inside, spatial, spatial_size
 
 #: The number of product elements per tile, which stays in the cache; but at least LEAST_PLACES positions of the data.
 COLUMNS, LEAST_POSITIONS = 2**18, 16
@@ -61,7 +50,7 @@ def transposed_convolution(
     """The transposed convolution of tensors in ``layouts``: sizes and steps of its weight have channels of the data first."""
     sizes = kernel_sizes(weight.dims, layouts[0])
     filters = Filters(weight.data, sizes, kernel_strides(sizes, layouts[0]))
-    return Convolution(images(data, layouts[1]), filters, images(out, layouts[2]), window, groups)
+    return Convolution(spatial(data, layouts[1]), filters, spatial(out, layouts[2]), window, groups)
 
 
 # ---- directly ------------------------------------------------------------------------------------------------------

@@ -14,7 +14,8 @@ from relayvm.ops.core.op import get
 from relayvm.ops.core.tensor_types import Tensor
 from relayvm.ops.defs.convolution.conv import geometry
 from relayvm.ops.kernels.conv import by_taps
-from relayvm.ops.kernels.conv.geometry import Convolution, Filters, Images, Window
+from relayvm.ops.kernels.conv.geometry import Convolution, Filters, Window
+from relayvm.ops.kernels.spatial.cpu import Spatial
 from relayvm.ops.native.object_layout import NO_LIMIT, SHARE
 from relayvm.ops.strategy.choice import choose
 from relayvm.ops.strategy.convolution.taps import Taps
@@ -76,7 +77,7 @@ def test_runs_of_whole_rows_are_one_run() -> None:
     runs = np.full(100, -1, np.int64)
 
     def placed(tap: tuple[int, int, int], begin: int = 0, end: int = 35) -> list[tuple[int, ...]]:
-        images, weight = Images(runs, (1, 1, 1, 5, 7), (35, 35, 35, 7, 1)), Filters(runs, (1, 1, 1, 3, 3), (9, 9, 1))
+        images, weight = Spatial(runs, (1, 1, 1, 5, 7), (35, 35, 35, 7, 1)), Filters(runs, (1, 1, 1, 3, 3), (9, 9, 1))
         conv = Convolution(images, weight, images, Window((1, 1, 1), (0, 3, 3), (1, 3, 3)), 1)
         count = by_taps.place_runs(runs, tap, begin, end, conv)
         return [tuple(run) for run in runs[: 3 * count].reshape(-1, 3).tolist()]
