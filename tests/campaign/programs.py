@@ -73,11 +73,11 @@ class Programs(Part[Case]):
         for (a, x), (b, y) in itertools.combinations(found, 2):
             if kernels_once.chosen_by_the_cache and (x.interpreted or y.interpreted):
                 continue  # plain Python and machine code may round a function in different ways
-            if (what := disagree(program, a, x.runs[0], b, y.runs[0])) is not None:
+            if (what := disagree(program, a, x.runs[0], b, y.runs[0], x.mixed or y.mixed)) is not None:
                 return f"two ways differ: {what}"
             if x.resized is not None and y.resized is not None:
                 self.seen["other sizes"] += 1
-                if (what := disagree(program, a, x.resized, b, y.resized)) is not None:
+                if (what := disagree(program, a, x.resized, b, y.resized, x.mixed or y.mixed)) is not None:
                     return f"with other sizes: {what}"
         return None
 

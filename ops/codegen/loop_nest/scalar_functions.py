@@ -169,8 +169,9 @@ SCALAR_FUNCTIONS: dict[str, ScalarFunction] = {
         Texts(signed="({1} == -1 ? {t}(0) : {t}(floor_remainder({0}, {1})))", unsigned="{t}({0} % {1})"),
     ),
     "floormod_of_truncmod": ScalarFunction(
-        real="({2} + {1} if ({2} != 0) & (({2} < 0) != ({1} < 0)) else {2})",
-        cuda=Texts(real="(({2} != 0) & (({2} < 0) != ({1} < 0)) ? {2} + {1} : {2})"),
+        # zeros, too, have the sign of the divisor
+        real="{t}(math.copysign({2} + {1} if ({2} != 0) & (({2} < 0) != ({1} < 0)) else {2}, {1}))",
+        cuda=Texts(real="copysign{f}(({2} != 0) & (({2} < 0) != ({1} < 0)) ? {2} + {1} : {2}, {1})"),
     ),
     "negative": ScalarFunction(
         "(-{0})", wraps=True, cuda=Texts(_NEGATED, real="(-{0})"), monotonic=Monotonic((-1,))

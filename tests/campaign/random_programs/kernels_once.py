@@ -13,6 +13,7 @@ import os
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -45,20 +46,30 @@ _kept: list[Any] = []
 _interpreted_at: set[int] = set()
 
 
+@dataclass
+class Met:
+    """Numbers of kernels that were looked up: interpreted ones, and generated ones that are machine code."""
+
+    interpreted: int = 0
+    generated: int = 0
+
+
 @contextmanager
-def looked_up_once(known: Callable[[Group], int] | None = None) -> Iterator[list[int]]:
-    """While this is open, machines load their kernels so.  Gives the addresses of kernels that are interpreted.
+def looked_up_once(known: Callable[[Group], int] | None = None) -> Iterator[Met]:
+    """While this is open, machines load their kernels so.  Gives the kernels that they load.
 
     ``known``: the address of a kernel; None: one in ``NATIVE_ONE_OF`` fused kernels is machine code.
     """
-    met: list[int] = []
+    met = Met()
     known = known or _known_address
 
     def address(group: Group, levels: Levels | None = None) -> int:
         # the levels of optimization change no result
         found = known(group)
         if found in _interpreted_at:
-            met.append(found)
+            met.interpreted += 1
+        elif not kernel_addresses.in_python(group) and not _is_hand_written(group):
+            met.generated += 1
         return found
 
     instead = {"kernel_address": address, "kernel_source": _source}

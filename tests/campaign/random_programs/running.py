@@ -89,13 +89,15 @@ def bound(program: Program) -> dict[str, np.ndarray]:
 class Outcome:
     """The outcome of a way: the results of each run, and of the run with other sizes (None: it failed).
 
-    ``compiled``: how many kernels were new; ``interpreted``: whether plain Python took the place of one.
+    ``compiled``: how many kernels were new; ``interpreted``: whether plain Python took the place of one; ``mixed``: whether
+    some generated kernels were machine code while others were interpreted.
     """
 
     runs: list[list[np.ndarray]]
     resized: list[np.ndarray] | None
     compiled: int
     interpreted: bool
+    mixed: bool
 
 
 def run(program: Program, way: Way, other: dict[str, np.ndarray] | None) -> Outcome:
@@ -103,7 +105,7 @@ def run(program: Program, way: Way, other: dict[str, np.ndarray] | None) -> Outc
     module = Assembly(program).module
     source = relay.astext(module) if way.as_text else module
     exe = relay.compile(source, target=way.device, params=bound(program), **dict(way.config))
-    with kernels_once.looked_up_once() as interpreted:
+    with kernels_once.looked_up_once() as met:
         vm = relay.VirtualMachine(exe)
     kept, resized = [], None
     given = {n: program.values[n].array for n in program.inputs()}
@@ -130,7 +132,8 @@ def run(program: Program, way: Way, other: dict[str, np.ndarray] | None) -> Outc
     written = [n for n, x in given.items() if x.tobytes() != before[n]]
     assert not written, f"arguments are written: {written}"
     compiled = sum(use.how == "compiles" for use in vm.prepared)
-    return Outcome([arrays(r) for r in kept], resized, compiled, bool(interpreted))
+    mixed = not kernels_once.singles_native and bool(met.generated)
+    return Outcome([arrays(r) for r in kept], resized, compiled, bool(met.interpreted), mixed)
 
 
 def arrays(results: Any) -> list[np.ndarray]:
@@ -179,11 +182,14 @@ def differs(value: Value, x: np.ndarray) -> str | None:
     return f"{x.reshape(-1)[:8].tolist()} for {wanted.reshape(-1)[:8].tolist()} ({wanted.dtype.name}{list(wanted.shape)})"
 
 
-def disagree(program: Program, a: Way, x: list[np.ndarray], b: Way, y: list[np.ndarray]) -> str | None:
-    """The differences between the results of two ways: floats may differ by rounding; other values must be equal."""
+def disagree(program: Program, a: Way, x: list[np.ndarray], b: Way, y: list[np.ndarray], mixed: bool = False) -> str | None:
+    """The differences between the results of two ways: floats may differ by rounding; other values must be equal.
+
+    ``mixed``: whether machine code computes some functions in one way that plain Python computes in the other.
+    """
     for name, one, two in zip(program.body.results, x, y, strict=True):
         value = program.values[name]
-        bits = not _rounds(a, b) and one.dtype == two.dtype and one.shape == two.shape
+        bits = not (mixed or _rounds(a, b)) and one.dtype == two.dtype and one.shape == two.shape
         if (
             bits
             and one.tobytes() != two.tobytes()

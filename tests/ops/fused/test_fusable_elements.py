@@ -156,6 +156,15 @@ def test_integer_division(dtype):
     same(call("floor_mod", [x, y]), x % y)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16"])
+def test_a_remainder_of_zero_has_the_sign_of_the_divisor(dtype):
+    x = np.array([-3, 3, -0.0, 0.0, -4.5, 4.5, -1, 1], dtype)
+    for y in (np.array(1.5, dtype), np.array(-1.5, dtype), np.array(np.inf, dtype)):
+        found, expected = call("floor_mod", [x, y]), np.mod(x, y)
+        np.testing.assert_array_equal(found, expected)
+        np.testing.assert_array_equal(np.signbit(found), np.signbit(expected))
+
+
 @pytest.mark.parametrize("name", ["divide", "mod", "floor_divide", "floor_mod", "trunc_divide", "trunc_mod"])
 def test_division_by_zero_is_a_status(name):
     x, y = np.array([1, 2, 3]), np.array([1, 0, 3])
