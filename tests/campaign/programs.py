@@ -67,7 +67,7 @@ class Programs(Part[Case]):
             if kernels_once.raised:
                 raise kernels_once.raised.pop()
             for k, results in enumerate(outcome.runs):
-                if (what := wrong(program, results)) is not None:
+                if (what := wrong(program, way, results)) is not None:
                     return f"{way}, run {k}: {what}"
             found.append((way, outcome))
         for (a, x), (b, y) in itertools.combinations(found, 2):
