@@ -159,14 +159,17 @@ def resized_inputs(r: random.Random, program: Program) -> dict[str, np.ndarray] 
 def wrong(program: Program, way: Way, found: list[np.ndarray]) -> str | None:
     """The differences of results from numpy's.
 
-    At opt_level 3 a scale is folded into a weight, so a zero may have the other sign: bits of floats are not compared there.
+    At opt_level 3 a scale is folded into a weight, so a zero may have the other sign: its bits are those of either zero.
     """
     names = program.body.results
     if len(found) != len(names):
         return f"{len(found)} results for {len(names)}"
-    unknown = _bits_of_floats(program) if dict(way.config).get("opt_level") == 3 else set()
+    bits = _bits_of_floats(program) if dict(way.config).get("opt_level") == 3 else set()
     for name, x in zip(names, found, strict=True):
-        if name not in unknown and (what := differs(program.values[name], x)) is not None:
+        value = program.values[name]
+        if name in bits:
+            x, value = _of_one_zero(x), replace(value, array=_of_one_zero(value.array))
+        if (what := differs(value, x)) is not None:
             return f"result %{name}: {what}"
     return None
 
@@ -175,6 +178,14 @@ def _bits_of_floats(program: Program) -> set[str]:
     """The values that read floats as integers."""
     operations = (s for s in statements(program.body) if isinstance(s, Operation) and s.op == "reinterpret")
     return {name for s in operations for name in s.targets}
+
+
+def _of_one_zero(x: np.ndarray) -> np.ndarray:
+    """Integers that are the bits of floats, with the bits of 0.0 for those of -0.0; other arrays as they are."""
+    if x.dtype.kind not in "iu":
+        return x
+    negative = np.array(1 << 8 * x.itemsize - 1, f"u{x.itemsize}").view(x.dtype)
+    return np.where(x == negative, x.dtype.type(0), x)
 
 
 def differs(value: Value, x: np.ndarray) -> str | None:
@@ -198,10 +209,10 @@ def disagree(program: Program, a: Way, x: list[np.ndarray], b: Way, y: list[np.n
     ``mixed``: whether machine code computes some functions in one way that plain Python computes in the other.
     """
     is_folded = any(dict(w.config).get("opt_level") == 3 for w in (a, b))
-    unknown = _bits_of_floats(program) if is_folded else set()
+    bits_of_floats = _bits_of_floats(program) if is_folded else set()
     for name, one, two in zip(program.body.results, x, y, strict=True):
-        if name in unknown:
-            continue
+        if name in bits_of_floats:
+            one, two = _of_one_zero(one), _of_one_zero(two)
         value = program.values[name]
         bits = not (mixed or _rounds(a, b)) and one.dtype == two.dtype and one.shape == two.shape
         if (
