@@ -21,19 +21,12 @@ from ...ops.core.op import Op, get
 from ...ops.core.tensor_types import TensorType, int_range
 from ...vm.diagnostics.python_source import here
 from ...vm.diagnostics.source import ArgumentError
-from ..analysis.fake_quantization import DEQUANTIZE, QUANTIZE, fake_quantized_region, is_call_of
+from ..analysis.fake_quantization import DEQUANTIZE, MOVES, QUANTIZE, fake_quantized_region, is_call_of
 from ..builder.operator_functions import operator_function
 from ..ir.expr import Call, Constant, Expr, IRModule, Tuple, TupleGetItem, replace
 from ..ir.visitor import post_order
 from ..passes.beta_reduction import rewritten_function
 from .inlining import graph_of
-
-#: Operators whose result has only elements of the data, or the zero of the dtype's order.
-_MOVES = frozenset({
-    "reshape", "squeeze", "expand_dims", "transpose", "strided_slice", "nn.batch_flatten", "nn.max_pool2d", "nn.max_pool1d",
-    "nn.max_pool3d", "reverse", "tile", "repeat", "layout_transform", "copy", "max", "min", "split", "nn.depth_to_space",
-    "nn.space_to_depth",
-})  # fmt: skip
 
 
 @frozen
@@ -115,7 +108,7 @@ def _of(node: Expr, known: dict[int, Any]) -> Any:
         scale, ty = _known(node.args[1]), node.args[0].ty
         axis = node.attrs.axis % ty.rank if isinstance(ty, TensorType) and ty.rank else -1
         return _Quantized(node.args[0], scale if scale.size > 1 else scale.reshape(()), int(zero_point.reshape(-1)[0]), axis)
-    rule = _RULES.get(node.op.name) or (_moved if node.op.name in _MOVES else None)
+    rule = _RULES.get(node.op.name) or (_moved if node.op.name in MOVES else None)
     if rule is None:
         raise _Unsupported(f"{node.op.name} has no rule")
     return rule(node, [_part(argument, known) for argument in node.args])

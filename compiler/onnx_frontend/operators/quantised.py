@@ -5,7 +5,7 @@ from __future__ import annotations
 from ....ops.core.tensor_types import ITEMSIZE, is_integer
 from ...builder.build import const
 from ...builder.operator_functions import operators as relay
-from ...ir.expr import Expr, Tuple, TupleGetItem
+from ...ir.expr import Constant, Expr, Tuple, TupleGetItem
 from ..node import Node
 from ..operator_table import MICROSOFT, onnx_operator
 from ..tensors import dtype_name
@@ -24,7 +24,7 @@ def parameter(node: Node, x: Expr, value: Expr | None, axis: int, what: str) -> 
     if node.rank(value) == 0:
         return value
     if node.rank(value) == 1 and not node.attr("block_size", 0):
-        return relay.squeeze(value, [0]) if node.size(value, 0) == 1 else value
+        return _scalar(node, value)
     block = node.attr("block_size", 0)
     if not block or node.rank(value) != node.rank(x):
         raise node.error(f"{what} has rank {node.rank(value)}, the data {node.rank(x)}, and block_size is {block}")
@@ -169,6 +169,9 @@ def rescaled(node: Node, x: Expr, factor: Expr, zero_point: Expr | None, dtype: 
 
 
 def _scalar(node: Node, value: Expr) -> Expr:
+    """The only element of a vector, of a constant as a constant; any other value as it is."""
+    if isinstance(value, Constant) and value.data.shape == (1,):
+        return const(value.data.reshape(()))
     return relay.squeeze(value, [0]) if node.rank(value) == 1 and node.size(value, 0) == 1 else value
 
 
