@@ -11,6 +11,12 @@ from ..ir.visitor import children
 from .variables import nodes
 
 QUANTIZE, DEQUANTIZE = "qnn.quantize", "qnn.dequantize"
+#: Operators whose result has only elements of the data, or the zero of the dtype's order.
+MOVES = frozenset({
+    "reshape", "squeeze", "expand_dims", "transpose", "strided_slice", "nn.batch_flatten", "nn.max_pool2d", "nn.max_pool1d",
+    "nn.max_pool3d", "reverse", "tile", "repeat", "layout_transform", "copy", "max", "min", "split", "nn.depth_to_space",
+    "nn.space_to_depth",
+})  # fmt: skip
 
 
 def is_call_of(node: Expr, name: str) -> bool:

@@ -29,6 +29,7 @@ from ..passes.inline_functions import inline_functions
 from ..passes.lambda_lift import lambda_lift
 from ..passes.narrow_tuples import narrow_tuples
 from ..passes.precision.channels_last import channels_last
+from ..passes.precision.integer_products import integer_products
 from ..passes.precision.operator_precision import CONVOLUTIONS
 from ..passes.precision.store_halves import store_halves
 from ..passes.reduce_before_monotonic import reduce_before_monotonic
@@ -117,6 +118,8 @@ def passes(config: Config, context: LoweringContext, preferred: Preferred | None
         (True, "infer_type", infer_type),
         # after types are inferred: a mistake is reported once, at the call
         (optimise, "inline_functions", inline_functions),
+        # on GPUs convolutions of floats are faster
+        (optimise and machine != GPU, "integer_products", integer_products),
         (True, "expand_composites", expand_composites),
         (basic, "fold_constant", fold_constant),
         (optimise, "dynamic_to_static", dynamic_to_static),

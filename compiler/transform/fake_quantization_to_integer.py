@@ -21,19 +21,12 @@ from ...ops.core.op import Op, get
 from ...ops.core.tensor_types import TensorType, int_range
 from ...vm.diagnostics.python_source import here
 from ...vm.diagnostics.source import ArgumentError
-from ..analysis.fake_quantization import DEQUANTIZE, QUANTIZE, fake_quantized_region, is_call_of
+from ..analysis.fake_quantization import DEQUANTIZE, MOVES, QUANTIZE, fake_quantized_region, is_call_of
 from ..builder.operator_functions import operator_function
 from ..ir.expr import Call, Constant, Expr, IRModule, Tuple, TupleGetItem, replace
 from ..ir.visitor import post_order
 from ..passes.beta_reduction import rewritten_function
 from .inlining import graph_of
-
-#: Operators whose result has only elements of the data, or the zero of the dtype's order.
-_MOVES = frozenset({
-    "reshape", "squeeze", "expand_dims", "transpose", "strided_slice", "nn.batch_flatten", "nn.max_pool2d", "nn.max_pool1d",
-    "nn.max_pool3d", "reverse", "tile", "repeat", "layout_transform", "copy", "max", "min", "split", "nn.depth_to_space",
-    "nn.space_to_depth",
-})  # fmt: skip
 
 
 @frozen
@@ -110,12 +103,12 @@ def _of(node: Expr, known: dict[int, Any]) -> Any:
     assert isinstance(node, Call) and isinstance(node.op, Op)
     if node.op.name == DEQUANTIZE:
         zero_point = _known(node.args[2])
-        if zero_point.size != 1:
-            raise _Unsupported("a zero point for each channel has no rule")
+        if zero_point.size == 0 or (zero_point != zero_point.reshape(-1)[0]).any():
+            raise _Unsupported("zero points that differ between channels have no rule")
         scale, ty = _known(node.args[1]), node.args[0].ty
         axis = node.attrs.axis % ty.rank if isinstance(ty, TensorType) and ty.rank else -1
         return _Quantized(node.args[0], scale if scale.size > 1 else scale.reshape(()), int(zero_point.reshape(-1)[0]), axis)
-    rule = _RULES.get(node.op.name) or (_moved if node.op.name in _MOVES else None)
+    rule = _RULES.get(node.op.name) or (_moved if node.op.name in MOVES else None)
     if rule is None:
         raise _Unsupported(f"{node.op.name} has no rule")
     return rule(node, [_part(argument, known) for argument in node.args])
@@ -180,13 +173,16 @@ def _product(call: Call, args: list[_Quantized]) -> _Quantized:
         _one_scale(weight)
     zero_points = [_constant(part.zero_point, "int32") for part in args]
     scales = [_constant(part.scale, "float32") for part in args]
-    function = operator_function(get(f"qnn.{call.op.name.removeprefix('nn.')}"))
     attrs = {name: value for name, value in vars(call.attrs).items() if name not in ("out_dtype", "transpose_a", "transpose_b")}
-    if getattr(call.attrs, "transpose_a", False) or not getattr(call.attrs, "transpose_b", True):
-        raise _Unsupported("a product of transposed matrices has no rule")
+    if getattr(call.attrs, "transpose_a", False):
+        raise _Unsupported("a product with a transposed first matrix has no rule")
+    name, matrix = call.op.name.removeprefix("nn."), weight.value
+    if not getattr(call.attrs, "transpose_b", True):
+        matrix = _call("transpose", matrix, [1, 0] if name == "matmul" else [0, 2, 1])
     layout = getattr(call.attrs, "out_layout", "") or getattr(call.attrs, "data_layout", "")
-    axis = layout.index("C") if layout else 1
-    made = function(data.value, weight.value, *zero_points, *scales, **attrs, out_dtype="int32")
+    axis = layout.index("C") if layout else -1
+    function = operator_function(get(f"qnn.{'dense' if name == 'matmul' else name}"))
+    made = function(data.value, matrix, *zero_points, *scales, **attrs, out_dtype="int32")
     return _Quantized(made, np.asarray(data.scale * weight.scale, "float32"), 0, axis)
 
 
@@ -230,7 +226,7 @@ def _requantized(part: _Quantized, like: _Quantized) -> Expr:
 _RULES: dict[str, Callable[[Call, Any], _Quantized]] = {
     "nn.relu": _relu,
     "clip": _clip,
-    **dict.fromkeys(("nn.conv2d", "nn.dense", "nn.batch_matmul"), _product),
+    **dict.fromkeys(("nn.conv2d", "nn.dense", "nn.matmul", "nn.batch_matmul"), _product),
     "multiply": _multiply,
     **dict.fromkeys(("add", "nn.bias_add"), _add),
     "concatenate": _concatenate,

@@ -85,3 +85,21 @@ def test_blocks_of_scales_need_their_size() -> None:
     model = model_of(node, {"x": ("int8", ["n", 4])}, ["y"], {"s": numbers(2, 2)})
     with pytest.raises(relay.RelayError, match="the scale has rank 2, the data 2, and block_size is 0"):
         relay.frontend.from_onnx(model)
+
+
+@pytest.mark.parametrize(
+    ("scale", "said"),
+    [
+        (np.float32(0.0), "the scale is 0; a scale is positive and finite"),
+        (np.array([0.5, np.nan], "float32"), "element 1 of the scale is nan; a scale is positive and finite"),
+        (np.array([-2.0], "float32"), "element 0 of the scale is -2; a scale is positive and finite"),
+    ],
+)
+def test_a_scale_that_is_no_distance_is_refused(scale: np.ndarray, said: str) -> None:
+    for name, dtype in (("DequantizeLinear", "uint8"), ("QuantizeLinear", "float32")):
+        node = helper.make_node(name, ["x", "s"], ["y"], axis=0)
+        model = model_of(node, {"x": (dtype, [2, 4])}, ["y"], {"s": scale})
+        with pytest.raises(relay.RelayError) as caught:
+            relay.frontend.from_onnx(model)
+        assert said in str(caught.value)
+        assert name in str(caught.value) and "quantise the model again" in str(caught.value)

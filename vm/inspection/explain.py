@@ -38,7 +38,8 @@ LISTED_BYTES = 4096
 class KernelCall:
     """One kernel launch in the code: its operators, its implementation with the reason for the choice, and its device.
 
-    ``calls_library``: at some sizes a library of CUDA does the work, or Python.
+    ``formats``: the dtypes of its inputs and of its results.  ``calls_library``: at some sizes a library of CUDA does the work,
+    or Python.
     """
 
     function: str
@@ -47,6 +48,7 @@ class KernelCall:
     ops: tuple[str, ...]
     implementation: str
     because: str
+    formats: str
     device: str
     span: Span | None
     calls_library: bool = False
@@ -163,7 +165,18 @@ def _call(exe: ExecutableData, f: VMFunction, pc: int, packed: PackedFunc) -> Ke
     implementation = packed.group.implementation or ", ".join(dict.fromkeys(n.operator.implementations[-1] for n in nodes))
     ops = tuple(n.op for n in nodes)
     device, span = DEVICES[packed.device], span_of(exe, f, pc)
-    return KernelCall(f.name, pc, packed.name, ops, implementation, packed.because, device, span, _calls_library(packed))
+    formats = _formats(packed)
+    return KernelCall(f.name, pc, packed.name, ops, implementation, packed.because, formats, device, span, _calls_library(packed))
+
+
+def _formats(packed: PackedFunc) -> str:
+    """The dtypes of the inputs, each once, and those of the results: ``uint8, int8 -> int32``."""
+    values = packed.group.values()
+    inputs, results = (
+        dict.fromkeys(t.dtype for t in tensors)
+        for tensors in (packed.group.params, map(values.__getitem__, packed.group.results))
+    )
+    return f"{', '.join(inputs)} -> {', '.join(results)}".lstrip()
 
 
 def _calls_library(packed: PackedFunc) -> bool:
@@ -320,9 +333,10 @@ def _calls_text(e: Explanation) -> str:
     moved = [f"    {c.kernel} in @{c.function} at {c.pc}" + _place(c.span) for c in e.on_host]
     moved += [f"    fields of {text}: the host reads them or work that takes them" for text in e.host_fields]
     rows = [
-        (f"@{c.function}", str(c.pc), c.device, c.kernel, _implementation(c), c.span.place if c.span else "") for c in e.calls
+        (f"@{c.function}", str(c.pc), c.device, c.kernel, c.formats, _implementation(c), c.span.place if c.span else "")
+        for c in e.calls
     ]
-    table = align([("In", "At", "On", "Kernel", "Implementation", "Source"), *rows], left=(0, 2, 3, 4, 5))
+    table = align([("In", "At", "On", "Kernel", "Formats", "Implementation", "Source"), *rows], left=(0, 2, 3, 4, 5, 6))
     heading = "on the host instead of the device:" + (" nothing" if not moved else "")
     host = [heading, *moved, ""] if e.device != HOST else []
     return "\n".join([*host, "kernels:" + (" none" if not rows else ""), *([table] if rows else [])])
@@ -415,6 +429,7 @@ def _call_data(call: KernelCall) -> dict[str, Any]:
         "ops": list(call.ops),
         "implementation": call.implementation,
         "because": call.because,
+        "formats": call.formats,
         "device": call.device,
         "calls_library": call.calls_library,
         "source": _span_data(call.span),

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from ....ops.core.tensor_types import ITEMSIZE, is_integer
 from ...builder.build import const
 from ...builder.operator_functions import operators as relay
-from ...ir.expr import Expr, Tuple, TupleGetItem
+from ...ir.expr import Constant, Expr, Tuple, TupleGetItem
 from ..node import Node
 from ..operator_table import MICROSOFT, onnx_operator
 from ..tensors import dtype_name
@@ -13,22 +15,42 @@ from .elementwise import number
 from .products import convolved, matrix_product
 from .vectors import extent
 
+#: A scale in messages.
+SCALE = "the scale"
+
 
 def parameter(node: Node, x: Expr, value: Expr | None, axis: int, what: str) -> Expr | None:
     """A scale or zero point: a scalar, a vector along ``axis``, or a tensor that broadcasts to the data, made of its blocks.
 
-    Raises ModelError.
+    Raises ModelError, also for a constant scale of the tensor or of a channel that is not positive or not finite.
     """
     if value is None:
         return None
+    if what == SCALE:
+        _check_scale(node, value)
     if node.rank(value) == 0:
         return value
     if node.rank(value) == 1 and not node.attr("block_size", 0):
-        return relay.squeeze(value, [0]) if node.size(value, 0) == 1 else value
+        return _scalar(node, value)
     block = node.attr("block_size", 0)
     if not block or node.rank(value) != node.rank(x):
         raise node.error(f"{what} has rank {node.rank(value)}, the data {node.rank(x)}, and block_size is {block}")
     return relay.slice_like(relay.repeat(value, block, axis), x, [axis])
+
+
+def _check_scale(node: Node, scale: Expr) -> None:
+    """Raise ModelError for a constant scale with a number that stands for no distance between quanta.
+
+    Scales of blocks may be negative: some tools let the quantum of the largest magnitude have a sign.
+    """
+    if not isinstance(scale, Constant) or scale.data.ndim > 1:
+        return
+    numbers = scale.data.reshape(-1).astype("float64")
+    wrong = np.flatnonzero(~(np.isfinite(numbers) & (numbers > 0)))
+    if wrong.size:
+        which = f"element {wrong[0]} of {SCALE}" if scale.data.ndim else SCALE
+        help = "quantise the model again, with data that reach every tensor; a tensor of zeros has the scale 1"
+        raise node.error(f"{which} is {numbers[wrong[0]]:g}; a scale is positive and finite", help)
 
 
 def axis_of(node: Node, x: Expr, *values: Expr | None) -> int:
@@ -63,7 +85,7 @@ def quantize_linear(node: Node, x: Expr, scale: Expr, zero_point: Expr | None) -
     if node.attr("precision", 0):
         x, scale = (relay.cast(v, dtype_name(node.attr("precision"), f"{node.label}: precision")) for v in (x, scale))
     axis = axis_of(node, x, scale, zero_point)
-    given = parameter(node, x, scale, axis, "the scale")
+    given = parameter(node, x, scale, axis, SCALE)
     assert given is not None
     return quantised(node, x, given, parameter(node, x, zero_point, axis, "the zero point"), dtype, axis)
 
@@ -75,7 +97,7 @@ def dequantize_linear(node: Node, x: Expr, scale: Expr, zero_point: Expr | None)
     axis, dtype = axis_of(node, x, scale, zero_point), node.dtype(scale)
     if node.attr("output_dtype", 0):
         dtype = dtype_name(node.attr("output_dtype"), f"{node.label}: the result")
-    given = parameter(node, x, scale, axis, "the scale")
+    given = parameter(node, x, scale, axis, SCALE)
     assert given is not None
     return real(x, given, parameter(node, x, zero_point, axis, "the zero point"), dtype, axis)
 
@@ -169,6 +191,9 @@ def rescaled(node: Node, x: Expr, factor: Expr, zero_point: Expr | None, dtype: 
 
 
 def _scalar(node: Node, value: Expr) -> Expr:
+    """The only element of a vector, of a constant as a constant; any other value as it is."""
+    if isinstance(value, Constant) and value.data.shape == (1,):
+        return const(value.data.reshape(()))
     return relay.squeeze(value, [0]) if node.rank(value) == 1 and node.size(value, 0) == 1 else value
 
 

@@ -245,6 +245,14 @@ def test_where_device_and_host_are_one_nothing_is_listed() -> None:
     assert {c.device for c in explained.calls} == {"cpu"} and explained.on_host == ()
 
 
+def test_a_kernel_says_its_formats() -> None:
+    text = "def @main(%x: Tensor[(3), uint8], %y: Tensor[(3), int8]) { (add(cast(%x, dtype=\"float32\"), 1f), where(%x, %y, negative(%y))) }"
+    explained = compile(HEADER + text, "cpu").explain()
+    assert {c.formats for c in explained.calls} == {"uint8 -> float32", "int8, uint8 -> int8"}
+    assert "int8, uint8 -> int8" in str(explained)
+    assert {row["formats"] for row in explained.as_data()["calls"]} == {c.formats for c in explained.calls}
+
+
 def test_each_version_says_its_own_condition() -> None:
     # measurements may name an implementation that is a version of its own, too
     def preferred(call: Any) -> Any:

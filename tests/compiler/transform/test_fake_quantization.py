@@ -27,7 +27,7 @@ def tensor(name: str, *shape: int, dtype: str = "int8") -> relay.Var:
 
 X, Y, W, B = tensor("x", 2, 4), tensor("y", 2, 4), tensor("w", 3, 4), tensor("b", 3, dtype="int32")
 IMAGE, KERNEL = tensor("image", 1, 2, 3, 3), tensor("kernel", 2, 2, 2, 2)
-A, C = tensor("a", 2, 2, 4), tensor("c", 2, 3, 4)
+A, C, D = tensor("a", 2, 2, 4), tensor("c", 2, 3, 4), tensor("d", 4, 3)
 PER_CHANNEL = [0.01, 0.03]
 CASES = {
     "dense": ([X, W], relay.nn.dense(floats(X, 0.5, 2), floats(W, 0.02)), {"nn.dense"}),
@@ -49,6 +49,12 @@ CASES = {
     ),
     "products of batches": (
         [A, C], relay.nn.batch_matmul(floats(A), floats(C, 0.02)), {"nn.batch_matmul"}
+    ),
+    "matmul": (
+        [A, D], relay.nn.matmul(floats(A, 0.5, 2), floats(D, [0.01, 0.03, 0.02], axis=1)), {"nn.matmul"}
+    ),
+    "products of batches in order": (
+        [A], relay.nn.batch_matmul(floats(A), floats(relay.transpose(A, [0, 2, 1]), 0.02), transpose_b=False), {"nn.batch_matmul"}
     ),
     "product": ([X, Y], relay.multiply(floats(X, 0.2, 5), floats(Y, 0.1, -2)), {"multiply"}),
     "sum": ([X, Y], relay.add(floats(X, 0.2, 5), floats(Y, 0.2, -2)), {"add"}),

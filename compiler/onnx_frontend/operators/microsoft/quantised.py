@@ -13,20 +13,20 @@ from ....ir.expr import Expr
 from ...node import Node
 from ...operator_table import MICROSOFT, onnx_operator
 from ..elementwise import number
-from ..quantised import along, dynamically_quantised, integer_product, parameter, qlinear_conv, quantised, real, rescaled
+from ..quantised import SCALE, along, dynamically_quantised, integer_product, parameter, qlinear_conv, quantised, real, rescaled
 from ..recurrent.layers import lstm
 from ..spatial.pools import average_pool, global_average_pool
 
 
 def _real(node: Node, x: Expr, scale: Expr, zero_point: Expr | None) -> Expr:
     """The dequantised data; scale and zero point are scalars, or vectors of one element."""
-    given = parameter(node, x, scale, -1, "the scale")
+    given = parameter(node, x, scale, -1, SCALE)
     assert given is not None
     return real(x, given, parameter(node, x, zero_point, -1, "the zero point"))
 
 
 def _quantised(node: Node, x: Expr, scale: Expr, zero_point: Expr | None, dtype: str) -> Expr:
-    given = parameter(node, x, scale, -1, "the scale")
+    given = parameter(node, x, scale, -1, SCALE)
     assert given is not None
     return quantised(node, x, given, parameter(node, x, zero_point, -1, "the zero point"), dtype)
 
