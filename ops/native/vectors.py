@@ -173,6 +173,13 @@ def shuffle(one: Vector, other: Vector, order: Axes) -> Vector:
     return np.concatenate([one, other])[list(order)]
 
 
+@instruction(lambda e, vector, mask: e.call("experimental.vector.compress", vector.type, vector, mask, vector, overloads=[vector.type]))
+def compress(vector: Vector, mask: Mask) -> Vector:
+    """The lanes that are set in the mask, side by side from the first lane on; the lanes behind them may be any."""
+    kept: Vector = np.concatenate([vector[mask], vector[~mask]])
+    return kept
+
+
 @generic
 def lanes_below(count: Word, lanes: int) -> Mask:
     """The mask of the first ``count`` lanes."""

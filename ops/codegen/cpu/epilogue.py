@@ -22,6 +22,8 @@ until ``finish`` reads them::
             for i2 in range(begin, begin + count):
                 total = sums[first + i2]
                 x1[...] = max(total + x1[...], 0.0)
+
+Where sums are always in a buffer, the result may have another dtype than the sums.
 """
 
 from __future__ import annotations
@@ -83,9 +85,16 @@ def fits(group: Group) -> bool:
     values = group.values()
     if any(n.operator.pattern > OpPattern.INJECTIVE or n.operator.pattern is OpPattern.COMM_REDUCE for n in others):
         return False
-    if group.results != (len(values) - 1,) or values[-1] != values[first] or any(_refs(node.args, first)):
+    if group.results != (len(values) - 1,) or any(_refs(node.args, first)):
+        return False
+    if values[-1] != (replace(values[first], dtype=values[-1].dtype) if _is_apart(group) else values[first]):
         return False
     return _are_whole(group) and _lowered(elementwise(group), run_axes(group)) is not None
+
+
+def _is_apart(group: Group) -> bool:
+    """Whether no kernel of the first operator stores sums in the result."""
+    return all(k.apart == "always" for k in group.nodes[0].operator.kernels_on(HOST))
 
 
 def pays(group: Group) -> bool:
@@ -113,7 +122,7 @@ def overwritten(group: Group) -> tuple[int, ...]:
     kernel, first = group.kernel_on(HOST), set(_refs(group.nodes[0].args, 0))
     if kernel is None or not kernel.apart:  # parts of sums are stored in the result before the operands are read
         return ()
-    loops, result = nest(elementwise(group)), group.nodes[0].outputs[0]
+    loops, result = nest(elementwise(group)), group.values()[group.results[0]]
     loads: dict[int, list[Cell]] = {}
     for cell in loops.cells.table:
         if cell.kind == LOAD:
@@ -297,7 +306,9 @@ class _Finish:
         lead = len(extents) - 1
         writer = Writer(lowered.table, len(extents), kernel.context)
         element = writer.value(lowered.element)
-        stored = f"{element_of(kernel.array(self.result), writer.value(lowered.offset))} = {element}"
+        is_same = self.group.values()[self.group.results[0]].dtype == self.group.params[self.result].dtype
+        written = self.result if is_same else len(self.group.params)  # an array of the result's own dtype
+        stored = f"{element_of(kernel.array(written), writer.value(lowered.offset))} = {element}"
         sizes = [kernel.size(d) for d in extents]
         before, regions, inner = writer.regions[0], writer.regions[1:-1], writer.regions[-1]
         start = [f"lead = at // {sizes[-1]}", f"begin = at - lead * {sizes[-1]}"]
