@@ -32,7 +32,7 @@ from ....ops.core.tensor_types import TensorType
 from ....ops.defs.convolution.conv import Conv2dAttrs
 from ....ops.defs.qnn.products import QnnConv2dAttrs
 from ....ops.defs.weight_forms.byte_convolution import NAME, ByteConv2dAttrs, best_form, words_of
-from ....shape_funcs.defs.convolution.conv import data_layouts, kernel_layouts
+from ....shape_funcs.defs.convolution.conv import data_layouts, kernel_layouts, per_axis
 from ....shape_funcs.symbolic.dim import const
 from ...ir.chain_rewriter import ChainRewriter, rewrite_chains
 from ...ir.expr import Call, Constant, Expr, IRModule, Var
@@ -80,7 +80,7 @@ class _Bindings:
     def of(self, data: Expr, weight: np.ndarray, zero_point: Expr, moved: int) -> list[tuple[Var, Expr]]:
         """The bindings; ``moved``: the number that makes data bytes without a sign."""
         attrs, (_, inputs, *window) = self.call.attrs, weight.shape
-        form = best_form(inputs, *window)
+        form = best_form(inputs, *window, per_axis(attrs.dilation, 2, "dilation")[1])
         words, sums = words_of(weight, attrs.groups, form), weight.sum((1, 2, 3), dtype=np.int32)
         if moved:
             data = self._bind("bytes", "bitwise_xor", self._bind("bits", "cast", data, dtype="uint8"), self._number(moved, "uint8"))

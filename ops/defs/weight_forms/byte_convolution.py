@@ -14,6 +14,7 @@ from ...core.implementation import Blocks, Kernel, OpCall, Scratch
 from ...core.op import Op, OpPattern, TypeRelError
 from ...kernels.byte_conv import cpu as bodies
 from ...kernels.byte_conv import geometry
+from ...kernels.byte_conv.depthwise import LANES, PLACES
 from ...kernels.byte_conv.tile import ROWS
 
 NAME = "nn.byte_conv2d"
@@ -43,6 +44,8 @@ def _rule(dtypes: tuple[Any, ...], attrs: ByteConv2dAttrs) -> str:
         require(NAME, dtypes[n], (dtype,), n, name)
     if attrs.form not in _FORMS:
         raise TypeRelError(f"{NAME}: form must be {' or '.join(map(repr, _FORMS))}, not {attrs.form!r}")
+    if attrs.form == "columns" and per_axis(attrs.dilation, 2, "dilation")[1] != 1 and attrs.kernel_size[1] > 1:
+        raise TypeRelError(f"{NAME}: words of columns take no dilation of columns")
     return "int32"
 
 
@@ -80,10 +83,14 @@ def words_of(weight: np.ndarray, groups: int, form: str) -> np.ndarray:
     return made.view(np.dtype("<i4"))
 
 
-def best_form(inputs: int, height: int, width: int) -> str:
-    """The form with fewer steps, for ``inputs`` channels of a group and a window; COLUMNS if they have as many."""
+def best_form(inputs: int, height: int, width: int, dilation: int) -> str:
+    """The form with fewer steps, for ``inputs`` channels of a group and a window; columns if they have as many.
+
+    ``dilation``: of columns; with one, they are no neighbours.
+    """
     by_channels = -(-inputs // geometry.WORD) * height * width
-    return "columns" if inputs * height * -(-width // geometry.WORD) <= by_channels else "channels"
+    is_shorter = inputs * height * -(-width // geometry.WORD) <= by_channels
+    return "columns" if is_shorter and (dilation == 1 or width == 1) else "channels"
 
 
 # ---- sizes of a call -----------------------------------------------------------------------------------------------------
@@ -122,8 +129,10 @@ def _panel_words(call: OpCall) -> Dim:
 
 
 def _table_numbers(call: OpCall) -> Dim:
-    """The integers of the steps, and two for each vector of positions."""
-    return call.inputs[1].shape[2] + (_plane(call) // _LANES + 1) * 2
+    """The integers of the steps, and two for each vector of positions; of groups of one channel a mask for each and each step."""
+    steps, is_apart = call.inputs[1].shape[2], eq(call.inputs[1].shape[3], 1)
+    masks = where(is_apart, PLACES + (_plane(call) // LANES + 1) * steps, 0)
+    return steps + (_plane(call) // _LANES + 1) * 2 + masks
 
 
 def _sum_elements(call: OpCall) -> Dim:

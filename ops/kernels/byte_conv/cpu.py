@@ -15,6 +15,7 @@ from ...native.static_values import static
 from ...native.status import OK
 from ..conv.epilogue import Epilogue
 from ..shaped import Shaped
+from .depthwise import add_in_place, is_in_place, place_masks
 from .geometry import (
     COLUMNS,
     ByteConvolution,
@@ -128,18 +129,26 @@ def compute_channels(
         end = min(tiles, tile + high - number)
         number += end - tile
         region, b = region_of(conv.out_sizes, rest % regions), rest // regions
-        planes = planes_of(conv, region)
-        place_steps(conv, planes, buffers.table)
-        vectors = place_positions(region, planes, buffers.table, steps)
         count, begin = region.rows * region.columns, region.row * conv.out_sizes[1] + region.column
-        pitch, reads = sums_pitch(count), Reads(buffers.panel, buffers.table, steps)
+        is_here = is_in_place(conv) and region.columns == conv.out_sizes[1]
+        pitch, planes, vectors = sums_pitch(count), planes_of(conv, region), 0
+        if is_here:
+            vectors = place_masks(conv, region, buffers.table, steps)
+        else:
+            place_steps(conv, planes, buffers.table)
+            vectors = place_positions(region, planes, buffers.table, steps)
         for t in range(tile, end):
             some = min(ROWS, channels - t * ROWS)
             for c in range(t * ROWS, t * ROWS + some):
-                for plane in range(planes.count):
-                    place_plane(conv, region, planes, b, c * inputs, plane, buffers.panel)
-                sums = Sums(buffers.sums, (c - t * ROWS) * pitch, pitch, steps)
-                add_positions(reads, Weights(filters.data, c * steps, start, c, c), sums, vectors, static(1))
+                weights, to = Weights(filters.data, c * steps, start, c, c), (c - t * ROWS) * pitch
+                if is_here:
+                    at = (b * channels + c) * conv.sizes[2] * conv.sizes[3] + begin
+                    add_in_place(conv.data, at, conv.pad, weights, buffers.table, steps, buffers.sums, to, vectors)
+                else:
+                    for plane in range(planes.count):
+                        place_plane(conv, region, planes, b, c * inputs, plane, buffers.panel)
+                    reads, sums = Reads(buffers.panel, buffers.table, steps), Sums(buffers.sums, to, pitch, steps)
+                    add_positions(reads, weights, sums, vectors, static(1))
             to = (b * channels + t * ROWS) * positions + begin
             epilogue.finish(epilogue.argv, to, some, count, buffers.sums, 0, pitch)
 

@@ -9,30 +9,51 @@ import numpy as np
 from ...native.memory import Array, Axes, generic
 from ...native.static_values import at_compile_time, static_range
 from ...native.vector_registers import vector_bytes
-from ...native.vectors import Vector, load, load_some, mask_of_bits, shifted, splat, store
-from .geometry import CHANNELS, COLUMNS, WORD, ByteConvolution, Planes, Region, plane_words, words_of_columns
+from ...native.vectors import Mask, Vector, load, load_some, mask_of_bits, shifted, shuffle, splat, store
+from ..spatial.cpu import end_inside, first_inside
+from .geometry import COLUMNS, WORD, ByteConvolution, Planes, Region, plane_words, words_of_columns
 
 #: The largest stride of columns with which vectors of words are made of vectors of bytes.
 MOST_STEP = 2
 
 
-class Sources(NamedTuple):
-    """The rows of data that a row of words is made of: per byte of a word its first element, and the column of its first byte.
+class Plane(NamedTuple):
+    """A phase of a plane of words: its first word, rows and columns.
 
-    ``size``: the columns of the data; ``step``: from a word to the next.
+    ``column``: of the data, of the first word's first byte; ``step``: from a word to the next.  The rows ``first`` to ``end``
+    (exclusive) are those of data.
     """
+
+    to: int
+    rows: int
+    columns: int
+    column: int
+    step: int
+    first: int
+    end: int
+
+
+class Source(NamedTuple):
+    """The rows of data of a phase: per byte of a word the first element of row 0, the elements from a row to the next, and the
+    columns; ``pad``: the byte around the data."""
 
     data: Array
     at: Axes
-    columns: Axes
-    size: int
-    step: int
+    row: int
+    columns: int
+    pad: Array
 
 
 @at_compile_time
 def lanes_of_words() -> int:
     """The words of a vector."""
     return vector_bytes() // WORD
+
+
+@at_compile_time
+def _neighbours(lanes: int) -> tuple[int, ...]:
+    """The bytes of words of 4 neighbours, a byte apart."""
+    return tuple(word + k for word in range(lanes) for k in range(WORD))
 
 
 @generic
@@ -43,99 +64,114 @@ def bits_between(first: int, end: int, width: int) -> int:
 
 
 @generic
-def bytes_inside(source: Sources, k: int, word: int, step: int, lanes: int) -> Vector:
-    """Byte ``k`` of ``lanes`` words, all of the data."""
-    return load(source.data, source.at[k] + source.columns[k] + word * step, lanes * step)[::step]
+def bytes_of(source: Source, at: int, column: int, lanes: int, inside: Mask, is_whole: bool) -> Vector:
+    """Bytes of a row that begins at ``at``, from a column on; the byte of the padding where they are not ``inside``."""
+    if is_whole:
+        return load(source.data, at + column, lanes)
+    return load_some(shifted(source.data, at + column), 0, inside, splat(source.pad[0], lanes))
 
 
 @generic
-def bytes_around(source: Sources, k: int, word: int, step: int, lanes: int, pad: Vector) -> Vector:
-    """Byte ``k`` of ``lanes`` words, where the data ends the byte of the padding."""
-    column = source.columns[k] + word * step
-    inside = mask_of_bits(bits_between(-column, source.size - column, lanes * step), lanes * step)
-    return load_some(shifted(source.data, source.at[k] + column), 0, inside, pad)[::step]
+def inside_of(source: Source, column: int, lanes: int) -> Mask:
+    """The bytes from a column on that are data."""
+    return mask_of_bits(bits_between(-column, source.columns - column, lanes), lanes)
 
 
 @generic
-def joined(parts: list[Vector]) -> Vector:
-    """Words of 4 bytes, the first of which is the lowest."""
-    wide = [part.astype(np.int32) for part in parts]
-    return (wide[0] | (wide[1] << 8)) | ((wide[2] << 16) | (wide[3] << 24))
+def store_channels(panel: Array, plane: Plane, source: Source, word: int, step: int, is_whole: bool) -> None:
+    """Store a vector of each row of a phase, of words of 4 channels, for a static step."""
+    lanes, column = lanes_of_words(), plane.column + word * step
+    inside, offset = inside_of(source, column, lanes * step), plane.first * source.row
+    for r in range(plane.first, plane.end):
+        parts = [bytes_of(source, source.at[k] + offset, column, lanes * step, inside, is_whole) for k in static_range(WORD)]
+        wide = [part[::step].astype(np.int32) for part in parts]
+        store(panel, plane.to + r * plane.columns + word, (wide[0] | (wide[1] << 8)) | ((wide[2] << 16) | (wide[3] << 24)))
+        offset += source.row
 
 
 @generic
-def store_row(panel: Array, to: int, count: int, source: Sources, pad: Array, step: int) -> None:
-    """Store a row of words, for a static step, and words of any value behind them, up to a whole vector."""
-    lanes = lanes_of_words()
-    outside = splat(pad[0], lanes * step)
-    for word in range(0, count, lanes):
-        last = source.columns[3] + (word + lanes) * step
-        if source.columns[0] + word * step >= 0 and last <= source.size:
-            store(panel, to + word, joined([bytes_inside(source, k, word, step, lanes) for k in static_range(WORD)]))
+def store_neighbours(panel: Array, plane: Plane, source: Source, word: int, step: int, is_whole: bool) -> None:
+    """As ``store_channels``, of words of 4 columns."""
+    lanes, column = lanes_of_words(), plane.column + word * step
+    inside, beside = inside_of(source, column, 2 * lanes), inside_of(source, column + 2, 2 * lanes)
+    at = source.at[0] + plane.first * source.row
+    for r in range(plane.first, plane.end):
+        part = bytes_of(source, at, column, 2 * lanes, inside, is_whole)
+        if step == 1:
+            store(panel, plane.to + r * plane.columns + word, shuffle(part, part, _neighbours(lanes)).view(np.int32))
         else:
-            store(panel, to + word, joined([bytes_around(source, k, word, step, lanes, outside) for k in static_range(WORD)]))
+            pairs, others = part.view(np.uint16), bytes_of(source, at, column + 2, 2 * lanes, beside, is_whole).view(np.uint16)
+            store(panel, plane.to + r * plane.columns + word, pairs.astype(np.int32) | (others.astype(np.int32) << 16))
+        at += source.row
 
 
 @generic
-def store_words(panel: Array, to: int, count: int, source: Sources, pad: Array) -> None:
-    """Store a row of words one by one."""
-    for word in range(count):
+def store_word(panel: Array, plane: Plane, source: Source, word: int, form: int) -> None:
+    """Store a word of each row of a phase."""
+    for r in range(plane.first, plane.end):
         total = 0
         for k in static_range(WORD):
-            column = source.columns[k] + word * source.step
-            byte = int(pad[0])
-            if 0 <= column < source.size:
-                byte = int(source.data[np.uint64(source.at[k] + column)])
+            column = plane.column + word * plane.step + (k if form == COLUMNS else 0)
+            byte = int(source.pad[0])
+            if 0 <= column < source.columns:
+                byte = int(source.data[np.uint64(source.at[k] + r * source.row + column)])
             total = total | byte << 8 * k
-        panel[np.uint64(to + word)] = total - (total >> 31 << 32)
+        panel[np.uint64(plane.to + r * plane.columns + word)] = total - (total >> 31 << 32)
 
 
 @generic
-def fill_row(panel: Array, to: int, count: int, pad: Array) -> None:
-    """Store words of the byte of the padding, up to a whole vector."""
+def fill_rows(panel: Array, plane: Plane, first: int, end: int, pad: Array) -> None:
+    """Store words of the byte of the padding in the rows ``first`` to ``end`` (exclusive), and up to a vector behind them."""
     lanes = lanes_of_words()
     outside = splat(pad[0], lanes * WORD).view(np.int32)
-    for word in range(0, count, lanes):
-        store(panel, to + word, outside)
+    for word in range(first * plane.columns, end * plane.columns, lanes):
+        store(panel, plane.to + word, outside)
 
 
 @generic
-def first_of_bytes(conv: ByteConvolution, first: int, plane: int, k: int) -> tuple[int, int]:
-    """The channel of byte ``k`` of a plane's words, and the columns from the word's place to the byte.
+def place_phase(panel: Array, plane: Plane, source: Source, form: int) -> None:
+    """Store a phase of a plane of words, and any words up to a vector behind it.
 
-    ``first``: the group's first channel.  Bytes beyond the channels of the group repeat the last one: their weights are 0.
+    A vector may reach into the next row: the last vectors of rows are stored before the others, and earlier rows before later.
     """
-    if conv.form == CHANNELS:
-        return first + min(plane * WORD + k, conv.sizes[1] // conv.groups - 1), 0
-    words = words_of_columns(conv.window.taps[1])
-    return first + plane // words, (plane % words * WORD + k) * conv.window.dilation[1]
+    lanes, step = lanes_of_words(), plane.step
+    fill_rows(panel, plane, 0, plane.first, source.pad)
+    vectors = (plane.columns + lanes - 1) // lanes if plane.first < plane.end else 0
+    if step > MOST_STEP:
+        for word in range(plane.columns if vectors > 0 else 0):
+            store_word(panel, plane, source, word, form)
+        vectors = 0
+    for vector in range(vectors):
+        word = (vectors - 1 - vector) * lanes
+        column = plane.column + word * step
+        last = column + (2 * lanes + 2 if form == COLUMNS else lanes * step)
+        for some in static_range(1, MOST_STEP + 1):
+            for whole in static_range(2):
+                if step == some and (column >= 0 and last <= source.columns) == (whole == 1):
+                    if form == COLUMNS:
+                        store_neighbours(panel, plane, source, word, some, whole == 1)
+                    else:
+                        store_channels(panel, plane, source, word, some, whole == 1)
+    fill_rows(panel, plane, plane.end, plane.rows, source.pad)
 
 
 @generic
 def place_plane(conv: ByteConvolution, region: Region, planes: Planes, batch: int, first: int, plane: int, panel: Array) -> None:
-    """Store a plane of words; ``first``: the first channel of the group."""
-    (stride, before, _, _), (_, channels, rows, columns) = conv.window, conv.sizes
-    to = plane * plane_words(planes)
-    channel0, column0 = first_of_bytes(conv, first, plane, 0)
-    channel1, column1 = first_of_bytes(conv, first, plane, 1)
-    channel2, column2 = first_of_bytes(conv, first, plane, 2)
-    channel3, column3 = first_of_bytes(conv, first, plane, 3)
-    for down in range(planes.phases[0]):
-        for across in range(planes.phases[1]):
-            x = region.column * stride[1] + across - before[1]
-            of_bytes = (x + column0, x + column1, x + column2, x + column3)
-            for r in range(planes.rows):
-                y = (region.row + r) * stride[0] + down - before[0]
-                if 0 <= y < rows:
-                    at = batch * channels * rows * columns + y * columns
-                    size = rows * columns
-                    places = (at + channel0 * size, at + channel1 * size, at + channel2 * size, at + channel3 * size)
-                    source = Sources(conv.data, places, of_bytes, columns, stride[1])
-                    if stride[1] > MOST_STEP:
-                        store_words(panel, to, planes.columns, source, conv.pad)
-                    for step in static_range(1, MOST_STEP + 1):
-                        if stride[1] == step:
-                            store_row(panel, to, planes.columns, source, conv.pad, step)
-                else:
-                    fill_row(panel, to, planes.columns, conv.pad)
-                to += planes.columns
+    """Store a plane of words; ``first``: the first channel of the group.
+
+    Bytes beyond the channels of the group repeat the last one: their weights are 0.
+    """
+    (stride, before, _, taps), (_, channels, rows, columns), form = conv.window, conv.sizes, conv.form
+    words, most, size = words_of_columns(taps[1]), conv.sizes[1] // conv.groups - 1, rows * columns
+    c = plane // words if form == COLUMNS else plane * WORD
+    shift, apart = (plane % words * WORD, 0) if form == COLUMNS else (0, size)
+    for phase in range(planes.phases[0] * planes.phases[1]):
+        y = region.row * stride[0] + phase // planes.phases[1] - before[0]
+        x = region.column * stride[1] + phase % planes.phases[1] - before[1] + shift
+        at = (batch * channels + first + c) * size + y * columns
+        more = (at + min(1, most - c) * apart, at + min(2, most - c) * apart, at + min(3, most - c) * apart)
+        source = Source(conv.data, (at, more[0], more[1], more[2]), stride[0] * columns, columns, conv.pad)
+        inside = max(min(end_inside(y, stride[0], rows, planes.rows), planes.rows), 0)
+        begin = min(first_inside(y, stride[0]), inside)
+        to = plane * plane_words(planes) + phase * planes.rows * planes.columns
+        place_phase(panel, Plane(to, planes.rows, planes.columns, x, stride[1], begin, inside), source, form)

@@ -383,6 +383,15 @@ class Emission:
         """The lanes of two vectors at static places."""
         return shuffled(self.builder, one, other, order)
 
+    def permute(self, vector: Value, places: Value) -> Value:
+        """The bytes at places that are known at run time: LLVM makes several instructions of known ones."""
+        line = Vector(Integer(8, False), 64)
+        if _vector(places) != line or _vector(vector).element != line.element or "avx512vbmi" not in host.features():
+            raise Outside(f"the bytes of {vector.type} at {places.type}")
+        count = _vector(vector).lanes
+        wide = shuffled(self.builder, vector, vector, [n if n < count else 0 for n in range(line.lanes)])
+        return self._called("llvm.x86.avx512.permvar.qi.512", line, [wide.scalar, places.scalar])
+
     def dot_of_bytes(self, total: Value, a: Value, b: Value) -> Value:
         """The instruction of VNNI, with AVX-512 or its form for AVX2; else plain arithmetic."""
         kind, features, builder = _vector(total), host.features(), self.builder
