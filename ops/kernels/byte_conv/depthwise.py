@@ -87,7 +87,7 @@ def place_masks(conv: ByteConvolution, region: Region, table: Array, steps: int)
             end = first + conv.sizes[2] * columns
             low = low & bits_between(WORD * first, WORD * end, WORD * half)
             high = high & bits_between(WORD * (first - half), WORD * (end - half), WORD * half)
-            table[PLACES + steps + vector * steps + step] = signed_word(low, high)
+            table[PLACES + steps + step * vectors + vector] = signed_word(low, high)
     return vectors
 
 
@@ -96,31 +96,32 @@ def add_in_place(data: Array, at: int, pad: Array, weights: Weights, table: Arra
     """Compute the sums of a channel; ``at``: the first element of the data at the first position."""
     whole = vectors // TILE * TILE
     for vector in range(0, whole, TILE):
-        add_words(data, at, pad, weights, table, steps, sums, to, vector, static(TILE))
+        add_words(data, at, pad, weights, table, steps, sums, to, vector, vectors, static(TILE))
     for vector in range(whole, vectors):
-        add_words(data, at, pad, weights, table, steps, sums, to, vector, static(1))
+        add_words(data, at, pad, weights, table, steps, sums, to, vector, vectors, static(1))
 
 
 @shared
 @generic
 def add_words(
-    data: Array, at: int, pad: Array, weights: Weights, table: Array, steps: int, sums: Array, to: int, first: int, vectors: int
-) -> None:
-    """Compute the sums of ``vectors`` vectors from ``first`` on."""
+    data: Array, at: int, pad: Array, weights: Weights, table: Array, steps: int, sums: Array, to: int, first: int, all_vectors: int,
+    vectors: int,
+) -> None:  # fmt: skip
+    """Compute the sums of ``vectors`` vectors from ``first`` on, of ``all_vectors``."""
     outside, places = splat(pad[0], LANES * WORD), load(table, 0, PLACES).view(np.uint8)
     totals = [splat(weights.start[np.uint64(weights.first)], LANES)] * vectors
     for step in range(steps):
         word = splat(weights.words[np.uint64(weights.at + step)], LANES).view(np.int8)
         here = at + table[np.uint64(PLACES + step)] + first * LANES
-        mask = PLACES + steps + first * steps + step
+        mask = PLACES + steps + step * all_vectors + first
         if here >= 0 and here + vectors * LANES + READ <= len(data):
             for v in static_range(vectors):
-                inside = mask_of_bits(table[np.uint64(mask + v * steps)], LANES * WORD)
+                inside = mask_of_bits(table[np.uint64(mask + v)], LANES * WORD)
                 of_words = select(inside, permute(load(data, here + v * LANES, READ), places), outside)
                 totals[v] = add_dot_of_bytes(totals[v], of_words, word)
         else:
             for v in static_range(vectors):
-                inside = mask_of_bits(table[np.uint64(mask + v * steps)], LANES * WORD)
+                inside = mask_of_bits(table[np.uint64(mask + v)], LANES * WORD)
                 begin = here + v * LANES
                 of_data = mask_of_bits(bits_between(-begin, len(data) - begin, READ), READ)
                 some = load_some(shifted(data, begin), 0, of_data, splat(pad[0], READ))

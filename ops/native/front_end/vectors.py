@@ -388,9 +388,11 @@ class Emission:
         line = Vector(Integer(8, False), 64)
         if _vector(places) != line or _vector(vector).element != line.element or "avx512vbmi" not in host.features():
             raise Outside(f"the bytes of {vector.type} at {places.type}")
-        count = _vector(vector).lanes
-        wide = shuffled(self.builder, vector, vector, [n if n < count else 0 for n in range(line.lanes)])
-        return self._called("llvm.x86.avx512.permvar.qi.512", line, [wide.scalar, places.scalar])
+        data, lanes = vector.scalar, _vector(vector).lanes
+        if lanes < line.lanes:  # the lanes behind are any
+            order = ir.Constant(ir.VectorType(_NUMBER, line.lanes), [min(n, 2 * lanes - 1) for n in range(line.lanes)])
+            data = self.builder.shuffle_vector(data, ir.Constant(data.type, ir.Undefined), order)
+        return self._called("llvm.x86.avx512.permvar.qi.512", line, [data, places.scalar])
 
     def dot_of_bytes(self, total: Value, a: Value, b: Value) -> Value:
         """The instruction of VNNI, with AVX-512 or its form for AVX2; else plain arithmetic."""
