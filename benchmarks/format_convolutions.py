@@ -20,7 +20,7 @@ import onnx
 import onnxruntime
 from convolutions import Convolution, convolution, mobilenet_v2
 from onnx_graph import Graph
-from onnxruntime.quantization import CalibrationDataReader, QuantFormat, quantize_static
+from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_static
 from vision_networks import resnet18
 
 #: The time of a measurement of one runner, in seconds, and the names of runners.
@@ -80,7 +80,8 @@ def quantised_network(model: bytes, folder: Path) -> bytes:
     """A network in QOperator form."""
     source, target = folder / "floats.onnx", folder / "bytes.onnx"
     source.write_bytes(model)
-    quantize_static(source, target, RandomImages(), quant_format=QuantFormat.QOperator, per_channel=True)
+    form = {"quant_format": QuantFormat.QOperator, "per_channel": True}  # onnxruntime is slow for data with a sign
+    quantize_static(source, target, RandomImages(), activation_type=QuantType.QUInt8, weight_type=QuantType.QInt8, **form)
     return target.read_bytes()
 
 
