@@ -14,6 +14,7 @@ from ..device_placement.place import place
 from ..ir.expr import IRModule
 from ..ir.lowering_context import LoweringContext
 from ..ir.well_formed import check, check_bindings
+from ..passes.constant_weights.byte_convolutions import byte_convolutions
 from ..passes.constant_weights.fold_scale_axis import fold_scale_axis
 from ..passes.constant_weights.pack_weights import pack_weights
 from ..passes.eliminate_common_subexpr import eliminate_common_subexpr
@@ -91,6 +92,9 @@ def passes(config: Config, context: LoweringContext, preferred: Preferred | None
     def pack(mod: IRModule) -> IRModule:
         return pack_weights(mod, dict(config.forced))
 
+    def store_words(mod: IRModule) -> IRModule:
+        return byte_convolutions(mod, dict(config.forced))
+
     def narrow(mod: IRModule) -> IRModule:
         # CPUs have kernels of convolutions of float32 alone, beside one for any dtypes that is much slower
         return store_halves(mod, config.precision, context.entries, () if machine == GPU else CONVOLUTIONS)
@@ -120,6 +124,8 @@ def passes(config: Config, context: LoweringContext, preferred: Preferred | None
         (optimise, "inline_functions", inline_functions),
         # on GPUs convolutions of floats are faster
         (optimise and machine != GPU, "integer_products", integer_products),
+        # before convolutions of integers are expanded; on GPUs they are computed in float64
+        (optimise and machine != GPU, "byte_convolutions", store_words),
         (True, "expand_composites", expand_composites),
         (basic, "fold_constant", fold_constant),
         (optimise, "dynamic_to_static", dynamic_to_static),

@@ -14,6 +14,7 @@ from ..tensors import dtype_name
 from .elementwise import number
 from .products import convolved, matrix_product
 from .vectors import extent
+from .windows import padded_for_windows, window_attributes
 
 #: A scale in messages.
 SCALE = "the scale"
@@ -143,9 +144,24 @@ def centred(node: Node, x: Expr, zero_point: Expr | None, axis: int | None = Non
 
 
 def _convolution(node: Node, x: Expr, weight: Expr, zero_x: Expr | None, zero_w: Expr | None) -> Expr:
-    """The convolution of integers without their zero points in float64, where its sums are exact."""
+    """The convolution of integers without their zero points, as int32."""
+    zero = number(0, node.dtype(x)) if zero_x is None else _scalar(node, zero_x)
+    spatial = node.rank(x) - 2
+    if spatial in (1, 2) and node.rank(zero) == 0:
+        window = window_attributes(node, x, weight)
+        x, padding = padded_for_windows(node, x, window, zero)
+        missing = 2 - spatial  # a convolution over one axis is one of a single row
+        x, weight = (relay.expand_dims(v, 2) if missing else v for v in (x, weight))
+        begin, end, ones = padding[:spatial], padding[spatial:], [1] * missing
+        result = relay.qnn.conv2d(
+            x, weight, zero, number(0, "int32") if zero_w is None else zero_w, number(1, "float32"), number(1, "float32"),
+            strides=[*ones, *window.strides], padding=[*[0] * missing, *begin, *[0] * missing, *end],
+            dilation=[*ones, *window.dilations], groups=node.attr("group", 1),
+        )  # fmt: skip
+        return relay.squeeze(result, [2]) if missing else result
     terms = centred(node, x, zero_x), centred(node, weight, zero_w, 0)
-    return convolved(node, *(node.bind(relay.cast(t, "float64")) for t in terms))
+    wide = convolved(node, *(node.bind(relay.cast(t, "float64")) for t in terms))
+    return relay.cast(relay.cast(wide, "int64"), "int32")
 
 
 def along(node: Node, x: Expr, value: Expr, axis: int | None) -> Expr:
@@ -155,10 +171,6 @@ def along(node: Node, x: Expr, value: Expr, axis: int | None) -> Expr:
         return value
     following = rank - 1 - node.axis(axis, rank)
     return relay.expand_dims(value, 1, following) if following else value
-
-
-def _as_int32(x: Expr) -> Expr:
-    return relay.cast(relay.cast(x, "int64"), "int32")
 
 
 def integer_product(node: Node, a: Expr, b: Expr, zero_a: Expr | None, zero_b: Expr | None) -> Expr:
@@ -207,7 +219,7 @@ def _per_column(node: Node, value: Expr, x: Expr) -> Expr:
 
 @onnx_operator("ConvInteger", since=10)
 def conv_integer(node: Node, x: Expr, weight: Expr, zero_x: Expr | None, zero_w: Expr | None) -> Expr:
-    return _as_int32(_convolution(node, x, weight, zero_x, zero_w))
+    return _convolution(node, x, weight, zero_x, zero_w)
 
 
 @onnx_operator("QLinearConv", since=10)
@@ -217,6 +229,6 @@ def qlinear_conv(
 ) -> Expr:  # fmt: skip
     product = _convolution(node, x, weight, zero_x, zero_w)
     if bias is not None:
-        product = relay.nn.bias_add(product, relay.cast(bias, "float64"), axis=1)
+        product = relay.nn.bias_add(product, bias, axis=1)
     factor = relay.divide(relay.multiply(scale_x, along(node, x, scale_w, 1)), scale)
-    return rescaled(node, _as_int32(product), factor, zero_point)
+    return rescaled(node, product, factor, zero_point)

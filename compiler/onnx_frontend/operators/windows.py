@@ -94,7 +94,7 @@ def _same(node: Node, x: Expr, window: Window) -> Window:
     return Window(window.kernel, window.strides, window.dilations, begin, end, "")
 
 
-def padded_for_windows(node: Node, x: Expr, window: Window, value: float) -> tuple[Expr, list[int]]:
+def padded_for_windows(node: Node, x: Expr, window: Window, value: float | Expr) -> tuple[Expr, list[int]]:
     """The data and the padding that is left for the operator: padding of data of unknown size is added to the data."""
     if not window.auto:
         return x, [*window.begin, *window.end]
@@ -109,7 +109,8 @@ def padded_for_windows(node: Node, x: Expr, window: Window, value: float) -> tup
     large = relay.subtract(total, small)
     pair = [small, large] if window.auto == "SAME_UPPER" else [large, small]
     width = relay.concatenate([const(_int64([[0, 0], [0, 0]])), relay.stack(pair, 1)], 0)
-    return relay.dyn.nn.pad(x, width, number(value, node.dtype(x))), [0] * (2 * spatial)
+    padding = value if isinstance(value, Expr) else number(value, node.dtype(x))
+    return relay.dyn.nn.pad(x, width, padding), [0] * (2 * spatial)
 
 
 def _int64(values: object) -> np.ndarray:

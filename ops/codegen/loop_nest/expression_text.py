@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 
-from .expression import APPLY, CAST, LOAD, SELECT, Cell, Cells
+from ...core.tensor_types import is_float, is_integer
+from .expression import APPLY, CAST, LITERAL, LOAD, SELECT, Cell, Cells
 from .scalar_functions import SCALAR_FUNCTIONS, cast_text, literal_text
 
 #: The statements of a branch, and the text of its value.
@@ -68,6 +70,18 @@ class Language(ABC):
         return self.apply(cell.what, args, cells[cell.args[0]].dtype, cell.dtype)
 
 
+def is_limited(cells: Cells, number: int) -> bool:
+    """Whether a cell is a float that literals limit to the range of int32, or NaN."""
+    bounds: dict[str, float] = {}
+    while is_float(cells[number].dtype) and cells[number].kind == APPLY and cells[number].what in ("minimum", "maximum"):
+        function, (first, second) = cells[number].what, cells[number].args
+        if cells[second].kind != LITERAL:
+            break
+        bounds.setdefault(function, float(cells[second].what))
+        number = first
+    return bounds.get("maximum", -math.inf) >= -(2.0**31) and bounds.get("minimum", math.inf) <= _MOST_WHOLE
+
+
 class Python(Language):
     """Python in the subset of native functions.  ``leave``: statements that precede a return."""
 
@@ -101,10 +115,18 @@ class Python(Language):
     def select(self, condition: str, then: str, otherwise: str) -> str:
         return f"({then} if {condition} else {otherwise})"
 
+    def expression(self, cell: Cell, args: list[str], cells: Cells, array: Callable[[int], str]) -> str:
+        if cell.kind == CAST and is_integer(cell.dtype) and is_limited(cells, cell.args[0]):
+            # a vector of int32 is converted by one instruction, one of int64 by several
+            return self.cast(f"int32({args[0]})", "int32", cell.dtype)
+        return super().expression(cell, args, cells, array)
+
     def size(self, operation: str, args: Sequence[str]) -> str:
         return _PYTHON_SIZES[operation].format(*args)
 
 
+#: The largest float32 in the range of int32.
+_MOST_WHOLE = 2.0**31 - 2.0**7
 #: The operations of dims, as text (see ``shape_funcs.symbolic.dim.SCALAR``).
 _PYTHON_SIZES = {
     "mul": "{0} * {1}",

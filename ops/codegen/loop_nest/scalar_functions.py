@@ -233,7 +233,7 @@ SCALAR_FUNCTIONS: dict[str, ScalarFunction] = {
     "isinf": ScalarFunction(real="math.isinf({0})", cuda=Texts(real="(({0} == {0}) & ({0} - {0} != 0))")),
     "isfinite": ScalarFunction(real="math.isfinite({0})", cuda=Texts(real="({0} - {0} == 0)")),
     "trunc": ScalarFunction(real=_TRUNC, cuda=Texts(real="trunc{f}({0})"), monotonic=Monotonic()),
-    "round": ScalarFunction(real=_ROUND, cuda=Texts(real="rint{f}({0})"), monotonic=Monotonic()),
+    "round": ScalarFunction(real=_ROUND, single="round_float32({0})", cuda=Texts(real="rint{f}({0})"), monotonic=Monotonic()),
     # monotonic, for the second argument is a whole number
     "floor_of_trunc": ScalarFunction(
         real="({1} - {t}(1.0) if {1} > {0} else {1})",

@@ -10,13 +10,32 @@ import math
 
 import numpy as np
 
-from ...native.front_end.vector_hints import interleaved, multiply_add
+from ...native.front_end.llvm import host
+from ...native.front_end.vector_hints import interleaved, multiply_add, nearest_whole
 from ...native.memory import Element, bits_float32, float32_bits, generic
+from ...native.static_values import at_compile_time
 
 f32 = np.float32
 #: The exponent below which functions may give 0: the powers of e are there less than any normal number, and processors compute
 #: with such numbers many times more slowly.
 LEAST = -87.33
+
+
+@at_compile_time
+def has_rounding() -> bool:
+    """Whether an instruction rounds to whole numbers."""
+    return "sse4.1" in host.features() or host.architecture() == "aarch64"
+
+
+@interleaved
+@generic
+def round_float32(x: Element) -> Element:
+    """The nearest whole number, halves to the even one; -0.0, infinities and NaN stay as they are."""
+    if has_rounding():
+        return nearest_whole(x)
+    # adding the limit leaves no bits for a fraction, so the addition rounds, halves to even
+    limit = f32(8388608.0)
+    return f32(math.copysign(abs(x) + limit - limit, x)) if abs(x) < limit else x
 
 
 @interleaved

@@ -105,15 +105,15 @@ def limited(x: Term, dtype: str) -> Term:
 def as_quantised(x: Term, scale: Term, zero_point: Term, dtype: str, ties: str = "away") -> Term:
     """``round(x / scale) + zero_point`` clipped to the range of ``dtype``; both parameters broadcast to ``x``.
 
-    The quotient is clipped before it becomes an integer, to whole numbers that its float dtype represents exactly.
+    The sum is limited before it becomes an integer: a float of 32 bits holds the numbers of 16 bits, one of 64 bits all others.
     """
     (x,) = widened(x)
     quotient = call(ROUND if ties == "away" else RINT, x / cast(scale, x.dtype))
-    wide, bits = ("int32", 24) if ITEMSIZE[dtype] <= 2 else ("int64", 53)
-    if bits > 24:
+    if ITEMSIZE[dtype] > 2:
         quotient = cast(quotient, "float64")
-    whole = cast(call(CLIP, quotient, attrs=ClipAttrs(-(2.0**bits), 2.0**bits)), wide)
-    return limited(whole + cast(zero_point, wide), dtype)
+    low, high = int_range(dtype)
+    moved = quotient + cast(zero_point, quotient.dtype)
+    return cast(call(CLIP, moved, attrs=ClipAttrs(float(low), float(high))), dtype)
 
 
 def as_real(x: Term, scale: Term, zero_point: Term, dtype: str = "float32") -> Term:

@@ -10,6 +10,8 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from ..memory import instruction, twin
 from ..vector_registers import vector_bytes
 
@@ -63,6 +65,12 @@ def interleaved(function: Callable[..., Any]) -> Callable[..., Any]:
 def multiply_add(a: Any, b: Any, c: Any) -> Any:
     """Compute ``a * b + c``, rounded once if the CPU can, else twice; all three of one dtype, a float, or vectors of such."""
     return a * b + c
+
+
+@instruction(lambda e, x: e.floats("roundeven", x))
+def nearest_whole(x: Any) -> Any:
+    """The nearest whole number of a float, halves to the even one; for a CPU with an instruction for it."""
+    return np.rint(x)
 
 
 @instruction(lambda e, total, element: e.floats("fadd", total, element, flags=("reassoc",)))

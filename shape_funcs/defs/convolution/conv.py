@@ -10,13 +10,15 @@ from collections.abc import Sequence
 from typing import Any
 
 from ...symbolic.argument_checks import need_rank, same_size
-from ...symbolic.dim import Dim, Shape, dim, eq, le
+from ...symbolic.dim import Dim, Shape, dim, eq, le, where
 from ...symbolic.registry import Operand, ShapeError, check, register_shape_func
 
 #: Transformed elements of a window of 3 x 3 in Winograd's algorithm.
 WINOGRAD_FILTERS = 16
 #: Inputs of ``nn.expanded_conv2d``, in messages; rows and columns of its window.
 EXPANDED_INPUTS, EXPANDED_WINDOW = ("the data", "the weight", "the bias", "the depthwise weight"), 3
+#: Inputs of ``nn.byte_conv2d``, in messages; the bytes of a word of its weight, and the output channels of a tile.
+BYTE_INPUTS, BYTE_WORD, BYTE_ROWS = ("the data", "words", "start", "pad"), 4, 8
 #: Letters of the spatial axes, by their number.
 SPATIAL = {1: "W", 2: "HW", 3: "DHW"}
 
@@ -169,6 +171,27 @@ def expanded(inputs: tuple[Operand, Operand, Operand, Operand], attrs: Any) -> S
     return (data.shape[0], channels, *_window_counts(data.shape[2:], window, attrs, 2))
 
 
+@register_shape_func("nn.byte_conv2d")
+def of_words(inputs: tuple[Operand, Operand, Operand, Operand], attrs: Any) -> Shape:
+    """``data[N, C, H, W]`` by ``words[groups, tiles, steps, rows]`` of a window of ``kernel_size``; ``start[O]``, one ``pad``."""
+    data, words, start, pad = inputs
+    for position, (operand, rank, what) in enumerate(zip(inputs, (4, 4, 1, 1), BYTE_INPUTS, strict=True)):
+        need_rank(operand, rank, what, position)
+    batch, channels, *spatial = data.shape
+    groups, taps = attrs.groups, per_axis(attrs.kernel_size, 2, "kernel_size")
+    outputs = _channels(channels, start.shape[0], channels // max(groups, 1), attrs)
+    inner, each = channels // groups, outputs // groups
+    rows = where(eq(each, 1), 1, BYTE_ROWS)
+    height, width = taps
+    by_channels = (inner + BYTE_WORD - 1) // BYTE_WORD * (height * width)
+    steps = by_channels if attrs.form == "channels" else inner * (height * -(-width // BYTE_WORD))
+    wanted = (("groups", dim(groups)), ("tiles", (each + rows - 1) // rows), ("steps", steps), ("rows of a tile", rows))
+    for axis, (what, size) in enumerate(wanted):
+        same_size(words.shape[axis], size, f"words has {{}} {what}, the convolution needs {{}}", 1, axis)
+    same_size(pad.shape[0], dim(1), "pad has {} elements, not {}", 3, 0)
+    return (batch, outputs, *_window_counts(tuple(spatial), tuple(map(dim, taps)), attrs, 2))
+
+
 def _channels(channels: Dim, out_channels: Dim, taken: Dim, attrs: Any) -> Dim:
     """The number of output channels, after the checks of channels and groups."""
     groups = attrs.groups
@@ -176,7 +199,7 @@ def _channels(channels: Dim, out_channels: Dim, taken: Dim, attrs: Any) -> Dim:
         raise ShapeError(f"groups must be at least 1, not {groups}")
     each = f"{{}} in each of {groups} groups" if groups > 1 else "{}"
     check(eq(channels, taken * groups), f"the data has {{}} channels, the weight takes {each}", channels, taken, input=1)
-    if attrs.channels is not None:
+    if getattr(attrs, "channels", None) is not None:
         out_channels = same_size(dim(attrs.channels), out_channels, "channels says {}, the weight gives {}", 1)
     check(eq(out_channels % groups, 0), f"{{}} channels of the result do not make {groups} groups", out_channels, input=1)
     return out_channels

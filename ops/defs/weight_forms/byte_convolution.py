@@ -1,0 +1,186 @@
+"""Convolution of bytes whose weight is stored in words of 4, as tiles of output channels read them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ....declarations.frozen_dataclass import frozen
+from ....shape_funcs.defs.convolution.conv import per_axis, sides
+from ....shape_funcs.symbolic.dim import Dim, dim, eq, max_, min_, product, where
+from ...core.dtype_rules import require
+from ...core.implementation import Blocks, Kernel, OpCall, Scratch
+from ...core.op import Op, OpPattern, TypeRelError
+from ...kernels.byte_conv import cpu as bodies
+from ...kernels.byte_conv import geometry
+from ...kernels.byte_conv.depthwise import LANES, PLACES
+from ...kernels.byte_conv.tile import ROWS
+
+NAME = "nn.byte_conv2d"
+#: The inputs, and their dtypes.
+_INPUTS = {"data": "uint8", "words": "int32", "start": "int32", "pad": "uint8"}
+#: The numbers of the forms in kernels.
+_FORMS = {"channels": geometry.CHANNELS, "columns": geometry.COLUMNS}
+#: Elements behind buffers that vectors read and write, and the fewest lanes of a vector.
+_BEHIND, _LANES = 64, 4
+
+
+@frozen
+class ByteConv2dAttrs:
+    """``kernel_size``: rows and columns of the window; ``form``: the bytes of a word are of 4 ``channels`` or of 4 ``columns`` of
+    the window; the others as Conv2dAttrs."""
+
+    kernel_size: tuple[int, int]
+    form: str = "channels"
+    strides: int | tuple[int, ...] = 1
+    padding: int | tuple[int, ...] = 0
+    dilation: int | tuple[int, ...] = 1
+    groups: int = 1
+
+
+def _rule(dtypes: tuple[Any, ...], attrs: ByteConv2dAttrs) -> str:
+    for n, (name, dtype) in enumerate(_INPUTS.items()):
+        require(NAME, dtypes[n], (dtype,), n, name)
+    if attrs.form not in _FORMS:
+        raise TypeRelError(f"{NAME}: form must be {' or '.join(map(repr, _FORMS))}, not {attrs.form!r}")
+    if attrs.form == "columns" and per_axis(attrs.dilation, 2, "dilation")[1] != 1 and attrs.kernel_size[1] > 1:
+        raise TypeRelError(f"{NAME}: words of columns take no dilation of columns")
+    return "int32"
+
+
+def _given(attrs: ByteConv2dAttrs) -> dict[str, Any]:
+    """The attributes as keyword arguments of the body."""
+    return {
+        "stride": per_axis(attrs.strides, 2, "strides"),
+        "before": sides(attrs.padding, 2)[0],
+        "dilation": per_axis(attrs.dilation, 2, "dilation"),
+        "taps": per_axis(attrs.kernel_size, 2, "kernel_size"),
+        "groups": attrs.groups,
+        "form": _FORMS[attrs.form],
+    }
+
+
+def words_of(weight: np.ndarray, groups: int, form: str) -> np.ndarray:
+    """The weight ``[O, I, rows, columns]`` of int8 as words ``[groups, tiles, steps, rows of a tile]``, int32.
+
+    A tile has ROWS output channels, or one if groups have one; the last channels and the last bytes of words are padded with 0.
+    """
+    outputs, inputs, height, width = weight.shape
+    each = outputs // groups
+    rows = 1 if each == 1 else ROWS
+    whole = weight.reshape(groups, each, inputs, height, width)
+    along = 2 if form == "channels" else 4
+    padding = [(0, 0)] * 5
+    padding[1], padding[along] = (0, -each % rows), (0, -whole.shape[along] % geometry.WORD)
+    whole = np.pad(whole, padding)
+    tiled = whole.reshape(groups, whole.shape[1] // rows, rows, *whole.shape[2:])
+    if form == "channels":
+        parts = tiled.reshape(*tiled.shape[:3], -1, geometry.WORD, height, width).transpose(0, 1, 3, 5, 6, 2, 4)
+    else:
+        parts = tiled.reshape(*tiled.shape[:5], -1, geometry.WORD).transpose(0, 1, 3, 4, 5, 2, 6)
+    made = np.ascontiguousarray(parts).reshape(groups, tiled.shape[1], -1, rows * geometry.WORD)
+    return made.view(np.dtype("<i4"))
+
+
+def best_form(inputs: int, height: int, width: int, dilation: int) -> str:
+    """The form with fewer steps, for ``inputs`` channels of a group and a window; columns if they have as many.
+
+    ``dilation``: of columns; with one, they are no neighbours.
+    """
+    by_channels = -(-inputs // geometry.WORD) * height * width
+    is_shorter = inputs * height * -(-width // geometry.WORD) <= by_channels
+    return "columns" if is_shorter and (dilation == 1 or width == 1) else "channels"
+
+
+# ---- sizes of a call -----------------------------------------------------------------------------------------------------
+
+
+def _out_sizes(call: OpCall) -> tuple[Dim, Dim]:
+    """Rows and columns of the result; of one tap that reads each place of the data, all positions are one row."""
+    rows, columns = call.outputs[0].shape[2:]
+    given = _given(call.attrs)
+    is_flat = given["taps"] == given["stride"] == (1, 1) and not any(sum(sides(call.attrs.padding, 2), ()))
+    return (dim(1), rows * columns) if is_flat else (rows, columns)
+
+
+def _together(columns: Dim) -> Dim:
+    """The most rows of a region."""
+    return max_(geometry.POSITIONS // max_(columns, 1), 1)
+
+
+def _plane(call: OpCall) -> Dim:
+    """The most words of a plane of a region."""
+    given, (rows, columns) = _given(call.attrs), _out_sizes(call)
+    (sy, sx), (dy, dx), (ty, tx) = (given[name] for name in ("stride", "dilation", "taps"))
+    if given["form"] == geometry.COLUMNS:
+        sx = tx = 1
+    high, wide = min_(rows, _together(columns)), min_(columns, geometry.MOST_COLUMNS)
+    plane: Dim = sy * sx * (high + (ty - 1) * dy // sy) * (wide + (tx - 1) * dx // sx)
+    return plane
+
+
+def _panel_words(call: OpCall) -> Dim:
+    """The most words of the planes of a region."""
+    inputs, columns = call.inputs[0].shape[1] // call.attrs.groups, _given(call.attrs)["taps"][1]
+    by_channels, word = call.attrs.form == "channels", geometry.WORD
+    count = (inputs + word - 1) // word if by_channels else inputs * -(-columns // word)
+    return count * _plane(call) + _BEHIND
+
+
+def _table_numbers(call: OpCall) -> Dim:
+    """The integers of the steps, and two for each vector of positions; of groups of one channel a mask for each and each step."""
+    steps, is_apart = call.inputs[1].shape[2], eq(call.inputs[1].shape[3], 1)
+    masks = where(is_apart, PLACES + (_plane(call) // LANES + 1) * steps, 0)
+    return steps + (_plane(call) // _LANES + 1) * 2 + masks
+
+
+def _sum_elements(call: OpCall) -> Dim:
+    """The sums of a tile."""
+    return dim(ROWS * (max(geometry.POSITIONS, geometry.MOST_COLUMNS) + _BEHIND))
+
+
+def _tiles(call: OpCall) -> Dim:
+    """The blocks of a region."""
+    groups, tiles, _, rows = call.inputs[1].shape
+    return where(eq(rows, 1), (groups + ROWS - 1) // ROWS, tiles)
+
+
+def _blocks(call: OpCall) -> Dim:
+    """The number of blocks (see ``compute_panels`` and ``compute_channels``)."""
+    (rows, columns), (groups, _, _, of_tile) = _out_sizes(call), call.inputs[1].shape
+    down = max_((rows + _together(columns) - 1) // _together(columns), 1)
+    across = max_((columns + geometry.MOST_COLUMNS - 1) // geometry.MOST_COLUMNS, 1)
+    return call.outputs[0].shape[0] * where(eq(of_tile, 1), 1, groups) * down * across * _tiles(call)
+
+
+def _work(call: OpCall) -> Dim:
+    """Products of words, and what the words and the sums take."""
+    return product(call.outputs[0].shape) * (call.inputs[1].shape[2] + 4) // 2
+
+
+Op(
+    name=NAME,
+    doc="`nn.conv2d` of bytes, plus `start[O]`, in int32; the data is padded with the byte `pad`, and the weight is in `words` "
+    "of 4 bytes: `[groups, tiles, steps, rows of a tile]`.  The compiler stores constant weights so.",
+    inputs=tuple(_INPUTS),
+    attrs=ByteConv2dAttrs,
+    pattern=OpPattern.OPAQUE,
+    dtype=_rule,
+    kernels=(
+        Kernel(
+            "words",
+            bodies.byte_products,
+            attrs=_given,
+            views=("dims",),
+            scratch=(
+                Scratch("int32", length=_panel_words),
+                Scratch("int64", length=_table_numbers),
+                Scratch("int32", length=_sum_elements),
+            ),
+            blocks=Blocks(_blocks, _work, _tiles),
+            finishes=2,
+            apart="always",
+        ),
+    ),
+)

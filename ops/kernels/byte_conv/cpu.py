@@ -1,0 +1,173 @@
+"""Convolution of bytes without a sign by weights with a sign, exact in int32, modulo its width.
+
+The data of a region of the result become planes of words, which stay in the second cache; tiles of output channels by positions
+read them.  Sums of a few output channels are finished while they are in the first cache.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from ...native.inlining import apart
+from ...native.memory import Array, generic
+from ...native.static_values import static
+from ...native.status import OK
+from ..conv.epilogue import Epilogue
+from ..shaped import Shaped
+from .depthwise import add_in_place, is_in_place, place_masks
+from .geometry import (
+    COLUMNS,
+    ByteConvolution,
+    ByteWindow,
+    Planes,
+    Region,
+    column_regions,
+    plane_words,
+    planes_of,
+    region_of,
+    row_regions,
+    streams_positions,
+    words_of_columns,
+)
+from .tile import ROWS, Reads, Sums, Weights, add_positions
+from .words import bits_between, lanes_of_words, place_plane
+
+
+class ByteBuffers(NamedTuple):
+    """Room for planes of words; for integers, of steps and of vectors of positions; for the sums of a tile."""
+
+    panel: Array
+    table: Array
+    sums: Array
+
+
+@generic
+def place_steps(conv: ByteConvolution, planes: Planes, table: Array) -> int:
+    """Store the first word of each step, in the order of the weights; their number."""
+    (stride, _, dilation, taps), step = conv.window, 0
+    columns = 1 if conv.form == COLUMNS else taps[1]
+    words = words_of_columns(taps[1]) if conv.form == COLUMNS else 1
+    for plane in range(0, planes.count, words):
+        for y in range(taps[0]):
+            down = y * dilation[0]
+            row = (plane * planes.phases[0] + down % stride[0]) * planes.phases[1]
+            for x in range(columns):
+                across = x * dilation[1]
+                line = (row + across % stride[1]) * planes.rows + down // stride[0]
+                for word in range(words):
+                    table[step] = line * planes.columns + across // stride[1] + word * plane_words(planes)
+                    step += 1
+    return step
+
+
+@generic
+def place_positions(region: Region, planes: Planes, table: Array, at: int) -> int:
+    """Store the bits and the place of each vector of positions (see ``Sums``); their number."""
+    lanes, count, places = lanes_of_words(), streams_positions(region, planes), at
+    for first in range(0, count, lanes):
+        row, column = first // planes.columns, first % planes.columns
+        table[places + 1] = row * region.columns + min(column, region.columns)
+        bits = 0
+        for begin in range(first - column, min(first + lanes, count), planes.columns):
+            bits = bits | bits_between(begin - first, begin - first + region.columns, lanes)
+        table[places] = bits
+        places += 2
+    return (places - at) // 2
+
+
+@generic
+def sums_pitch(positions: int) -> int:
+    """The elements from a row of sums to the next: a vector is stored behind the last position."""
+    return (positions + 15) // 16 * 16 + 16
+
+
+@generic
+def compute_panels(
+    conv: ByteConvolution, filters: Shaped, start: Array, buffers: ByteBuffers, epilogue: Epilogue, low: int, high: int
+) -> None:
+    """The blocks ``low`` to ``high`` (exclusive): the tiles of output channels of a group at the positions of a region.
+
+    ``filters``: ``[groups, tiles, steps, ROWS]``.
+    """
+    tiles, steps = filters.dims[1], filters.dims[2]
+    outputs, positions = len(start) // conv.groups, conv.out_sizes[0] * conv.out_sizes[1]
+    regions = row_regions(conv.out_sizes[0], conv.out_sizes[1]) * column_regions(conv.out_sizes[1])
+    number = low
+    while number < high:
+        tile, rest = number % tiles, number // tiles
+        end = min(tiles, tile + high - number)
+        number += end - tile
+        region, g, b = region_of(conv.out_sizes, rest % regions), rest // regions % conv.groups, rest // regions // conv.groups
+        planes = planes_of(conv, region)
+        place_steps(conv, planes, buffers.table)
+        vectors = place_positions(region, planes, buffers.table, steps)
+        for plane in range(planes.count):
+            place_plane(conv, region, planes, b, g * (conv.sizes[1] // conv.groups), plane, buffers.panel)
+        count, begin = region.rows * region.columns, region.row * conv.out_sizes[1] + region.column
+        pitch, first = sums_pitch(count), g * outputs
+        reads, sums = Reads(buffers.panel, buffers.table, steps), Sums(buffers.sums, 0, pitch, steps)
+        for t in range(tile, end):
+            at = (g * tiles + t) * steps * ROWS
+            weights = Weights(filters.data, at, start, first + t * ROWS, first + outputs - 1)
+            add_positions(reads, weights, sums, vectors, static(ROWS))
+            to = (b * len(start) + first + t * ROWS) * positions + begin
+            epilogue.finish(epilogue.argv, to, min(ROWS, outputs - t * ROWS), count, buffers.sums, 0, pitch)
+
+
+@generic
+def compute_channels(
+    conv: ByteConvolution, filters: Shaped, start: Array, buffers: ByteBuffers, epilogue: Epilogue, low: int, high: int
+) -> None:
+    """As ``compute_panels`` of groups with one output channel: a block has ROWS groups.  ``filters``: ``[groups, 1, steps, 1]``."""
+    steps, channels, inputs = filters.dims[2], len(start), conv.sizes[1] // conv.groups
+    tiles, positions = (channels + ROWS - 1) // ROWS, conv.out_sizes[0] * conv.out_sizes[1]
+    regions = row_regions(conv.out_sizes[0], conv.out_sizes[1]) * column_regions(conv.out_sizes[1])
+    number = low
+    while number < high:
+        tile, rest = number % tiles, number // tiles
+        end = min(tiles, tile + high - number)
+        number += end - tile
+        region, b = region_of(conv.out_sizes, rest % regions), rest // regions
+        count, begin = region.rows * region.columns, region.row * conv.out_sizes[1] + region.column
+        is_here = is_in_place(conv) and region.columns == conv.out_sizes[1]
+        pitch, planes, vectors = sums_pitch(count), planes_of(conv, region), 0
+        if is_here:
+            vectors = place_masks(conv, region, buffers.table, steps)
+        else:
+            place_steps(conv, planes, buffers.table)
+            vectors = place_positions(region, planes, buffers.table, steps)
+        for t in range(tile, end):
+            some = min(ROWS, channels - t * ROWS)
+            for c in range(t * ROWS, t * ROWS + some):
+                weights, to = Weights(filters.data, c * steps, start, c, c), (c - t * ROWS) * pitch
+                if is_here:
+                    at = (b * channels + c) * conv.sizes[2] * conv.sizes[3] + begin
+                    add_in_place(conv.data, at, conv.pad, weights, buffers.table, steps, buffers.sums, to, vectors)
+                else:
+                    for plane in range(planes.count):
+                        place_plane(conv, region, planes, b, c * inputs, plane, buffers.panel)
+                    reads, sums = Reads(buffers.panel, buffers.table, steps), Sums(buffers.sums, to, pitch, steps)
+                    add_positions(reads, weights, sums, vectors, static(1))
+            to = (b * channels + t * ROWS) * positions + begin
+            epilogue.finish(epilogue.argv, to, some, count, buffers.sums, 0, pitch)
+
+
+@apart("stride", "before", "dilation", "taps", "groups", "form")
+@generic
+def byte_products(
+    data: Shaped, filters: Shaped, start: Shaped, pad: Shaped, out: Shaped, low: int, high: int, buffers: ByteBuffers,
+    finish: Callable[..., None], argv: int, window: ByteWindow, groups: int, form: int,
+) -> int:  # fmt: skip
+    """The convolution: the blocks ``low`` to ``high`` of ``compute_panels`` or of ``compute_channels``."""
+    sizes, out_sizes = (data.dims[0], data.dims[1], data.dims[2], data.dims[3]), (out.dims[2], out.dims[3])
+    epilogue = Epilogue(finish, argv)
+    is_flat = window.taps[0] * window.taps[1] == 1 and out_sizes[0] == sizes[2] and out_sizes[1] == sizes[3]
+    if is_flat and window.stride[0] * window.stride[1] == 1 and window.before[0] + window.before[1] == 0:
+        sizes, out_sizes = (sizes[0], sizes[1], 1, sizes[2] * sizes[3]), (1, sizes[2] * sizes[3])
+    conv = ByteConvolution(data.data, sizes, out_sizes, window, groups, form, pad.data)
+    if filters.dims[3] == 1:
+        compute_channels(conv, filters, start.data, buffers, epilogue, low, high)
+    else:
+        compute_panels(conv, filters, start.data, buffers, epilogue, low, high)
+    return OK

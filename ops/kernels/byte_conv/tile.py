@@ -1,0 +1,90 @@
+"""Tiles of sums of products of bytes: output channels by vectors of positions, in registers."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ....shape_funcs.defs.convolution.conv import BYTE_ROWS as ROWS
+from ...native import vector_registers
+from ...native.inlining import keep_out_of_line, shared
+from ...native.memory import Array, generic
+from ...native.static_values import at_compile_time, static_range
+from ...native.vectors import add_dot_of_bytes, compress, load, mask_of_bits, splat, store
+from .words import lanes_of_words
+
+
+class Reads(NamedTuple):
+    """Words of data, and a table of integers with the first word of each step; ``steps``: their number."""
+
+    panel: Array
+    table: Array
+    steps: int
+
+
+class Weights(NamedTuple):
+    """Words of weights from ``at`` on, ``rows`` for each step, and the values with which the sums of the rows begin."""
+
+    words: Array
+    at: int
+    start: Array
+    first: int
+    last: int
+
+
+class Sums(NamedTuple):
+    """Where sums go: the elements from a row to the next, and the places of vectors in the table of ``Reads``.
+
+    ``places``: two integers for each vector, a bit for each lane that is a position of the result, and the first one's place.
+    """
+
+    data: Array
+    at: int
+    pitch: int
+    places: int
+
+
+@at_compile_time
+def most_vectors(rows: int) -> int:
+    """The most vectors of a tile: sums, vectors of data and a word of weights fit the registers."""
+    registers, _ = vector_registers.registers()
+    return 4 if rows == 1 else 3 if registers >= 32 else 1
+
+
+@generic
+def add_positions(reads: Reads, weights: Weights, sums: Sums, vectors: int, rows: int) -> None:
+    """Compute the sums of all positions, in tiles of as even a number of vectors as there are; ``rows``: static."""
+    most = most_vectors(rows)
+    tiles, lanes = (vectors + most - 1) // most, lanes_of_words()
+    for tile in range(tiles):
+        first = tile * vectors // tiles
+        count = (tile + 1) * vectors // tiles - first
+        for some in static_range(1, most + 1):
+            if count == some:
+                compute_tile(reads, weights, sums, first, some, rows, lanes)
+
+
+@shared
+@generic
+def compute_tile(reads: Reads, weights: Weights, sums: Sums, first: int, vectors: int, rows: int, lanes: int) -> None:
+    """Compute the sums of ``vectors`` vectors of positions from vector ``first`` on for ``rows`` output channels."""
+    totals = [splat(np.int32(0), lanes)] * (rows * vectors)
+    for r in static_range(rows):
+        begin = splat(weights.start[np.uint64(min(weights.first + r, weights.last))], lanes)
+        for v in static_range(vectors):
+            totals[r * vectors + v] = begin
+    at, position = weights.at, first * lanes
+    for step in range(reads.steps):
+        here = position + reads.table[np.uint64(step)]
+        data = [load(reads.panel, here + n * lanes, lanes).view(np.uint8) for n in static_range(vectors)]
+        for r in static_range(rows):
+            word = splat(weights.words[np.uint64(at + r)], lanes).view(np.int8)
+            for v in static_range(vectors):
+                totals[r * vectors + v] = add_dot_of_bytes(totals[r * vectors + v], data[v], word)
+        at += rows
+    for v in static_range(vectors):
+        bits, place = reads.table[sums.places + 2 * (first + v)], reads.table[sums.places + 2 * (first + v) + 1]
+        inside = mask_of_bits(bits, lanes)
+        for r in static_range(rows):
+            store(sums.data, sums.at + r * sums.pitch + place, compress(totals[r * vectors + v], inside))
