@@ -14,8 +14,8 @@ The part is ``rows`` runs of ``count`` elements, at least one each.  A run is co
 number is ``Kernel.finishes``; the leading indices of each run follow those of the run before.  Each operand has all the trailing
 axes, or does not vary along them, so the innermost loop reads contiguous elements.
 
-If the result is written over an operand (``Group.in_place``), or always (``Kernel.apart``), the sums of the part are in a buffer,
-until ``finish`` reads them::
+If the result is written over an operand (``Group.in_place``), if it has another dtype than the sums, or always (``Kernel.apart``),
+the sums of the part are in a buffer, until ``finish`` reads them::
 
     def finish(argv, at, rows, count, sums, first, pitch):
         ...
@@ -83,7 +83,9 @@ def fits(group: Group) -> bool:
     values = group.values()
     if any(n.operator.pattern > OpPattern.INJECTIVE or n.operator.pattern is OpPattern.COMM_REDUCE for n in others):
         return False
-    if group.results != (len(values) - 1,) or values[-1] != values[first] or any(_refs(node.args, first)):
+    if group.results != (len(values) - 1,) or values[-1].shape != values[first].shape or any(_refs(node.args, first)):
+        return False
+    if changes_dtype(group) and not all(k.apart for k in candidates(group.call_on())):
         return False
     return _are_whole(group) and _lowered(elementwise(group), run_axes(group)) is not None
 
@@ -97,6 +99,11 @@ def pays(group: Group) -> bool:
 def run_axes(group: Group) -> int:
     """The number of trailing axes of the result over which kernels of the first operator finish runs; 0: none does."""
     return max((k.finishes for k in group.nodes[0].operator.kernels_on(HOST)), default=0)
+
+
+def changes_dtype(group: Group) -> bool:
+    """Whether the result has another dtype than the first operator's: its sums are never in the memory of the result."""
+    return group.values()[group.results[0]].dtype != group.nodes[0].outputs[0].dtype
 
 
 def operands_read(group: Group) -> set[int]:
@@ -113,7 +120,7 @@ def overwritten(group: Group) -> tuple[int, ...]:
     kernel, first = group.kernel_on(HOST), set(_refs(group.nodes[0].args, 0))
     if kernel is None or not kernel.apart:  # parts of sums are stored in the result before the operands are read
         return ()
-    loops, result = nest(elementwise(group)), group.nodes[0].outputs[0]
+    loops, result = nest(elementwise(group)), group.values()[group.results[0]]
     loads: dict[int, list[Cell]] = {}
     for cell in loops.cells.table:
         if cell.kind == LOAD:
@@ -189,7 +196,8 @@ def _opened(group: Group) -> tuple[Group, int, str]:
     opened, axes, kernel = _with_open_sizes(group), run_axes(group), group.kernel_on(HOST)
     if not _has_loops(opened, axes):  # an operator computes with the known sizes
         opened = elementwise(group)
-    return replace(opened, in_place=group.in_place), axes, kernel.apart if kernel else ""
+    apart = "always" if changes_dtype(group) else kernel.apart if kernel else ""
+    return replace(opened, in_place=group.in_place), axes, apart
 
 
 @per_group
@@ -271,6 +279,8 @@ class _Finish:
     def __init__(self, group: Group, lowered: Lowered, apart: Lowered | None, when: str) -> None:
         self.group, self.lowered, self.apart, self.when = group, lowered, apart, when
         self.result = len(group.params) - 1
+        #: The position of the array that is written: as the sums, or of the result's own dtype.
+        self.written = self.result + (group.values()[group.results[0]].dtype != group.params[self.result].dtype)
 
     def _kernel(self, positions: Mapping[int, int]) -> CpuKernel:
         from .fused_kernel import CpuKernel
@@ -297,7 +307,7 @@ class _Finish:
         lead = len(extents) - 1
         writer = Writer(lowered.table, len(extents), kernel.context)
         element = writer.value(lowered.element)
-        stored = f"{element_of(kernel.array(self.result), writer.value(lowered.offset))} = {element}"
+        stored = f"{element_of(kernel.array(self.written), writer.value(lowered.offset))} = {element}"
         sizes = [kernel.size(d) for d in extents]
         before, regions, inner = writer.regions[0], writer.regions[1:-1], writer.regions[-1]
         start = [f"lead = at // {sizes[-1]}", f"begin = at - lead * {sizes[-1]}"]

@@ -335,10 +335,12 @@ class _Wrapper:
         for i, buffer in enumerate(buffers):
             name = f"b{i}"
             if self.kernel.apart == "over" and i + 1 == len(buffers):
-                if not self.group.in_place:
+                is_converted = self.group.has_epilogue and epilogue.changes_dtype(self.group)
+                if not self.group.in_place and not is_converted:
                     self.arguments.append(f"v{out}")
                     continue
-                name = self.sums = "sums"
+                name = "sums"
+                self.sums = "" if is_converted else name
             self.buffers[name] = buffer
             self.arguments.append(name)
 
