@@ -12,6 +12,7 @@ from ...core.op import Op, OpPattern
 from ...kernels.byte_products import panels
 from ...kernels.byte_products.byte_tile import COLUMNS, DEPTH
 from ...kernels.matmul import cuda
+from ...native.matrix_tiles import CONFIG_BYTES
 
 
 @frozen
@@ -61,7 +62,11 @@ Op(
             attrs=lambda attrs: {},
             views=("rows", "", "", "dims"),
             blocks=Blocks(_blocks, _work),
-            scratch=(Scratch("uint8", length=_copied), Scratch("int32", length=lambda call: panels.MOST_ROWS * panels.GROUP)),
+            scratch=(
+                Scratch("uint8", length=_copied),
+                Scratch("uint8", length=CONFIG_BYTES),
+                Scratch("int32", length=panels.MOST_ROWS * panels.GROUP),
+            ),
             finishes=1,
             apart="over",
         ),

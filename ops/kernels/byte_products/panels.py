@@ -12,18 +12,20 @@ import numpy as np
 
 from ...native.inlining import apart
 from ...native.jit.products.operands import Rows
+from ...native.matrix_tiles import has_tiles, may_use_tiles, release_tiles
 from ...native.memory import Array, generic
 from ...native.static_values import at_compile_time, static
 from ...native.status import OK
 from ...native.vectors import lanes_below, load, load_some, splat, store, store_some
 from ..shaped import Shaped
 from .byte_tile import COLUMNS, DEPTH, STEP, BytePanels, multiply_bytes, tile_rows
+from .matrix_strips import STRIP, add_starts, configure_strips, multiply_strip, takes_strips
 
 #: Columns of a group, and rows of a band.  The panels of a group stay in the second cache while the rows of a call pass, and a tile
 #: of sums of a group in the first one.
 GROUP, BAND = 256, 96
 #: The most rows of a tile, whatever the machine.
-MOST_ROWS = 12
+MOST_ROWS = STRIP
 #: Bytes that are copied at once.
 _LINE = 64
 
@@ -71,49 +73,75 @@ def copy_rows(data: Array, at: int, k: int, count: int, rows: Array) -> None:
 
 
 @generic
-def multiply_band(a: Rows, panels: BytePanels, column: int, n: int, top: int, m: int, steps: int, end: Finish) -> None:
-    """The columns of a group, from ``column`` on, in ``m`` rows, the first of which is row ``top`` of the result."""
-    tiles, columns = (m + tile_rows() - 1) // tile_rows(), min(GROUP, n - column)
-    here = BytePanels(
-        panels.data, panels.at + column // COLUMNS * panels.step, panels.step, panels.sums, panels.column + column, panels.factor
-    )
-    for tile in range(tiles):
-        first = tile * m // tiles
-        rows, at = (tile + 1) * m // tiles - first, (top + first) * n + column
+def multiply_band(
+    a: Rows, panels: BytePanels, column: int, n: int, top: int, m: int, steps: int, end: Finish, config: Array,
+    by_strips: int,
+) -> None:  # fmt: skip
+    """The columns of a group, from ``column`` on, in ``m`` rows, the first of which is row ``top`` of the result.
+
+    ``config``: room for the configuration of tile registers, which ``by_strips`` lets it use.
+    """
+    columns, panel = min(GROUP, n - column), panels.at + column // COLUMNS * panels.step
+    here = BytePanels(panels.data, panel, panels.step, panels.sums, panels.column + column, panels.factor)
+    if end.step != 0 and columns % COLUMNS != 0:  # registers store whole panels, which the result has no room for
+        by_strips = 0
+    most = STRIP if by_strips != 0 else tile_rows()
+    first, height = 0, 0
+    while first < m:
+        tiles = (m - first + most - 1) // most
+        rows = min(m - first, most) if by_strips != 0 else (m - first) // tiles
+        at = (top + first) * n + column
         held, pitch = (at, end.step) if end.step != 0 else (0, GROUP)
-        multiply_bytes(Rows(a.data, a.at + first * a.step, a.step), here, Rows(end.sums, held, pitch), rows, steps, columns)
+        left, to = Rows(a.data, a.at + first * a.step, a.step), Rows(end.sums, held, pitch)
+        if has_tiles():
+            if by_strips != 0:
+                if rows != height:
+                    configure_strips(config, rows)
+                    height = rows
+                multiply_strip(left, here, to, rows, steps, columns)
+                add_starts(here, to, rows, columns)
+            else:
+                multiply_bytes(left, here, to, rows, steps, columns)
+        else:
+            multiply_bytes(left, here, to, rows, steps, columns)
         end.finish(end.argv, at, rows, columns, end.sums, held, pitch)
+        first += rows
+    if has_tiles():
+        if height > 0:
+            release_tiles()
 
 
 @generic
 def multiply_blocks(
-    data: Array, panels: BytePanels, m: int, n: int, k: int, low: int, high: int, rows: Array, end: Finish
+    data: Array, panels: BytePanels, m: int, n: int, k: int, low: int, high: int, rows: Array, end: Finish, config: Array
 ) -> None:
     """The blocks ``low`` to ``high`` (exclusive): of each group of columns each band of rows."""
     bands, steps = (m + BAND - 1) // BAND, row_bytes(k) // DEPTH
+    by_strips = 1 if takes_strips(m, steps) and may_use_tiles() else 0
     for block in range(low, high):
         column, band = block // bands * GROUP, block % bands
         top, bottom = band * m // bands, (band + 1) * m // bands
         if is_in_place(data, k):
-            multiply_band(Rows(data.view(np.uint8), top * k, k), panels, column, n, top, bottom - top, steps, end)
+            left = Rows(data.view(np.uint8), top * k, k)
+            multiply_band(left, panels, column, n, top, bottom - top, steps, end, config, by_strips)
         else:
             copy_rows(data, top * k, k, bottom - top, rows)
-            multiply_band(Rows(rows, 0, row_bytes(k)), panels, column, n, top, bottom - top, steps, end)
+            multiply_band(Rows(rows, 0, row_bytes(k)), panels, column, n, top, bottom - top, steps, end, config, by_strips)
 
 
 @apart()
 @generic
 def dense_byte_panels(
-    data: Array, panels: Array, column_sums: Array, out: Shaped, low: int, high: int, rows: Array, sums: Array,
-    finish: Callable[..., None], argv: int,
+    data: Array, panels: Array, column_sums: Array, out: Shaped, low: int, high: int, rows: Array, config: Array,
+    sums: Array, finish: Callable[..., None], argv: int,
 ) -> int:  # fmt: skip
     """``out[m, n] = data[m, k] @ b[k, n]``; ``panels``: the columns of ``b``, the last ones padded; ``column_sums``: their sums.
 
-    ``rows``: room for a band; ``sums``: for a tile of a group, or the result.
+    ``rows``: room for a band; ``config``: for a configuration of tile registers; ``sums``: for a tile of a group, or the result.
     """
     (m, k), n = data.shape, out.dims[len(out.dims) - 1]
     step = n if sums.ctypes.data == out.data.ctypes.data else 0
     right = BytePanels(panels.reshape(-1), 0, row_bytes(k) // DEPTH * STEP, column_sums, 0, -excess(data.dtype))
     end = Finish(finish, argv, sums, step)
-    multiply_blocks(data.reshape(-1), right, m, n, k, low, high, rows, end)
+    multiply_blocks(data.reshape(-1), right, m, n, k, low, high, rows, end, config)
     return OK

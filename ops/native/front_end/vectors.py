@@ -396,6 +396,15 @@ class Emission:
             total = binary(builder, ast.Add, total, products)
         return total
 
+    def on_tiles(self, name: str, *tiles: Value, array: Value | None = None, at: Value | None = None, step: Value | None = None) -> None:
+        """An instruction of AMX on tile registers of static numbers, and on memory from an element on, its rows ``step`` bytes apart."""
+        parts: list[Any] = [ir.IntType(8)(self.known(tile)) for tile in tiles]
+        if array is not None:
+            parts.append(self._place(array, known(0) if at is None else at, ir.IntType(8)))
+        if step is not None:
+            parts.append(self.emitter.word(step))
+        self._called(f"llvm.x86.{name}", None, parts)
+
     def _halves(self, vector: Value, is_odd: bool) -> Value:
         """The even bytes of a vector, or the odd ones, as int16: from the bits of pairs, without a move between lanes."""
         b, signed = self.builder, getattr(_vector(vector).element, "signed", False)
