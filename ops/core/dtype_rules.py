@@ -14,6 +14,8 @@ SIGNED = tuple(d for d in INTEGERS if not d.startswith("u"))
 NUMBERS = FLOATS + INTEGERS
 BOOL = ("bool",)
 INTEGRAL = INTEGERS + BOOL
+#: Dtypes of 8 bits that are multiplied to int32.
+BYTES = ("uint8", "int8")
 #: Dtypes of index tensors.
 INDICES = ("int32", "int64")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ....ops.core.dtype_rules import BYTES
 from ....ops.core.tensor_types import ITEMSIZE, is_integer
 from ...builder.build import const
 from ...builder.operator_functions import operators as relay
@@ -175,8 +176,50 @@ def along(node: Node, x: Expr, value: Expr, axis: int | None) -> Expr:
 
 def integer_product(node: Node, a: Expr, b: Expr, zero_a: Expr | None, zero_b: Expr | None) -> Expr:
     """The product of integers without their zero points, as int32; a vector of them is per row of a or per column of b."""
+    if {node.dtype(a), node.dtype(b)} <= {*BYTES} and min(node.rank(a), node.rank(b)) > 1:
+        return _product_of_bytes(node, a, b, zero_a, zero_b)
     left = centred(node, a, zero_a, -2 if node.rank(a) > 1 else None)
     return matrix_product(node, node.bind(left), node.bind(centred(node, b, zero_b, -1)), "int32")
+
+
+def _product_of_bytes(node: Node, a: Expr, b: Expr, zero_a: Expr | None, zero_b: Expr | None) -> Expr:
+    """As ``integer_product``: the product of the bytes as they are, less zero points times sums of columns and of rows.
+
+    All sums are modulo 2**32, as the result is.  Unsigned bytes of b are taken as signed ones, 128 less.
+    """
+    b, zero_b = _signed(node, b, zero_b)
+    product = matrix_product(node, a, b, "int32")
+    if zero_a is not None and not _is_zero(node, zero_a):
+        zero_a = along(node, a, relay.cast(zero_a, "int32"), -2)
+        product = relay.subtract(product, relay.multiply(_sums_of_columns(node, b), zero_a))
+    if not _is_zero(node, zero_b):
+        rows = relay.cast(a, "int32") if zero_a is None else relay.subtract(relay.cast(a, "int32"), relay.cast(zero_a, "int32"))
+        product = relay.subtract(product, relay.multiply(relay.sum(rows, axis=-1, keepdims=True), along(node, b, zero_b, -1)))
+    return product
+
+
+def _signed(node: Node, b: Expr, zero_point: Expr | None) -> tuple[Expr, Expr]:
+    """Bytes as signed ones, and their zero point as int32."""
+    less, known = 128 if node.dtype(b) == "uint8" else 0, node.constant(zero_point)
+    if less:
+        b = node.bind(relay.cast(relay.bitwise_xor(b, number(less, "uint8")), "int8"))
+    if zero_point is None or known is not None:
+        return b, const((np.int32(0) if known is None else known.astype(np.int32)) - np.int32(less), "int32")
+    return b, relay.subtract(relay.cast(zero_point, "int32"), number(less, "int32"))
+
+
+def _sums_of_columns(node: Node, b: Expr) -> Expr:
+    """The sums of the columns, which are rows of a product: of a constant it is computed at compile time."""
+    inner = node.size(b, -2)
+    if inner is None or node.rank(b) != 2:
+        return relay.sum(relay.cast(b, "int32"), axis=-2, keepdims=True)
+    return matrix_product(node, const(np.ones((1, inner), np.uint8)), b, "int32")
+
+
+def _is_zero(node: Node, zero_point: Expr) -> bool:
+    """Whether all zero points are known to be 0."""
+    known = node.constant(zero_point)
+    return known is not None and not known.any()
 
 
 @onnx_operator("MatMulInteger", since=10)

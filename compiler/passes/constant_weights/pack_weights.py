@@ -1,12 +1,15 @@
 """Store constant weights in the form that a kernel reads: of matrix products in panels, of convolutions transformed.
 
     let %y = nn.dense(%x, W);    ->    let %y = nn.dense_panels(%x, P, units=1000);
+    let %y = nn.dense(%x, B, out_dtype="int32");   ->    let %y = nn.dense_byte_panels(%x, P, S);
     let %y = nn.conv2d(%x, W);   ->    let %y = nn.winograd_conv2d(%x, W, F);
     let %y = nn.conv2d(%x, W, dilation=12);   ->    let %y = nn.conv2d(%x, T, dilation=12, kernel_layout="HWIO");
 
 A weight is packed if its panels have few columns of padding.  float32 and float64; a product in another dtype than its data, or
 with a transposed first matrix, is left unchanged.  Every element of a packed product is one sum in order, rounded once a step:
 the result differs from that of ``nn.dense`` by the rounding of another order.
+
+A weight of signed bytes, of a product of bytes as int32, is packed with the sums of its columns (see ``byte_panels``).
 
 A convolution whose sizes may choose Winograd's algorithm gets the transformed weight; the weight is kept for other sizes.  The
 weight of a convolution whose taps reach little of the data, such as with wide dilation, is stored tap by tap.
@@ -29,6 +32,7 @@ from ....ops.core.op import Op, get
 from ....ops.core.tensor_types import Tensor, TensorType
 from ....ops.defs.convolution.conv import Conv1dAttrs, Conv2dAttrs, Conv3dAttrs, geometry
 from ....ops.defs.products.nn import DenseAttrs, MatmulAttrs
+from ....ops.defs.weight_forms.dense_byte_panels import DenseBytePanelsAttrs
 from ....ops.defs.weight_forms.dense_panels import DensePanelsAttrs
 from ....ops.defs.weight_forms.winograd_filters import NAME as WITH_FILTERS
 from ....ops.defs.weight_forms.winograd_filters import ConvolutionWithFiltersAttrs
@@ -43,6 +47,7 @@ from ....shape_funcs.defs.convolution.conv import SPATIAL, WINOGRAD_FILTERS, ker
 from ...ir.anf import inner_chains, rebuild, rebuild_lets
 from ...ir.expr import Call, Constant, Expr, IRModule, Var, let_chain, replace
 from ...ir.pass_declaration import declare_pass
+from .byte_panels import byte_weight_of, column_sums, in_byte_panels, turned, turned_sums
 from .weighted_products import constant_like, weight_of
 
 #: Smaller weights stay as they are: they fit the first cache in any order.
@@ -132,6 +137,8 @@ class _Packer:
         if not isinstance(value, Call) or not isinstance(value.op, Op) or value.op.name in self.forced:
             return None
         attrs, weight = value.attrs, weight_of(value)
+        if byte_weight_of(value) is not None:
+            return self._product_of_bytes(value)
         if weight is not None and type(attrs) in _GEOMETRIES:
             apart = self._tap_by_tap(value, value.op, weight)
             return self._convolution(value, weight) if apart is None and type(attrs) is Conv2dAttrs else apart
@@ -144,6 +151,14 @@ class _Packer:
         units = weight.shape[0 if by_rows else 1]
         args = value.args[0], self._in_form(value.args[1], weight, form)
         return replace(value, op=get("nn.dense_panels"), args=args, attrs=DensePanelsAttrs(units))
+
+    def _product_of_bytes(self, value: Call) -> Call:
+        """The product with a packed weight of bytes."""
+        weight, by_rows = value.args[1], isinstance(value.attrs, DenseAttrs) or value.attrs.transpose_b
+        assert isinstance(weight, Constant)
+        forms: tuple[Form, ...] = (in_byte_panels, column_sums) if by_rows else (turned, turned_sums)
+        args = value.args[0], *(self._in_form(weight, weight.data, form) for form in forms)
+        return replace(value, op=get("nn.dense_byte_panels"), args=args, attrs=DenseBytePanelsAttrs())
 
     def _tap_by_tap(self, value: Call, op: Op, weight: np.ndarray) -> Call | None:
         """The convolution with the weight stored tap by tap; None where another implementation is faster."""

@@ -13,6 +13,7 @@ from dataclasses import replace
 from string import Template
 from typing import Any
 
+from ....shape_funcs.defs.products.nn import BYTE_COLUMNS, BYTE_DEPTH
 from ....shape_funcs.symbolic.dim import Dim, Shape, all_, dim, eq, not_, product, where
 from ...codegen.cuda.assembly import Assembly, Parameter, blocks, reads, size, writes
 from ...codegen.cuda.cuda_program import (
@@ -77,6 +78,17 @@ def dense_panels(call: OpaqueCall) -> CudaSource:
     return assembly.source()
 
 
+def dense_byte_panels(call: OpaqueCall) -> CudaSource:
+    """``a[..., k]`` times the columns in panels ``b[panels, steps, BYTE_COLUMNS, BYTE_DEPTH]``."""
+    (a, b, _), (out,) = call.inputs, call.results
+    assembly = Assembly()
+    shape = Product(dim(1), product(a.shape[:-1]), out.shape[-1], a.shape[-1], dim(0), dim(0), False, False)
+    line, column = f"(j / {BYTE_COLUMNS} * steps + p / {BYTE_DEPTH})", f"j % {BYTE_COLUMNS}"
+    place = f"({line} * {BYTE_COLUMNS} + {column}) * {BYTE_DEPTH} + p % {BYTE_DEPTH}"
+    _add_kernel(assembly, a, b, out, shape, dim(1), (place, size("steps", b.shape[1])))
+    return assembly.source()
+
+
 def _sides(shape: Shape, transposed: bool) -> tuple[Dim, Dim]:
     """Columns and rows of ``op(b)``."""
     return (shape[0], shape[1]) if transposed else (shape[1], shape[0])
@@ -113,7 +125,8 @@ _TILES = Template("""
   int64 across = (n + $tile - 1) / $tile, down = (m + $tile - 1) / $tile;
   for (int64 work = blockIdx.x; work < batch * down * across; work += gridDim.x) {
     int64 i0 = work / across % down * $tile, j0 = work % across * $tile, matrix = work / across / down;
-    const $dtype *a_here = a + matrix * a_step, *b_here = b + matrix * b_step;
+    const $dtype *a_here = a + matrix * a_step;
+    const $b_dtype *b_here = b + matrix * b_step;
     Sum sums[4][4] = {};
     for (int64 p0 = 0; p0 < k; p0 += $depth) {
       for (int at = threadIdx.x; at < $tile * $depth; at += $threads) {
@@ -166,8 +179,8 @@ def _add_kernel(
     assembly.text(
         NUMBER,
         PLUS_PRODUCT,
-        f"typedef {sums} Sum;\n"
-        f"DEVICE Sum factor({a.dtype} x) {{ return Sum(number(x)); }}\n"
+        f"typedef {sums} Sum;\n",
+        *(f"DEVICE Sum factor({dtype} x) {{ return Sum(number(x)); }}\n" for dtype in dict.fromkeys((a.dtype, b.dtype))),
         f"DEVICE {out.dtype} stored(Sum sum) {{ return {converted('sum', sums, out.dtype)}; }}\n",
     )
     along, aside = f"at % {DEPTH}", f"at / {DEPTH}"  # neighbouring threads load along the inner axis,
@@ -175,7 +188,7 @@ def _add_kernel(
     a_deep, a_row = across if shape.transpose_a else (along, aside)
     b_deep, b_row = (along, aside) if shape.transpose_b else across
     body = _TILES.substitute(
-        tile=TILE, depth=DEPTH, threads=THREADS, dtype=a.dtype, a_deep=a_deep, a_row=a_row, b_deep=b_deep, b_row=b_row,
+        tile=TILE, depth=DEPTH, threads=THREADS, dtype=a.dtype, b_dtype=b.dtype, a_deep=a_deep, a_row=a_row, b_deep=b_deep, b_row=b_row,
         a_at="p * m + i" if shape.transpose_a else "i * k + p",
         b_at=b_place[0] if b_place else "j * k + p" if shape.transpose_b else "p * n + j",
     )  # fmt: skip

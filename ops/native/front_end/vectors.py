@@ -395,17 +395,41 @@ class Emission:
         return self._called("llvm.x86.avx512.permvar.qi.512", line, [data, places.scalar])
 
     def dot_of_bytes(self, total: Value, a: Value, b: Value) -> Value:
-        """The instruction of VNNI, with AVX-512 or its form for AVX2; else plain arithmetic."""
-        kind, features, builder = _vector(total), host.features(), self.builder
+        """The instruction of VNNI, with AVX-512 or its form for AVX2; else that for products of 16 bits, or plain arithmetic."""
+        kind, builder = _vector(total), self.builder
         if (_vector(a), _vector(b)) != (Vector(Integer(8, False), 4 * kind.lanes), Vector(Integer(8, True), 4 * kind.lanes)):
             raise Outside(f"products of {a.type} and {b.type}, added to {kind}")
-        wanted = (
-            [{"avx512vnni"}] if kind.lanes == 16 else [{"avxvnni"}, {"avx512vnni", "avx512vl"}] if kind.lanes in (4, 8) else []
-        )
-        if any(instructions <= features for instructions in wanted):
+        if host.multiplies_bytes(kind.lanes):
             words = [builder.bitcast(x.scalar, llvm_type(kind)) for x in (a, b)]
             return self._called(f"llvm.x86.avx512.vpdpbusd.{32 * kind.lanes}", kind, [total.scalar, *words])
-        products = binary(builder, ast.Mult, converted(builder, a, np.int32), converted(builder, b, np.int32))
-        for n in range(4):
-            total = binary(builder, ast.Add, total, part(builder, products, slice(n, None, 4)))
+        for is_odd in (False, True):
+            products = self._products_of_pairs(kind, self._halves(a, is_odd), self._halves(b, is_odd))
+            total = binary(builder, ast.Add, total, products)
         return total
+
+    def on_tiles(self, name: str, *tiles: Value, array: Value | None = None, at: Value | None = None, step: Value | None = None) -> None:
+        """An instruction of AMX on tile registers of static numbers, and on memory from an element on, its rows ``step`` bytes apart."""
+        parts: list[Any] = [ir.IntType(8)(self.known(tile)) for tile in tiles]
+        if array is not None:
+            parts.append(self._place(array, known(0) if at is None else at, ir.IntType(8)))
+        if step is not None:
+            parts.append(self.emitter.word(step))
+        self._called(f"llvm.x86.{name}", None, parts)
+
+    def _halves(self, vector: Value, is_odd: bool) -> Value:
+        """The even bytes of a vector, or the odd ones, as int16: from the bits of pairs, without a move between lanes."""
+        b, signed = self.builder, getattr(_vector(vector).element, "signed", False)
+        pairs = viewed_as(b, vector, np.int16 if signed else np.uint16)
+        if not is_odd:
+            pairs = binary(b, ast.LShift, pairs, known(8))
+        return viewed_as(b, binary(b, ast.RShift, pairs, known(8)), np.int16)
+
+    def _products_of_pairs(self, kind: Vector, a: Value, b: Value) -> Value:
+        """The sums of two neighbouring products of int16, for each int32 of ``kind``."""
+        names = {4: ("sse2", "sse2.pmadd.wd"), 8: ("avx2", "avx2.pmadd.wd"), 16: ("avx512bw", "avx512.pmaddw.d.512")}
+        feature, name = names.get(kind.lanes, ("", ""))
+        if feature in host.features():
+            return self._called(f"llvm.x86.{name}", kind, [a.scalar, b.scalar])
+        builder = self.builder
+        products = binary(builder, ast.Mult, converted(builder, a, np.int32), converted(builder, b, np.int32))
+        return binary(builder, ast.Add, *(part(builder, products, slice(n, None, 2)) for n in range(2)))

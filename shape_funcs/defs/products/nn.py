@@ -5,9 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from ...symbolic.argument_checks import need_rank, same_size
-from ...symbolic.dim import Dim, Shape, all_, dim, le, lt
+from ...symbolic.dim import Dim, Shape, all_, dim, eq, le, lt
 from ...symbolic.registry import Operand, check, register_shape_func
 from ..arithmetic.broadcast import broadcast_shapes
+
+#: Columns of a panel of bytes, and places along the inner axis of a step of it.
+BYTE_COLUMNS, BYTE_DEPTH = 16, 4
 
 _INNER = "the inner sizes of the product differ: {} and {}"
 
@@ -33,6 +36,23 @@ def dense_panels(inputs: tuple[Operand, Operand], attrs: Any) -> Shape:
     units = dim(attrs.units)
     text = f"{{}} panels of {{}} columns do not hold {attrs.units} units"
     check(all_(le(units, panels * width), lt((panels - 1) * width, units)), text, panels, width, input=1)
+    return (*data.shape[:-1], units)
+
+
+@register_shape_func("nn.dense_byte_panels")
+def dense_byte_panels(inputs: tuple[Operand, Operand, Operand], attrs: Any) -> Shape:
+    """``data[..., k]`` times columns in panels ``[panels, steps, BYTE_COLUMNS, BYTE_DEPTH]``, with a sum for each column: ``[..., units]``."""
+    data, weight, sums = inputs
+    need_rank(data, 1, "the data", 0, at_least=True)
+    need_rank(weight, 4, "the weight", 1)
+    need_rank(sums, 1, "the sums", 2)
+    (panels, steps, width, depth), units, inner = weight.shape, sums.shape[0], data.shape[-1]
+    text = f"panels of {{}} columns and steps of {{}} places; they have {BYTE_COLUMNS} and {BYTE_DEPTH}"
+    check(all_(eq(width, BYTE_COLUMNS), eq(depth, BYTE_DEPTH)), text, width, depth, input=1)
+    text = f"{{}} steps of {BYTE_DEPTH} places do not hold {{}} inner elements"
+    check(eq(steps, (inner + BYTE_DEPTH - 1) // BYTE_DEPTH), text, steps, inner, input=1)
+    text = f"{{}} panels of {BYTE_COLUMNS} columns do not hold {{}} units"
+    check(eq(panels, (units + BYTE_COLUMNS - 1) // BYTE_COLUMNS), text, panels, units, input=1)
     return (*data.shape[:-1], units)
 
 

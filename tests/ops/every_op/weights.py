@@ -59,6 +59,25 @@ def dense_panels(d: Draw, name: str) -> Call:
     return call([x, in_panels(weight, width)], lambda: product(x, weight.T), tolerance=10, units=units)
 
 
+def in_byte_panels(weight: np.ndarray) -> np.ndarray:
+    """The rows of ``weight[n, k]`` in panels of 16 rows and steps of 4 columns, the last ones padded with zeros."""
+    padded = np.pad(weight, [(0, -size % part) for size, part in zip(weight.shape, (16, 4), strict=True)])
+    panels, steps = padded.shape[0] // 16, padded.shape[1] // 4
+    return np.ascontiguousarray(padded.reshape(panels, 16, steps, 4).transpose(0, 2, 1, 3))
+
+
+@recipe("nn.dense_byte_panels")
+def dense_byte_panels(d: Draw, name: str) -> Call:
+    rows, inner, units = d.dims(3)
+    if d.size == "large":
+        rows, inner, units = 100, 1030, 256 + 35  # several blocks along every axis
+    lead = d.pick((rows,), (), (2, rows))
+    x = d.array((*lead, inner), "uint8", 0, 255) if d.pick(True, False) else d.array((*lead, inner), "int8", *INT8)
+    weight = d.array((units, inner), "int8", *INT8)
+    sums = weight.sum(1, dtype="int32")
+    return call([x, in_byte_panels(weight), sums], lambda: (whole(x) @ whole(weight).T).astype("int32"))
+
+
 # ---- tiles -----------------------------------------------------------------------------------------------------------
 
 

@@ -28,6 +28,12 @@ def features() -> frozenset[str]:
     return frozenset(flag[1:] for flag in processor()[1].split(",") if flag.startswith("+"))
 
 
+def multiplies_bytes(lanes: int) -> bool:
+    """Whether the CPU has an instruction that adds 4 products of bytes to each of ``lanes`` int32."""
+    wanted = {16: [{"avx512vnni"}], 8: [{"avxvnni"}, {"avx512vnni", "avx512vl"}]}
+    return any(instructions <= features() for instructions in wanted.get(8 if lanes == 4 else lanes, []))
+
+
 def architecture() -> str:
     """The architecture of the CPU, such as x86_64 and aarch64."""
     found = processor()[2].partition("-")[0]

@@ -123,10 +123,11 @@ for i in range(n):
     np.testing.assert_array_equal(both(body, np.zeros(12, np.float32), 12), [0] * 3 + [1] * 5 + [0] * 4)
 
 
-@pytest.mark.parametrize("features", [None, frozenset()])
-def test_dots_of_bytes(features: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    if features is not None:
-        monkeypatch.setattr(front_end.vectors, "host", SimpleNamespace(features=lambda: features))
+@pytest.mark.parametrize("lacking", [(), ("avx512vnni", "avxvnni"), None])
+def test_dots_of_bytes(lacking: tuple[str, ...] | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    host = front_end.vectors.host
+    features = host.features().difference(lacking) if lacking is not None else frozenset()
+    monkeypatch.setattr(host, "features", lambda: features)
     body = """
 u, v = load(x, 0, 4 * lanes), load(x, 64, 4 * lanes)
 store(y, 0, add_dot_of_bytes(splat(np.int32(3), lanes), u.view(np.uint8), v).view(np.int8))

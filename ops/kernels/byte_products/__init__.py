@@ -1,0 +1,1 @@
+"""Matrix products of 8-bit integers, exact in int32."""
