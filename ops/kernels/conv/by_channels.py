@@ -12,7 +12,9 @@ import numpy as np
 
 from ...native.front_end.vector_hints import multiply_add
 from ...native.memory import Array, Axes, generic
-from ...native.static_values import static_range
+from ...native.static_values import at_compile_time, static_range
+from ...native.vector_registers import vector_bytes
+from ...native.vectors import load, splat, store
 from ..spatial.cpu import CHANNEL, COLUMN, DEPTH, ROW, end_inside, first_inside
 from .by_positions import turn
 from .epilogue import Epilogue, Limits
@@ -24,8 +26,8 @@ LANES = 64
 MOST_POSITIONS, MOST_TAPS = 576, 49
 #: The most positions of the result, and with strides or dilation: vectors along rows are faster with more.
 MOST_RESULTS, MOST_APART = 100, 196
-#: The most taps of a row whose products are added together.
-MOST_TOGETHER = 5
+#: Vectors of sums that are computed together: an addition waits for the one before it in its vector.
+TOGETHER = 4
 
 
 @generic
@@ -44,27 +46,10 @@ def has_few_positions(conv: Convolution) -> bool:
     return outputs == conv.groups and inputs == 1 and is_flat and is_small and has_few_results
 
 
-@generic
-def add_products(work: Array, to: int, weights: int, data: int, step: int, count: int) -> None:
-    """Add to LANES sums from ``to`` on the products of ``count`` taps, ``step`` elements apart in the data, from ``data`` on."""
-    for c in range(LANES):
-        total = work[np.uint64(to + c)]
-        for tap in static_range(count):
-            total = multiply_add(work[np.uint64(weights + tap * LANES + c)], work[np.uint64(data + tap * step + c)], total)
-        work[np.uint64(to + c)] = total
-
-
-@generic
-def add_row(work: Array, to: int, weights: int, data: int, step: int, count: int) -> None:
-    """As ``add_products``, of any number of taps, at most MOST_TOGETHER at a time."""
-    while count > 0:
-        some = min(count, MOST_TOGETHER)
-        for number in static_range(1, MOST_TOGETHER + 1):
-            if some == number:
-                add_products(work, to, weights, data, step, number)
-        weights += some * LANES
-        data += some * step
-        count -= some
+@at_compile_time
+def vector_lanes(itemsize: int) -> int:
+    """The lanes of a vector of sums."""
+    return vector_bytes() // itemsize
 
 
 @generic
@@ -72,18 +57,27 @@ def add_plane(work: Array, sums: int, weights: int, conv: Convolution) -> None:
     """Compute the sums of all positions; the data are at the beginning of ``work``."""
     (_, height, width), (_, tall, wide) = conv.data.sizes[2:], conv.weight.sizes[2:]
     (_, down, right), (_, above, before), (_, below, across) = conv.window
-    to, step = sums, across * LANES
+    to, lanes = sums, vector_lanes(work.itemsize)
+    zero = splat(work.dtype.type(0), lanes)
     for y in range(conv.out.sizes[ROW]):
         top = y * down - above
         low, high = first_inside(top, below), end_inside(top, below, height, tall)
         for x in range(conv.out.sizes[COLUMN]):
             left = x * right - before
             first, end = first_inside(left, across), end_inside(left, across, width, wide)
-            for c in range(LANES):
-                work[np.uint64(to + c)] = 0
-            for row in range(low, high):
-                at = (top + row * below) * width + left + first * across
-                add_row(work, to, weights + (row * wide + first) * LANES, at * LANES, step, end - first)
+            for part in range(0, LANES, TOGETHER * lanes):
+                totals = [zero] * TOGETHER
+                for row in range(low, high):
+                    factor = weights + (row * wide + first) * LANES + part
+                    operand = ((top + row * below) * width + left + first * across) * LANES + part
+                    for _ in range(end - first):
+                        for n in static_range(TOGETHER):
+                            factors, operands = load(work, factor + n * lanes, lanes), load(work, operand + n * lanes, lanes)
+                            totals[n] = multiply_add(factors, operands, totals[n])
+                        factor += LANES
+                        operand += across * LANES
+                for n in static_range(TOGETHER):
+                    store(work, to + part + n * lanes, totals[n])
             to += LANES
 
 
