@@ -15,6 +15,7 @@ from ..ir.expr import IRModule
 from ..ir.lowering_context import LoweringContext
 from ..ir.well_formed import check, check_bindings
 from ..passes.constant_weights.fold_scale_axis import fold_scale_axis
+from ..passes.constant_weights.pack_weight_bits import pack_weight_bits
 from ..passes.constant_weights.pack_weights import pack_weights
 from ..passes.eliminate_common_subexpr import eliminate_common_subexpr
 from ..passes.eliminate_dead_code import eliminate_dead_code
@@ -117,6 +118,8 @@ def passes(config: Config, context: LoweringContext, preferred: Preferred | None
         (True, "infer_type", infer_type),
         # after types are inferred: a mistake is reported once, at the call
         (optimise, "inline_functions", inline_functions),
+        # before the operator is expanded; on GPUs weights are unpacked in each call
+        (optimise and machine != GPU, "pack_weight_bits", pack_weight_bits),
         (True, "expand_composites", expand_composites),
         (basic, "fold_constant", fold_constant),
         (optimise, "dynamic_to_static", dynamic_to_static),
