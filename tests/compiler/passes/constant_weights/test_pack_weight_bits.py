@@ -10,7 +10,7 @@ from relayvm.compiler.ir.anf import values
 from relayvm.compiler.ir.expr import Call, IRModule
 from relayvm.compiler.passes.constant_weights.pack_weight_bits import pack_weight_bits
 
-from ...programs import HEADER
+from ....programs import HEADER
 from .test_pack_weights import typed
 
 RNG = np.random.default_rng(5)
