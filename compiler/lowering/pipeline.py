@@ -16,6 +16,7 @@ from ..ir.lowering_context import LoweringContext
 from ..ir.well_formed import check, check_bindings
 from ..passes.constant_weights.byte_convolutions import byte_convolutions
 from ..passes.constant_weights.fold_scale_axis import fold_scale_axis
+from ..passes.constant_weights.pack_weight_bits import pack_weight_bits
 from ..passes.constant_weights.pack_weights import pack_weights
 from ..passes.eliminate_common_subexpr import eliminate_common_subexpr
 from ..passes.eliminate_dead_code import eliminate_dead_code
@@ -126,6 +127,8 @@ def passes(config: Config, context: LoweringContext, preferred: Preferred | None
         (optimise and machine != GPU, "integer_products", integer_products),
         # before convolutions of integers are expanded; on GPUs they are computed in float64
         (optimise and machine != GPU, "byte_convolutions", store_words),
+        # before the operator is expanded; on GPUs weights are unpacked in each call
+        (optimise and machine != GPU, "pack_weight_bits", pack_weight_bits),
         (True, "expand_composites", expand_composites),
         (basic, "fold_constant", fold_constant),
         (optimise, "dynamic_to_static", dynamic_to_static),

@@ -166,7 +166,7 @@ class Kernel:
     * an array for each buffer of ``scratch``;
     * with ``libraries``, the address of a library function called by address (see ops.native.blas.library_calls), 0 for none.
       ``libraries`` maps the compute dtype to the function's name; the address is 0 if compute dtypes of float tensors differ;
-    * ``attrs(attrs)`` as keyword arguments: constants of the compiled code (ints, floats, bools, int tuples).
+    * ``attrs(attrs)`` as keyword arguments: constants of the compiled code (ints, floats, bools, int tuples, static words).
 
     A parameter whose type is a named tuple takes as many of these arguments as the tuple has fields, constants by their names.
 

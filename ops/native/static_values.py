@@ -28,3 +28,10 @@ def static(value: int) -> int:
 def static_range(*bounds: int) -> range:
     """As ``range`` of static values, for a loop that is unrolled: its counter is a static value."""
     return range(*bounds)
+
+
+class StaticWord(int):
+    """An attribute that a kernel's body takes as a static value (see ``Kernel.attrs``); its ``repr`` is the text of a call."""
+
+    def __repr__(self) -> str:
+        return f"{static.__name__}({int(self)})"

@@ -68,37 +68,14 @@ def test_a_product_of_data_that_are_quantised_first() -> None:
     np.testing.assert_allclose(found, a @ real(b, 0.02, 3), atol=8 * 0.01 * 0.02 * 128)  # half a step of each element of a
 
 
-@pytest.mark.extensive
-@pytest.mark.parametrize("bits", [4, 8])
-def test_weights_of_few_bits(bits: int) -> None:
-    inner, outer, block = 20, 6, 16
-    numbers = RNG.integers(0, 2**bits, (outer, 2 * block))
-    zeros = RNG.integers(0, 2**bits, (outer, 2))
-    scales = RNG.uniform(0.1, 1, (outer, 2)).astype("float32")
-
-    def packed(x: np.ndarray) -> np.ndarray:
-        parts = x.reshape(outer, -1, 8 // bits) << (np.arange(8 // bits) * bits)
-        return parts.sum(-1).astype("uint8")
-
-    inputs = {
-        "a": RNG.uniform(-1, 1, (3, inner)).astype("float32"), "b": packed(numbers).reshape(outer, 2, -1),
-        "s": scales.ravel(), "z": packed(zeros).ravel(),
-    }  # fmt: skip
-    (found,) = results("MatMulNBits", inputs, ("a",), K=inner, N=outer, bits=bits, block_size=block)
-    weight = (numbers - zeros.repeat(block, 1)) * scales.repeat(block, 1)
-    np.testing.assert_allclose(found, inputs["a"] @ weight[:, :inner].T, rtol=1e-4, atol=1e-3)
-
-
 @pytest.mark.parametrize(
     ("op", "inputs", "attributes", "text"),
     [
-        ("MatMulNBits", {"a": np.ones((3, 16), "float32"), "b": of_bytes(2, 1, 6), "s": np.ones(2, "float32")},
-         {"K": 16, "N": 2, "bits": 3, "block_size": 16}, "weights of 3 bits in blocks of 16, 2 rows of 16, are not supported"),
         ("QLinearConcat", {"a": np.float32(1), "z": np.uint8(1), "b": of_bytes(3, 4)}, {"axis": 0},
          "it has 1 inputs for the joined tensors; there are three for each: data, scale, zero point"),
     ],
 )  # fmt: skip
 def test_what_does_not_fit(op: str, inputs: dict[str, Any], attributes: dict[str, Any], text: str) -> None:
     with pytest.raises(relay.RelayError) as caught:
-        relay.frontend.from_onnx(model_of(op, inputs, ("a",) if op == "MatMulNBits" else ("b",), **attributes))
+        relay.frontend.from_onnx(model_of(op, inputs, ("b",), **attributes))
     assert text in str(caught.value)

@@ -343,3 +343,26 @@ def test_products_with_panels(agree: Any, draw: Any) -> None:
         return one((rows, units))
 
     agree("nn.dense_panels", [f32((rows, inner)), f32((panels, inner + more, width))], oracle, units=units)
+
+
+@case
+def test_products_with_panels_of_bits(agree: Any, draw: Any) -> None:
+    rows, inner, units = (draw(SIZES) for _ in range(3))
+    panels, blocks, more, less = (draw(st.integers(0, 2)) for _ in range(4))
+    zeros = draw(st.sampled_from([(panels, blocks, 16), (1, 1, 16), (1, blocks, 16), (panels, blocks, 15)]))
+
+    def oracle() -> Any:
+        fits = (panels - 1) * 16 < units <= panels * 16 and (blocks - 1) * 16 < inner <= blocks * 16
+        if more or less == 2 or not fits or zeros not in ((panels, blocks, 16), (1, 1, 16)):
+            raise ValueError
+        return one((rows, units))
+
+    weight, scales = np.zeros((panels, blocks, 128 + more), np.uint8), f32((panels, blocks + less // 2, 16))
+    agree(
+        "nn.dense_bit_panels",
+        [f32((rows, inner)), weight, scales, np.zeros(zeros, np.uint8)],
+        oracle,
+        units=units,
+        bits=4,
+        block=16,
+    )

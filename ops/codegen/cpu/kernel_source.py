@@ -12,8 +12,8 @@ from ....declarations.frozen_dataclass import frozen
 class KernelSource:
     """A kernel as text: ``text`` defines the function ``entry(argv, n)``, which returns a status.
 
-    The text may use the names of ``ops.native.memory``, the ``math`` module, and ``bodies`` (``@generic`` functions and the named
-    tuples that they take) by name.
+    The text may use the names of ``ops.native.memory``, the ``math`` module, and ``bodies`` (``@generic`` functions, the named
+    tuples that they take, and ``static``) by name.
     ``libraries``: the functions in the library table, whose address follows the last tensor in argv.
     Equal groups have equal sources.
     """

@@ -29,6 +29,7 @@ from ...core.tensor_types import ITEMSIZE, computed_in, is_float
 from ...core.tensor_types import Tensor as GroupTensor
 from ...native.object_layout import TENSOR
 from ...native.prefetch import fetch_early, fetch_to_write
+from ...native.static_values import StaticWord, static
 from ...native.status import OUT_OF_MEMORY
 from ...native.threads import work_partition as of_work
 from ..loop_nest.cost import PER_NS
@@ -198,6 +199,8 @@ class _Wrapper:
                 self.arguments.append(epilogue.FETCH if fetching else epilogue.fetch_nothing.__name__)
             self.arguments.append("argv")
         given = self.kernel.attrs(self.attrs)
+        if any(isinstance(value, StaticWord) for value in given.values()):
+            bodies = (*bodies, static)
         if channel_limits.ADDEND in taken:
             defined, limits = channel_limits.arguments(self.group, f"v{len(self.tensors) - 1}")
             self.lines, given = self.lines + defined, given | limits

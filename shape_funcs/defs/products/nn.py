@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ...symbolic.argument_checks import need_rank, same_size
-from ...symbolic.dim import Dim, Shape, all_, dim, eq, le, lt
+from ...symbolic.dim import Dim, Shape, all_, any_, dim, eq, le, lt
 from ...symbolic.registry import Operand, check, register_shape_func
 from ..arithmetic.broadcast import broadcast_shapes
 
@@ -53,6 +53,31 @@ def dense_byte_panels(inputs: tuple[Operand, Operand, Operand], attrs: Any) -> S
     check(eq(steps, (inner + BYTE_DEPTH - 1) // BYTE_DEPTH), text, steps, inner, input=1)
     text = f"{{}} panels of {BYTE_COLUMNS} columns do not hold {{}} units"
     check(eq(panels, (units + BYTE_COLUMNS - 1) // BYTE_COLUMNS), text, panels, units, input=1)
+    return (*data.shape[:-1], units)
+
+
+@register_shape_func("nn.dense_bit_panels")
+def dense_bit_panels(inputs: tuple[Operand, ...], attrs: Any) -> Shape:
+    """``data[..., k]`` times ``units`` columns of few bits in panels ``[panels, blocks, bytes]``: ``[..., units]``."""
+    data, weight, scales, zeros = inputs
+    need_rank(data, 1, "the data", 0, at_least=True)
+    for number, name in enumerate(("the weight", "the scales", "the zero points"), 1):
+        need_rank(inputs[number], 3, name, number)
+    panels, blocks, nbytes = weight.shape
+    columns = scales.shape[2]
+    units, inner = dim(attrs.units), data.shape[-1]
+    text = f"{{}} panels of {{}} columns do not hold {attrs.units} units"
+    check(all_(le(units, panels * columns), lt((panels - 1) * columns, units)), text, panels, columns, input=1)
+    text = f"{{}} blocks of {attrs.block} numbers do not hold {{}}"
+    check(all_(le(inner, blocks * attrs.block), lt((blocks - 1) * attrs.block, inner)), text, blocks, inner, input=1)
+    of_block = columns * (attrs.block * attrs.bits // 8)
+    same_size(nbytes, of_block, "a block of a panel has {} bytes of {}", 1, 2)
+    for axis in (0, 1):
+        same_size(scales.shape[axis], weight.shape[axis], "the weight and the scales differ: {} and {}", 2, axis)
+    of_all = all_(eq(zeros.shape[0], 1), eq(zeros.shape[1], 1))
+    of_each = all_(eq(zeros.shape[0], panels), eq(zeros.shape[1], blocks))
+    text = "zero points of {} panels and {} blocks are those of no block, nor of all"
+    check(all_(any_(of_all, of_each), eq(zeros.shape[2], columns)), text, *zeros.shape[:2], input=3)
     return (*data.shape[:-1], units)
 
 

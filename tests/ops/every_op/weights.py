@@ -9,6 +9,8 @@ import numpy as np
 
 from relayvm.compiler.passes.constant_weights.pack_weights import filters_of
 from relayvm.ops.defs.weight_forms.winograd_matrices import Matrix, winograd
+from relayvm.ops.kernels.weight_bits import weight_layout
+from relayvm.ops.kernels.weight_bits.weight_layout import by_panel
 from relayvm.ops.native.jit.products.register_tile import panel_width
 
 from ..images.test_conv import convolution, in_layout
@@ -76,6 +78,63 @@ def dense_byte_panels(d: Draw, name: str) -> Call:
     weight = d.array((units, inner), "int8", *INT8)
     sums = weight.sum(1, dtype="int32")
     return call([x, in_byte_panels(weight), sums], lambda: (whole(x) @ whole(weight).T).astype("int32"))
+
+
+# ---- few bits --------------------------------------------------------------------------------------------------------
+
+
+def few_bits(d: Draw) -> tuple[tuple[int, ...], int, int, int, int, np.ndarray, np.ndarray]:
+    """The rows of the data, inner size, units, bits, block; the numbers ``[n, blocks, block]`` and the scales ``[n, blocks]``."""
+    rows, inner, units = d.dims(3)
+    inner = max(inner, 1)
+    if d.size == "large":
+        rows, inner, units = 70, 133, 131  # several bands of rows and groups of panels
+    bits, block = d.pick(4, 8, 2), d.pick(16, 32, 128)
+    blocks = -(-inner // block)
+    numbers = d.rng.integers(0, 2**bits, (units, blocks, block))
+    lead = d.pick((rows,), (), (2, rows))
+    return lead, inner, units, bits, block, numbers, d.array((units, blocks), "float32", 1, 2) / np.float32(2**bits)
+
+
+def in_bytes(numbers: np.ndarray, bits: int) -> np.ndarray:
+    """Numbers along the last axis in bytes, the first in the lowest bits; missing ones are 0."""
+    padded = np.pad(numbers, [(0, 0)] * (numbers.ndim - 1) + [(0, -numbers.shape[-1] % (8 // bits))])
+    apart = padded.reshape(*numbers.shape[:-1], padded.shape[-1] * bits // 8, 8 // bits)
+    return (apart << np.arange(0, 8, bits)).sum(-1).astype("uint8")
+
+
+def of_bits(x: np.ndarray, numbers: np.ndarray, zeros: np.ndarray, scales: np.ndarray) -> np.ndarray:
+    """The product with the weight that numbers, zero points and scales stand for."""
+    whole = (numbers - wide(zeros)) * wide(scales)[..., None]
+    return product(x, whole.reshape(len(whole), -1)[:, : x.shape[-1]].T)
+
+
+@recipe("nn.dense_bits", by_width=True)
+def dense_bits(d: Draw, name: str) -> Call:
+    lead, inner, _, bits, block, numbers, scales = few_bits(d)
+    x, scales = d.array((*lead, inner)), scales.astype(d.dtype)
+    points = d.rng.integers(0, 2**bits, scales.shape)
+    zeros, own = d.pick(
+        (np.uint8(3) * np.ones((), "uint8"), np.full((1, 1, 1), 3)),
+        (in_bytes(points, bits), points[..., None]),
+        (points.astype(d.dtype), points[..., None]),
+    )
+    wanted = lambda: of_bits(x, numbers, own, scales)  # noqa: E731
+    inputs = [x, in_bytes(numbers, bits), scales, zeros]
+    sizes = [(1, 1), (1, 2), (2, 1), *[(3, 1)] * (zeros.ndim > 0)]
+    return call(inputs, wanted, fixed=sizes, tolerance=10, bits=bits, block=block, inner=inner)
+
+
+@recipe("nn.dense_bit_panels")
+def dense_bit_panels(d: Draw, name: str) -> Call:
+    lead, inner, units, bits, block, numbers, scales = few_bits(d)
+    x, points = d.array((*lead, inner), "float32"), d.rng.integers(0, 2**bits, scales.shape).astype(d.pick("uint8", "float32"))
+    zeros, own = d.pick((np.full((1, 1, 16), 3, "uint8"), np.full((1, 1, 1), 3)), (by_panel(points), points[..., None]))
+    if not units:
+        zeros, own = np.full((1, 1, 16), 3, "uint8"), np.full((1, 1, 1), 3)
+    panels = weight_layout.in_panels(in_bytes(numbers, bits), bits)
+    wanted = lambda: of_bits(x, numbers, own, scales)  # noqa: E731
+    return call([x, panels, by_panel(scales), zeros], wanted, tolerance=10, units=units, bits=bits, block=block)
 
 
 # ---- tiles -----------------------------------------------------------------------------------------------------------

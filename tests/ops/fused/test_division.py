@@ -210,6 +210,15 @@ SPLIT = {
         [HUNDRED_ROWS, np.linspace(-1, 1, 5 * 3 * 16, dtype="float32").reshape(5, 3, 16)],
         {"units": 70},
     ),
+    "nn.dense_bit_panels": (
+        [
+            HUNDRED_ROWS,
+            (np.arange(9 * 128) * 77 % 256).astype("uint8").reshape(9, 1, 128),
+            np.linspace(1, 2, 9 * 16, dtype="float32").reshape(9, 1, 16),
+            np.full((1, 1, 16), 8, "uint8"),
+        ],
+        {"units": 140, "bits": 4, "block": 16},
+    ),  # fmt: skip
     "nn.dense": ([HUNDRED_ROWS, HUNDRED_ROWS[:70]], {"implementation": "tiles"}),
     "nn.matmul": ([HUNDRED_ROWS, HUNDRED_ROWS[:70].T], {"implementation": "tiles"}),
     "nn.batch_matmul": ([np.stack([HUNDRED_ROWS] * 2), HUNDRED_ROWS[None, :70]], {"implementation": "tiles"}),

@@ -146,38 +146,6 @@ def qgemm(
     return rescaled(node, product, relay.divide(factor, scale), zero_point)
 
 
-def _unpacked(packed: Expr, bits: int) -> Expr:
-    """The numbers of ``bits`` bits in bytes, the lowest bits first, along the last axis."""
-    mask = number(2**bits - 1, "uint8")
-    parts = [relay.bitwise_and(relay.right_shift(packed, number(k * bits, "uint8")), mask) for k in range(8 // bits)]
-    return relay.reshape(relay.stack(parts, -1), [0, 0, -1]) if len(parts) > 1 else packed
-
-
-@onnx_operator("MatMulNBits", domain=MICROSOFT)
-def matmul_nbits(
-    node: Node, a: Expr, packed: Expr, scales: Expr, zero_points: Expr | None, group: Expr | None, bias: Expr | None
-) -> Expr:
-    """Weights of 2, 4 or 8 bits; without a reordering of groups."""
-    inner, outer, block = (int(node.required(name)) for name in ("K", "N", "block_size"))
-    bits = int(node.attr("bits", 4))
-    if bits not in (2, 4, 8) or min(inner, outer, block) < 1 or block * bits % 8:
-        raise node.error(f"weights of {bits} bits in blocks of {block}, {outer} rows of {inner}, are not supported")
-    if group is not None:
-        raise node.error("a reordering of groups, g_idx, is not supported")
-    blocks, dtype = -(-inner // block), node.dtype(a)
-    numbers = _unpacked(relay.reshape(packed, [outer, blocks, block * bits // 8]), bits)
-    zero: Expr = number(2 ** (bits - 1), dtype)
-    if zero_points is not None and node.dtype(zero_points) == "uint8":
-        rows = _unpacked(relay.reshape(zero_points, [outer, 1, -(-blocks * bits // 8)]), bits)
-        zero = relay.cast(relay.strided_slice(relay.reshape(rows, [outer, -1, 1]), [0, 0, 0], [outer, blocks, 1]), dtype)
-    elif zero_points is not None:
-        zero = relay.reshape(zero_points, [outer, blocks, 1])
-    weight = relay.multiply(relay.subtract(relay.cast(numbers, dtype), zero), relay.reshape(scales, [outer, blocks, 1]))
-    weight = relay.strided_slice(relay.reshape(weight, [outer, blocks * block]), [0, 0], [outer, inner])
-    result = relay.nn.dense(a, weight)
-    return result if bias is None else relay.add(result, bias)
-
-
 # ---- recurrences -------------------------------------------------------------------------------------------------------------
 
 

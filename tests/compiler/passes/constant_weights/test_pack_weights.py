@@ -14,8 +14,8 @@ from relayvm.compiler.passes.constant_weights.pack_weights import pack_weights
 from relayvm.compiler.passes.infer_type import infer_type
 from relayvm.compiler.passes.to_a_normal_form import to_a_normal_form
 
-from ...devices import DEVICES
-from ...programs import HEADER
+from ....devices import DEVICES
+from ....programs import HEADER
 
 RNG = np.random.default_rng(5)
 #: 130 units: two panels and two columns of a third, of float32.

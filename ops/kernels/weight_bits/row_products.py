@@ -1,0 +1,136 @@
+"""Products of a few rows with panels of few bits: a lane for each column, and the bits read once for all rows of a tile."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ...native.inlining import keep_out_of_line
+from ...native.memory import Array, generic
+from ...native.prefetch import fetch
+from ...native.static_values import static_range
+from ...native.vectors import Vector, add_dot_of_bytes, fused_multiply_add, lanes_below, load, splat, store_some
+from .digits import lanes_of_words
+from .weight_layout import COLUMNS, lines_of, parts_of
+
+#: How far ahead of its place a tile fetches packed bits, in bytes: the machine's own fetching begins anew in each page.
+_AHEAD = 4096
+_LINE = 64
+#: The lines of an iteration at most.
+_LINES = 4
+
+
+class Form(NamedTuple):
+    """Static facts of a product.  ``digits``: of the rows, 0 for rows of float32; ``rows``: of a tile."""
+
+    bits: int
+    block: int
+    digits: int
+    rows: int
+
+
+class Packed(NamedTuple):
+    """A matrix in panels.  ``zeros``: the number that stands for 0, by block as the scales, or one row of 16 for all blocks."""
+
+    weight: Array
+    scales: Array
+    zeros: Array
+
+
+@generic
+def numbers_of(packed: Vector, part: int, bits: int) -> Vector:
+    """The numbers of a part of each byte."""
+    if part > 0:
+        packed = (packed.view(np.uint32) >> (part * bits)).view(np.uint8)
+    return packed & ((1 << bits) - 1) if bits < 8 else packed
+
+
+@generic
+def sums_of_digits(words: Array, at: int, weight: Array, first: int, form: Form) -> list[Vector]:
+    """The sums of a block: of int32, for each row and each digit."""
+    lanes, parts, lines = lanes_of_words(), parts_of(form.bits), lines_of(form.bits, form.block)
+    sums = [splat(np.int32(0), lanes)] * (form.rows * form.digits)
+    together = min(lines, _LINES)
+    for line in range(0, lines, together):
+        for n in static_range(together):
+            packed, place = load(weight, first + (line + n) * _LINE, 4 * lanes), at + line * parts
+            for part in static_range(parts):
+                numbers = numbers_of(packed, part, form.bits)
+                for k in static_range(form.rows * form.digits):
+                    word = words[np.uint64(place + k * (form.block // 4) + n * parts + part)]
+                    sums[k] = add_dot_of_bytes(sums[k], numbers, splat(word, lanes).view(np.int8))
+    return sums
+
+
+@generic
+def sums_of_reals(reals: Array, at: int, weight: Array, first: int, zero: Vector, form: Form) -> list[Vector]:
+    """The sums of a block: of float32, for each row."""
+    lanes, parts, lines = lanes_of_words(), parts_of(form.bits), lines_of(form.bits, form.block)
+    chains = max(1, 4 // form.rows)  # a single sum would wait for the last
+    sums = [splat(np.float32(0), lanes)] * (form.rows * chains)
+    together = min(lines, _LINES)
+    for line in range(0, lines, together):
+        for n in static_range(together):
+            packed = load(weight, first + (line + n) * _LINE, 4 * lanes).view(np.uint32)
+            place = at + line * parts * 4
+            for k in static_range(4 * parts):
+                shift = k % 4 * 8 + k // 4 * form.bits
+                number = ((packed >> shift) & ((1 << form.bits) - 1)).view(np.int32).astype(np.float32) - zero
+                for row in static_range(form.rows):
+                    x = splat(reals[np.uint64(place + row * form.block + n * parts * 4 + k)], lanes)
+                    at_sum = row + k % chains * form.rows
+                    sums[at_sum] = fused_multiply_add(number, x, sums[at_sum])
+    for chain in static_range(1, chains):
+        for row in static_range(form.rows):
+            sums[row] = sums[row] + sums[chain * form.rows + row]
+    return sums
+
+
+@generic
+def whole_of_digits(sums: list[Vector], row: int, digits: int) -> Vector:
+    """The sum of a row by its digits, of float32."""
+    total = sums[row * digits + digits - 1].astype(np.float32)
+    for digit in static_range(1, digits):
+        total = fused_multiply_add(
+            total, splat(np.float32(256), len(total)), sums[row * digits + digits - 1 - digit].astype(np.float32)
+        )
+    return total
+
+
+@generic
+def multiply_panel(
+    given: Array, steps: Array, packed: Packed, panel: int, blocks: int, out: Array, to: int, step: int, columns: int, form: Form
+) -> None:
+    """The results of a tile in a panel.
+
+    ``given``: the rows of the tile, as digits or as float32.  ``to``, ``step``: the first result, and the elements from one row
+    to the next.  ``columns``: those of the panel that have results.
+    """
+    keep_out_of_line()
+    lanes = lanes_of_words()
+    lines = lines_of(form.bits, form.block)
+    apart = COLUMNS if packed.zeros.size > COLUMNS else 0
+    of_row = form.block if form.digits == 0 else form.block // 4 * form.digits
+    for first in static_range(0, COLUMNS, lanes):
+        sums = [splat(np.float32(0), lanes)] * form.rows
+        for block in range(blocks):
+            place = panel * blocks + block
+            line = place * lines * _LINE
+            for n in static_range(min(lines, _LINES)):
+                fetch(packed.weight, line + _AHEAD + n * _LINE)
+            scale = load(packed.scales, place * COLUMNS + first, lanes)
+            zero = load(packed.zeros, place * apart + first, lanes).astype(np.float32)
+            if form.digits == 0:
+                of_block = sums_of_reals(given, block * form.rows * of_row, packed.weight, line + 4 * first, zero, form)
+                for row in static_range(form.rows):
+                    sums[row] = fused_multiply_add(of_block[row], scale, sums[row])
+            else:
+                of_digits = sums_of_digits(given, block * form.rows * of_row, packed.weight, line + 4 * first, form)
+                for row in static_range(form.rows):
+                    at = 2 * (block * form.rows + row)
+                    total = whole_of_digits(of_digits, row, form.digits) * splat(steps[np.uint64(at)], lanes)
+                    total = total - zero * splat(steps[np.uint64(at + 1)], lanes)
+                    sums[row] = fused_multiply_add(total, scale, sums[row])
+        for row in static_range(form.rows):
+            store_some(out, to + row * step + first, sums[row], lanes_below(columns - first, lanes))

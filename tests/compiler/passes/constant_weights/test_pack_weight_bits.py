@@ -1,0 +1,66 @@
+"""Weights of few bits in panels: those that are packed, and those that are shared."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import relayvm as relay
+from relayvm.compiler.ir.anf import values
+from relayvm.compiler.ir.expr import Call, IRModule
+from relayvm.compiler.passes.constant_weights.pack_weight_bits import pack_weight_bits
+
+from ....programs import HEADER
+from .test_pack_weights import typed
+
+RNG = np.random.default_rng(5)
+#: 19 units of 40 numbers in blocks of 32: the second block of each has 8 numbers.
+PARTS = [
+    RNG.integers(0, 256, (19, 2, 16)).astype("uint8"),
+    RNG.uniform(0, 1, (19, 2)),
+    RNG.integers(0, 256, (19, 1)).astype("uint8"),
+]
+PRODUCT = "nn.dense_bits(%x, %w, %s, %z, bits=4, block=32, inner=40)"
+
+
+def module(body: str, dtype: str, count: int) -> IRModule:
+    """A program over data ``%x`` whose first ``count`` parts of the weight are constants."""
+    parts = [PARTS[0], PARTS[1].astype(dtype), PARTS[2]]
+    types = (
+        f"%x: Tensor[(?n, 40), {dtype}], %w: Tensor[(19, 2, 16), uint8], %s: Tensor[(19, 2), {dtype}], %z: Tensor[(19, 1), uint8]"
+    )
+    main = relay.parse(f"{HEADER}def @main({types}) {{ {body} }}")["main"]
+    constants = {p: relay.const(part) for p, part in zip(main.params[1 : 1 + count], parts, strict=False)}
+    return relay.IRModule.from_expr(relay.bind(relay.Function([main.params[0], *main.params[1 + count :]], main.body), constants))
+
+
+def operators(mod: IRModule) -> list[str]:
+    """The operators of the program after the pass."""
+    return [value.op.name for value in values(pack_weight_bits(typed(mod))["main"].body) if isinstance(value, Call)]
+
+
+@pytest.mark.parametrize(("dtype", "count", "wanted"), [
+    ("float32", 3, ["nn.dense_bit_panels"]),
+    ("float16", 3, ["cast", "nn.dense_bit_panels", "cast"]),
+    ("float64", 3, ["nn.dense_bits"]),
+    ("float32", 2, ["nn.dense_bits"]),
+    ("float32", 0, ["nn.dense_bits"]),
+])  # fmt: skip
+def test_constant_weights_are_packed(dtype: str, count: int, wanted: list[str]) -> None:
+    assert operators(module(PRODUCT, dtype, count)) == wanted
+
+
+def test_a_shared_weight_is_packed_once() -> None:
+    body = f"let %a = {PRODUCT}; ({PRODUCT}, {PRODUCT.replace('%x', 'nn.relu(%x)')}, %a)"
+    packed = pack_weight_bits(typed(module(body, "float32", 3)))
+    calls = [v for v in values(packed["main"].body) if isinstance(v, Call) and v.op.name == "nn.dense_bit_panels"]
+    assert len(calls) == 3
+    assert len({tuple(map(id, call.args[1:])) for call in calls}) == 1
+
+
+def test_both_ways_give_the_same_results() -> None:
+    x = RNG.standard_normal((3, 40)).astype("float32")
+    found = relay.VirtualMachine(relay.compile(module(PRODUCT, "float32", 3))).run(x).numpy()
+    parts = PARTS[0], PARTS[1].astype("float32"), PARTS[2]
+    unpacked = relay.VirtualMachine(relay.compile(module(PRODUCT, "float32", 0))).run(x, *parts).numpy()
+    np.testing.assert_allclose(found, unpacked, rtol=1e-5, atol=1e-4)
