@@ -14,7 +14,7 @@ from ...core.dtype_rules import require
 from ...core.implementation import Blocks, Kernel, OpCall, Scratch
 from ...core.op import Op, OpPattern, TypeRelError
 from ...kernels.byte_conv import cpu as bodies
-from ...kernels.byte_conv import geometry
+from ...kernels.byte_conv import cuda, geometry
 from ...kernels.byte_conv.depthwise import LANES, ORDER
 
 NAME = "nn.byte_conv2d"
@@ -182,5 +182,6 @@ Op(
             finishes=2,
             apart="always",
         ),
+        Kernel("direct", None, cuda=cuda.convolution(_given)),
     ),
 )
