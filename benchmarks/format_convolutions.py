@@ -1,4 +1,4 @@
-"""Convolutions of bytes: the processor time of layers and of networks in QOperator form, beside onnxruntime and our own float32.
+"""Convolutions of bytes: the CPU time of layers and of networks in QOperator form, beside onnxruntime and our own float32.
 
     python benchmarks/format_convolutions.py [--only PART ...] [--rounds 15]
 
@@ -108,7 +108,7 @@ def runners(quantised: bytes, floats: bytes, shape: tuple[int, ...]) -> dict[str
 
 
 def measure(runs: dict[str, Callable[[], object]], rounds: int) -> dict[str, float]:
-    """The medians of the processor times of a run, in microseconds."""
+    """The medians of the CPU times of a run, in microseconds."""
     counts, times = dict.fromkeys(runs, 1), {name: list[float]() for name in runs}
     for name, run in runs.items():
         run()

@@ -182,10 +182,10 @@ def compress(vector: Vector, mask: Mask) -> Vector:
     return kept
 
 
-@instruction(lambda e, vector, places: e.permute(vector, places))
-def permute(vector: Vector, places: Vector) -> Vector:
-    """The bytes of a vector at places, each a byte, of a vector of a cache line; for a CPU with an instruction for it."""
-    found: Vector = vector[places]
+@instruction(lambda e, vector, order: e.permute(vector, order))
+def permute(vector: Vector, order: Vector) -> Vector:
+    """The bytes of a vector whose numbers are in ``order``, a cache line of bytes; for a CPU with an instruction for it."""
+    found: Vector = vector[order]
     return found
 
 

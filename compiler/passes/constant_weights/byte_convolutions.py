@@ -83,7 +83,9 @@ class _Bindings:
         form = best_form(inputs, *window, per_axis(attrs.dilation, 2, "dilation")[1])
         words, sums = words_of(weight, attrs.groups, form), weight.sum((1, 2, 3), dtype=np.int32)
         if moved:
-            data = self._bind("bytes", "bitwise_xor", self._bind("bits", "cast", data, dtype="uint8"), self._number(moved, "uint8"))
+            data = self._bind(
+                "bytes", "bitwise_xor", self._bind("bits", "cast", data, dtype="uint8"), self._number(moved, "uint8")
+            )
         start, pad = self._start(sums, zero_point, moved)
         given = ByteConv2dAttrs((window[0], window[1]), form, attrs.strides, attrs.padding, attrs.dilation, attrs.groups)
         args = data, constant_like(words, self.call), start, pad
@@ -124,7 +126,7 @@ def _is_plain(call: Call) -> bool:
 
 
 def _weight(weight: Expr, zero_point: Expr | None) -> np.ndarray | None:
-    """A constant weight without its constant zero points, one or one for each output channel, as int8; None if it does not fit."""
+    """A constant weight without its constant zero point, or one for each output channel, as int8; None if it does not fit."""
     if not isinstance(weight, Constant) or weight.data.dtype.name not in _MOVED or not weight.data.size:
         return None
     wide = weight.data.astype(np.int32)

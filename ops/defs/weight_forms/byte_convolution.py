@@ -7,15 +7,15 @@ from typing import Any
 import numpy as np
 
 from ....declarations.frozen_dataclass import frozen
+from ....shape_funcs.defs.convolution.conv import BYTE_ROWS as ROWS
 from ....shape_funcs.defs.convolution.conv import per_axis, sides
 from ....shape_funcs.symbolic.dim import Dim, dim, eq, max_, min_, product, where
 from ...core.dtype_rules import require
 from ...core.implementation import Blocks, Kernel, OpCall, Scratch
 from ...core.op import Op, OpPattern, TypeRelError
 from ...kernels.byte_conv import cpu as bodies
-from ...kernels.byte_conv import geometry
-from ...kernels.byte_conv.depthwise import LANES, PLACES
-from ...kernels.byte_conv.tile import ROWS
+from ...kernels.byte_conv import cuda, geometry
+from ...kernels.byte_conv.depthwise import LANES, ORDER
 
 NAME = "nn.byte_conv2d"
 #: The inputs, and their dtypes.
@@ -23,7 +23,7 @@ _INPUTS = {"data": "uint8", "words": "int32", "start": "int32", "pad": "uint8"}
 #: The numbers of the forms in kernels.
 _FORMS = {"channels": geometry.CHANNELS, "columns": geometry.COLUMNS}
 #: Elements behind buffers that vectors read and write, and the fewest lanes of a vector.
-_BEHIND, _LANES = 64, 4
+_SLACK, _LANES = 64, 4
 
 
 @frozen
@@ -125,19 +125,19 @@ def _panel_words(call: OpCall) -> Dim:
     inputs, columns = call.inputs[0].shape[1] // call.attrs.groups, _given(call.attrs)["taps"][1]
     by_channels, word = call.attrs.form == "channels", geometry.WORD
     count = (inputs + word - 1) // word if by_channels else inputs * -(-columns // word)
-    return count * _plane(call) + _BEHIND
+    return count * _plane(call) + _SLACK
 
 
 def _table_numbers(call: OpCall) -> Dim:
     """The integers of the steps, and two for each vector of positions; of groups of one channel a mask for each and each step."""
     steps, is_apart = call.inputs[1].shape[2], eq(call.inputs[1].shape[3], 1)
-    masks = where(is_apart, PLACES + (_plane(call) // LANES + 1) * steps, 0)
+    masks = where(is_apart, ORDER + (_plane(call) // LANES + 1) * steps, 0)
     return steps + (_plane(call) // _LANES + 1) * 2 + masks
 
 
 def _sum_elements(call: OpCall) -> Dim:
     """The sums of a tile."""
-    return dim(ROWS * (max(geometry.POSITIONS, geometry.MOST_COLUMNS) + _BEHIND))
+    return dim(ROWS * (max(geometry.POSITIONS, geometry.MOST_COLUMNS) + _SLACK))
 
 
 def _tiles(call: OpCall) -> Dim:
@@ -182,5 +182,6 @@ Op(
             finishes=2,
             apart="always",
         ),
+        Kernel("direct", None, cuda=cuda.convolution(_given)),
     ),
 )

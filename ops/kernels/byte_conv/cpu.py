@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
+from ....shape_funcs.defs.convolution.conv import BYTE_ROWS as ROWS
 from ...native.inlining import apart
 from ...native.memory import Array, generic
 from ...native.static_values import static
 from ...native.status import OK
 from ..conv.epilogue import Epilogue
 from ..shaped import Shaped
-from .depthwise import add_in_place, is_in_place, place_masks
+from .depthwise import Channel, add_in_place, is_in_place, place_masks
 from .geometry import (
     COLUMNS,
     ByteConvolution,
@@ -30,7 +31,7 @@ from .geometry import (
     streams_positions,
     words_of_columns,
 )
-from .tile import ROWS, Reads, Sums, Weights, add_positions
+from .tile import Reads, Sums, Weights, add_positions
 from .words import bits_between, lanes_of_words, place_plane
 
 
@@ -64,16 +65,16 @@ def place_steps(conv: ByteConvolution, planes: Planes, table: Array) -> int:
 @generic
 def place_positions(region: Region, planes: Planes, table: Array, at: int) -> int:
     """Store the bits and the place of each vector of positions (see ``Sums``); their number."""
-    lanes, count, places = lanes_of_words(), streams_positions(region, planes), at
+    lanes, count, at_vector = lanes_of_words(), streams_positions(region, planes), at
     for first in range(0, count, lanes):
         row, column = first // planes.columns, first % planes.columns
-        table[places + 1] = row * region.columns + min(column, region.columns)
+        table[at_vector + 1] = row * region.columns + min(column, region.columns)
         bits = 0
         for begin in range(first - column, min(first + lanes, count), planes.columns):
             bits = bits | bits_between(begin - first, begin - first + region.columns, lanes)
-        table[places] = bits
-        places += 2
-    return (places - at) // 2
+        table[at_vector] = bits
+        at_vector += 2
+    return (at_vector - at) // 2
 
 
 @generic
@@ -119,7 +120,10 @@ def compute_panels(
 def compute_channels(
     conv: ByteConvolution, filters: Shaped, start: Array, buffers: ByteBuffers, epilogue: Epilogue, low: int, high: int
 ) -> None:
-    """As ``compute_panels`` of groups with one output channel: a block has ROWS groups.  ``filters``: ``[groups, 1, steps, 1]``."""
+    """As ``compute_panels`` of groups with one output channel, of which a block has ROWS.
+
+    ``filters``: ``[groups, 1, steps, 1]``.
+    """
     steps, channels, inputs = filters.dims[2], len(start), conv.sizes[1] // conv.groups
     tiles, positions = (channels + ROWS - 1) // ROWS, conv.out_sizes[0] * conv.out_sizes[1]
     regions = row_regions(conv.out_sizes[0], conv.out_sizes[1]) * column_regions(conv.out_sizes[1])
@@ -143,7 +147,8 @@ def compute_channels(
                 weights, to = Weights(filters.data, c * steps, start, c, c), (c - t * ROWS) * pitch
                 if is_here:
                     at = (b * channels + c) * conv.sizes[2] * conv.sizes[3] + begin
-                    add_in_place(conv.data, at, conv.pad, weights, buffers.table, steps, buffers.sums, to, vectors)
+                    channel = Channel(conv.data, at, conv.pad, weights, buffers.sums, to)
+                    add_in_place(channel, buffers.table, steps, vectors)
                 else:
                     for plane in range(planes.count):
                         place_plane(conv, region, planes, b, c * inputs, plane, buffers.panel)

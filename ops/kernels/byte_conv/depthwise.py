@@ -1,4 +1,4 @@
-"""Convolution of each channel by itself, with results as wide as the data and strides of 1: words are made of the data where it is.
+"""Convolution of each channel by itself, for strides of 1 and results as wide as the data, which is read where it is.
 
 A position of the result and the bytes that it reads are then apart by the same distance for all positions of a channel.  The 4
 neighbours of 16 positions are 19 bytes of memory, which one instruction lays side by side; masks set those that are outside the
@@ -6,6 +6,8 @@ data to the byte of the padding.
 """
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 import numpy as np
 
@@ -31,8 +33,8 @@ from .words import bits_between
 
 #: The lanes of a vector, the bytes that are read for one, and the vectors of a tile.
 LANES, READ, TILE = 16, 32, 4
-#: Integers of the table with the places of bytes, before a distance for each step and the masks.
-PLACES = 8
+#: Integers of the table with the order of bytes, before a distance for each step and the masks.
+ORDER = 8
 
 
 @at_compile_time
@@ -68,14 +70,14 @@ def bits_of_columns(conv: ByteConvolution, column: int, shift: int, lanes: int) 
 
 @generic
 def place_masks(conv: ByteConvolution, region: Region, table: Array, steps: int) -> int:
-    """Store the places of bytes, the distance of each step, and the masks of each vector, a word each; the number of vectors."""
+    """Store the order of bytes, the distance of each step, and the masks of each vector, a word each; the number of vectors."""
     numbers, columns, (_, before, dilation, taps) = lane_numbers(LANES * WORD), conv.sizes[3], conv.window
     store(table, 0, ((numbers >> 2) + (numbers & 3)).astype(np.uint8).view(np.int64))
     words, count = words_of_columns(taps[1]), region.rows * region.columns
     vectors, half = (count + LANES - 1) // LANES, LANES // 2
     for step in range(steps):
         down, shift = step // words * dilation[0] - before[0], step % words * WORD
-        table[PLACES + step] = down * columns + shift - before[1]
+        table[ORDER + step] = down * columns + shift - before[1]
         for vector in range(vectors):
             column = vector * LANES % columns
             low, high = (1 << WORD * half) - 1, (1 << WORD * half) - 1
@@ -87,44 +89,53 @@ def place_masks(conv: ByteConvolution, region: Region, table: Array, steps: int)
             end = first + conv.sizes[2] * columns
             low = low & bits_between(WORD * first, WORD * end, WORD * half)
             high = high & bits_between(WORD * (first - half), WORD * (end - half), WORD * half)
-            table[PLACES + steps + step * vectors + vector] = signed_word(low, high)
+            table[ORDER + steps + step * vectors + vector] = signed_word(low, high)
     return vectors
 
 
+class Channel(NamedTuple):
+    """A channel: the first element of the data at the first position, its weights, and the place of its sums."""
+
+    data: Array
+    at: int
+    pad: Array
+    weights: Weights
+    sums: Array
+    to: int
+
+
 @generic
-def add_in_place(data: Array, at: int, pad: Array, weights: Weights, table: Array, steps: int, sums: Array, to: int, vectors: int) -> None:
-    """Compute the sums of a channel; ``at``: the first element of the data at the first position."""
+def add_in_place(channel: Channel, table: Array, steps: int, vectors: int) -> None:
+    """Compute the sums of a channel in ``vectors`` vectors."""
     whole = vectors // TILE * TILE
-    for vector in range(0, whole, TILE):
-        add_words(data, at, pad, weights, table, steps, sums, to, vector, vectors, static(TILE))
-    for vector in range(whole, vectors):
-        add_words(data, at, pad, weights, table, steps, sums, to, vector, vectors, static(1))
+    for first in range(0, whole, TILE):
+        add_words(channel, table, steps, first, vectors, static(TILE))
+    for first in range(whole, vectors):
+        add_words(channel, table, steps, first, vectors, static(1))
 
 
 @shared
 @generic
-def add_words(
-    data: Array, at: int, pad: Array, weights: Weights, table: Array, steps: int, sums: Array, to: int, first: int, all_vectors: int,
-    vectors: int,
-) -> None:  # fmt: skip
-    """Compute the sums of ``vectors`` vectors from ``first`` on, of ``all_vectors``."""
-    outside, places = splat(pad[0], LANES * WORD), load(table, 0, PLACES).view(np.uint8)
-    totals = [splat(weights.start[np.uint64(weights.first)], LANES)] * vectors
+def add_words(channel: Channel, table: Array, steps: int, first: int, vectors: int, together: int) -> None:
+    """Compute the sums of vectors ``first`` and on, ``together`` of ``vectors``."""
+    (data, at, pad, weights, sums, to), order = channel, load(table, 0, ORDER).view(np.uint8)
+    outside, nothing = splat(pad[0], LANES * WORD), splat(pad[0], READ)
+    totals = [splat(weights.start[np.uint64(weights.first)], LANES)] * together
     for step in range(steps):
         word = splat(weights.words[np.uint64(weights.at + step)], LANES).view(np.int8)
-        here = at + table[np.uint64(PLACES + step)] + first * LANES
-        mask = PLACES + steps + step * all_vectors + first
-        if here >= 0 and here + vectors * LANES + READ <= len(data):
-            for v in static_range(vectors):
+        here = at + table[np.uint64(ORDER + step)] + first * LANES
+        mask = ORDER + steps + step * vectors + first
+        if here >= 0 and here + together * LANES + READ <= len(data):
+            for v in static_range(together):
                 inside = mask_of_bits(table[np.uint64(mask + v)], LANES * WORD)
-                of_words = select(inside, permute(load(data, here + v * LANES, READ), places), outside)
+                of_words = select(inside, permute(load(data, here + v * LANES, READ), order), outside)
                 totals[v] = add_dot_of_bytes(totals[v], of_words, word)
         else:
-            for v in static_range(vectors):
+            for v in static_range(together):
                 inside = mask_of_bits(table[np.uint64(mask + v)], LANES * WORD)
                 begin = here + v * LANES
                 of_data = mask_of_bits(bits_between(-begin, len(data) - begin, READ), READ)
-                some = load_some(shifted(data, begin), 0, of_data, splat(pad[0], READ))
-                totals[v] = add_dot_of_bytes(totals[v], select(inside, permute(some, places), outside), word)
-    for v in static_range(vectors):
+                some = load_some(shifted(data, begin), 0, of_data, nothing)
+                totals[v] = add_dot_of_bytes(totals[v], select(inside, permute(some, order), outside), word)
+    for v in static_range(together):
         store(sums, to + (first + v) * LANES, totals[v])

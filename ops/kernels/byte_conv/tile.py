@@ -6,9 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ....shape_funcs.defs.convolution.conv import BYTE_ROWS as ROWS
 from ...native import vector_registers
-from ...native.inlining import keep_out_of_line, shared
+from ...native.inlining import shared
 from ...native.memory import Array, generic
 from ...native.static_values import at_compile_time, static_range
 from ...native.vectors import add_dot_of_bytes, compress, load, mask_of_bits, splat, store
@@ -34,15 +33,15 @@ class Weights(NamedTuple):
 
 
 class Sums(NamedTuple):
-    """Where sums go: the elements from a row to the next, and the places of vectors in the table of ``Reads``.
+    """The destination of sums: the elements from a row to the next, and the vectors of positions in the table of ``Reads``.
 
-    ``places``: two integers for each vector, a bit for each lane that is a position of the result, and the first one's place.
+    ``vectors``: two integers for each, a bit for each lane that is a position of the result, and the place of the first one.
     """
 
     data: Array
     at: int
     pitch: int
-    places: int
+    vectors: int
 
 
 @at_compile_time
@@ -84,7 +83,7 @@ def compute_tile(reads: Reads, weights: Weights, sums: Sums, first: int, vectors
                 totals[r * vectors + v] = add_dot_of_bytes(totals[r * vectors + v], data[v], word)
         at += rows
     for v in static_range(vectors):
-        bits, place = reads.table[sums.places + 2 * (first + v)], reads.table[sums.places + 2 * (first + v) + 1]
+        bits, place = reads.table[sums.vectors + 2 * (first + v)], reads.table[sums.vectors + 2 * (first + v) + 1]
         inside = mask_of_bits(bits, lanes)
         for r in static_range(rows):
             store(sums.data, sums.at + r * sums.pitch + place, compress(totals[r * vectors + v], inside))

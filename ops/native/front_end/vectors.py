@@ -383,16 +383,16 @@ class Emission:
         """The lanes of two vectors at static places."""
         return shuffled(self.builder, one, other, order)
 
-    def permute(self, vector: Value, places: Value) -> Value:
-        """The bytes at places that are known at run time: LLVM makes several instructions of known ones."""
+    def permute(self, vector: Value, order: Value) -> Value:
+        """The bytes in an order that is known at run time: LLVM makes several instructions of a known one."""
         line = Vector(Integer(8, False), 64)
-        if _vector(places) != line or _vector(vector).element != line.element or "avx512vbmi" not in host.features():
-            raise Outside(f"the bytes of {vector.type} at {places.type}")
+        if _vector(order) != line or _vector(vector).element != line.element or "avx512vbmi" not in host.features():
+            raise Outside(f"the bytes of {vector.type} at {order.type}")
         data, lanes = vector.scalar, _vector(vector).lanes
         if lanes < line.lanes:  # the lanes behind are any
-            order = ir.Constant(ir.VectorType(_NUMBER, line.lanes), [min(n, 2 * lanes - 1) for n in range(line.lanes)])
-            data = self.builder.shuffle_vector(data, ir.Constant(data.type, ir.Undefined), order)
-        return self._called("llvm.x86.avx512.permvar.qi.512", line, [data, places.scalar])
+            wider = ir.Constant(ir.VectorType(_NUMBER, line.lanes), [min(n, 2 * lanes - 1) for n in range(line.lanes)])
+            data = self.builder.shuffle_vector(data, ir.Constant(data.type, ir.Undefined), wider)
+        return self._called("llvm.x86.avx512.permvar.qi.512", line, [data, order.scalar])
 
     def dot_of_bytes(self, total: Value, a: Value, b: Value) -> Value:
         """The instruction of VNNI, with AVX-512 or its form for AVX2; else that for products of 16 bits, or plain arithmetic."""

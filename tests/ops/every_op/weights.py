@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from relayvm.compiler.passes.constant_weights.pack_weights import filters_of
+from relayvm.ops.defs.weight_forms.byte_convolution import words_of
 from relayvm.ops.defs.weight_forms.winograd_matrices import Matrix, winograd
 from relayvm.ops.kernels.weight_bits import weight_layout
 from relayvm.ops.kernels.weight_bits.weight_layout import by_panel
@@ -225,6 +226,28 @@ def conv_with_filters(d: Draw, name: str) -> Call:
     # a dtype that the operator refuses may have no subtraction
     given = [data, weight, filters_of(weight.astype("float64"), attrs["strides"]).astype(weight.dtype)]
     return call(given, lambda: convolution(data, weight, attrs), tolerance=20, **attrs)
+
+
+@recipe("nn.byte_conv2d")
+def convolution_of_bytes(d: Draw, name: str) -> Call:
+    batch, channels = d.dims(1)[0] % 4, d.pick(3, 8, 5)
+    groups = d.pick(1, channels)
+    outputs = groups * d.pick(2, 1, 9)
+    window, form = d.pick((3, 3), (1, 1), (2, 5)), d.pick("channels", "columns")
+    data = d.array((batch, channels, *d.dims(2, least=5)), "uint8", 0, 255)
+    weight = d.array((outputs, channels // groups, *window), "int8", -128, 127)
+    start, pad = d.array((outputs,), "int32", -9, 9), d.array((1,), "uint8", 0, 255)
+    attrs: dict[str, Any] = {"strides": d.pick(1, (2, 1), 3), "padding": d.pick(1, (0, 1, 2, 3)), "groups": groups}
+    attrs["dilation"] = d.pick(1, (2, 1)) if form == "columns" else d.pick(1, 2)
+
+    def wanted() -> np.ndarray:
+        # data without the byte of the padding is padded with 0
+        sums = convolution(data.astype("float64") - float(pad[0]), weight.astype("float64"), attrs)
+        of_pad = float(pad[0]) * weight.astype("float64").sum((1, 2, 3)) + start
+        return (sums + of_pad[:, None, None]).astype("int32")
+
+    words, fixed = words_of(weight, groups, form), [(1, k) for k in range(4)]
+    return call([data, words, start, pad], wanted, fixed=[(0, 1), *fixed, (2, 0)], kernel_size=window, form=form, **attrs)
 
 
 @recipe("nn.expanded_conv2d", by_width=True)
