@@ -226,6 +226,13 @@ def unknown_call(name: str, dtype: str, device: str, **attrs: Any) -> OpCall:
     if name == "nn.dense_panels":
         params = [Tensor(dtype, (N, M)), Tensor(dtype, (sym("panels"), M, sym("width")))]
         return build_group(params, (), (Node(name, op.attrs(units=70, **attrs), (0, 1), ()),), ()).call_on(device)
+    if name == "nn.dense_byte_panels":
+        params = [
+            Tensor("uint8", (N, M)),
+            Tensor("int8", (sym("panels"), sym("steps"), dim(16), dim(4))),
+            Tensor("int32", (sym("n"),)),
+        ]
+        return build_group(params, (), (Node(name, op.attrs(**attrs), (0, 1, 2), ()),), ()).call_on(device)
     if name == "nn.winograd_conv2d":
         params = [Tensor(dtype, (N, dim(4), sym("h"), sym("w"))), Tensor(dtype, (dim(6), dim(4), dim(1), dim(1)))]
         params.append(Tensor(dtype, (dim(16), dim(6), dim(4))))
