@@ -1,4 +1,4 @@
-"""Products of bytes: exact for the registers of any machine, for any division into blocks, packed before or during the product."""
+"""Products of bytes: exact for the registers of any machine, in any blocks, packed before or during the product."""
 
 from __future__ import annotations
 
