@@ -9,7 +9,7 @@ import numpy as np
 
 import relayvm as relay
 
-from ...programs import HEADER
+from ..programs import HEADER
 
 RNG = np.random.default_rng(4)
 BYTES = ("uint8", "int8")
