@@ -1,4 +1,4 @@
-"""Numbers of 8 bits and fewer beside float32 and onnxruntime: one thread, processor time.
+"""Numbers of 8 bits and fewer beside float32 and onnxruntime: one thread, CPU time.
 
     python benchmarks/formats.py [products] [dynamic] [--rows 1 33] [--rounds 9] [--json]
 
@@ -129,7 +129,7 @@ def theirs(source: bytes, inputs: Mapping[str, np.ndarray]) -> Callable[[], Any]
 
 
 def times(runs: Mapping[str, Callable[[], Any]], rounds: int) -> dict[str, float]:
-    """The processor time of each run in seconds: medians of rounds, in which the runs take turns."""
+    """The CPU time of each run in seconds: medians of rounds, in which the runs take turns."""
     counts = {}
     for name, run in runs.items():
         run()
@@ -173,7 +173,10 @@ def main() -> None:
         cases, rows = SUBJECTS[name]
         for case in cases(given.rows or rows):
             line = measured(case, given.rounds)
-            print(json.dumps(line) if given.json else "  ".join(f"{k} {v}" if k != "case" else f"{v:36}" for k, v in line.items()), flush=True)
+            print(
+                json.dumps(line) if given.json else "  ".join(f"{k} {v}" if k != "case" else f"{v:36}" for k, v in line.items()),
+                flush=True,
+            )
 
 
 if __name__ == "__main__":

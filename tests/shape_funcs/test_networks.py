@@ -366,3 +366,17 @@ def test_products_with_panels_of_bits(agree: Any, draw: Any) -> None:
         bits=4,
         block=16,
     )
+
+
+@case
+def test_products_with_panels_of_bytes(agree: Any, draw: Any) -> None:
+    rows, inner, units = (draw(SIZES) for _ in range(3))
+    panels, steps = draw(st.integers(0, 3)), draw(st.integers(0, 3))
+
+    def oracle() -> Any:
+        if panels != -(-units // 16) or steps != -(-inner // 4):
+            raise ValueError
+        return one((rows, units))
+
+    inputs = [np.zeros((rows, inner), np.uint8), np.zeros((panels, steps, 16, 4), np.int8), np.zeros(units, np.int32)]
+    agree("nn.dense_byte_panels", inputs, oracle)

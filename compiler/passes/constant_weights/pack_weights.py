@@ -22,7 +22,6 @@ mapped from a file are released once it is packed, so that memory holds one copy
 from __future__ import annotations
 
 import functools
-import math
 from collections.abc import Callable, Collection
 
 import numpy as np
@@ -39,7 +38,7 @@ from ....ops.defs.weight_forms.winograd_filters import ConvolutionWithFiltersAtt
 from ....ops.native.file_pages import release_pages
 from ....ops.native.jit.convolution.winograd_filters import TAPS as WINOGRAD_TAPS
 from ....ops.native.jit.convolution.winograd_filters import of_window
-from ....ops.native.jit.products.register_tile import PANEL_BYTES, panel_width
+from ....ops.native.jit.products.register_tile import panel_width
 from ....ops.strategy.choice import choose
 from ....ops.strategy.convolution.sizes import Geometry
 from ....ops.strategy.convolution.taps import Taps
@@ -47,7 +46,8 @@ from ....shape_funcs.defs.convolution.conv import SPATIAL, WINOGRAD_FILTERS, ker
 from ...ir.anf import inner_chains, rebuild, rebuild_lets
 from ...ir.expr import Call, Constant, Expr, IRModule, Var, let_chain, replace
 from ...ir.pass_declaration import declare_pass
-from .byte_panels import byte_weight_of, column_sums, in_byte_panels, turned, turned_sums
+from .byte_panels import columns_in_byte_panels, has_byte_weight, in_byte_panels, sums_of_columns, sums_of_rows
+from .cache_lines import in_lines
 from .weighted_products import constant_like, weight_of
 
 #: Smaller weights stay as they are: they fit the first cache in any order.
@@ -67,26 +67,17 @@ def pack_weights(mod: IRModule, forced: Collection[str] = ()) -> IRModule:
 
 
 def in_panels(weight: np.ndarray) -> np.ndarray:
-    """The rows of ``weight[n, k]`` in panels ``[panels, k, width]``; the last one is padded with zeros.
-
-    Each row of a panel is a cache line: a row that crosses lines is two of them to load.
-    """
+    """The rows of ``weight[n, k]`` in panels ``[panels, k, width]``; the last one is padded with zeros."""
     width, columns = panel_width(weight.itemsize), weight.shape[1]
     full, rest = divmod(len(weight), width)
-    shape = full + (rest > 0), columns, width
-    nbytes = math.prod(shape) * weight.itemsize
-    memory = np.empty(nbytes + PANEL_BYTES, np.uint8)
-    first = -memory.ctypes.data % PANEL_BYTES
 
-    def panels() -> np.ndarray:
-        return memory[first : first + nbytes].view(weight.dtype).reshape(shape)
+    def fill(panels: np.ndarray) -> None:
+        panels[:full] = weight[: full * width].reshape(full, width, columns).transpose(0, 2, 1)
+        if rest:
+            panels[full] = 0
+            panels[full, :, :rest] = weight[full * width :].T
 
-    panels()[:full] = weight[: full * width].reshape(full, width, columns).transpose(0, 2, 1)
-    if rest:
-        panels()[full] = 0
-        panels()[full, :, :rest] = weight[full * width :].T
-    memory.flags.writeable = False  # a constant is a copy of memory that could be written
-    return panels()
+    return in_lines((full + (rest > 0), columns, width), weight.dtype, fill)
 
 
 def _columns_in_panels(weight: np.ndarray) -> np.ndarray:
@@ -137,7 +128,7 @@ class _Packer:
         if not isinstance(value, Call) or not isinstance(value.op, Op) or value.op.name in self.forced:
             return None
         attrs, weight = value.attrs, weight_of(value)
-        if byte_weight_of(value) is not None:
+        if has_byte_weight(value):
             return self._product_of_bytes(value)
         if weight is not None and type(attrs) in _GEOMETRIES:
             apart = self._tap_by_tap(value, value.op, weight)
@@ -156,7 +147,7 @@ class _Packer:
         """The product with a packed weight of bytes."""
         weight, by_rows = value.args[1], isinstance(value.attrs, DenseAttrs) or value.attrs.transpose_b
         assert isinstance(weight, Constant)
-        forms: tuple[Form, ...] = (in_byte_panels, column_sums) if by_rows else (turned, turned_sums)
+        forms: tuple[Form, ...] = (in_byte_panels, sums_of_rows) if by_rows else (columns_in_byte_panels, sums_of_columns)
         args = value.args[0], *(self._in_form(weight, weight.data, form) for form in forms)
         return replace(value, op=get("nn.dense_byte_panels"), args=args, attrs=DenseBytePanelsAttrs())
 

@@ -8,18 +8,18 @@ from typing import Any
 
 from ....declarations.frozen_dataclass import frozen
 from ....shape_funcs.symbolic.dim import product
-from ...composition.composite import Term, call, cast, number
+from ...composition.composite import Term, call, cast
 from ...composition.legalize import legalized
 from ...core.conditions import Conditions, condition
-from ...core.dtype_rules import BYTES, FLOATS, INTEGERS, NUMBERS, like_inputs, one_of, require, require_same
+from ...core.dtype_rules import FLOATS, INTEGERS, NUMBERS, like_inputs, one_of, require, require_same
 from ...core.implementation import Kernel, OpCall, Scratch, Split
 from ...core.input_types import from_data, stated
-from ...core.op import DTypeRule, Op, OpPattern, get
+from ...core.op import DTypeRule, Op, OpPattern
 from ...core.tensor_types import TensorType, int_range, is_float
 from ...kernels.softmax import cpu as softmaxes
 from ...kernels.softmax import cuda as cuda_softmax
 from ...strategy.products import matmul_strategy
-from ..axes.reduce import SUM, ReduceAttrs
+from .byte_terms import EXCESS, are_bytes, row_sums, signed
 
 
 @frozen
@@ -80,11 +80,6 @@ def _integers_as_one(op: Op, inputs: tuple[Term, Term], attrs: Any) -> Term:
     return result
 
 
-def are_bytes(dtypes: tuple[Any, ...], attrs: Any) -> bool:
-    """Whether a call multiplies bytes to int32, the first matrix stored by rows: tiles take unsigned and signed ones together."""
-    return {*dtypes} <= {*BYTES} and attrs.out_dtype == "int32" and not getattr(attrs, "transpose_a", False)
-
-
 def _needs_one_dtype(dtypes: tuple[Any, ...], attrs: Any) -> bool:
     return bool(dtypes[1] == "uint8" if are_bytes(dtypes, attrs) else dtypes[0] != dtypes[1])
 
@@ -94,9 +89,8 @@ def _of_integers(op: Op, inputs: tuple[Term, Term], attrs: Any) -> Term:
     a, b = inputs
     if not are_bytes((a.dtype, b.dtype), attrs):
         return _integers_as_one(op, inputs, attrs)
-    signed = cast(call(get("bitwise_xor"), b, number(128, "uint8")), "int8")
-    product: Term = call(op, a, signed, attrs=attrs)
-    return product + call(SUM, cast(a, "int32"), attrs=ReduceAttrs(-1, keepdims=True)) * 128
+    product: Term = call(op, a, signed(b), attrs=attrs)
+    return product + row_sums(a) * EXCESS
 
 
 _OF_TWO_DTYPES = legalized(_needs_one_dtype, _of_integers)

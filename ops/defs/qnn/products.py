@@ -16,6 +16,8 @@ from ...core.op import DTypeRule, InputRule, get
 from ...core.tensor_types import ITEMSIZE, TensorType, Type
 from ..convolution.conv import Conv2dAttrs
 from ..convolution.conv_transpose import Conv2dTransposeAttrs
+from ..movement.transform import SqueezeAttrs
+from ..products.byte_terms import are_bytes, less_zero_points
 from ..products.nn import BatchMatmulAttrs, DenseAttrs
 from ..weight_forms.dense_pack import DensePackAttrs, packed_weight, unpacked
 from .quantisation import check_parameters, parameters, spread
@@ -116,11 +118,25 @@ def _whole(op: str, names: tuple[str, ...], inputs: tuple[Term, ...], n: int) ->
     return spread(op, value, inputs[n - 2], -1, names[n], n)
 
 
-def _dense(inputs: tuple[Term, ...], attrs: QnnDenseAttrs) -> Term:
-    rows = spread("qnn.dense", inputs[3], inputs[1], 0, _DENSE[3], 3)
-    terms = map(_centred, inputs[:2], (_whole("qnn.dense", _DENSE, inputs, 2), rows))
-    product: Term = call(get("nn.dense"), *terms, attrs=DenseAttrs(attrs.units, attrs.out_dtype))
+def _is_one(value: Term) -> bool:
+    """Whether a tensor has one element."""
+    return all(const(size) == 1 for size in value.shape)
+
+
+def _product(op: str, inputs: Iterable[Term], zeros: tuple[Term, Term], attrs: Any) -> Term:
+    """The product of integers without their zero points, of which the second may have one for each column of the result."""
+    (a, b), (of_all, by_row) = inputs, zeros
+    are_rows = _is_one(by_row) or (by_row.rank == b.rank == 2 and const(by_row.shape[1]) == 1)
+    if are_bytes((a.dtype, b.dtype), attrs) and _is_one(of_all) and are_rows:
+        by_column = call(get("squeeze"), by_row, attrs=SqueezeAttrs((1,))) if by_row.rank == b.rank == 2 else by_row
+        return less_zero_points(get(op), a, b, (of_all, by_column), attrs)
+    product: Term = call(get(op), *map(_centred, (a, b), zeros), attrs=attrs)
     return product
+
+
+def _dense(inputs: tuple[Term, ...], attrs: QnnDenseAttrs) -> Term:
+    zeros = _whole("qnn.dense", _DENSE, inputs, 2), spread("qnn.dense", inputs[3], inputs[1], 0, _DENSE[3], 3)
+    return _product("nn.dense", inputs[:2], zeros, DenseAttrs(attrs.units, attrs.out_dtype))
 
 
 def _dense_pack(inputs: tuple[Term, ...], attrs: QnnDensePackAttrs) -> Term:
@@ -130,9 +146,8 @@ def _dense_pack(inputs: tuple[Term, ...], attrs: QnnDensePackAttrs) -> Term:
 
 
 def _batch_matmul(inputs: tuple[Term, ...], attrs: QnnBatchMatmulAttrs) -> Term:
-    terms = map(_centred, inputs[:2], (_whole("qnn.batch_matmul", _BATCHED, inputs, n) for n in (2, 3)))
-    product: Term = call(get("nn.batch_matmul"), *terms, attrs=BatchMatmulAttrs(attrs.out_dtype))
-    return product
+    zeros = _whole("qnn.batch_matmul", _BATCHED, inputs, 2), _whole("qnn.batch_matmul", _BATCHED, inputs, 3)
+    return _product("nn.batch_matmul", inputs[:2], zeros, BatchMatmulAttrs(attrs.out_dtype))
 
 
 def _convolution(op: str, names: tuple[str, ...], plain: type) -> Callable[[tuple[Term, ...], Any], Term]:

@@ -48,9 +48,9 @@ def _copied(call: OpCall) -> Dim:
 
 Op(
     name="nn.dense_byte_panels",
-    doc=f"`nn.dense` of bytes, exact in int32, with a weight of int8 in panels `[panels, steps, {COLUMNS}, {DEPTH}]`: rows of the "
-    f"weight side by side, each with {DEPTH} of its elements a step, padded with zeros; `sums` has the sum of each row of the "
-    "weight.  The compiler stores constant weights so.",
+    doc=f"`nn.dense` of bytes, exact in int32, with a weight of int8 in panels `[panels, steps, {COLUMNS}, {DEPTH}]`: rows of "
+    f"the weight side by side, each with {DEPTH} of its elements a step, padded with zeros; `sums` has the sum of each row.  The "
+    "compiler stores constant weights so.",
     inputs=("data", "weight", "sums"),
     attrs=DenseBytePanelsAttrs,
     pattern=OpPattern.OPAQUE,

@@ -10,8 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ....shape_funcs.defs.products.nn import BYTE_COLUMNS as COLUMNS
-from ....shape_funcs.defs.products.nn import BYTE_DEPTH as DEPTH
+from ....shape_funcs.defs.products.nn import BYTE_COLUMNS, BYTE_DEPTH
 from ...native import vector_registers
 from ...native.front_end.llvm import host
 from ...native.inlining import shared
@@ -20,7 +19,8 @@ from ...native.memory import Array, generic
 from ...native.static_values import at_compile_time, static, static_range
 from ...native.vectors import Vector, add_dot_of_bytes, from_element, hidden, lanes_below, load, load_some, splat, store_some
 
-#: Bytes of a step of a panel.
+#: Columns of a panel, the places along the inner axis of a step of it, and bytes of a step.
+COLUMNS, DEPTH = BYTE_COLUMNS, BYTE_DEPTH
 STEP = COLUMNS * DEPTH
 #: Sums that must be in progress to keep multipliers busy: fewer are several sums along the inner axis, added up at the end.
 _IN_PROGRESS = 8
@@ -74,7 +74,7 @@ def byte_tiles(rows: int) -> tuple[ByteTile, ...]:
 
 @generic
 def multiply_bytes(a: Rows, panels: BytePanels, out: Rows, rows: int, steps: int, columns: int) -> None:
-    """Compute ``columns`` columns of ``rows`` rows, ``tile_rows`` at most, of ``a``, of whole steps, by panels of ``steps`` steps."""
+    """Compute ``columns`` columns of ``rows`` rows, ``tile_rows`` at most, by panels of ``steps`` steps."""
     for n in static_range(1, tile_rows() + 1):
         if rows == n:
             _row_of_tiles(a, panels, out, n, steps, columns)
@@ -133,7 +133,10 @@ def _add_step(
     ``going`` has the first of _ROWS_OF_POINTER rows each, ``apart`` bytes from row to row, ``line`` the first panel.
     """
     lanes = tile.lanes
-    row = [load(line, at + n * lanes // COLUMNS * step + n * lanes % COLUMNS * DEPTH, lanes * DEPTH) for n in static_range(tile.vectors)]
+    row = [
+        load(line, at + n * lanes // COLUMNS * step + n * lanes % COLUMNS * DEPTH, lanes * DEPTH)
+        for n in static_range(tile.vectors)
+    ]
     for i in static_range(tile.rows):
         word = load(going[i // _ROWS_OF_POINTER], i % _ROWS_OF_POINTER * apart + k, DEPTH).view(np.int32)[0]
         down = splat(word, lanes).view(np.uint8)

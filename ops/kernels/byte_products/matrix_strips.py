@@ -11,7 +11,6 @@ from ...native.jit.products.operands import Rows
 from ...native.matrix_tiles import (
     TILE_BYTES,
     TILE_ROWS,
-    TILES,
     add_dots_of_tiles,
     clear_tile,
     configure_tiles,

@@ -21,8 +21,8 @@ from ..shaped import Shaped
 from .byte_tile import COLUMNS, DEPTH, STEP, BytePanels, multiply_bytes, tile_rows
 from .matrix_strips import STRIP, add_starts, configure_strips, multiply_strip, takes_strips
 
-#: Columns of a group, and rows of a band.  The panels of a group stay in the second cache while the rows of a call pass, and a tile
-#: of sums of a group in the first one.
+#: Columns of a group, and rows of a band.  The panels of a group stay in the second cache while the rows of a call pass, and a
+#: tile of sums of a group in the first one.
 GROUP, BAND = 256, 96
 #: The most rows of a tile, whatever the machine.
 MOST_ROWS = STRIP
@@ -31,9 +31,9 @@ _LINE = 64
 
 
 class Finish(NamedTuple):
-    """The function that finishes a part of the result, its first argument, and the array with sums (see ``codegen.cpu.epilogue``).
+    """The function that finishes a part of the result, its first argument, and the array with sums.
 
-    ``step``: elements from a row of sums to the next; 0 where the sums are in a buffer of a tile.
+    See ``codegen.cpu.epilogue``.  ``step``: elements from a row of sums to the next; 0 where the sums are in a buffer of a tile.
     """
 
     finish: Callable[..., None]
@@ -44,7 +44,7 @@ class Finish(NamedTuple):
 
 @at_compile_time
 def excess(dtype: np.dtype[Any]) -> int:
-    """The number by which bytes are less than the unsigned bytes that are multiplied: for signed ones, whose top bit is flipped."""
+    """The number by which bytes are less than the unsigned ones that are multiplied: of signed ones the top bit is flipped."""
     return 128 if dtype == np.int8 else 0
 
 
@@ -72,76 +72,112 @@ def copy_rows(data: Array, at: int, k: int, count: int, rows: Array) -> None:
         store_some(rows, to + whole, rest.view(np.uint8) ^ flip, lanes_below(step - whole, static(_LINE)))
 
 
+class Strips(NamedTuple):
+    """Room for the configuration of tile registers, and whether these may be used: 0 or 1."""
+
+    config: Array
+    are_used: int
+
+
+@generic
+def panels_of_group(panels: BytePanels, column: int) -> BytePanels:
+    """The panels from a column of a matrix on."""
+    first = panels.at + column // COLUMNS * panels.step
+    return BytePanels(panels.data, first, panels.step, panels.sums, panels.column + column, panels.factor)
+
+
+@generic
+def place_of_sums(end: Finish, at: int) -> tuple[int, int]:
+    """The first sum of a part of the result from ``at`` on, and the elements from a row of sums to the next."""
+    return (at, end.step) if end.step != 0 else (0, GROUP)
+
+
+@generic
+def band_by_tiles(a: Rows, group: BytePanels, at: int, n: int, m: int, columns: int, steps: int, end: Finish) -> None:
+    """The columns of a group in ``m`` rows; ``at``: their first element in the result, whose rows have ``n``."""
+    tiles = (m + tile_rows() - 1) // tile_rows()
+    for tile in range(tiles):
+        first = tile * m // tiles
+        rows, here = (tile + 1) * m // tiles - first, at + first * n
+        held, pitch = place_of_sums(end, here)
+        multiply_bytes(Rows(a.data, a.at + first * a.step, a.step), group, Rows(end.sums, held, pitch), rows, steps, columns)
+        end.finish(end.argv, here, rows, columns, end.sums, held, pitch)
+
+
+@generic
+def band_by_strips(
+    a: Rows, group: BytePanels, at: int, n: int, m: int, columns: int, steps: int, end: Finish, config: Array
+) -> None:
+    """As ``band_by_tiles``, by tile registers."""
+    height = 0
+    for first in range(0, m, STRIP):
+        rows, here = min(m - first, STRIP), at + first * n
+        held, pitch = place_of_sums(end, here)
+        if rows != height:
+            configure_strips(config, rows)
+            height = rows
+        to = Rows(end.sums, held, pitch)
+        multiply_strip(Rows(a.data, a.at + first * a.step, a.step), group, to, rows, steps, columns)
+        add_starts(group, to, rows, columns)
+        end.finish(end.argv, here, rows, columns, end.sums, held, pitch)
+    release_tiles()
+
+
 @generic
 def multiply_band(
-    a: Rows, panels: BytePanels, column: int, n: int, top: int, m: int, steps: int, end: Finish, config: Array,
-    by_strips: int,
-) -> None:  # fmt: skip
-    """The columns of a group, from ``column`` on, in ``m`` rows, the first of which is row ``top`` of the result.
-
-    ``config``: room for the configuration of tile registers, which ``by_strips`` lets it use.
-    """
-    columns, panel = min(GROUP, n - column), panels.at + column // COLUMNS * panels.step
-    here = BytePanels(panels.data, panel, panels.step, panels.sums, panels.column + column, panels.factor)
-    if end.step != 0 and columns % COLUMNS != 0:  # registers store whole panels, which the result has no room for
-        by_strips = 0
-    most = STRIP if by_strips != 0 else tile_rows()
-    first, height = 0, 0
-    while first < m:
-        tiles = (m - first + most - 1) // most
-        rows = min(m - first, most) if by_strips != 0 else (m - first) // tiles
-        at = (top + first) * n + column
-        held, pitch = (at, end.step) if end.step != 0 else (0, GROUP)
-        left, to = Rows(a.data, a.at + first * a.step, a.step), Rows(end.sums, held, pitch)
-        if has_tiles():
-            if by_strips != 0:
-                if rows != height:
-                    configure_strips(config, rows)
-                    height = rows
-                multiply_strip(left, here, to, rows, steps, columns)
-                add_starts(here, to, rows, columns)
-            else:
-                multiply_bytes(left, here, to, rows, steps, columns)
-        else:
-            multiply_bytes(left, here, to, rows, steps, columns)
-        end.finish(end.argv, at, rows, columns, end.sums, held, pitch)
-        first += rows
+    a: Rows, group: BytePanels, at: int, n: int, m: int, columns: int, steps: int, end: Finish, strips: Strips
+) -> None:
+    """``band_by_strips`` where registers may be used, which store whole panels; elsewhere ``band_by_tiles``."""
     if has_tiles():
-        if height > 0:
-            release_tiles()
+        if strips.are_used != 0 and (end.step == 0 or columns % COLUMNS == 0):
+            band_by_strips(a, group, at, n, m, columns, steps, end, strips.config)
+        else:
+            band_by_tiles(a, group, at, n, m, columns, steps, end)
+    else:
+        band_by_tiles(a, group, at, n, m, columns, steps, end)
 
 
 @generic
-def multiply_blocks(
-    data: Array, panels: BytePanels, m: int, n: int, k: int, low: int, high: int, rows: Array, end: Finish, config: Array
-) -> None:
-    """The blocks ``low`` to ``high`` (exclusive): of each group of columns each band of rows."""
-    bands, steps = (m + BAND - 1) // BAND, row_bytes(k) // DEPTH
-    by_strips = 1 if takes_strips(m, steps) and may_use_tiles() else 0
-    for block in range(low, high):
-        column, band = block // bands * GROUP, block % bands
-        top, bottom = band * m // bands, (band + 1) * m // bands
-        if is_in_place(data, k):
-            left = Rows(data.view(np.uint8), top * k, k)
-            multiply_band(left, panels, column, n, top, bottom - top, steps, end, config, by_strips)
-        else:
-            copy_rows(data, top * k, k, bottom - top, rows)
-            multiply_band(Rows(rows, 0, row_bytes(k)), panels, column, n, top, bottom - top, steps, end, config, by_strips)
+def strips_for(m: int, k: int, config: Array) -> Strips:
+    """Whether products of ``m`` rows of ``k`` bytes are multiplied by tile registers."""
+    return Strips(config, 1 if takes_strips(m, row_bytes(k) // DEPTH) and may_use_tiles() else 0)
+
+
+@generic
+def multiply_rows(
+    data: Array, first: int, k: int, group: BytePanels, at: int, n: int, m: int, columns: int, copied: Array, end: Finish,
+    strips: Strips,
+) -> None:  # fmt: skip
+    """``multiply_band`` for ``m`` rows of ``k`` bytes, from ``first`` on, which are copied if tiles cannot read them."""
+    steps = row_bytes(k) // DEPTH
+    if is_in_place(data, k):
+        multiply_band(Rows(data.view(np.uint8), first, k), group, at, n, m, columns, steps, end, strips)
+    else:
+        copy_rows(data, first, k, m, copied)
+        multiply_band(Rows(copied, 0, row_bytes(k)), group, at, n, m, columns, steps, end, strips)
 
 
 @apart()
 @generic
 def dense_byte_panels(
-    data: Array, panels: Array, column_sums: Array, out: Shaped, low: int, high: int, rows: Array, config: Array,
-    sums: Array, finish: Callable[..., None], argv: int,
+    data: Array, panels: Array, column_sums: Array, out: Shaped, low: int, high: int, copied: Array, config: Array, sums: Array,
+    finish: Callable[..., None], argv: int,
 ) -> int:  # fmt: skip
-    """``out[m, n] = data[m, k] @ b[k, n]``; ``panels``: the columns of ``b``, the last ones padded; ``column_sums``: their sums.
+    """The blocks ``low`` to ``high`` (exclusive) of ``out[m, n] = data[m, k] @ b[k, n]``: bands of rows of groups of columns.
 
-    ``rows``: room for a band; ``config``: for a configuration of tile registers; ``sums``: for a tile of a group, or the result.
+    ``panels``: the columns of ``b``, the last ones padded; ``column_sums``: their sums.  ``copied``: room for a band; ``config``:
+    for a configuration of tile registers; ``sums``: for a tile of a group, or the result.
     """
     (m, k), n = data.shape, out.dims[len(out.dims) - 1]
-    step = n if sums.ctypes.data == out.data.ctypes.data else 0
-    right = BytePanels(panels.reshape(-1), 0, row_bytes(k) // DEPTH * STEP, column_sums, 0, -excess(data.dtype))
-    end = Finish(finish, argv, sums, step)
-    multiply_blocks(data.reshape(-1), right, m, n, k, low, high, rows, end, config)
+    step = row_bytes(k) // DEPTH * STEP
+    right = BytePanels(panels.reshape(-1), 0, step, column_sums, 0, -excess(data.dtype))
+    end = Finish(finish, argv, sums, n if sums.ctypes.data == out.data.ctypes.data else 0)
+    strips, bands = strips_for(m, k, config), (m + BAND - 1) // BAND
+    for block in range(low, high):
+        column, band = block // bands * GROUP, block % bands
+        top, bottom = band * m // bands, (band + 1) * m // bands
+        multiply_rows(
+            data.reshape(-1), top * k, k, panels_of_group(right, column), top * n + column, n, bottom - top,
+            min(GROUP, n - column), copied, end, strips,
+        )  # fmt: skip
     return OK

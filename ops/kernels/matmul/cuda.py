@@ -188,7 +188,8 @@ def _add_kernel(
     a_deep, a_row = across if shape.transpose_a else (along, aside)
     b_deep, b_row = (along, aside) if shape.transpose_b else across
     body = _TILES.substitute(
-        tile=TILE, depth=DEPTH, threads=THREADS, dtype=a.dtype, b_dtype=b.dtype, a_deep=a_deep, a_row=a_row, b_deep=b_deep, b_row=b_row,
+        tile=TILE, depth=DEPTH, threads=THREADS, dtype=a.dtype, b_dtype=b.dtype, a_deep=a_deep, a_row=a_row,
+        b_deep=b_deep, b_row=b_row,
         a_at="p * m + i" if shape.transpose_a else "i * k + p",
         b_at=b_place[0] if b_place else "j * k + p" if shape.transpose_b else "p * n + j",
     )  # fmt: skip

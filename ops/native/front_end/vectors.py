@@ -407,8 +407,10 @@ class Emission:
             total = binary(builder, ast.Add, total, products)
         return total
 
-    def on_tiles(self, name: str, *tiles: Value, array: Value | None = None, at: Value | None = None, step: Value | None = None) -> None:
-        """An instruction of AMX on tile registers of static numbers, and on memory from an element on, its rows ``step`` bytes apart."""
+    def on_tiles(
+        self, name: str, *tiles: Value, array: Value | None = None, at: Value | None = None, step: Value | None = None
+    ) -> None:
+        """An instruction on tile registers of static numbers, and on memory whose rows are ``step`` bytes apart."""
         parts: list[Any] = [ir.IntType(8)(self.known(tile)) for tile in tiles]
         if array is not None:
             parts.append(self._place(array, known(0) if at is None else at, ir.IntType(8)))

@@ -2,6 +2,7 @@
 
 ==========  ====================================================================================================
 rows        few rows, or one column: one pass over a matrix
+bytes       8-bit integers by signed ones, to int32: tiles of bytes, one matrix packed group by group
 tiles       float32 or float64, the first matrix not transposed: the tiles of packed products, one matrix packed block by block
 blas        float32 or float64
 blocks      float16 and bfloat16: blocks converted to float32, multiplied by the BLAS
@@ -20,8 +21,12 @@ from typing import Any
 from ....declarations.frozen_dataclass import frozen
 from ....shape_funcs.symbolic.dim import Dim, const, dim, min_, product
 from ...core.conditions import Conditions, condition
+from ...core.dtype_rules import BYTES
 from ...core.implementation import Blocks, Kernel, OpCall, Scratch
 from ...core.tensor_types import HALVES, ITEMSIZE, computed_in, is_float
+from ...kernels.byte_products import packed
+from ...kernels.byte_products import panels as byte_panels
+from ...kernels.byte_products.byte_tile import COLUMNS, DEPTH
 from ...kernels.matmul import cpu as bodies
 from ...kernels.matmul import cuda as cuda
 from ...kernels.matmul import few_rows, panels, tiles
@@ -29,6 +34,7 @@ from ...kernels.matmul import half as halves
 from ...kernels.matmul.cublas_lt import SUPPORTED
 from ...kernels.matmul.library_products import Product
 from ...native.jit.products.register_tile import GROUP_PANELS, panel_width
+from ...native.matrix_tiles import CONFIG_BYTES
 
 #: Maximum number of rows for which ``rows`` is faster than a BLAS.
 THIN = 8
@@ -57,6 +63,7 @@ def tensor_times_matrix(transposed: Transposed) -> tuple[Kernel, ...]:
         predicates,
         bodies.matmul_rows,
         tiles.matmul_tiles,
+        packed.matmul_bytes,
         bodies.matmul_blas,
         halves.matmul_halves,
         by_dtype,
@@ -77,6 +84,7 @@ def batched_products(transposed: Transposed) -> tuple[Kernel, ...]:
         _Product(transposed, sizes, lambda call: call.outputs[0].shape[0]),
         bodies.batch_matmul_rows,
         tiles.batch_matmul_tiles,
+        packed.batch_matmul_bytes,
         bodies.batch_matmul_blas,
         halves.batch_matmul_halves,
         by_dtype,
@@ -154,6 +162,37 @@ class _Product:
         """The number of elements of a group of panels of ``kernels.matmul.tiles``."""
         return (min_(self.sizes(call)[2], panels.INNER) + 1) * (GROUP_PANELS * panel_width(ITEMSIZE[call.dtypes[0]]))
 
+    def has_bytes(self, call: OpCall) -> bool:
+        """Whether bytes, stored by rows, are multiplied by signed ones to int32."""
+        a, b, out = call.dtypes
+        return a in BYTES and b == "int8" and out == "int32" and not self.transposed(call.attrs)[0]
+
+    def byte_blocks(self, call: OpCall) -> Dim:
+        """The number of blocks of ``kernels.byte_products.packed``."""
+        m, n, _ = self.sizes(call)
+        bands, group = (m + byte_panels.BAND - 1) // byte_panels.BAND, byte_panels.GROUP
+        return self.count(call) * bands * ((n + group - 1) // group)
+
+    def byte_work(self, call: OpCall) -> Dim:
+        """Multiplications, of which a unit of cost has eight; packing costs as much as 16 rows."""
+        m, n, k = self.sizes(call)
+        return self.count(call) * (m + 16) * n * k // 8
+
+    def byte_rows(self, call: OpCall) -> Dim:
+        """The bytes of a band of rows in whole steps."""
+        m, _, k = self.sizes(call)
+        return min_(m, byte_panels.BAND) * (_steps(k) * DEPTH)
+
+    def byte_panels(self, call: OpCall) -> Dim:
+        """The bytes of a group of panels."""
+        _, n, k = self.sizes(call)
+        return min_((n + COLUMNS - 1) // COLUMNS * COLUMNS, byte_panels.GROUP) * (_steps(k) * DEPTH)
+
+
+def _steps(k: Dim) -> Dim:
+    """The steps of panels of bytes along ``k`` places."""
+    return (k + DEPTH - 1) // DEPTH
+
 
 def _is_half(call: OpCall) -> bool:
     """Whether some tensor is float16 or bfloat16, and all tensors have the same compute dtype."""
@@ -169,6 +208,7 @@ def _kernels(
     predicates: _Product,
     rows: Any,
     by_tiles: Any,
+    of_bytes: Any,
     blas: Any,
     blocks: Any,
     loops: tuple[Any, Any],
@@ -195,6 +235,22 @@ def _kernels(
             pays=predicates.fills_tiles,
             blocks=Blocks(predicates.blocks, predicates.work),
             scratch=(Scratch(length=predicates.panel_elements),),
+            **common,
+        ),
+        Kernel(
+            "bytes",
+            of_bytes,
+            takes=predicates.has_bytes,
+            blocks=Blocks(predicates.byte_blocks, predicates.byte_work),
+            scratch=(
+                Scratch("uint8", length=predicates.byte_rows),
+                Scratch("uint8", length=CONFIG_BYTES),
+                Scratch("int8", length=predicates.byte_panels),
+                Scratch("int32", length=byte_panels.GROUP),
+                Scratch("int32", length=byte_panels.MOST_ROWS * byte_panels.GROUP),
+            ),
+            finishes=1,
+            apart="over",
             **common,
         ),
         Kernel("blas", blas, takes=is_one_float, libraries=GEMM, **common),

@@ -41,7 +41,7 @@ def dense_panels(inputs: tuple[Operand, Operand], attrs: Any) -> Shape:
 
 @register_shape_func("nn.dense_byte_panels")
 def dense_byte_panels(inputs: tuple[Operand, Operand, Operand], attrs: Any) -> Shape:
-    """``data[..., k]`` times columns in panels ``[panels, steps, BYTE_COLUMNS, BYTE_DEPTH]``, with a sum for each column: ``[..., units]``."""
+    """``data[..., k]`` times columns in panels ``[panels, steps, columns, depth]``, with a sum for each: ``[..., units]``."""
     data, weight, sums = inputs
     need_rank(data, 1, "the data", 0, at_least=True)
     need_rank(weight, 4, "the weight", 1)

@@ -231,6 +231,13 @@ def unknown_call(name: str, dtype: str, device: str, **attrs: Any) -> OpCall:
         params += [Tensor(d, (sym("panels"), sym("blocks"), sym("width"))) for d in ("float32", "uint8")]
         made = op.attrs(units=70, bits=4, block=32, **attrs)
         return build_group(params, (), (Node(name, made, (0, 1, 2, 3), ()),), ()).call_on(device)
+    if name == "nn.dense_byte_panels":
+        params = [
+            Tensor("uint8", (N, M)),
+            Tensor("int8", (sym("panels"), sym("steps"), dim(16), dim(4))),
+            Tensor("int32", (sym("n"),)),
+        ]
+        return build_group(params, (), (Node(name, op.attrs(**attrs), (0, 1, 2), ()),), ()).call_on(device)
     if name == "nn.winograd_conv2d":
         params = [Tensor(dtype, (N, dim(4), sym("h"), sym("w"))), Tensor(dtype, (dim(6), dim(4), dim(1), dim(1)))]
         params.append(Tensor(dtype, (dim(16), dim(6), dim(4))))
