@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import itertools
-from types import SimpleNamespace
+import platform
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,11 +14,12 @@ from relayvm.ops.core.implementation import Kernel, OpCall
 from relayvm.ops.core.op import get
 from relayvm.ops.core.tensor_types import Tensor
 from relayvm.ops.defs.weight_forms.byte_convolution import NAME, ByteConv2dAttrs, best_form, words_of
-from relayvm.ops.kernels.byte_conv import depthwise
 from relayvm.ops.kernels.byte_conv.cpu import ByteBuffers, byte_products
 from relayvm.ops.kernels.byte_conv.geometry import MOST_COLUMNS, ByteWindow
 from relayvm.ops.kernels.shaped import Shaped
+from relayvm.ops.native.front_end.llvm import host
 from relayvm.ops.native.generated_source import define
+from relayvm.ops.native.jit import native_compiler
 from relayvm.ops.native.memory import generic
 from relayvm.shape_funcs.symbolic.dim import const, dim
 
@@ -101,10 +102,23 @@ def code_of(machine: str, given: tuple[tuple[str, Any], ...], positions: int) ->
 
 
 def on(machine: str, patch: pytest.MonkeyPatch) -> None:
-    """Let the registers be those of a machine, of which only the last may have further instructions."""
+    """Let registers and instructions be those of a machine; of AVX2 as those of a processor without dot products of bytes."""
     patch.setattr("relayvm.ops.native.vector_registers.registers", lambda: MACHINES[machine])
-    if machine != "avx512":
-        patch.setattr(depthwise, "host", SimpleNamespace(features=lambda: frozenset()))
+    if machine == "avx512":
+        return
+    features = {"sse2", "sse4.1", "avx", "avx2", "fma", "f16c"} if machine == "avx" else {"sse2"}
+    patch.setattr(host, "features", lambda: frozenset(features))
+    if platform.machine() == "x86_64":
+        import llvmlite.binding as llvm
+
+        native_compiler._target_machine(0)  # initialises LLVM
+        options = native_compiler._NEAR if native_compiler.has_near_constants() else {"codemodel": "jitdefault"}
+
+        def target_machine(level: int) -> Any:
+            cpu = "haswell" if machine == "avx" else "x86-64"
+            return llvm.Target.from_default_triple().create_target_machine(cpu=cpu, features="", opt=level, jit=True, **options)
+
+        patch.setattr(native_compiler, "_target_machine", target_machine)
 
 
 def function_of(given: tuple[tuple[str, Any], ...], positions: int) -> Any:
