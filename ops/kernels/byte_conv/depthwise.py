@@ -106,12 +106,13 @@ class Channel(NamedTuple):
 
 @generic
 def add_in_place(channel: Channel, table: Array, steps: int, vectors: int) -> None:
-    """Compute the sums of a channel in ``vectors`` vectors."""
+    """Compute the sums of a channel in ``vectors`` vectors; for a CPU that permutes bytes."""
     whole = vectors // TILE * TILE
-    for first in range(0, whole, TILE):
-        add_words(channel, table, steps, first, vectors, static(TILE))
-    for first in range(whole, vectors):
-        add_words(channel, table, steps, first, vectors, static(1))
+    if permutes_bytes():
+        for first in range(0, whole, TILE):
+            add_words(channel, table, steps, first, vectors, static(TILE))
+        for first in range(whole, vectors):
+            add_words(channel, table, steps, first, vectors, static(1))
 
 
 @shared
