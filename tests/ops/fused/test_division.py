@@ -218,7 +218,7 @@ SPLIT = {
             np.full((1, 1, 16), 8, "uint8"),
         ],
         {"units": 140, "bits": 4, "block": 16},
-    ),  # fmt: skip
+    ),
     "nn.dense": ([HUNDRED_ROWS, HUNDRED_ROWS[:70]], {"implementation": "tiles"}),
     "nn.matmul": ([HUNDRED_ROWS, HUNDRED_ROWS[:70].T], {"implementation": "tiles"}),
     "nn.batch_matmul": ([np.stack([HUNDRED_ROWS] * 2), HUNDRED_ROWS[None, :70]], {"implementation": "tiles"}),
