@@ -249,6 +249,11 @@ SPLIT = {
 
 #: Further implementations: operator, inputs, attributes.
 IMPLEMENTATIONS = {
+    "two bands, three groups of panels of bits": (
+        "nn.dense_bit_panels",
+        SPLIT["nn.dense_bit_panels"][0],
+        {**SPLIT["nn.dense_bit_panels"][1], "implementation": "tiles"},
+    ),
     "three bands, two groups of three tiles of expanded channels": (
         "nn.expanded_conv2d",
         expansion((1, 70, 24, 121), 13),
