@@ -9,17 +9,22 @@ from ....shape_funcs.symbolic.argument_checks import need_rank, same_size
 from ....shape_funcs.symbolic.dim import Dim, const, dim, min_, product
 from ....shape_funcs.symbolic.registry import ShapeError
 from ...composition.composite import Term, call, cast, composite, equal_sizes, number, table
+from ...core.conditions import Conditions, condition
 from ...core.dtype_rules import FLOATS, one_of, require
 from ...core.implementation import Blocks, Kernel, OpCall, Scratch
 from ...core.op import Op, OpPattern, TypeRelError, get
-from ...kernels.weight_bits import cpu, cuda
-from ...kernels.weight_bits.weight_layout import BITS, LEAST_BLOCK, MOST_BLOCK
+from ...kernels.matmul.panels import INNER, ROWS
+from ...kernels.weight_bits import cpu, cuda, tiles
+from ...kernels.weight_bits.weight_layout import BITS, COLUMNS, LEAST_BLOCK, MOST_BLOCK
+from ...native.jit.products.register_tile import GROUP_PANELS
 from ...native.static_values import StaticWord
 from ..arithmetic.broadcast import BITWISE_AND, RIGHT_SHIFT
 from ..movement.transform import STRIDED_SLICE, ExpandDimsAttrs, ReshapeAttrs, SliceAttrs
 
 NAME = "nn.dense_bits"
 IN_PANELS = "nn.dense_bit_panels"
+#: The most rows for which a machine without an instruction for dot products of bytes multiplies float32 row by row.
+MOST_ROWS = 8
 
 
 @frozen
@@ -178,6 +183,22 @@ def _words_of_band(call: OpCall) -> Dim:
     return _blocks_of_band(call) * words
 
 
+def _blocks_of_tiles(call: OpCall) -> Dim:
+    """The number of blocks of ``kernels.weight_bits.tiles``."""
+    return ((_rows(call) + ROWS - 1) // ROWS) * ((call.inputs[1].shape[0] + GROUP_PANELS - 1) // GROUP_PANELS)
+
+
+def _panel_elements(call: OpCall) -> Dim:
+    """The number of elements of a group of panels as float32."""
+    inner = min_(call.inputs[1].shape[1] * call.attrs.block, INNER)
+    return (inner + 1) * (GROUP_PANELS * COLUMNS)
+
+
+def _pays_digits(call: OpCall) -> Conditions:
+    """The condition of few rows on machines without an instruction for bytes: others multiply any rows faster in digits."""
+    return () if cpu.adds_dots() else (condition(_rows(call), "<=", MOST_ROWS),)
+
+
 def _digits(attrs: DenseBitPanelsAttrs) -> int:
     return 1 if attrs.rounds_data else 3
 
@@ -209,6 +230,15 @@ Op(
                 Scratch("float32", length=lambda call: 2 * _blocks_of_band(call)),
             ),
             blocks=Blocks(_blocks, _work),
+            pays=_pays_digits,
+        ),
+        Kernel(
+            "tiles",
+            tiles.dense_bits_tiles,
+            attrs=lambda attrs: {"bits": StaticWord(attrs.bits), "block": StaticWord(attrs.block)},
+            views=("rows", "", "", "", "rows"),
+            scratch=(Scratch("float32", length=_panel_elements),),
+            blocks=Blocks(_blocks_of_tiles, _work),
         ),
         Kernel("loop", None, cuda=cuda.dense_bit_panels),
     ),

@@ -2,22 +2,49 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from ...native.front_end.llvm import host
+from ...native.jit.products.register_tile import PANEL_BYTES
 from ...native.memory import Array, generic
 from ...native.static_values import at_compile_time, static, static_range
 from ...native.status import OK
+from ...native.vector_registers import registers
 from .digits import Digits, Rows, copy_rows, write_digits
-from .row_products import Form, Packed, multiply_panel
-from .weight_layout import COLUMNS
+from .row_products import Form, Panel, multiply_panel
+from .weight_layout import COLUMNS, lines_of
 
-#: The most rows of a tile, panels of a block of the result, and rows of a band, whose digits are written at once.
-TILE_ROWS, GROUP_PANELS, BAND_ROWS = 4, 4, 64
+#: Panels of a block of the result, and rows of a band, whose digits are written at once.
+GROUP_PANELS, BAND_ROWS = 4, 72
+#: The most rows of a tile with 32 registers, by the number of digits: of measured heights the fastest.
+_TILE_ROWS = {0: 4, 1: 8, 3: 6}
+
+
+class Results(NamedTuple):
+    """Results of a panel: ``rows`` rows of ``columns`` elements from ``at`` on, ``step`` elements apart."""
+
+    data: Array
+    at: int
+    step: int
+    rows: int
+    columns: int
 
 
 @at_compile_time
 def adds_dots() -> bool:
     """Whether this machine adds dot products of bytes by one instruction."""
     return bool(host.features() & {"avx512vnni", "avxvnni"})
+
+
+@at_compile_time
+def tile_rows(digits: int) -> int:
+    """The most rows of a tile: registers hold the sums of all digits.
+
+    A machine that has digits multiplies rows of float32 in rare cases only: not worth the code of tiles.
+    """
+    if digits == 0 and adds_dots():
+        return 1
+    return _TILE_ROWS[digits] * min(registers()[0], 32) // 32
 
 
 @generic
@@ -33,45 +60,21 @@ def dense_bits_rows(
     m, n = out.shape
     panels, blocks = weight.shape[0], weight.shape[1]
     groups, bands = (panels + GROUP_PANELS - 1) // GROUP_PANELS, (m + BAND_ROWS - 1) // BAND_ROWS
-    written, is_exact = -1, False
-    packed = Packed(weight.reshape(-1), scales.reshape(-1), zeros.reshape(-1))
-    results = out.reshape(-1)
+    written, in_digits, apart = -1, False, COLUMNS if zeros.size > COLUMNS else 0
+    of_lines, of_scales, of_zeros, results = weight.reshape(-1), scales.reshape(-1), zeros.reshape(-1), out.reshape(-1)
     for number in range(low, high):
         band, group = number // groups, number % groups
         begin, end = band * m // bands, (band + 1) * m // bands
         if band != written:
-            written = band
-            is_exact = not write_band(data, begin, end, words, reals, steps, blocks, block, digits)
-        for panel in range(group * GROUP_PANELS, min((group + 1) * GROUP_PANELS, panels)):
-            to, columns = begin * n + panel * COLUMNS, min(COLUMNS, n - panel * COLUMNS)
-            if is_exact:
-                multiply_tiles(
-                    reals,
-                    steps,
-                    packed,
-                    panel,
-                    blocks,
-                    results,
-                    to,
-                    n,
-                    end - begin,
-                    columns,
-                    Form(bits, block, static(0), static(0)),
-                )
+            written, in_digits = band, write_band(data, begin, end, words, reals, steps, blocks, block, digits)
+        for at in range(group * GROUP_PANELS, min((group + 1) * GROUP_PANELS, panels)):
+            first, to = at * blocks, Results(results, begin * n + at * COLUMNS, n, end - begin, min(COLUMNS, n - at * COLUMNS))
+            lines = of_lines[first * lines_of(bits, block) * PANEL_BYTES :]
+            panel = Panel(lines, of_scales[first * COLUMNS :], of_zeros[first * apart :], apart, blocks)
+            if not in_digits:
+                multiply_tiles(reals, steps, panel, to, Form(bits, block, static(0), static(0)))
             elif adds_dots():
-                multiply_tiles(
-                    words,
-                    steps,
-                    packed,
-                    panel,
-                    blocks,
-                    results,
-                    to,
-                    n,
-                    end - begin,
-                    columns,
-                    Form(bits, block, digits, static(0)),
-                )
+                multiply_tiles(words, steps, panel, to, Form(bits, block, digits, static(0)))
     return OK
 
 
@@ -80,11 +83,10 @@ def write_band(
     data: Array, begin: int, end: int, words: Array, reals: Array, steps: Array, blocks: int, block: int, digits: int
 ) -> bool:
     """The rows of a band, tile by tile, in the form that tiles read; whether that is digits."""
-    k, count = data.shape[1], end - begin
-    elements = data.reshape(-1)
-    tiles = (count + TILE_ROWS - 1) // TILE_ROWS
+    k, count, elements = data.shape[1], end - begin, data.reshape(-1)
     in_digits = adds_dots()
     if adds_dots():
+        tiles = (count + tile_rows(digits) - 1) // tile_rows(digits)
         for tile in range(tiles):
             top = tile * count // tiles
             rows = Rows(elements, (begin + top) * k, k)
@@ -92,6 +94,7 @@ def write_band(
             if not write_digits(rows, (tile + 1) * count // tiles - top, to, blocks, block, digits):
                 in_digits = False
     if not in_digits:
+        tiles = (count + tile_rows(static(0)) - 1) // tile_rows(static(0))
         for tile in range(tiles):
             top = tile * count // tiles
             rows, height = Rows(elements, (begin + top) * k, k), (tile + 1) * count // tiles - top
@@ -100,19 +103,15 @@ def write_band(
 
 
 @generic
-def multiply_tiles(
-    given: Array, steps: Array, packed: Packed, panel: int, blocks: int, out: Array, to: int, step: int, rows: int, columns: int,
-    form: Form,
-) -> None:  # fmt: skip
-    """The results of ``rows`` rows in a panel, divided evenly among tiles."""
-    tiles = (rows + TILE_ROWS - 1) // TILE_ROWS
-    of_row = form.block if form.digits == 0 else form.block // 4 * form.digits
+def multiply_tiles(given: Array, steps: Array, panel: Panel, to: Results, form: Form) -> None:
+    """The results of a panel, tile by tile: rows are divided evenly."""
+    tiles = (to.rows + tile_rows(form.digits) - 1) // tile_rows(form.digits)
+    of_row = panel.blocks * (form.block if form.digits == 0 else form.block // 4 * form.digits)
     for tile in range(tiles):
-        top = tile * rows // tiles
-        height = (tile + 1) * rows // tiles - top
-        for count in static_range(1, TILE_ROWS + 1):
+        top = tile * to.rows // tiles
+        height = (tile + 1) * to.rows // tiles - top
+        of_tile, of_steps = given[top * of_row :], steps[top * panel.blocks * 2 :]
+        for count in static_range(1, tile_rows(form.digits) + 1):
             if height == count:
-                multiply_panel(
-                    given[top * blocks * of_row :], steps[top * blocks * 2 :], packed, panel, blocks, out, to + top * step, step,
-                    columns, Form(form.bits, form.block, form.digits, count),
-                )  # fmt: skip
+                own = Form(form.bits, form.block, form.digits, count)
+                multiply_panel(of_tile, of_steps, panel, to.data, to.at + top * to.step, to.step, to.columns, own)

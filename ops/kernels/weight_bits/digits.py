@@ -35,8 +35,8 @@ class Rows(NamedTuple):
 class Digits(NamedTuple):
     """Rows in digits.
 
-    ``words[block, row, digit, block / 4]``: four digits a word.  ``steps[block, row, 2]``: the step of a block, and the sum of
-    its numbers.
+    ``words[block, row, digit, block / 4]``: four digits a word.  ``steps[block, row, 2]``: the step of a block, and
+    minus the sum of its integers.
     """
 
     words: Array
@@ -104,7 +104,7 @@ def write_digits(rows: Rows, count: Word, to: Digits, blocks: int, block: int, d
                     at = (place * digits + digit) * (block // 4) + part * (lanes // 4)
                     store(to.words, at, lowest.astype(np.int8).view(np.int32))
             to.steps[np.uint64(2 * place)] = step
-            to.steps[np.uint64(2 * place + 1)] = step * np.float32(sum_of_lanes(total))
+            to.steps[np.uint64(2 * place + 1)] = -np.float32(sum_of_lanes(total))
     return is_finite
 
 

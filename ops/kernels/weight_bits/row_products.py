@@ -30,12 +30,18 @@ class Form(NamedTuple):
     rows: int
 
 
-class Packed(NamedTuple):
-    """A matrix in panels.  ``zeros``: the number that stands for 0, by block as the scales, or one row of 16 for all blocks."""
+class Panel(NamedTuple):
+    """A panel of a matrix of ``blocks`` blocks.
+
+    ``zeros``: the number that stands for 0, by block as the scales, or one row for all blocks; ``apart``: the elements from a
+    block to the next, 0 for one row.
+    """
 
     weight: Array
     scales: Array
     zeros: Array
+    apart: int
+    blocks: int
 
 
 @generic
@@ -99,9 +105,7 @@ def whole_of_digits(sums: list[Vector], row: int, digits: int) -> Vector:
 
 
 @generic
-def multiply_panel(
-    given: Array, steps: Array, packed: Packed, panel: int, blocks: int, out: Array, to: int, step: int, columns: int, form: Form
-) -> None:
+def multiply_panel(given: Array, steps: Array, panel: Panel, out: Array, to: int, step: int, columns: int, form: Form) -> None:
     """The results of a tile in a panel.
 
     ``given``: the rows of the tile, as digits or as float32.  ``to``, ``step``: the first result, and the elements from one row
@@ -110,27 +114,25 @@ def multiply_panel(
     keep_out_of_line()
     lanes = lanes_of_words()
     lines = lines_of(form.bits, form.block)
-    apart = COLUMNS if packed.zeros.size > COLUMNS else 0
     of_row = form.block if form.digits == 0 else form.block // 4 * form.digits
     for first in static_range(0, COLUMNS, lanes):
         sums = [splat(np.float32(0), lanes)] * form.rows
-        for block in range(blocks):
-            place = panel * blocks + block
-            line = place * lines * _LINE
+        for block in range(panel.blocks):
+            line = block * lines * _LINE
             for n in static_range(min(lines, _LINES)):
-                fetch(packed.weight, line + _AHEAD + n * _LINE)
-            scale = load(packed.scales, place * COLUMNS + first, lanes)
-            zero = load(packed.zeros, place * apart + first, lanes).astype(np.float32)
+                fetch(panel.weight, line + _AHEAD + n * _LINE)
+            scale = load(panel.scales, block * COLUMNS + first, lanes)
+            zero = load(panel.zeros, block * panel.apart + first, lanes).astype(np.float32)
             if form.digits == 0:
-                of_block = sums_of_reals(given, block * form.rows * of_row, packed.weight, line + 4 * first, zero, form)
+                of_block = sums_of_reals(given, block * form.rows * of_row, panel.weight, line + 4 * first, zero, form)
                 for row in static_range(form.rows):
                     sums[row] = fused_multiply_add(of_block[row], scale, sums[row])
             else:
-                of_digits = sums_of_digits(given, block * form.rows * of_row, packed.weight, line + 4 * first, form)
+                of_digits = sums_of_digits(given, block * form.rows * of_row, panel.weight, line + 4 * first, form)
                 for row in static_range(form.rows):
                     at = 2 * (block * form.rows + row)
-                    total = whole_of_digits(of_digits, row, form.digits) * splat(steps[np.uint64(at)], lanes)
-                    total = total - zero * splat(steps[np.uint64(at + 1)], lanes)
-                    sums[row] = fused_multiply_add(total, scale, sums[row])
+                    total = whole_of_digits(of_digits, row, form.digits)
+                    total = fused_multiply_add(zero, splat(steps[np.uint64(at + 1)], lanes), total)
+                    sums[row] = fused_multiply_add(total, scale * splat(steps[np.uint64(at)], lanes), sums[row])
         for row in static_range(form.rows):
             store_some(out, to + row * step + first, sums[row], lanes_below(columns - first, lanes))

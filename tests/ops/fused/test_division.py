@@ -218,7 +218,7 @@ SPLIT = {
             np.full((1, 1, 16), 8, "uint8"),
         ],
         {"units": 140, "bits": 4, "block": 16},
-    ),  # fmt: skip
+    ),
     "nn.dense": ([HUNDRED_ROWS, HUNDRED_ROWS[:70]], {"implementation": "tiles"}),
     "nn.matmul": ([HUNDRED_ROWS, HUNDRED_ROWS[:70].T], {"implementation": "tiles"}),
     "nn.batch_matmul": ([np.stack([HUNDRED_ROWS] * 2), HUNDRED_ROWS[None, :70]], {"implementation": "tiles"}),
@@ -249,6 +249,11 @@ SPLIT = {
 
 #: Further implementations: operator, inputs, attributes.
 IMPLEMENTATIONS = {
+    "two bands, three groups of panels of bits": (
+        "nn.dense_bit_panels",
+        SPLIT["nn.dense_bit_panels"][0],
+        {**SPLIT["nn.dense_bit_panels"][1], "implementation": "tiles"},
+    ),
     "three bands, two groups of three tiles of expanded channels": (
         "nn.expanded_conv2d",
         expansion((1, 70, 24, 121), 13),

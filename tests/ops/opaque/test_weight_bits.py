@@ -16,6 +16,7 @@ from relayvm.ops.native.static_values import static
 
 from ..every_op.weights import in_bytes
 from ..native.front_end.machine_code import compiled, python_function
+from .opaque_kernels import run
 
 #: The number of vector registers, their bytes, and whether there are instructions for dot products of bytes.
 MACHINES = {"sse": (16, 16, False), "avx": (16, 32, False), "avx-vnni": (16, 32, True), "avx512": (32, 64, True)}
@@ -64,10 +65,16 @@ class Case:
         scales = rng.uniform(0.1, 1, (n, blocks)).astype(np.float32)
         weight = ((numbers - points[..., None].astype(np.float64)) * scales[..., None].astype(np.float64)).reshape(n, -1)[:, :k]
         self.packed = in_panels(in_bytes(numbers, bits), bits), by_panel(scales), by_panel(points)
-        wide = self.x.astype(np.float64)
+        self.weight, wide = self._rounded(numbers, points, scales)[:, :k], self.x.astype(np.float64)
         with np.errstate(invalid="ignore"):
             self.wanted, self.magnitude = wide @ weight.T, np.abs(wide) @ np.abs(weight).T
         self.steps = np.abs(weight).sum(1)
+
+    @staticmethod
+    def _rounded(numbers: np.ndarray, points: np.ndarray, scales: np.ndarray) -> np.ndarray:
+        """The weight in float32."""
+        whole = numbers.astype(np.float32) - points[..., None].astype(np.float32)
+        return (whole * scales[..., None]).reshape(len(scales), -1)
 
     def run(self, function: Any, *bounds: int) -> np.ndarray:
         """The result, computed in parts between bounds of blocks, the last part first; by default in one part."""
@@ -131,3 +138,13 @@ def test_large_small_and_not_finite_data() -> None:
             error = np.abs(out - case.wanted) <= 4e-7 * case.magnitude + 1.2e-7 * largest + 1e-36 * case.steps
         assert error[finite].all()
         np.testing.assert_array_equal(out[~finite], case.wanted[~finite].astype(np.float32))
+
+
+@pytest.mark.parametrize(("bits", "block", "zeros"), [(4, 32, "uint8"), (8, 16, "float32"), (2, 256, "uint8")])
+def test_tiles_have_the_bits_of_the_product_with_the_weight_of_float32(bits: int, block: int, zeros: str) -> None:
+    for m, k, n in ((1, 1, 1), (0, 5, 3), (7, 33, 70), (100, 1050, 17), (2, 20, 18)):
+        case, jit = Case(m, k, n, bits, block, zeros), k != 20
+        attributes = {"units": n, "bits": bits, "block": block}
+        packed = run("nn.dense_bit_panels", [case.x, *case.packed], jit=jit, implementation="tiles", **attributes)
+        plain = run("nn.dense", [case.x, case.weight], jit=True, implementation="tiles")
+        np.testing.assert_array_equal(packed.outputs[0], plain.outputs[0])
