@@ -1,0 +1,1 @@
+"""Number formats beside float32 and onnxruntime: bytes, few bits, halves (see ``command``)."""

@@ -1,0 +1,100 @@
+"""Narrow number formats beside float32 and onnxruntime on the same models.
+
+    python benchmarks/formats [--only products dynamic static layers] [--threads 1] [--rounds 9] [--name PART] [--record FOLDER]
+
+products  MatMulInteger and DynamicQuantizeMatMul of 1 to 384 rows by weights of some sizes.
+layers    convolutions of ResNet and MobileNet as QLinearConv.
+dynamic   an encoder of texts whose weights ``onnxruntime.quantization.quantize_dynamic`` makes bytes.
+static    the encoder, networks for pictures and a detector, by ``quantize_static``: QDQ and QOperator, a scale for each channel.
+
+Each line has the CPU time of relayvm in microseconds, of onnxruntime on the same model, and of relayvm on the model in float32.
+All three are timed in turn; a time is the median of the rounds, with the least and the largest, and a ratio the median of those
+of the rounds.  The results of relayvm and onnxruntime are compared first: ``differs`` is the largest difference, in parts of the
+largest magnitude.  ``--record`` writes the figures and the state of the machine to a file.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from .case import Case
+
+#: The contestants.
+OURS, PEER, FLOATS = "relayvm", "onnxruntime", "float32"
+#: The shortest sample, in seconds.
+SAMPLE_S = 0.02
+
+
+def main() -> int:
+    """The exit code."""
+    given = _arguments()
+    for variable in ("RELAYVM_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+        os.environ[variable] = str(given.threads)  # read when the libraries load
+    from .contest import machine, measured
+
+    lines = []
+    print(f"{'':36}{OURS + ' us':>34}{PEER + ' us':>34}{FLOATS + ' us':>12}{'of peer':>9}{'of own':>8}  differs", flush=True)
+    for case in _cases(given.only):
+        if given.name and given.name not in case.name:
+            continue
+        line = measured(case, given.rounds, given.threads)
+        lines.append(line)
+        print(_text(line), flush=True)
+    for ratio in (PEER, FLOATS):
+        found = [line["of"][ratio] for line in lines if ratio in line["of"]]
+        if found:
+            print(f"geometric mean, of {ratio}: {statistics.geometric_mean(found):.2f}; the largest: {max(found):.2f}")
+    if given.record:
+        _record(given, lines, machine())
+    return 0
+
+
+def _subjects() -> dict[str, tuple[Callable[[Sequence[int]], Iterator[Case]], Sequence[int]]]:
+    """The subjects by name, with the rows of their cases."""
+    from . import convolution_layers, networks, products
+
+    return {
+        "products": (products.products, products.ROWS),
+        "layers": (convolution_layers.layers, ()),
+        "dynamic": (networks.dynamic, networks.WORDS),
+        "static": (networks.static, networks.WORDS),
+    }
+
+
+def _cases(only: Sequence[str]) -> Iterator[Case]:
+    subjects = _subjects()
+    for name in only or subjects:
+        make, rows = subjects[name]
+        yield from make(rows)
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", nargs="*", default=[], help="subjects")
+    parser.add_argument("--name", default="", help="only cases whose name has this part")
+    parser.add_argument("--threads", type=int, default=1, help="threads of each runtime")
+    parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--record", metavar="FOLDER", help="write <date>-formats-cpu-<vectors>.json there")
+    return parser.parse_args()
+
+
+def _text(line: dict[str, Any]) -> str:
+    spans = [f"{t['median']:.1f} [{t['min']:.1f}..{t['max']:.1f}]" if t else "-" for t in map(line["us"].get, (OURS, PEER))]
+    ratios = [f"{line['of'][n]:.2f}" if n in line["of"] else "-" for n in (PEER, FLOATS)]
+    real = f"{line['us'][FLOATS]['median']:.1f}"
+    return f"{line['case']:36}{spans[0]:>34}{spans[1]:>34}{real:>12}{ratios[0]:>9}{ratios[1]:>8}  {line['differs']:.1e}"
+
+
+def _record(given: argparse.Namespace, lines: list[dict[str, Any]], machine: dict[str, Any]) -> None:
+    date = f"{datetime.now(UTC):%Y-%m-%d}"
+    data = {"date": date, "machine": machine, "threads": given.threads, "rows": lines}
+    Path(given.record).mkdir(parents=True, exist_ok=True)
+    name = f"{date}-formats-cpu-{str(machine['vectors']).lower()}{'' if given.threads == 1 else f'-{given.threads}-threads'}.json"
+    Path(given.record, name).write_text(json.dumps(data, indent=1) + "\n")

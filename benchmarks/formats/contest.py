@@ -1,0 +1,77 @@
+"""Runs of one case by each contestant, compared and timed in turn."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import onnxruntime
+from onnx_models import machine_state
+
+import relayvm as relay
+from relayvm.vm.report.interleaved import Timing, measure
+
+from .case import Case
+from .command import FLOATS, OURS, PEER, SAMPLE_S
+
+
+def machine() -> dict[str, Any]:
+    """The state of the machine."""
+    return dict(machine_state())
+
+
+def measured(case: Case, rounds: int, threads: int) -> dict[str, Any]:
+    """A line of the table.  Raises AssertionError for results that differ by more than the case allows."""
+    runs: dict[str, Callable[[], Any]] = {}
+    runs[OURS], first = _ours(case.narrow, case.inputs, case.config)
+    differs = 0.0
+    if case.peer:
+        runs[PEER], wanted = _theirs(case.narrow, case.inputs, threads)
+        differs = _difference(first, wanted)
+        assert differs <= case.error, f"{case.name}: results differ by {differs}, {case.error} are allowed"
+    runs[FLOATS], _ = _ours(case.real, case.real_inputs, {})
+    found = measure(runs, rounds, SAMPLE_S, clock=time.process_time)
+    ratios = {name: found[OURS].ratio(timing) for name, timing in found.items() if name != OURS}
+    return {
+        "case": case.name,
+        "us": {name: _plain(timing) for name, timing in found.items()},
+        "of": {name: round(ratio, 3) for name, ratio in ratios.items()},
+        "differs": differs,
+    }
+
+
+def _plain(timing: Timing) -> dict[str, float]:
+    spans = {"median": timing.median_ns, "min": timing.min_ns, "max": timing.max_ns}
+    return {name: round(ns / 1e3, 2) for name, ns in spans.items()}
+
+
+def _difference(one: np.ndarray, other: np.ndarray) -> float:
+    """The largest difference of two results, in parts of the largest magnitude of the second."""
+    assert (one.dtype, one.shape) == (other.dtype, other.shape)
+    a, b = one.astype(np.float64), other.astype(np.float64)
+    return float(np.abs(a - b).max(initial=0.0) / max(np.abs(b).max(initial=0.0), 1e-30))
+
+
+def _ours(source: bytes, inputs: Mapping[str, np.ndarray], config: Mapping[str, Any]) -> tuple[Callable[[], Any], np.ndarray]:
+    """A run of a model by relayvm, and its first result."""
+    mod, params = relay.frontend.from_onnx(source)
+    vm = relay.VirtualMachine(relay.compile(mod, params=params, **config))
+    given = [*inputs.values()]
+    result = vm.run(*given)
+    return lambda: vm.run(*given), np.array((result[0] if isinstance(result, tuple) else result).numpy())
+
+
+def _theirs(source: bytes, inputs: Mapping[str, np.ndarray], threads: int) -> tuple[Callable[[], Any], np.ndarray]:
+    """A run of a model by onnxruntime, its inputs and its results bound, and its first result."""
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
+    session = onnxruntime.InferenceSession(source, options, providers=["CPUExecutionProvider"])
+    binding, values = session.io_binding(), session.run(None, dict(inputs))
+    for name, value in inputs.items():
+        binding.bind_cpu_input(name, value)
+    held = [onnxruntime.OrtValue.ortvalue_from_numpy(value) for value in values]
+    for result, value in zip(session.get_outputs(), held, strict=True):
+        binding.bind_ortvalue_output(result.name, value)
+    return lambda: session.run_with_iobinding(binding), np.array(values[0])
