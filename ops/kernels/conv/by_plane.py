@@ -100,7 +100,7 @@ def tap_start(tap: Axes, padded: Axes, window: Window) -> int:
 def place_column(numbers: Array, at: int, tap: Axes, conv: Convolution, padded: Axes) -> None:
     """Store start and weight of the column of taps that begins at ``tap`` (depth, row, column)."""
     numbers[at] = tap_start(tap, padded, conv.window)
-    numbers[at + 1] = (tap[0] * conv.weight.sizes[3] + tap[1]) * conv.weight.sizes[4] + tap[2]
+    numbers[at + 1] = ((tap[0] * conv.weight.sizes[3] + tap[1]) * conv.weight.sizes[4] + tap[2]) * conv.weight.steps[2]
 
 
 @generic
@@ -166,7 +166,7 @@ def convolve_planes(conv: Convolution, work: Array, numbers: Array, epilogue: Ep
     """
     data, weight, out, stride = conv.data, conv.weight, conv.out, conv.window.stride
     padded, outputs, inputs = padded_sizes(out.sizes[2:], conv), weight.sizes[0] // conv.groups, weight.sizes[1]
-    width, w_row, positions = PANEL_BYTES // out.data.itemsize, weight.sizes[4] * stride[1], out.steps[CHANNEL]
+    width, w_row, positions = PANEL_BYTES // out.data.itemsize, weight.sizes[4] * stride[1] * weight.steps[2], out.steps[CHANNEL]
     place_taps(numbers, width, conv, padded)
     elements = stride[0] * stride[1] * stride[2] * padded[0] * padded[1] * padded[2]
     together = max((work.size - width) // elements, 1) if inputs == 1 else 1
@@ -184,10 +184,7 @@ def convolve_planes(conv: Convolution, work: Array, numbers: Array, epilogue: Ep
             for j in range(count * outputs):
                 o = first * outputs + j
                 at = o % weight.sizes[0] * weight.steps[0] + i * weight.steps[1]
-                weights, plane = (
-                    ColumnWeights(weight.data, at, weight.steps[2], w_row),
-                    Rows(work, j // outputs * elements, padded[2]),
-                )
+                weights, plane = ColumnWeights(weight.data, at, w_row), Rows(work, j // outputs * elements, padded[2])
                 is_last = i + 1 == inputs and not is_small
                 add_plane(plane, padded, Taps(numbers, width), weights, out, o * positions, i, is_last, epilogue)
         if is_small:

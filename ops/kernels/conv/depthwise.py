@@ -9,7 +9,7 @@ from ...native.jit.convolution.data_taps import COLUMN_WORDS, HEIGHTS, MOST_STEP
 from ...native.jit.convolution.image_rows import Image, Results, Weights
 from ...native.jit.convolution.plane_taps import TOGETHER
 from ...native.jit.convolution.tap_columns import ColumnWeights, Taps
-from ...native.jit.convolution.window_taps import WINDOW, Later, Windows, add_windows
+from ...native.jit.convolution.window_taps import BLOCK, WINDOW, Planes, Windows, add_windows
 from ...native.jit.convolution.window_taps import Limits as Bounds
 from ...native.jit.non_temporal import LINE_BYTES
 from ...native.memory import Array, Axes, generic
@@ -21,8 +21,6 @@ from .geometry import Convolution
 
 #: Elements of the result that are finished together: a quarter of the first cache.
 FINISHED = 2048
-#: Elements of the data in rows of windows that are computed together, and as many are fetched meanwhile.
-BLOCK = 1024
 
 
 @generic
@@ -49,7 +47,7 @@ def place_data_column(numbers: Array, at: int, tap: Axes, conv: Convolution, pad
     """Store row, column and weight of the column of taps that begins at ``tap`` (depth, row, column)."""
     numbers[at] = tap[1] * conv.window.dilation[1] - conv.window.before[1]
     numbers[at + 1] = tap[2] * conv.window.dilation[2] - conv.window.before[2]
-    numbers[at + 2] = tap[1] * conv.weight.sizes[4] + tap[2]
+    numbers[at + 2] = (tap[1] * conv.weight.sizes[4] + tap[2]) * conv.weight.steps[2]
 
 
 @generic
@@ -58,21 +56,23 @@ def convolve_windows(conv: Convolution, zeros: Array, epilogue: Epilogue, limits
     data, weight, (addend, lowest, highest, is_limited), step = conv.data, conv.weight, limits, conv.window.stride[2]
     positions, (_, _, _, height, columns), before = conv.out.steps[CHANNEL], conv.out.sizes, conv.window.before
     stretch = max(BLOCK // max(step * data.sizes[COLUMN], columns), 1)
-    together = max(FINISHED // positions, 1)
+    together = max(high - low if is_limited else FINISHED // positions, 1)
     for first in range(low, high, together):
-        end = min(first + together, high)
-        for o in range(first, end):
+        end, o = min(first + together, high), first
+        while o < end:
+            c = o % weight.sizes[0]
+            count = min(end - o, weight.sizes[0] - c) if stretch >= height else 1
+            planes = Planes(count, data.steps[CHANNEL], weight.steps[0], positions, BLOCK // (step * step))
             for y in range(0, height, stretch):
                 rows, here = min(stretch, height - y), o * positions + y * columns
-                c = o % weight.sizes[0]
                 add_windows(
                     Image(data.data, o * data.steps[CHANNEL], data.sizes[ROW], data.sizes[COLUMN], zeros),
                     Windows(y * step - before[1], -before[2], step), Weights(weight.data, c * weight.steps[0], weight.steps[2]),
-                    Results(conv.out.data, here, rows, columns), Later(BLOCK, BLOCK // (step * step)),
-                    Bounds(addend[c] if is_limited else -0.0, lowest, highest),
+                    Results(conv.out.data, here, rows, columns), planes, Bounds(addend, c, lowest, highest, is_limited),
                 )  # fmt: skip
                 if together == 1 and not is_limited:
                     epilogue.finish(epilogue.argv, here, 1, rows * columns)
+            o += count
         if together > 1 and not is_limited:
             epilogue.finish(epilogue.argv, first * positions, end - first, positions)
 
@@ -92,7 +92,7 @@ def convolve_depthwise(
         convolve_windows(conv, work, epilogue, limits, low, high)
         return
     place_columns(place_data_column, COLUMN_WORDS, HEIGHTS, numbers, 0, conv, (0, 0, 0))
-    w_row, positions, row = weight.sizes[4] * stride[1], out.steps[CHANNEL], data.steps[ROW]
+    w_row, positions, row = weight.sizes[4] * stride[1] * weight.steps[2], out.steps[CHANNEL], data.steps[ROW]
     stretch = max(FINISHED // out.sizes[COLUMN] // TOGETHER * TOGETHER, TOGETHER)
     together = max(FINISHED // positions, 1)
     for first in range(low, high, together):
@@ -106,7 +106,7 @@ def convolve_depthwise(
                 image = Image(data.data, o * data.steps[CHANNEL], data.sizes[ROW], data.sizes[COLUMN], work)
                 add_data_taps(
                     image, Steps(stride[1], stride[2]), y, Taps(numbers, 0),
-                    ColumnWeights(weight.data, o % weight.sizes[0] * weight.steps[0], weight.steps[2], w_row),
+                    ColumnWeights(weight.data, o % weight.sizes[0] * weight.steps[0], w_row),
                     Results(out.data, here, rows, out.sizes[COLUMN]),
                 )  # fmt: skip
                 if together == 1:

@@ -21,7 +21,7 @@ from ...native.inlining import apart
 from ...native.jit.convolution.clipped_tile import Clip, multiply_clipped
 from ...native.jit.convolution.image_rows import Image, Results, Weights
 from ...native.jit.convolution.panel_row import reads_rows_apart
-from ...native.jit.convolution.window_taps import WINDOW, Later, Windows, add_windows
+from ...native.jit.convolution.window_taps import WINDOW, Planes, Windows, add_windows
 from ...native.jit.convolution.window_taps import Limits as Bounds
 from ...native.jit.products.operands import Panels, Rows
 from ...native.jit.products.register_tile import PANEL_BYTES, TILE_ROWS
@@ -134,22 +134,19 @@ def convolve_channels(
     ``rows`` rows of the result from ``first`` on; the first channel of the result begins at ``to``.
     """
     (data, sizes, steps), (out, out_sizes, out_steps), (addend, lowest, highest, is_limited) = conv.data, conv.out, limits
-    step, before, plane, wide, count = conv.window.stride[2], conv.window.before, out_steps[CHANNEL], out_sizes[COLUMN], 0
+    step, before, plane, wide = conv.window.stride[2], conv.window.before, out_steps[CHANNEL], out_sizes[COLUMN]
     count = rows * wide
-    is_whole, begin = rows == out_sizes[ROW], low
-    together = max(FINISHED // count, 1) if is_whole else 1
-    for c in range(low, high):
-        here = to + (c - low) * plane + first * wide
+    together = max(FINISHED // count, 1) if rows == out_sizes[ROW] else 1
+    for c in range(low, high, together):
+        here, some = to + (c - low) * plane + first * wide, min(together, high - c)
         add_windows(
             Image(data, (c - low) * steps[CHANNEL] - base * sizes[COLUMN], sizes[ROW], sizes[COLUMN], zeros),
             Windows(first * step - before[1], -before[2], step), Weights(conv.weight.data, c * WINDOW * WINDOW, 1),
-            Results(out, here, rows, wide), Later(0, plane), Bounds(addend[c] if is_limited else -0.0, lowest, highest),
+            Results(out, here, rows, wide), Planes(some, steps[CHANNEL], WINDOW * WINDOW, plane, plane),
+            Bounds(addend, c, lowest, highest, is_limited),
         )  # fmt: skip
-        if is_limited:
-            continue
-        if c + 1 - begin == together or c + 1 == high:
-            epilogue.finish(epilogue.argv, here - (c - begin) * plane, c + 1 - begin, count)
-            begin = c + 1
+        if not is_limited:
+            epilogue.finish(epilogue.argv, here, some, count)
 
 
 class BandBuffers(NamedTuple):

@@ -19,7 +19,6 @@ from ...vectors import (
     is_element,
     load,
     load_some,
-    mask_of_bits,
     shifted,
     shuffle,
     splat,
@@ -37,7 +36,7 @@ from .tap_columns import (
     table_of,
     weights_from_first,
 )
-from .tap_vectors import by_column, every_second, has_mask_registers, lanes_between, lanes_of
+from .tap_vectors import by_column, every_second, has_mask_registers, lanes_inside, lanes_of
 
 #: The most rows of a column of taps.
 HEIGHTS = 3
@@ -172,11 +171,7 @@ def _operand(data: Array, masks: list[Mask], step: int) -> Vector:
 def _inside(image: Image, along: int, step: int) -> list[Mask]:
     """A mask for each vector of a row: the lanes inside the data, of which lane 0 is column ``along``."""
     lanes = lanes_of(image.data.itemsize)
-    if has_mask_registers():
-        first, end = min(max(-along, 0), step * lanes), min(max(image.width - along, 0), step * lanes)
-        bits = (1 << end) - (1 << first)
-        return [mask_of_bits(bits >> n * lanes, lanes) for n in static_range(step)]
-    return [lanes_between(-along - n * lanes, image.width - along - n * lanes, lanes) for n in static_range(step)]
+    return [lanes_inside(along, image.width, n * lanes, lanes) for n in static_range(step)]
 
 
 @at_compile_time

@@ -15,7 +15,7 @@ from .tap_vectors import first_lanes, has_mask_registers
 class Taps(NamedTuple):
     """A table of columns of taps, from element ``first`` of ``numbers`` on.
 
-    How many columns have one tap, two taps, and so on; then some words of each column, in this order: the last one is the number
+    How many columns have one tap, two taps, and so on; then some words of each column, in this order: the last one is the place
     of the weight of its first tap.
     """
 
@@ -24,11 +24,10 @@ class Taps(NamedTuple):
 
 
 class ColumnWeights(NamedTuple):
-    """Weights from element ``at`` on, ``step`` elements apart; those of a column of taps are ``row`` weights apart."""
+    """Weights from element ``at`` on; those of a column of taps are ``row`` elements apart."""
 
     data: Array
     at: int
-    step: int
     row: int
 
 
@@ -40,9 +39,8 @@ def table_of(taps: Taps) -> Array:
 
 @generic
 def weights_from_first(weights: ColumnWeights) -> ColumnWeights:
-    """The weights in an array of one axis that begins with them; ``row`` counts elements."""
-    row = weights.row * weights.step
-    return ColumnWeights(from_element(weights.data.reshape(-1), weights.at), static(0), weights.step, row)
+    """The weights in an array of one axis that begins with them."""
+    return ColumnWeights(from_element(weights.data.reshape(-1), weights.at), static(0), weights.row)
 
 
 @generic
@@ -62,7 +60,7 @@ def add_columns(
     lanes, column = len(sums[0]), from_element(table, most)
     for height in static_range(1, most + 1):
         for _ in range(table[height - 1]):
-            weight = from_element(weights.data, column[words - 1] * weights.step)
+            weight = from_element(weights.data, column[words - 1])
             factors = [splat(weight.dtype.type(0), lanes)] * height
             for t in static_range(height):  # addresses one after the other: few registers
                 factors[t] = splat(weight[0], lanes)

@@ -10,6 +10,9 @@ from ...vector_registers import vector_bytes
 from ...vectors import Mask, lane_numbers
 from ..products.register_tile import PANEL_BYTES
 
+#: More than the number of any lane, with its offset.
+_FAR = 1 << 30
+
 
 @at_compile_time
 def lanes_of(itemsize: int) -> int:
@@ -36,10 +39,11 @@ def by_column(order: Axes) -> Axes:
 
 
 @generic
-def lanes_between(first: int, end: int, lanes: int) -> Mask:
-    """The mask of the lanes from ``first`` to ``end`` (exclusive), any numbers."""
-    numbers, low, high = lane_numbers(lanes).astype(np.int32), min(max(first, 0), lanes), min(max(end, 0), lanes)
-    mask: Mask = (numbers >= np.int32(low)) & (numbers < np.int32(high))
+def lanes_inside(along: int, width: int, offset: int, lanes: int) -> Mask:
+    """The mask of the lanes inside ``width`` columns; lane 0 is column ``along + offset``, of a static ``offset``."""
+    numbers = lane_numbers(lanes).astype(np.int32) + np.int32(offset)
+    first, end = min(max(-along, -_FAR), _FAR), min(max(width - along, -_FAR), _FAR)
+    mask: Mask = (numbers >= np.int32(first)) & (numbers < np.int32(end))
     return mask
 
 

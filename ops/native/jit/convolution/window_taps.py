@@ -12,6 +12,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import numpy as np
+
 from ...inlining import keep_short, shared
 from ...memory import Array, Axes, Element, generic
 from ...prefetch import fetch, fetch_to_write
@@ -19,7 +21,9 @@ from ...static_values import at_compile_time, static, static_range
 from ...vectors import (
     Mask,
     Vector,
+    from_element,
     fused_multiply_add,
+    hidden,
     is_element,
     load,
     load_some,
@@ -32,10 +36,12 @@ from ...vectors import (
 )
 from .data_taps import MOST_STEP
 from .image_rows import Image, Results, Weights, every_lane, flat_image, flat_results, flat_weights
-from .tap_vectors import by_column, every_second, first_lanes, lanes_between, lanes_of
+from .tap_vectors import by_column, every_second, first_lanes, lanes_inside, lanes_of
 
 #: Rows and columns of a window.
 WINDOW = 3
+#: Elements of the data in rows of windows that are computed together, and as many are fetched meanwhile.
+BLOCK = 1024
 
 
 class Windows(NamedTuple):
@@ -46,65 +52,79 @@ class Windows(NamedTuple):
     step: int
 
 
-class Limits(NamedTuple):
-    """An addend of each sum, and the bounds of a sum with it; an addend of -0.0 and infinite bounds leave sums as they are."""
+class Planes(NamedTuple):
+    """The number of planes; the elements from the data, weights and results of a plane to those of the next.
 
-    addend: Element
+    ``later``: the elements from a result to the one that is fetched meanwhile.
+    """
+
+    count: int
+    data: int
+    weights: int
+    out: int
+    later: int
+
+
+class Limits(NamedTuple):
+    """An addend for the sums of each plane, from element ``at`` on, and the bounds of a sum with it.
+
+    Unless sums are limited, addends are not read, and the bounds are infinite.
+    """
+
+    addends: Array
+    at: int
     low: Element
     high: Element
-
-
-class Later(NamedTuple):
-    """The elements from those of the data and of the result to those that are fetched meanwhile."""
-
-    data: int
-    out: int
+    is_limited: bool
 
 
 @generic
-def add_windows(image: Image, windows: Windows, weights: Weights, out: Results, later: Later, limits: Limits) -> None:
-    """Compute ``out[y, x] = sum of weight[t, u] * data[row + y * step + t, column + x * step + u]``.
+def add_windows(image: Image, windows: Windows, weights: Weights, out: Results, planes: Planes, limits: Limits) -> None:
+    """Compute ``out[y, x] = sum of weight[t, u] * data[row + y * step + t, column + x * step + u]`` for some planes.
 
     ``t`` and ``u`` below WINDOW, ``step`` 1 to MOST_STEP.  The result has at least one row and one column.  A sum with the
     addend is limited; a sum that is NaN stays NaN.  Contiguous arrays of one dtype, float32 or float64.
     """
+    addends, number = limits.addends.reshape(-1), out.data.dtype.type
     for n in static_range(1, MOST_STEP + 1):
         if windows.step == n:
-            number = out.data.dtype.type
-            bounds = Limits(number(limits.addend), number(limits.low), number(limits.high))
+            bounds = Limits(addends, limits.at, number(limits.low), number(limits.high), limits.is_limited)
             of_step = Windows(windows.row, windows.column, n)
-            window_sums(flat_image(image), of_step, flat_weights(weights), flat_results(out), later, bounds)
+            window_sums(flat_image(image), of_step, flat_weights(weights), flat_results(out), planes, bounds)
 
 
 @shared
 @generic
-def window_sums(image: Image, windows: Windows, weights: Weights, out: Results, later: Later, limits: Limits) -> None:
+def window_sums(image: Image, windows: Windows, weights: Weights, out: Results, planes: Planes, limits: Limits) -> None:
     """As ``add_windows``, for a static step.
 
-    The last strip ends with the row: elements that are computed twice have the same bits.
+    The last strip of a plane ends with the row: elements that are computed twice have the same bits.
     """
     keep_short()
-    lanes = lanes_of(out.data.itemsize)
-    factors = [every_lane(weights, n) for n in static_range(WINDOW * WINDOW)]
-    bounds = [splat(limits.addend, lanes), splat(limits.low, lanes), splat(limits.high, lanes)]
-    offsets, x = _offsets(windows.step, lanes), 0
-    while x < out.columns:
-        along = windows.column + x * windows.step
-        if 0 <= along <= image.width - (offsets[len(offsets) - 1] + lanes):
-            _strip(image, windows, along, [], factors, out, x, later, bounds)
-        else:
-            masks = [
-                lanes_between(-(along + offsets[n]), image.width - (along + offsets[n]), lanes)
-                for n in static_range(len(offsets))
-            ]
-            _strip(image, windows, along, masks, factors, out, x, later, bounds)
-        following, last = x + lanes, out.columns - lanes
-        x = last if 0 <= last < following < out.columns else following
+    lanes, addend = lanes_of(out.data.itemsize), out.data.dtype.type(-0.0)
+    offsets = _offsets(windows.step, lanes)
+    for plane in range(planes.count):
+        of_plane, x = Weights(weights.data, weights.at + plane * planes.weights, weights.step), 0
+        factors = [every_lane(of_plane, n) for n in static_range(WINDOW * WINDOW)]
+        if limits.is_limited:
+            addend = limits.addends[np.uint64(limits.at + plane)]
+        bounds = [splat(addend, lanes), splat(limits.low, lanes), splat(limits.high, lanes)]
+        data = Image(image.data, image.at + plane * planes.data, image.height, image.width, image.zeros)
+        results = Results(out.data, out.at + plane * planes.out, out.rows, out.columns)
+        while x < out.columns:
+            along = windows.column + x * windows.step
+            if 0 <= along <= image.width - (offsets[len(offsets) - 1] + lanes):
+                _strip(data, windows, along, [], factors, results, x, planes.later, bounds)
+            else:
+                masks = [lanes_inside(along, image.width, offsets[n], lanes) for n in static_range(len(offsets))]
+                _strip(data, windows, along, masks, factors, results, x, planes.later, bounds)
+            following, last = x + lanes, out.columns - lanes
+            x = last if 0 <= last < following < out.columns else following
 
 
 @generic
 def _strip(
-    image: Image, windows: Windows, along: int, masks: list[Mask], factors: list[Vector], out: Results, x: int, later: Later,
+    image: Image, windows: Windows, along: int, masks: list[Mask], factors: list[Vector], out: Results, x: int, later: int,
     bounds: list[Vector],
 ) -> None:  # fmt: skip
     """Store the sums of a strip of columns from ``x`` on, whose first window begins at column ``along``.
@@ -114,28 +134,30 @@ def _strip(
     step, lanes = windows.step, lanes_of(out.data.itemsize)
     kept = (WINDOW - 1) // step  # the windows that have a row of the next one
     sums = [splat(out.data.dtype.type(0), lanes)] * (kept + 1)
+    row, data = windows.row, shifted(image.data, image.at + windows.row * image.width + along)
+    results, left = from_element(out.data, out.at + x), out.rows * out.columns - x
     for t in static_range(WINDOW - step):
-        _add_row(sums, t, image, windows.row + t, along, masks, factors, step, later)
-    for y in range(out.rows):
+        _add_row(sums, t, image, row, data, masks, factors, step)
+        row, data = row + 1, shifted(data, image.width)
+    for _ in range(out.rows):
+        data, results = hidden(data), hidden(results)
         for t in static_range(WINDOW - step, WINDOW):
-            _add_row(sums, t, image, windows.row + y * step + t, along, masks, factors, step, later)
-        to = out.at + y * out.columns + x
-        fetch_to_write(out.data, to + later.out)
-        _store(out.data, to, (out.rows - y) * out.columns - x, _limited(sums[0], bounds), step)
+            _add_row(sums, t, image, row, data, masks, factors, step)
+            row, data = row + 1, shifted(data, image.width)
+        fetch_to_write(results, later)
+        _store(results, left, sums[0], bounds, step)
+        results, left = from_element(results, out.columns), left - out.columns
         for n in static_range(kept):
             sums[n] = sums[n + 1]
 
 
 @generic
 def _add_row(
-    sums: list[Vector], t: int, image: Image, row: int, along: int, masks: list[Mask], factors: list[Vector], step: int,
-    later: Later,
-) -> None:  # fmt: skip
+    sums: list[Vector], t: int, image: Image, row: int, data: Array, masks: list[Mask], factors: list[Vector], step: int
+) -> None:
     """Add row ``t`` of the first window to the sums, and begin the sum of the window whose first row it is."""
-    at = image.at + row * image.width + along
-    fetch(image.data, at + later.data)
-    here = shifted(image.data, at) if is_element(row, image.height) else image.zeros
-    operands = _operands(here, masks, step)
+    fetch(data, BLOCK)
+    operands = _operands(data if is_element(row, image.height) else image.zeros, masks, step)
     for n in static_range((t + step - 1) // step):
         sums[n] = sums[n] + _row_sum(operands, factors, t - n * step)
     if t % step == 0:
@@ -149,14 +171,6 @@ def _row_sum(operands: list[Vector], factors: list[Vector], t: int) -> Vector:
     for u in static_range(1, WINDOW):
         total = fused_multiply_add(factors[t * WINDOW + u], operands[u], total)
     return total
-
-
-@generic
-def _limited(total: Vector, bounds: list[Vector]) -> Vector:
-    """Complete sums with the addend, within the bounds."""
-    total = total + bounds[0]
-    total = select(total < bounds[1], bounds[1], total)  # false for NaN
-    return select(total > bounds[2], bounds[2], total)
 
 
 @at_compile_time
@@ -191,14 +205,17 @@ def _order(lanes: int) -> Axes:
 
 
 @generic
-def _store(data: Array, to: int, left: int, total: Vector, step: int) -> None:
-    """Store a vector of results: ``left`` elements from its first are written at all, in order.
+def _store(results: Array, left: int, total: Vector, bounds: list[Vector], step: int) -> None:
+    """Store a vector of sums with the addend, within the bounds: ``left`` elements from its first are written at all, in order.
 
     Lanes behind a row that is shorter than a vector are overwritten by the rows that follow.
     """
+    total = total + bounds[0]
+    total = select(total < bounds[1], bounds[1], total)  # false for NaN
+    total = select(total > bounds[2], bounds[2], total)
     if step > 1:
         total = shuffle(total, total, by_column(_order(len(total))))
     if left >= len(total):
-        store(data, to, total)
+        store(results, 0, total)
     else:
-        store_some(data, to, total, first_lanes(left, len(total)))
+        store_some(results, 0, total, first_lanes(left, len(total)))

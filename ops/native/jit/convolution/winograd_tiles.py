@@ -18,7 +18,7 @@ from ...vector_registers import vector_bytes
 from ...vectors import Vector, from_element, is_element, load, load_some, shifted, shuffle, splat, store
 from ..products.register_tile import PANEL_BYTES
 from .image_rows import Image, flat_image
-from .tap_vectors import lanes_between
+from .tap_vectors import lanes_inside
 from .winograd_axis import AXES, MOST_STRIDE, RESULTS, terms_of_data, terms_of_sums, total
 
 #: Elements of the shortest vectors: of a register on every machine.
@@ -117,7 +117,7 @@ def _strip(image: Image, channel: int, channels: int, row: int, along: int, out:
         _channels(rows, steps, [], out, channels, lanes, stride)
     else:
         # -1 in each lane: LLVM keeps a vector of bits in a register of its own only within a block
-        inside = [lanes_between(-along - offsets[n], image.width - along - offsets[n], lanes) for n in static_range(len(offsets))]
+        inside = [lanes_inside(along, image.width, offsets[n], lanes) for n in static_range(len(offsets))]
         masks = [-mask.astype(np.int32) for mask in inside]
         _channels(rows, steps, masks, out, channels, lanes, stride)
 

@@ -14,12 +14,12 @@ from .test_window_taps import elements_of
 
 CALL = """
 def f(
-    data, n, at, height, width, row_stride, step, top, taps, first, zeros, weight, w_at, w_step, w_row, out, m, to, rows, columns
+    data, n, at, height, width, row_stride, step, top, taps, first, zeros, weight, w_at, w_row, out, m, to, rows, columns
 ):
     x, w, y, z = array_{dtype}(data, n), array_{dtype}(weight, 64), array_{dtype}(out, m), array_{dtype}(zeros, 32)
     add_data_taps(
         Image(x, at, height, width, z), Steps(row_stride, step), top, Taps(array_int64(taps, 64), first),
-        ColumnWeights(w, w_at, w_step, w_row), Results(y, to, rows, columns),
+        ColumnWeights(w, w_at, w_row), Results(y, to, rows, columns),
     )
     return 0
 """
@@ -48,18 +48,18 @@ def test_sums_of_shifted_rows_of_data(monkeypatch: pytest.MonkeyPatch, dtype: st
                 assert len(table) == 1 + HEIGHTS + COLUMN_WORDS * sum(heights) <= 64
                 found, plain, wanted = np.tile(rng.integers(-9, 9, (rows + 2) * 43).astype(dtype), (3, 1))
                 row_step, top = 1 + rows % 2, rows % 3
-                given = 3, height, width, row_step, step, top, taps, 1, zeros, weight, 3, 2, 4
+                given = 3, height, width, row_step, step, top, taps, 1, zeros, weight, 3, 4
                 words = [v.ctypes.data if isinstance(v, np.ndarray) else v for v in given]
                 code(data.ctypes.data, data.size, *words, found.ctypes.data, found.size, 43 + 2, rows, columns)
                 add_data_taps(
                     Image(data, 3, height, width, zeros), Steps(row_step, step), top, Taps(taps, 1),
-                    ColumnWeights(weight, 3, 2, 4), Results(plain, 43 + 2, rows, columns),
+                    ColumnWeights(weight, 3, 4), Results(plain, 43 + 2, rows, columns),
                 )  # fmt: skip
                 sums = np.zeros((rows, columns))
                 for (v, u, w), count in zip(starts, np.repeat(np.arange(len(heights)) + 1, heights), strict=True):
                     for t in range(count):
                         y, x = v + (top + t + np.arange(rows)) * row_step, u + np.arange(columns) * step
-                        sums += weight[3 + 2 * (w + 4 * t)] * elements_of(data[3:-5].reshape(height, width), y, x)
+                        sums += weight[3 + w + 4 * t] * elements_of(data[3:-5].reshape(height, width), y, x)
                 wanted[45 : 45 + sums.size] = sums.ravel()
                 for each in (found, plain):
                     np.testing.assert_array_equal(each, wanted)

@@ -12,9 +12,9 @@ from relayvm.ops.native.jit.products.operands import Rows
 from ..front_end.machine_code import compiled, python_function
 
 CALL = """
-def f(plane, n, at, row_step, taps, first, weight, w_at, w_step, w_row, out, m, to, out_row, rows, columns, add):
+def f(plane, n, at, row_step, taps, first, weight, w_at, w_row, out, m, to, out_row, rows, columns, add):
     x, w, y = array_{dtype}(plane, n), array_{dtype}(weight, 64), array_{dtype}(out, m)
-    weights = ColumnWeights(w, w_at, w_step, w_row)
+    weights = ColumnWeights(w, w_at, w_row)
     add_taps(Rows(x, at, row_step), Taps(array_int64(taps, 64), first), weights, Rows(y, to, out_row), rows, columns, add)
     return 0
 """
@@ -38,16 +38,16 @@ def test_sums_of_shifted_rows(monkeypatch: pytest.MonkeyPatch, dtype: str, nbyte
             pairs = [(rng.integers(0, 70), rng.integers(0, 10)) for _ in range(sum(heights))]
             taps = np.array([-9, *numbers, *np.ravel(pairs), *[-9] * 64], np.int64)[:64]
             found, plain, wanted = np.tile(rng.integers(-9, 9, (rows + 2, 43)).astype(dtype), (3, 1, 1))
-            given = 4, row_step, taps, 1, weight, 3, 2, 4
+            given = 4, row_step, taps, 1, weight, 3, 4
             words = [v.ctypes.data if isinstance(v, np.ndarray) else v for v in given]
             code(plane.ctypes.data, plane.size, *words, found.ctypes.data, found.size, 43 + 2, 43, rows, columns, add)
-            weights = ColumnWeights(weight, 3, 2, 4)
+            weights = ColumnWeights(weight, 3, 4)
             add_taps(Rows(plane, 4, row_step), Taps(taps, 1), weights, Rows(plain, 43 + 2, 43), rows, columns, add)
             sums = wanted[1 : 1 + rows, 2 : 2 + columns]
             sums *= add != 0
             for (start, w), count in zip(pairs, np.repeat(np.arange(len(heights)) + 1, heights), strict=True):
                 for t in range(count):
                     operands = 4 + start + (np.arange(rows)[:, None] + t) * row_step + np.arange(columns)
-                    sums += weight[3 + 2 * (w + 4 * t)] * plane[operands]
+                    sums += weight[3 + w + 4 * t] * plane[operands]
             for each in (found, plain):
                 np.testing.assert_array_equal(each, wanted)

@@ -7,26 +7,27 @@ import pytest
 
 from relayvm.ops.native.jit.convolution.data_taps import MOST_STEP, ZERO_BYTES
 from relayvm.ops.native.jit.convolution.image_rows import Image, Results, Weights
-from relayvm.ops.native.jit.convolution.window_taps import WINDOW, Later, Limits, Windows, add_windows
+from relayvm.ops.native.jit.convolution.window_taps import WINDOW, Limits, Planes, Windows, add_windows
 
 from ..front_end.machine_code import compiled, python_function
 
 CALL = """
-def f(data, n, at, height, width, step, first_row, first_column, zeros, weight, w_at, w_step, out, m, to, rows, columns, ahead,
-      limits):
-    l = array_{dtype}(limits, 3)
-    x, w, y, z = array_{dtype}(data, n), array_{dtype}(weight, 32), array_{dtype}(out, m), array_{dtype}(zeros, 32)
+def f(data, n, at, height, width, step, first_row, first_column, zeros, weight, w_at, w_step, out, m, to, rows, columns, count,
+      x_apart, w_apart, y_apart, later, addends, bounds, is_limited):
+    x, w, y, z = array_{dtype}(data, n), array_{dtype}(weight, 64), array_{dtype}(out, m), array_{dtype}(zeros, 32)
+    a, l = array_{dtype}(addends, 8), array_{dtype}(bounds, 2)
     add_windows(
         Image(x, at, height, width, z), Windows(first_row, first_column, step), Weights(w, w_at, w_step),
-        Results(y, to, rows, columns), Later(ahead, 2 * ahead), Limits(l[0], l[1], l[2]),
+        Results(y, to, rows, columns), Planes(count, x_apart, w_apart, y_apart, later),
+        Limits(a, 2, l[0], l[1], is_limited != 0),
     )
     return 0
 """
 
 #: The kernel and its operands, by name.
-NAMES = {each.__name__: each for each in (add_windows, Image, Windows, Weights, Results, Later, Limits)}
-#: Addends with the bounds of the results; the first leaves results as they are.
-LIMITS = (-0.0, -np.inf, np.inf), (3.0, 0.0, 6.0), (-7.0, 0.0, np.inf), (2.0, -np.inf, 5.0)
+NAMES = {each.__name__: each for each in (add_windows, Image, Windows, Weights, Results, Planes, Limits)}
+#: Bounds of results; the first leave results as they are.
+BOUNDS = (-np.inf, np.inf), (0.0, 6.0), (0.0, np.inf), (-np.inf, 5.0)
 
 
 def zeros_before_nan(dtype: str) -> np.ndarray:
@@ -50,46 +51,55 @@ def elements_of(image: np.ndarray, rows: np.ndarray, columns: np.ndarray) -> np.
 def test_sums_over_windows(monkeypatch: pytest.MonkeyPatch, dtype: str, step: int, nbytes: int) -> None:
     monkeypatch.setattr("relayvm.ops.native.vector_registers.registers", lambda: (32, nbytes))
     code = compiled(python_function(CALL.format(dtype=dtype), **NAMES))
-    rng, weight = np.random.default_rng(0), np.random.default_rng(1).integers(-4, 5, 32).astype(dtype)
-    zeros = zeros_before_nan(dtype)
-    for height, width in [(1, 1), (2, 5), (7, 7), (5, 9), (4, 18), (9, 40)]:
+    rng, weight = np.random.default_rng(0), np.random.default_rng(1).integers(-4, 5, 64).astype(dtype)
+    zeros, addends = zeros_before_nan(dtype), np.array([np.nan, np.nan, 3, -7, 2, *[np.nan] * 3], dtype)
+    for number, (height, width) in enumerate([(1, 1), (2, 5), (7, 7), (5, 9), (4, 18), (9, 40)]):
         # around the data are elements that would change every sum
-        data = np.full(3 + height * width + 5, np.nan, dtype)
-        data[3:-5] = rng.integers(-9, 9, height * width)
+        count, apart = 1 + number % 3, height * width + 4
+        data = np.full(3 + count * apart + 5, np.nan, dtype)
+        images = rng.integers(-9, 9, (count, height, width))
+        for n, image in enumerate(images):
+            data[3 + n * apart :][: image.size] = image.ravel()
         for rows, columns in [(1, 1), (1, 7), (2, 3), (3, 4), (9, 1), (4, 7), (3, 8), (2, 9), (5, 14), (3, 17), (2, 39)]:
             first_row, first_column = int(rng.integers(-4, 3)), int(rng.integers(-9, 4))
-            # results behind the last keep their elements, though rows shorter than a vector are stored as vectors
-            found, plain, wanted = np.tile(rng.integers(-9, 9, rows * columns + 43).astype(dtype), (3, 1))
-            given = 3, height, width, step, first_row, first_column, zeros, weight, 3, 1 + rows % 3
+            # results behind those of a plane keep their elements, though rows shorter than a vector are stored as vectors
+            between, w_step = rows * columns + 3, 1 + rows % 3
+            found, plain, wanted = np.tile(rng.integers(-9, 9, 21 + count * between + 40).astype(dtype), (3, 1))
+            given = 3, height, width, step, first_row, first_column, zeros, weight, 3, w_step
+            planes, is_limited = Planes(count, apart, 11, between, 1024), bool(rows % 2)
+            bounds = rng.choice(np.array(BOUNDS, dtype)) if is_limited else np.array(BOUNDS[0], dtype)
             words = [v.ctypes.data if isinstance(v, np.ndarray) else v for v in given]
-            limits = rng.choice(np.array(LIMITS, dtype))
-            code(data.ctypes.data, data.size, *words, found.ctypes.data, found.size, 21, rows, columns, 1024, limits.ctypes.data)
-            add_windows(
-                Image(data, 3, height, width, zeros), Windows(first_row, first_column, step), Weights(weight, 3, 1 + rows % 3),
-                Results(plain, 21, rows, columns), Later(1024, 2048), Limits(*limits),
+            code(
+                data.ctypes.data, data.size, *words, found.ctypes.data, found.size, 21, rows, columns, *planes,
+                addends.ctypes.data, bounds.ctypes.data, is_limited,
             )  # fmt: skip
-            sums, image = np.full((rows, columns), limits[0]), data[3:-5].reshape(height, width)
-            for n, (t, u) in enumerate(np.ndindex(WINDOW, WINDOW)):
-                y, x = first_row + t + np.arange(rows) * step, first_column + u + np.arange(columns) * step
-                sums += weight[3 + n * (1 + rows % 3)] * elements_of(image, y, x)
-            wanted[21 : 21 + sums.size] = np.clip(sums, *limits[1:]).ravel()
+            add_windows(
+                Image(data, 3, height, width, zeros), Windows(first_row, first_column, step), Weights(weight, 3, w_step),
+                Results(plain, 21, rows, columns), planes, Limits(addends, 2, *bounds, is_limited),
+            )  # fmt: skip
+            for p, image in enumerate(images):
+                sums = np.full((rows, columns), addends[2 + p] if is_limited else 0, dtype)
+                for n, (t, u) in enumerate(np.ndindex(WINDOW, WINDOW)):
+                    y, x = first_row + t + np.arange(rows) * step, first_column + u + np.arange(columns) * step
+                    sums += weight[3 + p * 11 + n * w_step] * elements_of(image, y, x)
+                wanted[21 + p * between :][: sums.size] = np.clip(sums, *bounds).ravel()
             for each in (found, plain):
                 np.testing.assert_array_equal(each, wanted, f"{height, width, rows, columns, first_row, first_column}")
-    assert weight.size >= 3 + WINDOW * WINDOW * 3
+    assert weight.size >= 3 + 2 * 11 + WINDOW * WINDOW * 3
 
 
 def test_a_sum_has_the_same_bits_in_any_strip() -> None:
     """A row cut after any column, and rows computed apart, have the bits of all rows together."""
     code = compiled(python_function(CALL.format(dtype="float32"), **NAMES))
     rng = np.random.default_rng(2)
-    height, width, weight, zeros = 6, 29, rng.standard_normal(32).astype("f"), zeros_before_nan("float32")
-    data, limits = rng.standard_normal(height * width).astype("f"), np.array(LIMITS[0], "f")
+    height, width, weight, zeros = 6, 29, rng.standard_normal(64).astype("f"), zeros_before_nan("float32")
+    data, bounds = rng.standard_normal(height * width).astype("f"), np.array(BOUNDS[0], "f")
 
     def run(first_row: int, first_column: int, rows: int, columns: int) -> np.ndarray:
         out = np.zeros((rows, columns), "f")
         code(
             data.ctypes.data, data.size, 0, height, width, 1, first_row, first_column, zeros.ctypes.data, weight.ctypes.data, 0,
-            1, out.ctypes.data, out.size, 0, rows, columns, 0, limits.ctypes.data,
+            1, out.ctypes.data, out.size, 0, rows, columns, 1, 0, 0, 0, 0, bounds.ctypes.data, bounds.ctypes.data, False,
         )  # fmt: skip
         return out
 
