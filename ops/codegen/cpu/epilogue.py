@@ -14,8 +14,8 @@ The part is ``rows`` runs of ``count`` elements, at least one each.  A run is co
 number is ``Kernel.finishes``; the leading indices of each run follow those of the run before.  Each operand has all the trailing
 axes, or does not vary along them, so the innermost loop reads contiguous elements.
 
-If the result is written over an operand (``Group.in_place``), if it has another dtype than the sums, or always
-(``Kernel.apart``), the sums of the part are in a buffer, until ``finish`` reads them::
+If the result is written over an operand (``Group.in_place``), has another dtype than the sums, or always (``Kernel.apart``),
+the sums of the part are in a buffer, until ``finish`` reads them::
 
     def finish(argv, at, rows, count, sums, first, pitch):
         ...

@@ -114,6 +114,9 @@ def calls(name: str) -> Iterator[tuple[list[np.ndarray], dict[str, Any]]]:
             yield inputs, {"channels": 7, "strides": strides}
     elif name == "nn.dense_panels":
         yield from (([array(2, dtype), array(3, dtype)], {"units": 23}) for dtype in FLOATS)
+    elif name == "nn.dense_byte_panels":
+        for dtype in ("uint8", "int8"):
+            yield [array(2, dtype), np.empty((2, 2, 16, 4), "int8"), np.empty(23, "int32")], {}
     elif name == "nn.sparse_dense":
         for number, dtype in enumerate(FLOATS):
             stored = [array(3 if number > 1 else 1, dtype), array(1, "int32"), array(1, "int64")]
