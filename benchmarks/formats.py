@@ -49,10 +49,15 @@ class Case:
     real_inputs: Mapping[str, np.ndarray]
 
 
-def model(nodes: Sequence[onnx.NodeProto], inputs: Mapping[str, tuple[int, list[Any]]], weights: Mapping[str, Any]) -> bytes:
-    """The model whose result is the first of the last node; inputs by name, with type and shape."""
+def model(
+    nodes: Sequence[onnx.NodeProto],
+    inputs: Mapping[str, tuple[int, list[Any]]],
+    weights: Mapping[str, Any],
+    dtype: int = onnx.TensorProto.FLOAT,
+) -> bytes:
+    """The model whose result, of type ``dtype``, is the first of the last node; inputs by name, with type and shape."""
     given = [helper.make_tensor_value_info(name, *declared) for name, declared in inputs.items()]
-    result = helper.make_tensor_value_info(nodes[-1].output[0], onnx.TensorProto.UNDEFINED, None)
+    result = helper.make_tensor_value_info(nodes[-1].output[0], dtype, None)
     stored = [numpy_helper.from_array(np.ascontiguousarray(value), name) for name, value in weights.items()]
     graph = helper.make_graph(nodes, "g", given, [result], stored)
     opsets = [helper.make_opsetid("", 20), helper.make_opsetid("com.microsoft", 1)]
@@ -74,6 +79,7 @@ def products(rows: Sequence[int]) -> Iterator[Case]:
             [helper.make_node("MatMulInteger", ["x", "w", "z"], ["y"])],
             {"x": (words, ["rows", inner]), "z": (words, [])},
             {"w": weight},
+            onnx.TensorProto.INT32,
         )
         dynamic = model(
             [helper.make_node("DynamicQuantizeMatMul", ["x", "w", "s", "", "b"], ["y"], domain="com.microsoft")],
