@@ -55,11 +55,14 @@ def test_results_of_another_dtype_are_part_of_the_product() -> None:
     weight, scale = of_bytes("int8", 300, 130), RNG.random(300).astype(np.float32) / 5000
     packed, plain = executable(text, w=weight, s=scale), executable(text)
     assert ["nn.dense_byte_panels", "cast", "multiply", "rint", "clip", "cast"] in operators(packed)
+    assert ["nn.dense", "cast", "multiply", "rint", "clip", "cast"] in operators(plain)
+    by_loops = relay.VirtualMachine(relay.compile(relay.parse(HEADER + text), **{"impl.nn.dense": "loops"}))
     for rows in (0, 1, 5, 33, 100):
         x = of_bytes("uint8", rows, 130)
         wanted = np.clip(np.rint(whole(x, weight.T).astype(np.float32) * scale), -128, 127).astype(np.int8)
         np.testing.assert_array_equal(relay.VirtualMachine(packed).run(x).numpy(), wanted)
         np.testing.assert_array_equal(relay.VirtualMachine(plain).run(x, weight, scale).numpy(), wanted)
+        np.testing.assert_array_equal(by_loops.run(x, weight, scale).numpy(), wanted)
 
 
 def test_a_result_may_be_written_over_an_operand_of_its_dtype() -> None:

@@ -20,6 +20,7 @@ from ...native.matrix_tiles import (
 )
 from ...native.memory import Array, generic
 from ...native.static_values import static, static_range
+from ...native.vectors import lanes_below, load_some, splat, store_some
 from .byte_tile import COLUMNS, DEPTH, STEP, BytePanels
 
 #: Rows of a strip, at most.
@@ -107,7 +108,10 @@ def _wide(a: Rows, panels: BytePanels, out: Rows, steps: int, column: int, count
 def add_starts(panels: BytePanels, out: Rows, rows: int, columns: int) -> None:
     """Add to sums the starts of their columns, if there are any."""
     if panels.factor != 0:
-        for i in range(rows):
-            for j in range(columns):
-                start = np.int32(panels.factor * panels.sums[np.uint64(panels.column + j)])
-                out.data[np.uint64(out.at + i * out.step + j)] += start
+        zero = splat(np.int32(0), COLUMNS)
+        for column in range(0, columns, COLUMNS):
+            mask = lanes_below(columns - column, static(COLUMNS))
+            starts = load_some(panels.sums, panels.column + column, mask, zero) * splat(np.int32(panels.factor), COLUMNS)
+            for i in range(rows):
+                at = out.at + i * out.step + column
+                store_some(out.data, at, load_some(out.data, at, mask, zero) + starts, mask)

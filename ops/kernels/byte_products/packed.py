@@ -20,7 +20,10 @@ from ..matmul.cpu import leading
 from ..matmul.matrix import Batch, batch
 from ..shaped import Shaped
 from .byte_tile import COLUMNS, DEPTH, STEP, BytePanels
-from .panels import BAND, GROUP, Finish, excess, multiply_rows, row_bytes, strips_for
+from .panels import BAND, GROUP, LINE, Finish, excess, multiply_rows, row_bytes, strips_for
+
+#: Panels of the columns of a line of bytes.
+_PANELS = LINE // COLUMNS
 
 
 class Buffers(NamedTuple):
@@ -45,13 +48,39 @@ def row_part(b: Array, at: int, count: int) -> Vector:
 
 
 @generic
+def woven(parts: list[Vector]) -> Vector:
+    """A step of a panel of COLUMNS bytes of DEPTH rows."""
+    pairs = [shuffle(parts[2 * h], parts[2 * h + 1], interleaved(static(COLUMNS))).view(np.int16) for h in static_range(2)]
+    return shuffle(pairs[0], pairs[1], interleaved(static(COLUMNS))).view(np.int8)
+
+
+@generic
 def pack_panel_of_rows(b: Array, at: int, row: int, k: int, count: int, panels: Array, to: int) -> None:
     """Pack ``count`` columns of a matrix with rows that are ``row`` bytes apart."""
     for step in range((k + DEPTH - 1) // DEPTH):
         here, left = at + step * DEPTH * row, k - step * DEPTH
         parts = [row_part(b, here + i * row, count if i < left else 0) for i in static_range(DEPTH)]
-        pairs = [shuffle(parts[2 * h], parts[2 * h + 1], interleaved(static(COLUMNS))).view(np.int16) for h in static_range(2)]
-        store(panels, to + step * STEP, shuffle(pairs[0], pairs[1], interleaved(static(COLUMNS))).view(np.int8))
+        store(panels, to + step * STEP, woven(parts))
+
+
+@generic
+def pack_step_of_lines(b: Array, at: int, row: int, panels: Array, to: int, apart: int) -> None:
+    """Pack a line of bytes of DEPTH rows, ``row`` bytes apart, into panels that are ``apart`` bytes apart."""
+    lines = [load(b, at + i * row, LINE) for i in static_range(DEPTH)]
+    for panel in static_range(_PANELS):
+        parts = [lines[n][panel * COLUMNS : panel * COLUMNS + COLUMNS] for n in static_range(DEPTH)]
+        store(panels, to + panel * apart, woven(parts))
+
+
+@generic
+def pack_lines_of_rows(b: Array, at: int, row: int, k: int, panels: Array, to: int) -> None:
+    """Pack the columns of a line of bytes: each line of the matrix is read once."""
+    whole, apart = k // DEPTH, row_bytes(k) // DEPTH * STEP
+    for step in range(whole):
+        pack_step_of_lines(b, at + step * DEPTH * row, row, panels, to + step * STEP, apart)
+    for panel in range(_PANELS if k % DEPTH > 0 else 0):
+        first, there = at + whole * DEPTH * row + panel * COLUMNS, to + panel * apart + whole * STEP
+        pack_panel_of_rows(b, first, row, k - whole * DEPTH, COLUMNS, panels, there)
 
 
 @generic
@@ -86,12 +115,15 @@ def add_columns(panels: Array, at: int, steps: int, sums: Array, to: int) -> Non
 def pack_group(b: Batch, at: int, n: int, k: int, columns: int, buffers: Buffers, with_sums: bool) -> None:
     """Pack ``columns`` columns of a matrix ``[k, n]``, the first of which begins at byte ``at``; zeros for sums not needed."""
     steps = row_bytes(k) // DEPTH
+    lines = 0 if b.transposed else columns // LINE * LINE
+    for first in range(0, lines, LINE):
+        pack_lines_of_rows(b.data, at + first, n, k, buffers.panels, first // COLUMNS * steps * STEP)
     for panel in range((columns + COLUMNS - 1) // COLUMNS):
         first, to = panel * COLUMNS, panel * steps * STEP
         count = min(COLUMNS, columns - first)
         if b.transposed:
             pack_panel_of_columns(b.data, at + first * k, k, k, count, buffers.panels, to)
-        else:
+        elif first >= lines:
             pack_panel_of_rows(b.data, at + first, n, k, count, buffers.panels, to)
         add_columns(buffers.panels, to, steps if with_sums else 0, buffers.column_sums, first)
 

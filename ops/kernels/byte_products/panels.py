@@ -26,8 +26,8 @@ from .matrix_strips import STRIP, add_starts, configure_strips, multiply_strip, 
 GROUP, BAND = 256, 96
 #: The most rows of a tile, whatever the machine.
 MOST_ROWS = STRIP
-#: Bytes that are copied at once.
-_LINE = 64
+#: Bytes of a cache line, which are copied at once.
+LINE = 64
 
 
 class Finish(NamedTuple):
@@ -63,13 +63,13 @@ def is_in_place(data: Array, k: int) -> bool:
 @generic
 def copy_rows(data: Array, at: int, k: int, count: int, rows: Array) -> None:
     """Store ``count`` rows of ``k`` bytes in whole steps; the top bits of signed bytes are flipped."""
-    step, flip = row_bytes(k), splat(np.uint8(excess(data.dtype)), _LINE)
+    step, flip = row_bytes(k), splat(np.uint8(excess(data.dtype)), LINE)
     for i in range(count):
-        here, to, whole = at + i * k, i * step, k // _LINE * _LINE
-        for j in range(0, whole, _LINE):
-            store(rows, to + j, load(data, here + j, _LINE).view(np.uint8) ^ flip)
-        rest = load_some(data, here + whole, lanes_below(k - whole, static(_LINE)), splat(data.dtype.type(0), _LINE))
-        store_some(rows, to + whole, rest.view(np.uint8) ^ flip, lanes_below(step - whole, static(_LINE)))
+        here, to, whole = at + i * k, i * step, k // LINE * LINE
+        for j in range(0, whole, LINE):
+            store(rows, to + j, load(data, here + j, LINE).view(np.uint8) ^ flip)
+        rest = load_some(data, here + whole, lanes_below(k - whole, static(LINE)), splat(data.dtype.type(0), LINE))
+        store_some(rows, to + whole, rest.view(np.uint8) ^ flip, lanes_below(step - whole, static(LINE)))
 
 
 class Strips(NamedTuple):

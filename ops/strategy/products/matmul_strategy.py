@@ -169,9 +169,12 @@ class _Product:
 
     def byte_blocks(self, call: OpCall) -> Dim:
         """The number of blocks of ``kernels.byte_products.packed``."""
-        m, n, _ = self.sizes(call)
-        bands, group = (m + byte_panels.BAND - 1) // byte_panels.BAND, byte_panels.GROUP
-        return self.count(call) * bands * ((n + group - 1) // group)
+        groups = (self.sizes(call)[1] + byte_panels.GROUP - 1) // byte_panels.GROUP
+        return self.count(call) * self.byte_bands(call) * groups
+
+    def byte_bands(self, call: OpCall) -> Dim:
+        """The number of blocks for which columns are packed once."""
+        return (self.sizes(call)[0] + byte_panels.BAND - 1) // byte_panels.BAND
 
     def byte_work(self, call: OpCall) -> Dim:
         """Multiplications, of which a unit of cost has eight; packing costs as much as 16 rows."""
@@ -241,7 +244,7 @@ def _kernels(
             "bytes",
             of_bytes,
             takes=predicates.has_bytes,
-            blocks=Blocks(predicates.byte_blocks, predicates.byte_work),
+            blocks=Blocks(predicates.byte_blocks, predicates.byte_work, predicates.byte_bands),
             scratch=(
                 Scratch("uint8", length=predicates.byte_rows),
                 Scratch("uint8", length=CONFIG_BYTES),

@@ -219,6 +219,15 @@ SPLIT = {
         ],
         {"units": 140, "bits": 4, "block": 16},
     ),
+    # two bands of rows, two groups of columns
+    "nn.dense_byte_panels": (
+        [
+            (7 * HUNDRED_ROWS).astype("int8"),
+            np.arange(17 * 64, dtype="int64").astype("int8").reshape(17, 1, 16, 4),
+            np.arange(270, dtype="int32"),
+        ],
+        {},
+    ),
     "nn.dense": ([HUNDRED_ROWS, HUNDRED_ROWS[:70]], {"implementation": "tiles"}),
     "nn.matmul": ([HUNDRED_ROWS, HUNDRED_ROWS[:70].T], {"implementation": "tiles"}),
     "nn.batch_matmul": ([np.stack([HUNDRED_ROWS] * 2), HUNDRED_ROWS[None, :70]], {"implementation": "tiles"}),

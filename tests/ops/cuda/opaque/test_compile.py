@@ -118,6 +118,9 @@ def calls(name: str) -> Iterator[tuple[list[np.ndarray], dict[str, Any]]]:
         for bits, zeros in ((2, "uint8"), (4, "float32"), (8, "uint8")):
             tensors = [np.empty((2, 5, 32 * bits), np.uint8), np.empty((2, 5, 16), np.float32), np.empty((2, 5, 16), zeros)]
             yield [array(2, "float32"), *tensors], {"units": 23, "bits": bits, "block": 16}
+    elif name == "nn.dense_byte_panels":
+        for dtype in ("uint8", "int8"):
+            yield [array(2, dtype), np.empty((2, 2, 16, 4), "int8"), np.empty(23, "int32")], {}
     elif name == "nn.sparse_dense":
         for number, dtype in enumerate(FLOATS):
             stored = [array(3 if number > 1 else 1, dtype), array(1, "int32"), array(1, "int64")]
