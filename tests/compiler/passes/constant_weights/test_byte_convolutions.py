@@ -50,6 +50,8 @@ def test_calls_that_are_taken() -> None:
     assert operators(module(quantised(of_weight=128), weight_of(dtype="uint8"))) == [NAME]
     assert operators(module('nn.conv2d(%x, %w, out_dtype="int32")', weight_of())) == [NAME]
     assert operators(module(quantised(-128), weight_of(), "int8")) == ["cast", "bitwise_xor", NAME]
+    biased = module(f"nn.bias_add({quantised()}, %b)", weight_of(), more=", %b: Tensor[(6), int32]")
+    assert operators(biased) == [NAME, "add", NAME]  # the first has no use
     at_run_time = operators(module(quantised("%z"), weight_of(), more=", %z: Tensor[(), uint8]"))
     assert at_run_time == ["cast", "negative", "multiply", "cast", "reshape", NAME]
 
