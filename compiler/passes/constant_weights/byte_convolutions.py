@@ -88,7 +88,7 @@ class _Bindings:
     def of(self, data: Expr, weight: np.ndarray, zero_point: Expr, moved: int, bias: Expr | None) -> list[tuple[Var, Expr]]:
         """The bindings; ``moved``: the number that makes data bytes without a sign."""
         attrs, (_, inputs, *window) = self.call.attrs, weight.shape
-        form = best_form(inputs, *window, per_axis(attrs.dilation, 2, "dilation")[1])
+        form = best_form(inputs, window[0], window[1], per_axis(attrs.dilation, 2, "dilation")[1])
         words, sums = words_of(weight, attrs.groups, form), weight.sum((1, 2, 3), dtype=np.int32)
         if moved:
             data = self._bind(
