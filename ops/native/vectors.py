@@ -173,12 +173,10 @@ def shuffle(one: Vector, other: Vector, order: Axes) -> Vector:
     return np.concatenate([one, other])[list(order)]
 
 
-@instruction(
-    lambda e, vector, mask: e.call("experimental.vector.compress", vector.type, vector, mask, vector, overloads=[vector.type])
-)
+@instruction(lambda e, vector, mask: e.compress(vector, mask))
 def compress(vector: Vector, mask: Mask) -> Vector:
-    """The lanes that are set in the mask, side by side from the first lane on; the lanes behind them may be any."""
-    kept: Vector = np.concatenate([vector[mask], vector[~mask]])
+    """The lanes that are set in the mask, side by side from the first lane on, then 0."""
+    kept: Vector = np.concatenate([vector[mask], np.zeros_like(vector[~mask])])
     return kept
 
 

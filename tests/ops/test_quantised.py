@@ -8,10 +8,12 @@ import numpy as np
 import pytest
 
 import relayvm as relay
+from relayvm.ops.codegen.loop_nest import vector_math
 from relayvm.ops.core.op import TypeRelError, get
 from relayvm.ops.core.tensor_types import TensorType
 from relayvm.ops.core.type_relation import relate
 
+from ..programs import HEADER
 from .every_op.quantised import clipped, rescaled
 
 #: Ratios of scales from 2**-40 to 2**28; one of them rounds up to a power of two.
@@ -88,3 +90,26 @@ def test_weights_of_products_have_types_by_their_use() -> None:
     }"""
     main = relay.transform.InferType()(relay.parse(text))["main"]
     assert [str(p.checked_type) for p in main.params[1:]] == ["Tensor[(4, 3, 3, 3), int8]", "Tensor[(5, 144), int8]"]
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int8", "int16", "int32"])
+def test_quantised_floats_beyond_the_range(dtype: str) -> None:
+    """Halves go to the even number; numbers beyond the range, also infinite ones, are limited before they become integers."""
+    bounds = np.iinfo(dtype)
+    x = np.concatenate([np.arange(-40, 40) / 2, [np.inf, -np.inf, 3e38, -3e38, 2.0**31, -(2.0**31), 16777217.0, -0.0]])
+    x = np.concatenate([x, np.arange(bounds.max - 9, bounds.max + 2) / 2, np.arange(bounds.min - 2, bounds.min + 9) / 2])
+    x = x.astype(np.float32)
+    text = f'qnn.quantize(%x, %s, %z, out_dtype="{dtype}", ties="even")'
+    mod = relay.parse(f"{HEADER}def @main(%x: Tensor[(?n), float32], %s: float32, %z: int32) {{ {text} }}")
+    machine = relay.VirtualMachine(relay.compile(mod))
+    for zero in (0, 3, -7):
+        wanted = np.clip(np.rint(x.astype(np.float64) / 0.5) + zero, bounds.min, bounds.max).astype(dtype)
+        np.testing.assert_array_equal(machine.run(x, np.float32(0.5), np.int32(zero)).numpy(), wanted)
+
+
+def test_rounding_without_an_instruction(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(vector_math, "has_rounding", lambda: False)
+    for x in np.array([0.5, 1.5, -0.5, -2.5, 8388607.5, 1e30, -1e30, np.inf, -np.inf, -0.0, 3.49], np.float32):
+        found = vector_math.round_float32(x)
+        assert found == np.rint(x) and np.signbit(found) == np.signbit(np.rint(x))
+    assert np.isnan(vector_math.round_float32(np.float32(np.nan)))

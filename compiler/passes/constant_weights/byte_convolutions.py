@@ -11,7 +11,8 @@
 
 The sum of ``(x - z) * w`` is that of ``x * w``, of data that is padded with ``z``, less ``z`` times the sum of the weights.  A
 constant ``z`` leaves a constant start and a constant pad.  Bytes with a sign are moved by 128, and their zero point with them.
-``nn.conv2d`` of bytes is taken in the same way, with a zero point of 0.
+``nn.conv2d`` of bytes is taken in the same way, with a zero point of 0.  An ``nn.bias_add`` that alone uses the result becomes a
+part of the start; the convolution without it is left to ``eliminate_dead_code``.
 
 The weight without its constant zero point fits bytes with a sign; the result is int32; channels come first.  Any other
 convolution of integers is left to ``expand_composites``.
@@ -60,6 +61,13 @@ class _Rewriter(ChainRewriter):
     """The rewriter of one function."""
 
     def replaced(self, var: Var, call: Call) -> list[tuple[Var, Expr]] | None:
+        if call.op is get("nn.bias_add") and call.attrs.axis in (1, -3):
+            convolved = self.sole_call(call.args[0], *map(get, _REPLACED))
+            return None if convolved is None else self._convolution(var, convolved, call.args[1])
+        return self._convolution(var, call)
+
+    def _convolution(self, var: Var, call: Call, bias: Expr | None = None) -> list[tuple[Var, Expr]] | None:
+        """The bindings of a convolution, with the sum of a ``bias``."""
         if not isinstance(call.op, Op) or call.op.name not in _REPLACED or not _is_plain(call):
             return None
         data, weight, *parameters = call.args
@@ -68,7 +76,7 @@ class _Rewriter(ChainRewriter):
         zero_point = parameters[0] if parameters else Constant(np.zeros((), np.int32), span=call.span)
         if bytes_of is None or moved is None or not _is_byte(zero_point, _type(data).dtype, moved):
             return None
-        return _Bindings(var, call).of(data, bytes_of, zero_point, moved)
+        return _Bindings(var, call).of(data, bytes_of, zero_point, moved, bias)
 
 
 class _Bindings:
@@ -77,16 +85,20 @@ class _Bindings:
     def __init__(self, var: Var, call: Call) -> None:
         self.var, self.call, self.out = var, call, list[tuple[Var, Expr]]()
 
-    def of(self, data: Expr, weight: np.ndarray, zero_point: Expr, moved: int) -> list[tuple[Var, Expr]]:
+    def of(self, data: Expr, weight: np.ndarray, zero_point: Expr, moved: int, bias: Expr | None) -> list[tuple[Var, Expr]]:
         """The bindings; ``moved``: the number that makes data bytes without a sign."""
         attrs, (_, inputs, *window) = self.call.attrs, weight.shape
-        form = best_form(inputs, *window, per_axis(attrs.dilation, 2, "dilation")[1])
+        form = best_form(inputs, window[0], window[1], per_axis(attrs.dilation, 2, "dilation")[1])
         words, sums = words_of(weight, attrs.groups, form), weight.sum((1, 2, 3), dtype=np.int32)
         if moved:
             data = self._bind(
                 "bytes", "bitwise_xor", self._bind("bits", "cast", data, dtype="uint8"), self._number(moved, "uint8")
             )
         start, pad = self._start(sums, zero_point, moved)
+        if isinstance(bias, Constant) and isinstance(start, Constant):
+            start = constant_like(start.data + bias.data, self.call)
+        elif bias is not None:
+            start = self._bind("biased", "add", start, bias)
         given = ByteConv2dAttrs((window[0], window[1]), form, attrs.strides, attrs.padding, attrs.dilation, attrs.groups)
         args = data, constant_like(words, self.call), start, pad
         return [*self.out, (self.var, Call(get(NAME), args, given, span=self.call.span))]

@@ -113,7 +113,9 @@ def as_quantised(x: Term, scale: Term, zero_point: Term, dtype: str, ties: str =
         quotient = cast(quotient, "float64")
     low, high = int_range(dtype)
     moved = quotient + cast(zero_point, quotient.dtype)
-    return cast(call(CLIP, moved, attrs=ClipAttrs(float(low), float(high))), dtype)
+    # a number that becomes 0: the larger one of a number and 0, which has two signs, takes a CPU two instructions
+    lowest = float(low) if low else -0.25
+    return cast(call(CLIP, moved, attrs=ClipAttrs(lowest, float(high))), dtype)
 
 
 def as_real(x: Term, scale: Term, zero_point: Term, dtype: str = "float32") -> Term:

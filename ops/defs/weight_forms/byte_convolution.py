@@ -8,6 +8,7 @@ import numpy as np
 
 from ....declarations.frozen_dataclass import frozen
 from ....shape_funcs.defs.convolution.conv import BYTE_ROWS as ROWS
+from ....shape_funcs.defs.convolution.conv import BYTE_WORD as WORD
 from ....shape_funcs.defs.convolution.conv import per_axis, sides
 from ....shape_funcs.symbolic.dim import Dim, dim, eq, max_, min_, product, where
 from ...core.dtype_rules import require
@@ -72,14 +73,14 @@ def words_of(weight: np.ndarray, groups: int, form: str) -> np.ndarray:
     whole = weight.reshape(groups, each, inputs, height, width)
     along = 2 if form == "channels" else 4
     padding = [(0, 0)] * 5
-    padding[1], padding[along] = (0, -each % rows), (0, -whole.shape[along] % geometry.WORD)
+    padding[1], padding[along] = (0, -each % rows), (0, -whole.shape[along] % WORD)
     whole = np.pad(whole, padding)
     tiled = whole.reshape(groups, whole.shape[1] // rows, rows, *whole.shape[2:])
     if form == "channels":
-        parts = tiled.reshape(*tiled.shape[:3], -1, geometry.WORD, height, width).transpose(0, 1, 3, 5, 6, 2, 4)
+        parts = tiled.reshape(*tiled.shape[:3], -1, WORD, height, width).transpose(0, 1, 3, 5, 6, 2, 4)
     else:
-        parts = tiled.reshape(*tiled.shape[:5], -1, geometry.WORD).transpose(0, 1, 3, 4, 5, 2, 6)
-    made = np.ascontiguousarray(parts).reshape(groups, tiled.shape[1], -1, rows * geometry.WORD)
+        parts = tiled.reshape(*tiled.shape[:5], -1, WORD).transpose(0, 1, 3, 4, 5, 2, 6)
+    made = np.ascontiguousarray(parts).reshape(groups, tiled.shape[1], -1, rows * WORD)
     return made.view(np.dtype("<i4"))
 
 
@@ -88,8 +89,8 @@ def best_form(inputs: int, height: int, width: int, dilation: int) -> str:
 
     ``dilation``: of columns; with one, they are no neighbours.
     """
-    by_channels = -(-inputs // geometry.WORD) * height * width
-    is_shorter = inputs * height * -(-width // geometry.WORD) <= by_channels
+    by_channels = -(-inputs // WORD) * height * width
+    is_shorter = inputs * height * -(-width // WORD) <= by_channels
     return "columns" if is_shorter and (dilation == 1 or width == 1) else "channels"
 
 
@@ -123,9 +124,10 @@ def _plane(call: OpCall) -> Dim:
 def _panel_words(call: OpCall) -> Dim:
     """The most words of the planes of a region."""
     inputs, columns = call.inputs[0].shape[1] // call.attrs.groups, _given(call.attrs)["taps"][1]
-    by_channels, word = call.attrs.form == "channels", geometry.WORD
-    count = (inputs + word - 1) // word if by_channels else inputs * -(-columns // word)
-    return count * _plane(call) + _SLACK
+    by_channels = call.attrs.form == "channels"
+    count = (inputs + WORD - 1) // WORD if by_channels else inputs * -(-columns // WORD)
+    words: Dim = count * _plane(call) + _SLACK
+    return words
 
 
 def _table_numbers(call: OpCall) -> Dim:

@@ -49,7 +49,7 @@ def place_steps(conv: ByteConvolution, planes: Planes, table: Array) -> int:
     (stride, _, dilation, taps), step = conv.window, 0
     columns = 1 if conv.form == COLUMNS else taps[1]
     words = words_of_columns(taps[1]) if conv.form == COLUMNS else 1
-    for plane in range(0, planes.count, words):
+    for plane in range(0, planes.number, words):
         for y in range(taps[0]):
             down = y * dilation[0]
             row = (plane * planes.phases[0] + down % stride[0]) * planes.phases[1]
@@ -103,7 +103,7 @@ def compute_panels(
         planes = planes_of(conv, region)
         place_steps(conv, planes, buffers.table)
         vectors = place_positions(region, planes, buffers.table, steps)
-        for plane in range(planes.count):
+        for plane in range(planes.number):
             place_plane(conv, region, planes, b, g * (conv.sizes[1] // conv.groups), plane, buffers.panel)
         count, begin = region.rows * region.columns, region.row * conv.out_sizes[1] + region.column
         pitch, first = sums_pitch(count), g * outputs
@@ -150,7 +150,7 @@ def compute_channels(
                     channel = Channel(conv.data, at, conv.pad, weights, buffers.sums, to)
                     add_in_place(channel, buffers.table, steps, vectors)
                 else:
-                    for plane in range(planes.count):
+                    for plane in range(planes.number):
                         place_plane(conv, region, planes, b, c * inputs, plane, buffers.panel)
                     reads, sums = Reads(buffers.panel, buffers.table, steps), Sums(buffers.sums, to, pitch, steps)
                     add_positions(reads, weights, sums, vectors, static(1))

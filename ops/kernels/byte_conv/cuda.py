@@ -9,10 +9,11 @@ from collections.abc import Callable
 from string import Template
 from typing import Any
 
+from ....shape_funcs.defs.convolution.conv import BYTE_WORD as WORD
 from ....shape_funcs.symbolic.dim import product
 from ...codegen.cuda.assembly import Assembly, blocks, element, reads, size, writes
 from ...codegen.cuda.cuda_program import CudaSource, OpaqueCall
-from .geometry import COLUMNS, WORD
+from .geometry import COLUMNS
 
 _THREADS = 256
 #: Steps in the order of the weight: a plane of words, a row of the window, a column of it, a word of a row.

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ....shape_funcs.defs.convolution.conv import BYTE_WORD as WORD
 from ...native.front_end.llvm import host
 from ...native.inlining import shared
 from ...native.memory import Array, generic
@@ -27,7 +28,7 @@ from ...native.vectors import (
     splat,
     store,
 )
-from .geometry import COLUMNS, WORD, ByteConvolution, Region, words_of_columns
+from .geometry import COLUMNS, ByteConvolution, Region, words_of_columns
 from .tile import Weights
 from .words import bits_between
 

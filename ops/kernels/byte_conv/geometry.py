@@ -55,11 +55,11 @@ class Region(NamedTuple):
 class Planes(NamedTuple):
     """The planes of words of a region, in the order of the weights.
 
-    ``count``: planes; ``phases``: of rows and of columns; ``rows``, ``columns``: of a phase.  A phase has the words whose rows
-    and columns are a stride apart, so that neighbours of the result read neighbours.
+    ``number``: of planes; ``phases``: of rows and of columns; ``rows``, ``columns``: of a phase.  A phase has the words whose
+    rows and columns are a stride apart, so that neighbours of the result read neighbours.
     """
 
-    count: int
+    number: int
     phases: Axes
     rows: int
     columns: int

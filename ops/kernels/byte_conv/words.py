@@ -6,12 +6,13 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ....shape_funcs.defs.convolution.conv import BYTE_WORD as WORD
 from ...native.memory import Array, Axes, generic
 from ...native.static_values import at_compile_time, static_range
 from ...native.vector_registers import vector_bytes
 from ...native.vectors import Mask, Vector, load, load_some, mask_of_bits, shifted, shuffle, splat, store
 from ..spatial.cpu import end_inside, first_inside
-from .geometry import COLUMNS, WORD, ByteConvolution, Planes, Region, plane_words, words_of_columns
+from .geometry import COLUMNS, ByteConvolution, Planes, Region, plane_words, words_of_columns
 
 #: The largest stride of columns with which vectors of words are made of vectors of bytes.
 MOST_STEP = 2

@@ -383,6 +383,11 @@ class Emission:
         """The lanes of two vectors at static places."""
         return shuffled(self.builder, one, other, order)
 
+    def compress(self, vector: Value, mask: Value) -> Value:
+        """The lanes that are set, side by side, then 0."""
+        nothing = ir.Constant(llvm_type(vector.type), None)
+        return self.call("experimental.vector.compress", vector.type, vector, mask, nothing, overloads=[vector.type])
+
     def permute(self, vector: Value, order: Value) -> Value:
         """The bytes in an order that is known at run time: LLVM makes several instructions of a known one."""
         line = Vector(Integer(8, False), 64)
