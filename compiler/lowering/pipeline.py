@@ -18,6 +18,7 @@ from ..passes.constant_weights.byte_convolutions import byte_convolutions
 from ..passes.constant_weights.fold_scale_axis import fold_scale_axis
 from ..passes.constant_weights.pack_weight_bits import pack_weight_bits
 from ..passes.constant_weights.pack_weights import pack_weights
+from ..passes.constant_weights.quantize_weights import quantize_weights
 from ..passes.eliminate_common_subexpr import eliminate_common_subexpr
 from ..passes.eliminate_dead_code import eliminate_dead_code
 from ..passes.expand_composites import expand_composites
@@ -100,6 +101,9 @@ def passes(config: Config, context: LoweringContext, preferred: Preferred | None
         # CPUs have kernels of convolutions of float32 alone, beside one for any dtypes that is much slower
         return store_halves(mod, config.precision, context.entries, () if machine == GPU else CONVOLUTIONS)
 
+    def quantize(mod: IRModule) -> IRModule:
+        return mod if config.weight_bits is None else quantize_weights(mod, config.weight_bits)
+
     limit = config.most_copied_bytes
 
     def refuse_copies(mod: IRModule) -> IRModule:
@@ -146,6 +150,8 @@ def passes(config: Config, context: LoweringContext, preferred: Preferred | None
         (optimise, "eliminate_dead_code", remove_dead),
         (optimise, "reduce_before_monotonic", reduce_monotonic),
         (optimise, "eliminate_dead_code", remove_dead),
+        (config.weight_bits is not None and machine != GPU, "quantize_weights", quantize),
+        (config.weight_bits is not None and machine != GPU, "pack_weight_bits", pack_weight_bits),
         # before the passes that make one call of several: which they make depends on the dtypes
         (config.precision in HALVES, "store_halves", narrow),
         (optimise and config.precision in HALVES and machine == GPU, "channels_last", channels_last),

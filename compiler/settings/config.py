@@ -97,7 +97,19 @@ class Config:
         *("off", "cached", "budgeted", "full"),
     )
 
+    weights: str = _key(
+        "float32",
+        "the format of large constant weights of float32 of matrix products (int8, int4: rounded in blocks of 32 numbers, by up "
+        "to 1/510 or 1/30 of the range of a block); cpu only",
+        *("float32", "int8", "int4"),
+    )
+
     forced: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def weight_bits(self) -> int | None:
+        """The bits of a number of rounded weights; None: weights are not rounded."""
+        return None if self.weights == "float32" else int(self.weights.removeprefix("int"))
 
     @property
     def most_copied_bytes(self) -> int | None:

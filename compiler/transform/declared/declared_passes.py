@@ -12,6 +12,7 @@ from typing import Any
 from ....ops.core.implementation import HOST
 from ....ops.core.op import Op
 from ....ops.core.similar_names import did_you_mean
+from ....ops.kernels.weight_bits.weight_layout import BITS, LEAST_BLOCK
 from ....vm.diagnostics.argument_errors import a_count, wrong
 from ....vm.diagnostics.python_source import here
 from ....vm.diagnostics.source import ArgumentError
@@ -23,6 +24,7 @@ from ...lowering import pipeline
 from ...passes import to_basic_block_normal_form  # noqa: F401  declares the pass
 from ...passes.constant_weights.fold_scale_axis import fold_scale_axis
 from ...passes.constant_weights.forward_fold_scale_axis import forward_fold_scale_axis
+from ...passes.constant_weights.quantize_weights import quantize_weights
 from ...passes.sizes.flexible_shape_dispatch import flexible_shape_dispatch
 from ...settings.config import Config
 from ..module_pass import Pass
@@ -117,6 +119,21 @@ class FlexibleShapeDispatch(DeclaredPass):
         super().__init__("FlexibleShapeDispatch", flexible_shape_dispatch.__name__, buckets=found)
 
 
+class QuantizeWeights(DeclaredPass):
+    """Constant weights of products of float32 in ``bits`` bits, 2, 4 or 8.
+
+    ``block``: the numbers of a block, a power of 2 from 16 on.  A weight changes by up to ``1 / (2 ** (bits + 1) - 2)`` of the
+    range of its block.  Raises ArgumentError.
+    """
+
+    def __init__(self, bits: int = 4, block: int = 32) -> None:
+        if bits not in BITS:
+            raise wrong("QuantizeWeights: bits", f"one of {', '.join(map(str, BITS))}", bits)
+        if not isinstance(block, int) or block < LEAST_BLOCK or block & (block - 1):
+            raise wrong("QuantizeWeights: block", f"a power of 2 from {LEAST_BLOCK} on", block)
+        super().__init__("QuantizeWeights", quantize_weights.__name__, bits=bits, block=block)
+
+
 class FoldScaleAxis(Pass):
     """``BackwardFoldScaleAxis``, then ``ForwardFoldScaleAxis``."""
 
@@ -139,6 +156,7 @@ _OPTIONED: dict[str, Callable[..., Pass]] = {
         ManifestLifetimes,
         RemoveUnusedFunctions,
         FlexibleShapeDispatch,
+        QuantizeWeights,
     )
 }
 

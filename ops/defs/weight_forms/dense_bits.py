@@ -230,6 +230,7 @@ Op(
                 Scratch("float32", length=lambda call: 2 * _blocks_of_band(call)),
             ),
             blocks=Blocks(_blocks, _work),
+            finishes=1,
             pays=_pays_digits,
         ),
         Kernel(
@@ -239,6 +240,7 @@ Op(
             views=("rows", "", "", "", "rows"),
             scratch=(Scratch("float32", length=_panel_elements),),
             blocks=Blocks(_blocks_of_tiles, _work),
+            finishes=1,
         ),
         Kernel("loop", None, cuda=cuda.dense_bit_panels),
     ),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 from ...native.front_end.llvm import host
@@ -50,11 +51,11 @@ def tile_rows(digits: int) -> int:
 @generic
 def dense_bits_rows(
     data: Array, weight: Array, scales: Array, zeros: Array, out: Array, low: int, high: int, words: Array, reals: Array,
-    steps: Array, bits: int, block: int, digits: int,
+    steps: Array, finish: Callable[..., None], argv: int, bits: int, block: int, digits: int,
 ) -> int:  # fmt: skip
     """The blocks ``low`` to ``high`` (exclusive) of ``out[m, n] = data[m, k] @ W[n, k]^T``.
 
-    A block is a band of rows by a group of panels.
+    A block is a band of rows by a group of panels, finished by the epilogue (see ``codegen.cpu.epilogue``).
     Rows with elements that are not finite, and rows on a machine without an instruction for bytes, are multiplied as float32.
     """
     m, n = out.shape
@@ -75,6 +76,8 @@ def dense_bits_rows(
                 multiply_tiles(reals, steps, panel, to, Form(bits, block, static(0), static(0)))
             elif adds_dots():
                 multiply_tiles(words, steps, panel, to, Form(bits, block, digits, static(0)))
+        column = group * GROUP_PANELS * COLUMNS
+        finish(argv, begin * n + column, end - begin, min(GROUP_PANELS * COLUMNS, n - column))
     return OK
 
 

@@ -5,6 +5,8 @@ A group of panels is unpacked at a time, to float32.  The loops are those of ``k
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from ...native.jit.products.operands import Panels, Rows
@@ -37,11 +39,12 @@ def unpack(panel: Panel, to: Array, at: int, bits: int, block: int) -> None:
 
 @generic
 def dense_bits_tiles(
-    data: Array, weight: Array, scales: Array, zeros: Array, out: Array, low: int, high: int, panels: Array, bits: int, block: int
-) -> int:
+    data: Array, weight: Array, scales: Array, zeros: Array, out: Array, low: int, high: int, panels: Array,
+    finish: Callable[..., None], argv: int, bits: int, block: int,
+) -> int:  # fmt: skip
     """The blocks ``low`` to ``high`` (exclusive) of ``out[m, n] = data[m, k] @ W[n, k]^T``.
 
-    A block is a group of panels by a band of rows.
+    A block is a group of panels by a band of rows, finished by the epilogue (see ``codegen.cpu.epilogue``).
     """
     (m, k), n, blocks = data.shape, out.shape[1], weight.shape[1]
     group, bands, number = GROUP_PANELS * COLUMNS, (m + ROWS - 1) // ROWS, low
@@ -71,5 +74,6 @@ def dense_bits_tiles(
             multiply_band(
                 Rows(data, begin * k + first, k), Panels(panels, 0, step, COLUMNS), to, end - begin, inner, columns, first
             )
+        finish(argv, begin * n + column, end - begin, columns)
         number = following
     return OK

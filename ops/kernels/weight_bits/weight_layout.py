@@ -33,20 +33,31 @@ def parts_of(bits: int) -> int:
     return 8 // bits
 
 
-def unpacked(packed: np.ndarray, bits: int) -> np.ndarray:
+def unpacked(given: np.ndarray, bits: int) -> np.ndarray:
     """The numbers in the bytes of the last axis, the lowest bits first: uint8 ``[..., bytes * 8 / bits]``."""
     shifts = np.arange(0, 8, bits, dtype=np.uint8)
-    return (packed[..., None] >> shifts & np.uint8(2**bits - 1)).reshape(*packed.shape[:-1], -1)
+    return (given[..., None] >> shifts & np.uint8(2**bits - 1)).reshape(*given.shape[:-1], -1)
 
 
-def in_panels(packed: np.ndarray, bits: int) -> np.ndarray:
-    """The rows of ``packed[n, blocks, block * bits / 8]``, uint8, in panels: ``[panels, blocks, 64 * lines]``.
+def packed(numbers: np.ndarray, bits: int) -> np.ndarray:
+    """Numbers along the last axis in bytes, as ``unpacked`` reads them; missing ones of the last byte are 0."""
+    parts = parts_of(bits)
+    padded = np.pad(numbers, [(0, 0)] * (numbers.ndim - 1) + [(0, -numbers.shape[-1] % parts)])
+    apart = padded.reshape(*numbers.shape[:-1], -(-numbers.shape[-1] // parts), parts)
+    made = np.zeros(apart.shape[:-1], np.uint8)
+    for part in range(parts):
+        made |= apart[..., part] << np.uint8(part * bits)
+    return made
+
+
+def in_panels(given: np.ndarray, bits: int) -> np.ndarray:
+    """The rows of ``given[n, blocks, block * bits / 8]``, uint8, in panels: ``[panels, blocks, 64 * lines]``.
 
     The last panel is padded with columns of zeros.
     """
-    rows, blocks, nbytes = packed.shape
+    rows, blocks, nbytes = given.shape
     lines = nbytes // LANE_BYTES
-    numbers = unpacked(packed, bits).reshape(rows, blocks, lines, parts_of(bits), LANE_BYTES)
+    numbers = unpacked(given, bits).reshape(rows, blocks, lines, parts_of(bits), LANE_BYTES)
     lanes = np.zeros((-(-rows // COLUMNS) * COLUMNS, blocks, lines, LANE_BYTES), np.uint8)
     for part in range(parts_of(bits)):
         lanes[:rows] |= numbers[:, :, :, part] << np.uint8(part * bits)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from relayvm.ops.codegen.cpu.epilogue import keep
 from relayvm.ops.kernels.weight_bits import cpu
 from relayvm.ops.kernels.weight_bits.weight_layout import by_panel, in_panels
 from relayvm.ops.native.front_end.llvm import host
@@ -29,14 +30,14 @@ def f(a, m, k, weight, panels, blocks, scales, zeros, zero_panels, zero_blocks, 
     buffers = array_int32(words, space), array_float32(reals, space), array_float32(steps, space)
     return dense_bits_rows(
         array_float32_2d(a, (m, k)), numbers[0], numbers[1], points, array_float32_2d(out, (m, n)), low, high, buffers[0],
-        buffers[1], buffers[2], static({bits}), static({block}), static({digits}),
+        buffers[1], buffers[2], keep, 0, static({bits}), static({block}), static({digits}),
     )
 """
 
 
 def plain(bits: int, block: int, digits: int, zeros: str) -> Any:
     text = CALL.format(bits=bits, block=block, digits=digits, zeros=zeros, nbytes=2 * block * bits)
-    return python_function(text, dense_bits_rows=cpu.dense_bits_rows, static=static)
+    return python_function(text, dense_bits_rows=cpu.dense_bits_rows, keep=keep, static=static)
 
 
 @functools.cache

@@ -23,13 +23,13 @@ PARTS = [
 PRODUCT = "nn.dense_bits(%x, %w, %s, %z, bits=4, block=32, inner=40)"
 
 
-def module(body: str, dtype: str, count: int) -> IRModule:
-    """A program over data ``%x`` whose first ``count`` parts of the weight are constants."""
+def module(body: str, dtype: str, count: int, more: str = "") -> IRModule:
+    """A program over data ``%x`` whose first ``count`` parts of the weight are constants; ``more``: further parameters."""
     parts = [PARTS[0], PARTS[1].astype(dtype), PARTS[2]]
     types = (
         f"%x: Tensor[(?n, 40), {dtype}], %w: Tensor[(19, 2, 16), uint8], %s: Tensor[(19, 2), {dtype}], %z: Tensor[(19, 1), uint8]"
     )
-    main = relay.parse(f"{HEADER}def @main({types}) {{ {body} }}")["main"]
+    main = relay.parse(f"{HEADER}def @main({types}{more}) {{ {body} }}")["main"]
     constants = {p: relay.const(part) for p, part in zip(main.params[1 : 1 + count], parts, strict=False)}
     return relay.IRModule.from_expr(relay.bind(relay.Function([main.params[0], *main.params[1 + count :]], main.body), constants))
 
@@ -56,6 +56,20 @@ def test_a_shared_weight_is_packed_once() -> None:
     calls = [v for v in values(packed["main"].body) if isinstance(v, Call) and v.op.name == "nn.dense_bit_panels"]
     assert len(calls) == 3
     assert len({tuple(map(id, call.args[1:])) for call in calls}) == 1
+
+
+@pytest.mark.parametrize("implementation", ["digits", "tiles"])
+def test_elementwise_operators_are_computed_with_the_product(implementation: str) -> None:
+    bias = RNG.standard_normal(19).astype("float32")
+    body = f"let %p = {PRODUCT}; multiply(nn.relu(add(%p, %b)), exp(%r))"
+    mod = module(body, "float32", 3, ", %b: Tensor[(19), float32], %r: Tensor[(?n, 19), float32]")
+    exe = relay.compile(mod, **{"impl.nn.dense_bit_panels": implementation})
+    assert [packed.group.nodes[0].op for packed in exe.packed] == ["nn.dense_bit_panels"]
+    for rows in (0, 1, 3, 80):
+        x, r = (RNG.standard_normal((rows, n)).astype("float32") for n in (40, 19))
+        plain = relay.VirtualMachine(relay.compile(module(PRODUCT, "float32", 3))).run(x).numpy()
+        found = relay.VirtualMachine(exe).run(x, bias, r).numpy()
+        np.testing.assert_allclose(found, np.maximum(plain + bias, 0) * np.exp(r), rtol=1e-4, atol=1e-3)
 
 
 def test_both_ways_give_the_same_results() -> None:
