@@ -48,7 +48,7 @@ _Bindings = list[tuple[Var, Expr]]
 def widen_halves(mod: IRModule, forced: Collection[str] = (), casts_store: bool = False) -> IRModule:
     """The module with operators of float32 in the place of operators of halves.
 
-    ``forced``: names of operators whose weights stay as they are.  ``casts_store``: casts of float32 are those of
+    ``forced``: names of operators that stay as they are.  ``casts_store``: casts of float32 are those of
     ``store_halves``, and their values stay float32 too.
     """
     packer = WeightPacker(forced)
@@ -135,7 +135,7 @@ class _Widener:
     def _computes_wide(self, call: Call, op: Op, attrs: Any, role: Role) -> bool:
         """Whether the operator computes with float32."""
         dtypes = tuple(_widened(a.ty) for a in call.args)
-        if accepted(op, dtypes, attrs) != _widened(call.ty):
+        if op.name in self.packer.forced or accepted(op, dtypes, attrs) != _widened(call.ty):
             return False
         if role in (Role.ELEMENTS, Role.FOLLOW) or op.name in _SUMS or (role is Role.PRODUCT and not _reads_once(call, op)):
             return True
