@@ -33,8 +33,9 @@ from ..passes.lambda_lift import lambda_lift
 from ..passes.narrow_tuples import narrow_tuples
 from ..passes.precision.channels_last import channels_last
 from ..passes.precision.integer_products import integer_products
-from ..passes.precision.operator_precision import CONVOLUTIONS
+from ..passes.precision.operator_precision import WIDE_ON_CPUS
 from ..passes.precision.store_halves import store_halves
+from ..passes.precision.widen_halves import widen_halves
 from ..passes.reduce_before_monotonic import reduce_before_monotonic
 from ..passes.simplify import simplify
 from ..passes.sizes.dynamic_to_static import dynamic_to_static
@@ -98,8 +99,10 @@ def passes(config: Config, context: LoweringContext, preferred: Preferred | None
         return byte_convolutions(mod, dict(config.forced))
 
     def narrow(mod: IRModule) -> IRModule:
-        # CPUs have kernels of convolutions of float32 alone, beside one for any dtypes that is much slower
-        return store_halves(mod, config.precision, context.entries, () if machine == GPU else CONVOLUTIONS)
+        return store_halves(mod, config.precision, context.entries, () if machine == GPU else WIDE_ON_CPUS)
+
+    def widen(mod: IRModule) -> IRModule:
+        return widen_halves(mod, dict(config.forced), casts_store=config.precision in HALVES)
 
     def quantize(mod: IRModule) -> IRModule:
         return mod if config.weight_bits is None else quantize_weights(mod, config.weight_bits)
@@ -155,6 +158,10 @@ def passes(config: Config, context: LoweringContext, preferred: Preferred | None
         # before the passes that make one call of several: which they make depends on the dtypes
         (config.precision in HALVES, "store_halves", narrow),
         (optimise and config.precision in HALVES and machine == GPU, "channels_last", channels_last),
+        # before the passes that make one call of several of float32, and pack its weights; GPUs compute with halves
+        (optimise and machine != GPU, "widen_halves", widen),
+        # casts that nothing reads are other uses
+        (optimise and machine != GPU, "eliminate_dead_code", remove_dead),
         (optimise, "fuse_attention", fuse_heads),
         # on GPUs libraries compute both convolutions
         (optimise and config.expansions and machine != GPU, "fuse_expansions", fuse_pairs),

@@ -1,7 +1,9 @@
 """float16 and bfloat16 in machine code: 16 bits in memory, float32 in a register.
 
-The conversions are bit arithmetic without branches, which vectorises on any CPU.  They keep the payload of a NaN, so that reading
-and storing an element changes no bit of it.
+The conversions are bit arithmetic without branches, which vectorises on any CPU.  They keep the payload of a NaN.  A CPU that
+converts by an instruction does so (``front_end.llvm.half_conversions``), with the same results, except that a signalling NaN
+may become quiet.  Generated kernels that only move elements move words (``codegen.loop_nest.moved_words``): they change
+no bit.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ..core.tensor_types import DTYPES
-from .memory import Element, bits_float32, float32_bits, generic
+from .memory import Element, bits_float32, float32_bits, generic, instruction
 
 # A float16 has 5 bits of exponent and 10 of fraction, a float32 has 8 and 23.
 _REST, _SIGN = 0x7FFF, 0x8000
@@ -24,8 +26,8 @@ _NORMAL_16, _HALF_32, _INFINITE_32, _TOO_LARGE_16 = (127 - 14) << 23, 126 << 23,
 
 
 @generic
-def float16_value(bits: Element) -> Element:
-    """The float32 with the value of a float16."""
+def _float16_value(bits: Element) -> Element:
+    """``float16_value`` on any CPU."""
     word = np.int64(bits)
     rest = (word & _REST) << 13
     # below the smallest normal number there is no leading one: it is added, and a subtraction removes it
@@ -35,8 +37,8 @@ def float16_value(bits: Element) -> Element:
 
 
 @generic
-def float16_bits(value: Element) -> np.uint16:
-    """The float16 nearest to a number, as its bits."""
+def _float16_bits(value: Element) -> np.uint16:
+    """``float16_bits`` on any CPU."""
     word = float32_bits(np.float32(value))
     rest = word & 0x7FFFFFFF
     # adding 0.5 shifts out the bits that a subnormal number cannot hold, so the addition itself rounds
@@ -49,19 +51,43 @@ def float16_bits(value: Element) -> np.uint16:
 
 
 @generic
-def bfloat16_value(bits: Element) -> Element:
+def _bfloat16_value(bits: Element) -> Element:
     """The float32 with the value of a bfloat16, which is its upper half."""
     return bits_float32(np.int64(bits) << 16)
 
 
 @generic
-def bfloat16_bits(value: Element) -> np.uint16:
+def _bfloat16_bits(value: Element) -> np.uint16:
     """The bfloat16 nearest to a number, as its bits."""
     word = float32_bits(np.float32(value))
     rounded = (word + 0x7FFF + (word >> 16 & 1)) >> 16
     cut = word >> 16
     nan = cut | (0x40 if cut & 0x7F == 0 else 0)
     return np.uint16(nan if word & 0x7FFFFFFF > _INFINITE_32 else rounded)
+
+
+@instruction(lambda e, bits: e.half_value("float16", bits, _float16_value))
+def float16_value(bits: Element) -> Element:
+    """The float32 with the value of a float16."""
+    return _float16_value(bits)
+
+
+@instruction(lambda e, value: e.half_bits("float16", value, _float16_bits))
+def float16_bits(value: Element) -> np.uint16:
+    """The float16 nearest to a number, as its bits."""
+    return _float16_bits(value)
+
+
+@instruction(lambda e, bits: e.half_value("bfloat16", bits, _bfloat16_value))
+def bfloat16_value(bits: Element) -> Element:
+    """The float32 with the value of a bfloat16, which is its upper half."""
+    return _bfloat16_value(bits)
+
+
+@instruction(lambda e, value: e.half_bits("bfloat16", value, _bfloat16_bits))
+def bfloat16_bits(value: Element) -> np.uint16:
+    """The bfloat16 nearest to a number, as its bits."""
+    return _bfloat16_bits(value)
 
 
 @generic
@@ -76,6 +102,11 @@ def bfloat16(value: Element) -> Element:
     return bfloat16_value(bfloat16_bits(value))
 
 
+#: By dtype: conversion from bits to float32, and from any number to bits, on any CPU.
+BY_ARITHMETIC: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
+    "float16": (_float16_value, _float16_bits),
+    "bfloat16": (_bfloat16_value, _bfloat16_bits),
+}
 #: By dtype: conversion from bits to float32, from any number to bits, and rounding of a number.
 CONVERSIONS: dict[str, tuple[Callable[..., Any], Callable[..., Any], Callable[..., Any]]] = {
     "float16": (float16_value, float16_bits, float16),

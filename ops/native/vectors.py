@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 
+from ..core.tensor_types import computed_in, dtype_name
 from .memory import Array, Axes, Element, WildAddress, Word, generic, instruction
 from .static_values import at_compile_time
 
@@ -45,6 +46,11 @@ def _whole(array: Any, at: Word) -> tuple[Array, int]:
     return array.reshape(-1), int(at)
 
 
+def _read(elements: Array) -> Vector:
+    """A copy of elements as a vector has them: of halves, float32."""
+    return elements.astype(computed_in(dtype_name(elements.dtype)))
+
+
 def _part(array: Array, at: Word, lanes: int) -> Array:
     """The elements that a vector is read from or written to."""
     flat, first = _whole(array, at)
@@ -62,12 +68,22 @@ def _offsets(array: Array, offsets: Array, mask: Mask) -> Array:
 
 
 # ---- memory: arrays are contiguous, and ``at`` counts elements over all axes -------------------------------------------------
+# Halves are float32 in a vector, and rounded once when they are stored; a signalling NaN may become a quiet one.
 
 
 @instruction(lambda e, array, at, lanes: e.load(array, at, lanes))
 def load(array: Array, at: Word, lanes: int) -> Vector:
     """The elements from ``at`` on."""
-    return _part(array, at, lanes).copy()
+    return _read(_part(array, at, lanes))
+
+
+@instruction(lambda e, array, at, mask: e.load_or_zero(array, at, mask))
+def load_or_zero(array: Array, at: Word, mask: Mask) -> Vector:
+    """The elements from ``at`` on whose lanes are set in the mask; elsewhere 0, and nothing is read."""
+    flat, first = _whole(array, at)
+    found = np.zeros(len(mask), computed_in(dtype_name(flat.dtype)))
+    found[mask] = flat[_offsets(flat, first + np.arange(len(mask)), mask)]
+    return found
 
 
 @instruction(lambda e, array, at, vector: e.store(array, at, vector))

@@ -71,5 +71,7 @@ def test_weights_are_cast_once() -> None:
     given = arguments(3)
     weights = {name: given[name] for name in ("table", "w", "b", "g", "v")}
     exe = relay.compile(HEADER + TEXT, params=weights, precision="float16")
-    large = [c for c in exe.constants if c.size > 16]
-    assert large and {c.dtype.name for c in large} == {"float16"}
+    large = {c.shape: c.dtype.name for c in exe.constants if c.size > 16}
+    # a CPU multiplies float32: weights too small for panels are cast back when the program is compiled
+    assert large == {(9, 16): "float16", (16, 16): "float32", (4, 16): "float32"}
+    assert len([c for c in exe.constants if c.size > 16]) == len(large)

@@ -61,7 +61,7 @@ MOST_PADDED = 1.5
 @declare_pass("PackWeights", "infer_type", "fold_constant")
 def pack_weights(mod: IRModule, forced: Collection[str] = ()) -> IRModule:
     """The module with constant weights in panels.  ``forced``: names of operators that stay as they are."""
-    packer = _Packer(forced)
+    packer = WeightPacker(forced)
     functions = {n: f if f.is_primitive else replace(f, body=packer.chain(f.body)) for n, f in mod.functions.items()}
     return replace(mod, functions=functions)
 
@@ -107,7 +107,7 @@ _GEOMETRIES: dict[type, Geometry] = {
 }
 
 
-class _Packer:
+class WeightPacker:
     """The rewriter of one module."""
 
     def __init__(self, forced: Collection[str]) -> None:
@@ -133,7 +133,12 @@ class _Packer:
         if weight is not None and type(attrs) in _GEOMETRIES:
             apart = self._tap_by_tap(value, value.op, weight)
             return self._convolution(value, weight) if apart is None and type(attrs) is Conv2dAttrs else apart
-        if weight is None or not isinstance(attrs, (DenseAttrs, MatmulAttrs)):
+        return None if weight is None else self.product(value, weight)
+
+    def product(self, value: Call, weight: np.ndarray) -> Call | None:
+        """A product with its constant weight in panels; None where that does not pay, and for any other call."""
+        attrs = value.attrs
+        if not (isinstance(value.op, Op) and value.op.name not in self.forced and isinstance(attrs, (DenseAttrs, MatmulAttrs))):
             return None
         by_rows = isinstance(attrs, DenseAttrs) or attrs.transpose_b
         if (isinstance(attrs, MatmulAttrs) and attrs.transpose_a) or not _pays(weight if by_rows else weight.T):

@@ -33,8 +33,11 @@ class Role(enum.Enum):
 
 
 CONVOLUTIONS = frozenset(f"nn.conv{n}d{more}" for n in (1, 2, 3) for more in ("", "_transpose"))
+ATTENTION = frozenset(("nn.attention", "nn.batch_attention"))
 #: Operators whose products are computed from halves, and added in float32.
-PRODUCTS = frozenset(("nn.dense", "nn.matmul", "nn.batch_matmul", "nn.attention", "nn.batch_attention")) | CONVOLUTIONS
+PRODUCTS = frozenset(("nn.dense", "nn.matmul", "nn.batch_matmul")) | ATTENTION | CONVOLUTIONS
+#: Products that CPUs compute of float32: kernels of halves are slower, and only weights of other products are read as halves.
+WIDE_ON_CPUS = CONVOLUTIONS | ATTENTION
 #: Products whose library stores a result of float32, too.
 WIDE_RESULTS = frozenset(("nn.dense", "nn.matmul", "nn.batch_matmul"))
 #: Elementwise operators and reductions whose results leave the range of float16, or lose its precision: kept in float32 unless a

@@ -21,6 +21,7 @@ from ...native.threads import work_partition
 from ..loop_nest import vector_math, vector_power
 from ..loop_nest.expression_text import Python, element_of, indented, unless_empty
 from ..loop_nest.linear_index import Lowered, flat, general, without_broadcast
+from ..loop_nest.moved_words import in_words
 from ..loop_nest.row_passes import Rows
 from ..loop_nest.size_prologue import Sizes
 from ..loop_nest.statements import KernelContext, Writer
@@ -48,6 +49,7 @@ def source(group: Group) -> KernelSource:
 
     Equal groups give equal text.  Raises TooComplex if the operators should not have been fused.
     """
+    group = in_words(group)
     text = _text(group, {})
     if group.in_place:
         # Compare the addresses explicitly: else the compiler must assume a partial overlap.

@@ -66,7 +66,7 @@ def _batch_rule(dtypes: tuple[Any, ...], attrs: AttentionAttrs) -> str:
 
 
 #: Queries from which packing keys and values pays, measured with AVX-512 for 100 and 1,000 keys of 64 elements.
-_LEAST_QUERIES = 4
+LEAST_QUERIES = 4
 
 
 def _sizes(call: OpCall) -> tuple[Dim, Dim, Dim, Dim, Dim]:
@@ -76,7 +76,7 @@ def _sizes(call: OpCall) -> tuple[Dim, Dim, Dim, Dim, Dim]:
 
 
 def _are_many(call: OpCall) -> Conditions:
-    return (condition(_sizes(call)[1], ">=", _LEAST_QUERIES),)
+    return (condition(_sizes(call)[1], ">=", LEAST_QUERIES),)
 
 
 def _bands_of_head(call: OpCall) -> Dim:

@@ -8,7 +8,7 @@ import numpy as np
 from llvmlite import ir
 
 from ...core.tensor_types import HALVES, ITEMSIZE
-from ..halves import CONVERSIONS
+from ..halves import BY_ARITHMETIC
 from .machine_types import (
     BOOL,
     INT64,
@@ -26,7 +26,7 @@ from .machine_types import (
     scalar_type,
     tuple_of,
 )
-from .scalars import Outside, cast, known_integer, truth
+from .scalars import Outside, cast, half_bits, half_value, known_integer, truth
 
 
 def word(b: Any, value: Value) -> Any:
@@ -73,8 +73,7 @@ def load_element(emitter: Any, array: Value, indices: list[Value]) -> Value:
     if dtype == "bool":  # callers may pass any byte that is not 0 for True
         return Value(BOOL, (b.icmp_unsigned("!=", loaded, loaded.type(0)),))
     if dtype in HALVES:
-        element: Value = emitter.call_native(CONVERSIONS[dtype][0], [Value(UINT16, (loaded,))])
-        return element
+        return half_value(emitter, dtype, Value(UINT16, (loaded,)), BY_ARITHMETIC[dtype][0])
     return Value(scalar_type(dtype), (loaded,))
 
 
@@ -85,7 +84,7 @@ def store_element(emitter: Any, array: Value, indices: list[Value], value: Value
     if dtype == "bool":
         stored = b.zext(truth(b, value).scalar, ir.IntType(8))
     elif dtype in HALVES:
-        stored = emitter.call_native(CONVERSIONS[dtype][1], [value]).scalar
+        stored = half_bits(emitter, dtype, value, BY_ARITHMETIC[dtype][1]).scalar
     else:
         stored = cast(b, value, scalar_type(dtype)).scalar
     b.store(stored, element_pointer(b, array, indices))

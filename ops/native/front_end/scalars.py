@@ -7,10 +7,13 @@ from typing import Any
 
 from llvmlite import ir
 
+from .llvm import half_conversions
 from .machine_types import (
     BOOL,
+    FLOAT32,
     FLOAT64,
     INT64,
+    UINT16,
     WORD,
     Boolean,
     Integer,
@@ -286,3 +289,22 @@ def _mixed(b: Any, sign: str, x: Value, y: Value) -> Any:
     if x.type.signed:
         return b.select(b.icmp_signed("<", p, zero), b.icmp_signed(sign, p, zero), b.icmp_unsigned(sign, p, q))
     return b.select(b.icmp_signed("<", q, zero), b.icmp_signed(sign, zero, q), b.icmp_unsigned(sign, p, q))
+
+
+# ---- halves ----------------------------------------------------------------------------------------------------------------
+
+
+def half_value(emitter: Any, dtype: str, bits: Value, plain: Any) -> Value:
+    """The float32 with the value of a half, from its bits; ``plain``: the function for other CPUs."""
+    if half_conversions.has_conversions(dtype):
+        return Value(FLOAT32, (half_conversions.widened(emitter.builder, dtype, cast(emitter.builder, bits, UINT16).scalar),))
+    value: Value = emitter.call_native(plain, [bits])
+    return value
+
+
+def half_bits(emitter: Any, dtype: str, value: Value, plain: Any) -> Value:
+    """The bits of the half nearest to a number; ``plain``: the function for other CPUs."""
+    if half_conversions.has_conversions(dtype):
+        return Value(UINT16, (half_conversions.narrowed(emitter.builder, dtype, cast(emitter.builder, value, FLOAT32).scalar),))
+    bits: Value = emitter.call_native(plain, [value])
+    return bits

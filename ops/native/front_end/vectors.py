@@ -10,8 +10,9 @@ import numpy as np
 from llvmlite import ir
 
 from ...core.tensor_types import HALVES, ITEMSIZE
+from ..halves import BY_ARITHMETIC
 from . import static_values
-from .llvm import host
+from .llvm import half_conversions, host
 from .llvm.instructions import annotate
 from .machine_forms import assume_aligned
 from .machine_types import (
@@ -21,6 +22,7 @@ from .machine_types import (
     FLOAT64,
     INT64,
     NOTHING,
+    UINT16,
     Array,
     Boolean,
     Integer,
@@ -39,7 +41,7 @@ from .machine_types import (
     llvm_parts,
     scalar_type,
 )
-from .scalars import BITS, INTEGER, REAL, SIGNS, Outside, cast, llvm_type
+from .scalars import BITS, INTEGER, REAL, SIGNS, Outside, cast, half_bits, half_value, llvm_type
 
 _NUMBER = ir.IntType(32)
 
@@ -216,6 +218,14 @@ class Emission:
     def __init__(self, emitter: Any) -> None:
         self.emitter, self.builder = emitter, emitter.builder
 
+    def half_value(self, dtype: str, bits: Value, plain: Any) -> Value:
+        """The float32 with the value of a half."""
+        return half_value(self.emitter, dtype, bits, plain)
+
+    def half_bits(self, dtype: str, value: Value, plain: Any) -> Value:
+        """The bits of the half nearest to a number."""
+        return half_bits(self.emitter, dtype, value, plain)
+
     def static(self, value: Value) -> Value:
         """A literal as a static value."""
         return static_values.static(static_values.given(value))
@@ -234,7 +244,8 @@ class Emission:
         return [self.known(item) for item in items(value)]
 
     def place(self, array: Value, at: Value, like: Value) -> Any:
-        """The pointer to the elements of a vector of the type of ``like``."""
+        """The pointer to the elements of a vector of the type of ``like``; of none of halves."""
+        self._refuse_halves(array)
         return self._place(array, at, llvm_type(self._of_elements(array, _vector(like).lanes)))
 
     def _place(self, array: Value, at: Value, kind: ir.Type) -> Any:
@@ -242,10 +253,41 @@ class Emission:
         return b.bitcast(b.gep(array.parts[0], [self.emitter.word(at)]), kind.as_pointer())
 
     def _of_elements(self, array: Value, lanes: int) -> Vector:
-        """The type of a vector of elements."""
-        if not isinstance(array.type, Array) or array.type.dtype in (*HALVES, "bool"):
+        """The type of a vector of elements; of halves, that of their words."""
+        if not isinstance(array.type, Array) or array.type.dtype == "bool":
             raise Outside(f"a vector of elements of {array.type}")
-        return Vector(scalar_type(array.type.dtype), lanes)
+        return Vector(UINT16 if array.type.dtype in HALVES else scalar_type(array.type.dtype), lanes)
+
+    def _refuse_halves(self, array: Value) -> None:
+        if isinstance(array.type, Array) and array.type.dtype in HALVES:
+            raise Outside(f"this access to elements of {array.type}")
+
+    def _read(self, array: Value, words: Value) -> Value:
+        """Loaded elements; of halves, float32."""
+        return self._converted(array, words, half_value, FLOAT32, 0)
+
+    def _written(self, array: Value, vector: Value) -> Value:
+        """Elements to store; float32 among halves rounded."""
+        assert isinstance(array.type, Array)
+        if array.type.dtype in HALVES and _vector(vector).element != FLOAT32:
+            raise Outside(f"a store of {vector.type} among elements of {array.type}")
+        return self._converted(array, vector, half_bits, UINT16, 1)
+
+    def _converted(self, array: Value, vector: Value, convert: Any, element: Scalar, way: int) -> Value:
+        """The lanes of a vector of halves by a conversion; one by one where the CPU has none."""
+        assert isinstance(array.type, Array)
+        dtype, b, kind = array.type.dtype, self.builder, _vector(vector)
+        if dtype not in HALVES:
+            return vector
+        made = Vector(element, kind.lanes)
+        if half_conversions.has_conversions(dtype):
+            code = (half_conversions.widened, half_conversions.narrowed)[way]
+            return Value(made, (code(b, dtype, vector.scalar),))
+        found = ir.Constant(llvm_type(made), ir.Undefined)
+        for n in range(kind.lanes):
+            converted = convert(self.emitter, dtype, lane(b, vector, known(n)), BY_ARITHMETIC[dtype][way])
+            found = b.insert_element(found, converted.scalar, _NUMBER(n))
+        return Value(made, (found,))
 
     def align(self, array: Value) -> Any:
         """The alignment of elements, as an argument of an intrinsic."""
@@ -256,15 +298,22 @@ class Emission:
         """The elements from ``at`` on."""
         kind = self._of_elements(array, self.known(lanes))
         assert isinstance(array.type, Array)
-        return Value(kind, (self.builder.load(self._place(array, at, llvm_type(kind)), align=ITEMSIZE[array.type.dtype]),))
+        loaded = self.builder.load(self._place(array, at, llvm_type(kind)), align=ITEMSIZE[array.type.dtype])
+        return self._read(array, Value(kind, (loaded,)))
+
+    def load_or_zero(self, array: Value, at: Value, mask: Value) -> Value:
+        """The elements from ``at`` on whose lanes are set; elsewhere 0."""
+        kind = self._of_elements(array, _vector(mask).lanes)
+        place, nothing = self._place(array, at, llvm_type(kind)), ir.Constant(llvm_type(kind), None)
+        return self._read(array, self.call("masked.load", kind, place, self.align(array), mask, nothing))
 
     def store(self, array: Value, at: Value, vector: Value, past_caches: bool = False) -> None:
         """Write the elements from ``at`` on."""
-        kind = self._of_elements(array, _vector(vector).lanes)
+        vector, kind = self._written(array, vector), self._of_elements(array, _vector(vector).lanes)
         if vector.type != kind:
             raise Outside(f"a store of {vector.type} among elements of {array.type}")
         assert isinstance(array.type, Array)
-        b, place, item = self.builder, self.place(array, at, vector), ITEMSIZE[array.type.dtype]
+        b, place, item = self.builder, self._place(array, at, llvm_type(kind)), ITEMSIZE[array.type.dtype]
         b.store(vector.scalar, place, align=item * (kind.lanes if past_caches else 1))
         if past_caches:
             annotate(b.block, "store", "nontemporal", [_NUMBER(1)])
@@ -309,6 +358,7 @@ class Emission:
 
     def gather(self, array: Value, at: Value, offsets: Value, mask: Value, other: Value) -> Value:
         """The elements at places whose lanes are set."""
+        self._refuse_halves(array)
         b, kind = self.builder, self._of_elements(array, _vector(offsets).lanes)
         start = splat(b, self.address(array, at), _vector(offsets))
         addresses = binary(b, ast.Add, start, binary(b, ast.Mult, offsets, known(ITEMSIZE[dtype_name(kind.element)])))

@@ -46,7 +46,7 @@ def multiply_panels(a: Rows, panels: Panels, out: Rows, rows: int, inner: int, c
 
 @generic
 def copy_line(source: Array, at: int, target: Array, to: int) -> None:
-    """Copy a row of a panel: PANEL_BYTES from element ``at`` to element ``to``.  Arrays of one axis and of one dtype."""
+    """Copy a row of a panel from element ``at`` to element ``to``.  Arrays of one dtype, or from halves to float32."""
     store(target, to, load(source, at, panel_width(target.itemsize)))
 
 

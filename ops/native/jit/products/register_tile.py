@@ -39,8 +39,8 @@ class RegisterTile(NamedTuple):
 
 @at_compile_time
 def panel_width(itemsize: int) -> int:
-    """The number of columns of a panel of floats of ``itemsize`` bytes."""
-    return PANEL_BYTES // itemsize
+    """The number of columns of a panel of floats of ``itemsize`` bytes; of halves as many as of float32, which they become."""
+    return PANEL_BYTES // max(itemsize, 4)
 
 
 @at_compile_time

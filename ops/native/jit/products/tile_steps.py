@@ -14,7 +14,7 @@ import numpy as np
 from ...memory import Array, generic
 from ...prefetch import fetch_early, fetch_to_write
 from ...static_values import at_compile_time, static_range
-from ...vectors import Mask, Vector, fused_multiply_add, lanes_below, load, load_some, splat, store, store_some
+from ...vectors import Mask, Vector, fused_multiply_add, lanes_below, load, load_or_zero, splat, store, store_some
 from .operands import Panels, Rows, panels_from, rows_from
 from .register_tile import RegisterTile, panel_width, tiles_of_columns
 
@@ -46,7 +46,7 @@ def masks_of(columns: int, tile: RegisterTile) -> list[Mask]:
 def loaded(data: Array, at: int, mask: Mask, tile: RegisterTile) -> Vector:
     """A vector; where the mask of a part is not set, nothing is read."""
     if tile.is_part:
-        return load_some(data, at, mask, splat(data.dtype.type(0), tile.lanes))
+        return load_or_zero(data, at, mask)
     return load(data, at, tile.lanes)
 
 

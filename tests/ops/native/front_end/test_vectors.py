@@ -9,15 +9,18 @@ import numpy as np
 import pytest
 from llvmlite import ir
 
+from relayvm.ops.core.tensor_types import HALVES, numpy_dtype
 from relayvm.ops.native import front_end, static_values, vectors
 from relayvm.ops.native.compiled.function_fingerprint import fingerprint
 from relayvm.ops.native.front_end.compilation import Compilation
+from relayvm.ops.native.front_end.llvm import half_conversions
 from relayvm.ops.native.front_end.scalars import Outside
 from relayvm.ops.native.generated_source import define
 from relayvm.ops.native.memory import WildAddress, array_float32, generic, native
 from relayvm.ops.native.static_values import at_compile_time, static_range
 from relayvm.ops.native.vectors import load, splat, store
 
+from ....arrays import wide
 from .machine_code import compiled, python_function
 
 NAMES: dict[str, Any] = {
@@ -39,7 +42,7 @@ def both(body: str, x: Any, size: int, **names: Any) -> np.ndarray[Any, Any]:
     for code, out in zip((compiled(function), function), given, strict=True):
         with np.errstate(all="ignore"):
             code(read.ctypes.data, out.ctypes.data, read.size)
-    np.testing.assert_array_equal(*given)
+    np.testing.assert_array_equal(*(map(wide, given) if x.dtype.name in HALVES else given))
     return given[0]
 
 
@@ -96,6 +99,24 @@ for at in range(3):
 """
     found = both(body, np.arange(16, dtype=np.float32), 24)
     assert found[1] == 7 and found[0] == 1
+
+
+@pytest.mark.optimized
+@pytest.mark.parametrize("features", [None, frozenset()])
+def test_halves_are_float32_in_a_vector(features: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    if features is not None:
+        monkeypatch.setattr(half_conversions, "host", SimpleNamespace(features=lambda: features))
+    body = """
+v = load(x, 0, 16)
+store(y, 0, v)
+store(y, 16, v * 3.0 + load_or_zero(x, 12, lane_numbers(16) < 4))
+y[32] = x[3] * 0.3
+"""
+    for dtype in HALVES:
+        given = np.where(FLOATS > 1e9, 3e4, FLOATS).astype(numpy_dtype(dtype))
+        np.testing.assert_array_equal(wide(both(body, given, 40)[:16]), wide(given))
+    with pytest.raises(Outside, match="this access to elements"):
+        compiled(python_function(text_of("store_some(y, 0, load(x, 0, 8), lane_numbers(8) < 4)", "float16"), **NAMES))
 
 
 def test_an_array_may_begin_before_its_first_element() -> None:

@@ -1,0 +1,51 @@
+"""LLVM code that converts float16 and bfloat16, as words of 16 bits, from and to float32: of numbers and of vectors.
+
+The results are those of ``ops.native.halves``, but for signalling NaNs, which become quiet.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from llvmlite import ir
+
+from . import host
+
+_WORD, _HALF_WORD = ir.IntType(32), ir.IntType(16)
+
+
+def has_conversions(dtype: str) -> bool:
+    """Whether this CPU converts a half by few instructions: every CPU does bfloat16, those with F16C do float16."""
+    return dtype == "bfloat16" or "f16c" in host.features()
+
+
+def _as(kind: ir.Type, element: ir.Type) -> ir.Type:
+    """The type of as many elements of another type."""
+    return ir.VectorType(element, kind.count) if isinstance(kind, ir.VectorType) else element
+
+
+def _number(like: Any, number: int) -> Any:
+    """A number, in every lane."""
+    return ir.Constant(like.type, [number] * like.type.count if isinstance(like.type, ir.VectorType) else number)
+
+
+def widened(b: Any, dtype: str, bits: Any) -> Any:
+    """The float32 with the values of halves."""
+    kind = _as(bits.type, ir.FloatType())
+    if dtype == "bfloat16":
+        word = b.zext(bits, _as(bits.type, _WORD))
+        return b.bitcast(b.shl(word, _number(word, 16)), kind)
+    return b.fpext(b.bitcast(bits, _as(bits.type, ir.HalfType())), kind)
+
+
+def narrowed(b: Any, dtype: str, value: Any) -> Any:
+    """The halves nearest to float32, as words."""
+    kind = _as(value.type, _HALF_WORD)
+    if dtype == "float16":
+        return b.bitcast(b.fptrunc(value, _as(value.type, ir.HalfType())), kind)
+    word = b.bitcast(value, _as(value.type, _WORD))
+    sixteen = _number(word, 16)
+    cut = b.lshr(word, sixteen)
+    rounded = b.lshr(b.add(b.add(word, _number(word, 0x7FFF)), b.and_(cut, _number(word, 1))), sixteen)
+    nan = b.or_(cut, _number(word, 0x40))  # the payload may end below the cut, and leave an infinity
+    return b.trunc(b.select(b.fcmp_unordered("uno", value, value), nan, rounded), kind)

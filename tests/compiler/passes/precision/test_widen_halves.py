@@ -1,0 +1,98 @@
+"""Programs of halves computed in float32: near numbers, the same types, no kernel of its own for a cast between operators."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import relayvm as relay
+from relayvm.compiler.ir.anf import values
+from relayvm.compiler.ir.expr import Call, IRModule
+from relayvm.compiler.ir.well_formed import check
+from relayvm.compiler.lowered import bind_params
+from relayvm.compiler.passes.eliminate_dead_code import eliminate_dead_code
+from relayvm.compiler.passes.fold_constant import fold_constant
+from relayvm.compiler.passes.infer_type import infer_type
+from relayvm.compiler.passes.precision.widen_halves import widen_halves
+from relayvm.compiler.passes.to_a_normal_form import to_a_normal_form
+from relayvm.ops.core.tensor_types import HALVES, numpy_dtype
+
+from ....programs import HEADER
+
+RNG = np.random.default_rng(3)
+W, V = (RNG.uniform(-0.2, 0.2, shape) for shape in ((96, 64), (64, 96)))
+#: Statements between %x, of 64 columns, and the result %z.
+BODIES = {
+    "products": "let %z = nn.dense(nn.relu(nn.dense(%x, %w)), %v);",
+    "product of a parameter": "let %z = nn.matmul(%x, nn.matmul(%x, %x, transpose_a=True));",
+    "float32 result": 'let %z = cast(nn.dense(%x, %w, out_dtype="float32"), dtype="DTYPE");',
+    "cast there and back": 'let %z = multiply(cast(cast(exp(%x), dtype="float32"), dtype="DTYPE"), %x);',
+    "softmax": "let %z = multiply(nn.softmax(%x), nn.softmax(nn.relu(%x)));",
+    "moved": "let %z = concatenate((%x, reverse(tanh(%x), axis=1)), axis=1);",
+    "parts": "let %s = split(tanh(%x), indices_or_sections=2, axis=1); let %z = concatenate((%s.1, %s.0, %s.0), axis=1);",
+    "branch": "let %y = tanh(%x); let %z = if (%is) { nn.dense(%y, %w) } else { let %a = nn.dense(%y, %w); add(%a, %a) };",
+    "used twice": "let %y = nn.dense(%x, %w); let %z = add(nn.dense(%y, %v), nn.dense(nn.relu(%y), %v));",
+    "sums": "let %z = add(cumsum(%x, axis=1), mean(%x, axis=[1], keepdims=True));",
+    "whole numbers": 'let %z = cast(cast(multiply(%x, %x), dtype="int32"), dtype="DTYPE");',
+}
+
+
+def module(body: str, dtype: str) -> IRModule:
+    """A program with constant weights, in typed A-normal form."""
+    weights = {"w": W.astype(numpy_dtype(dtype)), "v": V.astype(numpy_dtype(dtype))}
+    types = ", ".join(f"%{n}: Tensor[{w.shape}, {dtype}]" for n, w in weights.items())
+    text = f"def @main(%x: Tensor[(?n, 64), {dtype}], %is: bool, {types}) {{ {body.replace('DTYPE', dtype)} %z }}"
+    return fold_constant(infer_type(to_a_normal_form(bind_params(relay.parse(HEADER + text), weights))))
+
+
+def widened(mod: IRModule) -> IRModule:
+    return eliminate_dead_code(widen_halves(mod), entries=("main",))
+
+
+@pytest.mark.parametrize("name", BODIES)
+def test_numbers_are_near_and_types_stay(name: str) -> None:
+    for dtype in HALVES:
+        mod = module(BODIES[name], dtype)
+        out = widened(mod)
+        check(out, "widen_halves", typed=True)
+        assert str(out["main"].ty) == str(mod["main"].ty)
+        # without the pass: rounded at every store
+        plain, ours = (relay.VirtualMachine(relay.compile(mod, opt_level=level)) for level in (1, 2))
+        for rows in (0, 1, 50):
+            x = RNG.uniform(-1, 1, (rows, 64)).astype(numpy_dtype(dtype))
+            found, want = (vm.run(x, np.bool_(rows == 1)).numpy() for vm in (ours, plain))
+            assert found.dtype == want.dtype == x.dtype and found.shape == want.shape
+            unit = 2.0**-8 if dtype == "bfloat16" else 2.0**-11
+            most = 6 * unit * max(1.0, float(abs(want.astype("f")).max(initial=0)))
+            np.testing.assert_allclose(found.astype("f"), want.astype("f"), rtol=0, atol=most)
+
+
+@pytest.mark.parametrize("dtype", HALVES)
+def test_weights_of_products_stay_halves_and_values_between_do_not(dtype: str) -> None:
+    calls = [v for v in values(widened(module(BODIES["products"], dtype))["main"].body) if isinstance(v, Call)]
+    assert [c.op.name for c in calls] == ["cast", "nn.dense_panels", "nn.relu", "nn.dense_panels", "cast"]
+    assert [c.args[1].ty.dtype for c in calls if len(c.args) == 2] == [dtype, dtype]
+    assert {c.ty.dtype for c in calls[:-1]} == {"float32"} and calls[-1].ty.dtype == dtype
+
+
+def test_a_cast_of_the_program_rounds() -> None:
+    text = 'def @main(%x: Tensor[(?n), float32]) { let %h = cast(%x, dtype="float16"); multiply(cast(%h, dtype="float32"), 2f) }'
+    x = RNG.standard_normal(100).astype(np.float32)
+    found = relay.VirtualMachine(relay.compile(HEADER + text)).run(x).numpy()
+    np.testing.assert_array_equal(found, x.astype(np.float16).astype(np.float32) * 2)
+
+
+@settings(max_examples=12, deadline=None)
+@given(st.sampled_from(HALVES), st.integers(0, 3), st.sampled_from([0, 1, 5, 36, 37, 130]), st.sampled_from([1, 15, 600, 1030]))
+def test_products_with_panels_of_halves(dtype: str, more: int, rows: int, inner: int) -> None:
+    """The sums of float32, whichever way the panels are widened: in order along the inner axis."""
+    units = 64 + 17 * more
+    w = (RNG.integers(-8, 9, (units, inner)) / 8).astype(numpy_dtype(dtype))
+    types = f"%x: Tensor[(?n, {inner}), {dtype}], %w: Tensor[({units}, {inner}), {dtype}]"
+    text = f'def @main({types}) {{ nn.dense(%x, %w, out_dtype="float32") }}'
+    exe = relay.compile(bind_params(relay.parse(HEADER + text), {"w": w}))
+    x = (RNG.integers(-8, 9, (rows, inner)) / 8).astype(numpy_dtype(dtype))
+    found = relay.VirtualMachine(exe).run(x).numpy()
+    np.testing.assert_array_equal(found, x.astype(np.float64) @ w.astype(np.float64).T)  # sums of eighths are exact
