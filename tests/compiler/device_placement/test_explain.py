@@ -246,7 +246,8 @@ def test_where_device_and_host_are_one_nothing_is_listed() -> None:
 
 
 def test_a_kernel_says_its_formats() -> None:
-    text = 'def @main(%x: Tensor[(3), uint8], %y: Tensor[(3), int8]) { (add(cast(%x, dtype="float32"), 1f), where(%x, %y, negative(%y))) }'
+    results = '(add(cast(%x, dtype="float32"), 1f), where(%x, %y, negative(%y)))'
+    text = f"def @main(%x: Tensor[(3), uint8], %y: Tensor[(3), int8]) {{ {results} }}"
     explained = compile(HEADER + text, "cpu").explain()
     assert {c.formats for c in explained.calls} == {"uint8 -> float32", "int8, uint8 -> int8"}
     assert "int8, uint8 -> int8" in str(explained)
