@@ -58,7 +58,7 @@ class Planes(NamedTuple):
     ``later``: the elements from a result to the one that is fetched meanwhile.
     """
 
-    count: int
+    number: int
     data: int
     weights: int
     out: int
@@ -103,7 +103,7 @@ def window_sums(image: Image, windows: Windows, weights: Weights, out: Results, 
     keep_short()
     lanes, addend = lanes_of(out.data.itemsize), out.data.dtype.type(-0.0)
     offsets = _offsets(windows.step, lanes)
-    for plane in range(planes.count):
+    for plane in range(planes.number):
         of_plane, x = Weights(weights.data, weights.at + plane * planes.weights, weights.step), 0
         factors = [every_lane(of_plane, n) for n in static_range(WINDOW * WINDOW)]
         if limits.is_limited:
