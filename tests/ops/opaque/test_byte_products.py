@@ -89,7 +89,7 @@ def test_parts_of_the_blocks_are_parts_of_the_product(
 
 @pytest.mark.parametrize("dtype", ["uint8", "int8"])
 def test_plain_python_reads_nothing_else(dtype: str) -> None:
-    for m, n, k in ((1, 1, 1), (0, 3, 4), (2, 3, 0), (5, 17, 9), (4, 33, 64), (20, 18, 64), (33, 16, 128)):
+    for m, n, k in ((1, 1, 1), (0, 3, 4), (2, 3, 0), (5, 17, 9), (4, 33, 64), (20, 18, 64), (33, 16, 128), (17, 17, 832)):
         data, weight, wanted = matrices(m, n, k, dtype)
         inputs = [data, in_byte_panels(weight), sums_of_rows(weight)]
         np.testing.assert_array_equal(run("nn.dense_byte_panels", inputs, implementation="tiles").outputs[0], wanted)
