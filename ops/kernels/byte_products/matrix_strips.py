@@ -29,6 +29,8 @@ STRIP = 2 * TILE_ROWS
 LEAST_ROWS = 4
 #: Steps of a panel in a register, and registers of sums.
 _STEPS, _SUMS = TILE_BYTES // DEPTH, 4
+#: Steps of which the rows of a tall strip stay in the first cache, beside panels.
+_BLOCK = 192
 
 
 @generic
@@ -52,11 +54,15 @@ def configure_strips(config: Array, rows: int) -> None:
 def multiply_strip(a: Rows, panels: BytePanels, out: Rows, rows: int, steps: int, columns: int) -> None:
     """Compute whole panels for ``columns`` columns of a strip that the registers are configured for."""
     if rows > TILE_ROWS:
-        for column in range(0, columns, 2 * COLUMNS):
-            if columns - column > COLUMNS:
-                _tall(a, panels, out, steps, column, static(2))
-            else:
-                _tall(a, panels, out, steps, column, static(1))
+        blocks = (steps + _BLOCK - 1) // _BLOCK
+        for block in range(blocks):
+            first = block * (steps // _STEPS) // blocks * _STEPS
+            end = (block + 1) * (steps // _STEPS) // blocks * _STEPS
+            for column in range(0, columns, 2 * COLUMNS):
+                if columns - column > COLUMNS:
+                    _tall(a, panels, out, first, end, column, static(2))
+                else:
+                    _tall(a, panels, out, first, end, column, static(1))
     else:
         for column in range(0, columns, _SUMS * COLUMNS):
             count = (columns - column + COLUMNS - 1) // COLUMNS
@@ -69,12 +75,19 @@ def multiply_strip(a: Rows, panels: BytePanels, out: Rows, rows: int, steps: int
 
 
 @generic
-def _tall(a: Rows, panels: BytePanels, out: Rows, steps: int, column: int, count: int) -> None:
-    """The products of two registers of rows by ``count`` panels, 1 or 2."""
+def _tall(a: Rows, panels: BytePanels, out: Rows, first: int, end: int, column: int, count: int) -> None:
+    """The products of two registers of rows by ``count`` panels, 1 or 2: the steps ``first`` to ``end`` (exclusive)."""
     at, below = panels.at + column // COLUMNS * panels.step, TILE_ROWS * a.step
-    for tile in static_range(_SUMS):
-        clear_tile(tile)
-    for k in range(0, steps * DEPTH, TILE_BYTES):
+    if first == 0:
+        for tile in static_range(_SUMS):
+            clear_tile(tile)
+    else:
+        for right in static_range(count):
+            for down in static_range(2):
+                load_tile(
+                    2 * down + right, out.data, out.at + down * TILE_ROWS * out.step + column + right * COLUMNS, out.step * 4
+                )
+    for k in range(first * DEPTH, end * DEPTH, TILE_BYTES):
         load_tile(6, panels.data, at + k * COLUMNS, STEP)
         load_tile(4, a.data, a.at + k, a.step)
         add_dots_of_tiles(0, 4, 6)

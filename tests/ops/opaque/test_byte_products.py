@@ -45,7 +45,7 @@ def f(a, m, k, panels, sums, out, n, low, high, copied, config):
 """
 SIZES = st.one_of(st.integers(0, 20), st.sampled_from([31, 32, 33, BAND, BAND + 1, 2 * BAND + 3]))
 COLUMNS = st.one_of(st.integers(1, 70), st.sampled_from([GROUP, GROUP + 33]))
-INNER = st.one_of(st.integers(0, 20), st.sampled_from([64, 127, 128, 1030]))
+INNER = st.one_of(st.integers(0, 20), st.sampled_from([64, 127, 128, 1030, 1600]))
 
 
 @generic
@@ -89,7 +89,7 @@ def test_parts_of_the_blocks_are_parts_of_the_product(
 
 @pytest.mark.parametrize("dtype", ["uint8", "int8"])
 def test_plain_python_reads_nothing_else(dtype: str) -> None:
-    for m, n, k in ((1, 1, 1), (0, 3, 4), (2, 3, 0), (5, 17, 9), (4, 33, 64), (20, 18, 64), (33, 16, 128)):
+    for m, n, k in ((1, 1, 1), (0, 3, 4), (2, 3, 0), (5, 17, 9), (4, 33, 64), (20, 18, 64), (33, 16, 128), (17, 17, 832)):
         data, weight, wanted = matrices(m, n, k, dtype)
         inputs = [data, in_byte_panels(weight), sums_of_rows(weight)]
         np.testing.assert_array_equal(run("nn.dense_byte_panels", inputs, implementation="tiles").outputs[0], wanted)
@@ -103,7 +103,7 @@ def test_plain_python_reads_nothing_else(dtype: str) -> None:
 @pytest.mark.parametrize("transposed", [False, True])
 def test_products_that_pack_a_matrix(dtype: str, transposed: bool) -> None:
     options: dict[str, Any] = {"jit": True, "implementation": "bytes", "out_dtype": "int32", "transpose_b": transposed}
-    for m, n, k in ((1, 1, 1), (3, 35, 130), (BAND + 4, GROUP + 19, 64), (1, 300, 1030), (2, 5, 0)):
+    for m, n, k in ((1, 1, 1), (3, 35, 130), (BAND + 4, GROUP + 19, 64), (40, 50, 1600), (1, 300, 1030), (2, 5, 0)):
         data, weight, wanted = matrices(m, n, k, dtype)
         right = weight if transposed else np.ascontiguousarray(weight.T)
         np.testing.assert_array_equal(run("nn.matmul", [data, right], **options).outputs[0], wanted)
