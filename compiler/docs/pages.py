@@ -10,6 +10,7 @@ from ..operator_docs.operator_pages import ops_markdown
 from .coming_from_relay import coming_from_relay_markdown
 from .command_page import commands_markdown
 from .error_pages import errors_markdown
+from .format_table import number_formats_markdown
 from .onnx_page import onnx_markdown
 from .python_page import python_markdown
 from .speed_table import readme_markdown
@@ -23,6 +24,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "onnx.md": onnx_markdown,
     "coming-from-relay.md": coming_from_relay_markdown,
     "python.md": python_markdown,
+    "number-formats.md": number_formats_markdown,
     "../README.md": readme_markdown,
 }
 FOLDER = Path(__file__).resolve().parents[2] / "docs"
