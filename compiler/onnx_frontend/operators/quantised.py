@@ -209,8 +209,10 @@ def _signed(node: Node, b: Expr, zero_point: Expr | None) -> tuple[Expr, Expr]:
 
 
 def _sums_of_columns(node: Node, b: Expr) -> Expr:
-    """The sums of the columns, which are rows of a product: of a constant it is computed at compile time."""
-    inner = node.size(b, -2)
+    """The sums of the columns; of a parameter they are a product with ones, which is folded once the parameter is bound."""
+    inner, known = node.size(b, -2), node.constant(b)
+    if known is not None:
+        return const(known.sum(-2, dtype=np.int32, keepdims=True))
     if inner is None or node.rank(b) != 2:
         return relay.sum(relay.cast(b, "int32"), axis=-2, keepdims=True)
     return matrix_product(node, const(np.ones((1, inner), np.uint8)), b, "int32")
