@@ -33,7 +33,7 @@ from typing import TYPE_CHECKING, Any
 from ....shape_funcs.symbolic.dim import Dim, const, sym
 from ...core.group import Group
 from ...core.group_memo import per_group
-from ...core.implementation import HOST
+from ...core.implementation import HOST, Kernel
 from ...core.op import OpPattern
 from ...core.tensor_types import ITEMSIZE, Tensor
 from ...native.front_end.vector_hints import BLOCK
@@ -85,7 +85,7 @@ def fits(group: Group) -> bool:
         return False
     if group.results != (len(values) - 1,) or values[-1].shape != values[first].shape or any(_refs(node.args, first)):
         return False
-    if changes_dtype(group) and not all(k.apart for k in candidates(group.call_on())):
+    if changes_dtype(group) and not all(k.apart or leaves_sums(k) for k in candidates(group.call_on())):
         return False
     return _are_whole(group) and _lowered(elementwise(group), run_axes(group)) is not None
 
@@ -99,6 +99,11 @@ def pays(group: Group) -> bool:
 def run_axes(group: Group) -> int:
     """The number of trailing axes of the result over which kernels of the first operator finish runs; 0: none does."""
     return max((k.finishes for k in group.nodes[0].operator.kernels_on(HOST)), default=0)
+
+
+def leaves_sums(kernel: Kernel) -> bool:
+    """Whether the wrapper may let a body store its whole result in a buffer, and finish it afterwards."""
+    return not kernel.finishes and kernel.views[-1] == "dims"
 
 
 def changes_dtype(group: Group) -> bool:

@@ -168,6 +168,7 @@ class _Wrapper:
         self.buffers: dict[str, Buffer] = {}
         self.assignments: list[str] = []  # of constants to buffers
         self.sums = ""  # the buffer of sums that an epilogue reads while the result is in another operand
+        self.is_converted = group.has_epilogue and epilogue.changes_dtype(group)
 
     def source(self) -> KernelSource:
         dtypes = tuple(t.dtype for _, t, _ in self.tensors)
@@ -250,6 +251,9 @@ class _Wrapper:
                 self.arguments.append(f"shape{number}")
             return
         self._descriptor(number, place)
+        if self.is_converted and not self.kernel.finishes and number + 1 == len(self.tensors):
+            self._sums_of_all(number, tensor)
+            return
         data, (first, *rest) = f"tensor(t{number}).data", self._sizes(number, tensor)
         if self._is_partitioned(number):
             data, first = f"{data} + low * {' * '.join([*rest, str(ITEMSIZE[tensor.dtype])])}", "(high - low)"
@@ -258,6 +262,13 @@ class _Wrapper:
         self.arguments.append(f"v{number}")
         if view == "dims":
             self._shape(number, len(tensor.shape))
+
+    def _sums_of_all(self, number: int, tensor: GroupTensor) -> None:
+        """Let the body store its result in a buffer: the result has another dtype."""
+        assert epilogue.leaves_sums(self.kernel)
+        self.buffers[f"v{number}"] = Buffer(tensor.dtype, product(self.sized.nodes[0].outputs[0].shape))
+        self.arguments.append(f"v{number}")
+        self._shape(number, len(tensor.shape))
 
     def _descriptor(self, number: int, place: int) -> None:
         line = f"t{number} = load_i64(argv + {8 * place})"
@@ -335,12 +346,11 @@ class _Wrapper:
         for i, buffer in enumerate(buffers):
             name = f"b{i}"
             if self.kernel.apart == "over" and i + 1 == len(buffers):
-                is_converted = self.group.has_epilogue and epilogue.changes_dtype(self.group)
-                if not self.group.in_place and not is_converted:
+                if not self.group.in_place and not self.is_converted:
                     self.arguments.append(f"v{out}")
                     continue
                 name = "sums"
-                self.sums = "" if is_converted else name
+                self.sums = "" if self.is_converted else name
             self.buffers[name] = buffer
             self.arguments.append(name)
 
@@ -379,7 +389,8 @@ class _Wrapper:
         lengths, shape = _Lengths(self.sized), self.sized.nodes[0].outputs[0].shape
         lead = len(shape) - epilogue.run_axes(self.group)
         rows, run = lengths.size(product(shape[:lead])), lengths.size(product(shape[lead:]))
-        return [*lengths.prologue, "if status == 0:", f"    {epilogue.FINISH}(argv, 0, {rows}, {run})"]
+        sums = f", v{len(self.tensors) - 1}, 0, {run}" if self.is_converted else ""
+        return [*lengths.prologue, "if status == 0:", f"    {epilogue.FINISH}(argv, 0, {rows}, {run}{sums})"]
 
     def _library(self, dtypes: tuple[str, ...]) -> str | None:
         """The library function of these dtypes; the text passes its address, or 0."""
