@@ -84,6 +84,10 @@ def compute_tile(reads: Reads, weights: Weights, sums: Sums, first: int, vectors
         at += rows
     for v in static_range(vectors):
         bits, place = reads.table[sums.vectors + 2 * (first + v)], reads.table[sums.vectors + 2 * (first + v) + 1]
-        inside = mask_of_bits(bits, lanes)
-        for r in static_range(rows):
-            store(sums.data, sums.at + r * sums.pitch + place, compress(totals[r * vectors + v], inside))
+        if bits == (1 << lanes) - 1:
+            for r in static_range(rows):
+                store(sums.data, sums.at + r * sums.pitch + place, totals[r * vectors + v])
+        else:
+            inside = mask_of_bits(bits, lanes)
+            for r in static_range(rows):
+                store(sums.data, sums.at + r * sums.pitch + place, compress(totals[r * vectors + v], inside))
