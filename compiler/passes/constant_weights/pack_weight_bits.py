@@ -98,8 +98,8 @@ class _Blocks:
         self.parts, self.count = attrs.block // self.block, -(-attrs.inner // self.block)
 
     def in_panels(self) -> np.ndarray:
-        rows, _, nbytes = self.weight.shape
-        return in_panels(self.weight.reshape(rows, -1, nbytes // self.parts)[:, : self.count], self.bits)
+        rows, blocks, nbytes = self.weight.shape
+        return in_panels(self.weight.reshape(rows, blocks * self.parts, nbytes // self.parts)[:, : self.count], self.bits)
 
     def _by_panel(self, numbers: np.ndarray) -> np.ndarray:
         return by_panel(np.repeat(numbers, self.parts, 1)[:, : self.count])

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from ...native.front_end.llvm import host
 from ...native.jit.products.register_tile import PANEL_BYTES
 from ...native.memory import Array, generic
-from ...native.static_values import at_compile_time, static, static_range
+from ...native.static_values import at_compile_time, static
 from ...native.status import OK
 from ...native.vector_registers import registers
 from .digits import Digits, Rows, copy_rows, write_digits
@@ -17,8 +17,9 @@ from .weight_layout import COLUMNS, lines_of
 
 #: Panels of a block of the result, and rows of a band, whose digits are written at once.
 GROUP_PANELS, BAND_ROWS = 4, 72
-#: The most rows of a tile with 32 registers, by the number of digits: of measured heights the fastest.
-_TILE_ROWS = {0: 4, 1: 8, 3: 6}
+#: The rows of tiles with 32 registers, by the number of digits: the largest is the fastest of those measured, and each takes a
+#: part of a second to compile.
+_HEIGHTS = {0: (1, 2, 4), 1: (1, 2, 4, 8), 3: (1, 2, 4, 6)}
 
 
 class Results(NamedTuple):
@@ -38,14 +39,25 @@ def adds_dots() -> bool:
 
 
 @at_compile_time
-def tile_rows(digits: int) -> int:
-    """The most rows of a tile: registers hold the sums of all digits.
+def heights(digits: int) -> tuple[int, ...]:
+    """The rows of tiles: registers hold the sums of all digits.
 
     A machine that has digits multiplies rows of float32 in rare cases only: not worth the code of tiles.
     """
     if digits == 0 and adds_dots():
-        return 1
-    return _TILE_ROWS[digits] * min(registers()[0], 32) // 32
+        return (1,)
+    all_heights = _HEIGHTS[digits]
+    return tuple(height for height in all_heights if height * 32 <= all_heights[-1] * registers()[0])
+
+
+@generic
+def height_of(rest: int, digits: int) -> int:
+    """The rows of the next tile of ``rest`` rows, at least one: as many as fit."""
+    found = 1
+    for height in heights(digits):
+        if height <= rest:
+            found = height
+    return found
 
 
 @generic
@@ -89,32 +101,32 @@ def write_band(
     k, count, elements = data.shape[1], end - begin, data.reshape(-1)
     in_digits = adds_dots()
     if adds_dots():
-        tiles = (count + tile_rows(digits) - 1) // tile_rows(digits)
-        for tile in range(tiles):
-            top = tile * count // tiles
-            rows = Rows(elements, (begin + top) * k, k)
+        top = 0
+        while top < count:
+            rows, height = Rows(elements, (begin + top) * k, k), height_of(count - top, digits)
             to = Digits(words[top * blocks * (block // 4 * digits) :], steps[top * blocks * 2 :])
-            if not write_digits(rows, (tile + 1) * count // tiles - top, to, blocks, block, digits):
+            if not write_digits(rows, height, to, blocks, block, digits):
                 in_digits = False
+            top += height
     if not in_digits:
-        tiles = (count + tile_rows(static(0)) - 1) // tile_rows(static(0))
-        for tile in range(tiles):
-            top = tile * count // tiles
-            rows, height = Rows(elements, (begin + top) * k, k), (tile + 1) * count // tiles - top
+        top = 0
+        while top < count:
+            rows, height = Rows(elements, (begin + top) * k, k), height_of(count - top, static(0))
             copy_rows(rows, height, reals[top * blocks * block :], steps[top * blocks * 2 :], blocks, block)
+            top += height
     return in_digits
 
 
 @generic
 def multiply_tiles(given: Array, steps: Array, panel: Panel, to: Results, form: Form) -> None:
-    """The results of a panel, tile by tile: rows are divided evenly."""
-    tiles = (to.rows + tile_rows(form.digits) - 1) // tile_rows(form.digits)
+    """The results of a panel, tile by tile."""
     of_row = panel.blocks * (form.block if form.digits == 0 else form.block // 4 * form.digits)
-    for tile in range(tiles):
-        top = tile * to.rows // tiles
-        height = (tile + 1) * to.rows // tiles - top
+    top = 0
+    while top < to.rows:
+        height = height_of(to.rows - top, form.digits)
         of_tile, of_steps = given[top * of_row :], steps[top * panel.blocks * 2 :]
-        for count in static_range(1, tile_rows(form.digits) + 1):
-            if height == count:
-                own = Form(form.bits, form.block, form.digits, count)
+        for rows in heights(form.digits):
+            if height == rows:
+                own = Form(form.bits, form.block, form.digits, rows)
                 multiply_panel(of_tile, of_steps, panel, to.data, to.at + top * to.step, to.step, to.columns, own)
+        top += height

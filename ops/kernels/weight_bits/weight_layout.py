@@ -36,7 +36,7 @@ def parts_of(bits: int) -> int:
 def unpacked(given: np.ndarray, bits: int) -> np.ndarray:
     """The numbers in the bytes of the last axis, the lowest bits first: uint8 ``[..., bytes * 8 / bits]``."""
     shifts = np.arange(0, 8, bits, dtype=np.uint8)
-    return (given[..., None] >> shifts & np.uint8(2**bits - 1)).reshape(*given.shape[:-1], -1)
+    return (given[..., None] >> shifts & np.uint8(2**bits - 1)).reshape(*given.shape[:-1], given.shape[-1] * len(shifts))
 
 
 def packed(numbers: np.ndarray, bits: int) -> np.ndarray:
@@ -61,12 +61,12 @@ def in_panels(given: np.ndarray, bits: int) -> np.ndarray:
     lanes = np.zeros((-(-rows // COLUMNS) * COLUMNS, blocks, lines, LANE_BYTES), np.uint8)
     for part in range(parts_of(bits)):
         lanes[:rows] |= numbers[:, :, :, part] << np.uint8(part * bits)
-    apart = lanes.reshape(-1, COLUMNS, blocks, lines, LANE_BYTES).transpose(0, 2, 3, 1, 4)
-    return np.ascontiguousarray(apart).reshape(-1, blocks, lines * PANEL_BYTES)
+    apart = lanes.reshape(len(lanes) // COLUMNS, COLUMNS, blocks, lines, LANE_BYTES).transpose(0, 2, 3, 1, 4)
+    return np.ascontiguousarray(apart).reshape(len(apart), blocks, lines * PANEL_BYTES)
 
 
 def by_panel(numbers: np.ndarray) -> np.ndarray:
     """The numbers of blocks ``[n, blocks]`` beside the panels: ``[panels, blocks, 16]``."""
     padded = np.zeros((-(-len(numbers) // COLUMNS) * COLUMNS, numbers.shape[1]), numbers.dtype)
     padded[: len(numbers)] = numbers
-    return np.ascontiguousarray(padded.reshape(-1, COLUMNS, numbers.shape[1]).transpose(0, 2, 1))
+    return np.ascontiguousarray(padded.reshape(len(padded) // COLUMNS, COLUMNS, numbers.shape[1]).transpose(0, 2, 1))

@@ -107,7 +107,7 @@ def in_bytes(numbers: np.ndarray, bits: int) -> np.ndarray:
 def of_bits(x: np.ndarray, numbers: np.ndarray, zeros: np.ndarray, scales: np.ndarray) -> np.ndarray:
     """The product with the weight that numbers, zero points and scales stand for."""
     whole = (numbers - wide(zeros)) * wide(scales)[..., None]
-    return product(x, whole.reshape(len(whole), -1)[:, : x.shape[-1]].T)
+    return product(x, whole.reshape(len(whole), whole.shape[1] * whole.shape[2])[:, : x.shape[-1]].T)
 
 
 @recipe("nn.dense_bits", by_width=True)
@@ -123,7 +123,7 @@ def dense_bits(d: Draw, name: str) -> Call:
     wanted = lambda: of_bits(x, numbers, own, scales)  # noqa: E731
     inputs = [x, in_bytes(numbers, bits), scales, zeros]
     sizes = [(1, 1), (1, 2), (2, 1), *[(3, 1)] * (zeros.ndim > 0)]
-    return call(inputs, wanted, fixed=sizes, tolerance=10, bits=bits, block=block, inner=inner)
+    return call(inputs, wanted, fixed=sizes, tolerance=10, bits=bits, block=block, inner=inner, rounds_data=d.pick(False, True))
 
 
 @recipe("nn.dense_bit_panels")

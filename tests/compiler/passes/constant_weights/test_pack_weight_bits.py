@@ -72,6 +72,16 @@ def test_elementwise_operators_are_computed_with_the_product(implementation: str
         np.testing.assert_allclose(found, np.maximum(plain + bias, 0) * np.exp(r), rtol=1e-4, atol=1e-3)
 
 
+def test_a_weight_without_rows() -> None:
+    text = f"{HEADER}def @main(%x: Tensor[(?n, 40), float32], %w: Tensor[(0, 2, 16), uint8], %s: Tensor[(0, 2), float32])"
+    main = relay.parse(f"{text} {{ nn.dense_bits(%x, %w, %s, 8u8, bits=4, block=32, inner=40) }}")["main"]
+    parts = np.zeros((0, 2, 16), "uint8"), np.zeros((0, 2), "float32")
+    constants = {p: relay.const(part) for p, part in zip(main.params[1:], parts, strict=True)}
+    mod = relay.IRModule.from_expr(relay.bind(relay.Function(main.params[:1], main.body), constants))
+    assert operators(mod) == ["nn.dense_bit_panels"]
+    assert relay.VirtualMachine(relay.compile(mod)).run(np.ones((3, 40), "float32")).numpy().shape == (3, 0)
+
+
 def test_both_ways_give_the_same_results() -> None:
     x = RNG.standard_normal((3, 40)).astype("float32")
     found = relay.VirtualMachine(relay.compile(module(PRODUCT, "float32", 3))).run(x).numpy()
