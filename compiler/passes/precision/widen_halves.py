@@ -41,6 +41,8 @@ from .operator_precision import ATTENTION, WIDE, Role, accepted, role_of
 
 #: Operators whose kernels sum elements of float32 in less time than halves.
 _SUMS = ("cumsum", "cumprod")
+#: Operators that read halves in less time than a cast and their kernels of float32 take.
+_SOFTMAX = ("nn.softmax", "nn.log_softmax")
 _Bindings = list[tuple[Var, Expr]]
 
 
@@ -137,7 +139,9 @@ class _Widener:
         dtypes = tuple(_widened(a.ty) for a in call.args)
         if op.name in self.packer.forced or accepted(op, dtypes, attrs) != _widened(call.ty):
             return False
-        if role in (Role.ELEMENTS, Role.FOLLOW) or op.name in _SUMS or (role is Role.PRODUCT and not _reads_once(call, op)):
+        if role is Role.ELEMENTS or op.name in _SUMS or (role is Role.PRODUCT and not _reads_once(call, op)):
+            return True
+        if role is Role.FOLLOW and op.name not in _SOFTMAX:
             return True
         # moved or read by a kernel of its own: as its inputs are
         given = [a for a in call.args if _has_halves(a.ty) and not isinstance(a, Constant)]
