@@ -5,7 +5,7 @@
 products  MatMulInteger and DynamicQuantizeMatMul of 1 to 384 rows by weights of some sizes.
 layers    convolutions of ResNet and MobileNet as QLinearConv.
 dynamic   an encoder of texts whose weights ``onnxruntime.quantization.quantize_dynamic`` makes bytes.
-static    the encoder, networks for pictures and a detector, by ``quantize_static``: QDQ and QOperator, a scale for each channel.
+static    the encoder, networks for images and a detector, by ``quantize_static``: QDQ and QOperator, a scale for each channel.
 
 Each line has the CPU time of relayvm in microseconds, of onnxruntime on the same model, and of relayvm on the model in float32.
 All three are timed in turn; a time is the median of the rounds, with the least and the largest, and a ratio the median of those

@@ -17,8 +17,8 @@ from .case import Case
 
 #: The encoder, and the words of its texts.
 ENCODER, WORDS = Size(layers=6, features=384, heads=6, inner=1536, vocabulary=1000), (16, 100, 384)
-#: Networks for pictures, and the sizes of pictures.
-PICTURES: dict[str, tuple[Callable[[], bytes], int]] = {
+#: Networks for images, and the rows and columns of an image.
+IMAGES: dict[str, tuple[Callable[[], bytes], int]] = {
     "ResNet-18": (resnet18, 224),
     "ResNet-50": (resnet50, 224),
     "MobileNetV2": (mobilenet_v2, 224),
@@ -75,14 +75,14 @@ def dynamic(words: Sequence[int]) -> Iterator[Case]:
 
 
 def static(words: Sequence[int]) -> Iterator[Case]:
-    """The encoder and networks for pictures, quantised before."""
+    """The encoder and networks for images, quantised before."""
     real = encoder(ENCODER)
     for form in FORMS:
         narrow = statically(real, form, _texts((16, 100)))
         for feed in _texts(words):
             yield Case(f"encoder, {form}, words {feed['x'].shape[1]}", narrow, real, feed, feed, ERROR)
     rng = np.random.default_rng(0)
-    for name, (build, size) in PICTURES.items():
+    for name, (build, size) in IMAGES.items():
         real, feeds = build(), [{"x": rng.standard_normal((1, 3, size, size)).astype(np.float32)} for _ in range(2)]
         for form in FORMS:
             yield Case(f"{name}, {form}", statically(real, form, feeds), real, feeds[0], feeds[0], ERROR)

@@ -88,18 +88,18 @@ def test_blocks_of_scales_need_their_size() -> None:
 
 
 @pytest.mark.parametrize(
-    ("scale", "said"),
+    ("scale", "message"),
     [
         (np.float32(0.0), "the scale is 0; a scale is positive and finite"),
         (np.array([0.5, np.nan], "float32"), "element 1 of the scale is nan; a scale is positive and finite"),
         (np.array([-2.0], "float32"), "element 0 of the scale is -2; a scale is positive and finite"),
     ],
 )
-def test_a_scale_that_is_no_distance_is_refused(scale: np.ndarray, said: str) -> None:
+def test_a_scale_that_is_no_distance_is_refused(scale: np.ndarray, message: str) -> None:
     for name, dtype in (("DequantizeLinear", "uint8"), ("QuantizeLinear", "float32")):
         node = helper.make_node(name, ["x", "s"], ["y"], axis=0)
         model = model_of(node, {"x": (dtype, [2, 4])}, ["y"], {"s": scale})
         with pytest.raises(relay.RelayError) as caught:
             relay.frontend.from_onnx(model)
-        assert said in str(caught.value)
+        assert message in str(caught.value)
         assert name in str(caught.value) and "quantise the model again" in str(caught.value)

@@ -207,6 +207,29 @@ def test_expanded_convolution(agree: Any, draw: Any) -> None:
 
 
 @case
+def test_convolution_of_bytes(agree: Any, draw: Any) -> None:
+    batch, inner, each, size = (draw(SIZES) for _ in range(4))
+    groups, window, form = draw(st.integers(1, 3)), draw(st.integers(1, 5)), draw(st.sampled_from(["channels", "columns"]))
+    outputs, rows = groups * each, 1 if each == 1 else 8
+    steps = -(-inner // 4) * window * window if form == "channels" else inner * window * -(-window // 4)
+    words = [groups, -(-each // rows), steps, rows]
+    wrong = draw(st.sampled_from([None, None, 0, 1, 2, 3, "pad"]))
+    if isinstance(wrong, int):
+        words[wrong] += 1
+
+    def oracle() -> Any:
+        if wrong is not None or window > size + 2:
+            raise ValueError
+        return one((batch, outputs, *[window_count(size, window, 2, 1, 2)] * 2))
+
+    inputs = [np.zeros((batch, groups * inner, size, size), np.uint8), np.zeros(words, np.int32), np.zeros(outputs, np.int32)]
+    inputs.append(np.zeros(2 if wrong == "pad" else 1, np.uint8))
+    agree(
+        "nn.byte_conv2d", inputs, oracle, kernel_size=(window, window), form=form, groups=groups, strides=2, padding=1, dilation=1
+    )
+
+
+@case
 def test_weight_in_tiles(agree: Any, draw: Any) -> None:
     height, width, inputs, outputs = (draw(SIZES) for _ in range(4))
     rows, columns = draw(st.integers(0, 3)), draw(st.integers(1, 3))

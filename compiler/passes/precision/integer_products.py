@@ -153,8 +153,8 @@ def _multiplied(var: Var, call: Call, op: Op, data: _Quantised, weight: _Quantis
     matrix: Expr = weight.value
     out: _Bindings = []
     if product.order is not None:
-        turned = matrix = Var(f"{var.name}_turned", span=call.span)
-        out.append((turned, Call(get("transpose"), (weight.value,), TransposeAttrs(product.order), span=call.span)))
+        transposed = matrix = Var(f"{var.name}_transposed", span=call.span)
+        out.append((transposed, Call(get("transpose"), (weight.value,), TransposeAttrs(product.order), span=call.span)))
     sums = Var(f"{var.name}_sums", span=call.span)
     parameters = data.zero_point, weight.zero_point, data.scale, weight.scale
     out.append((sums, Call(get(product.op), (data.value, matrix, *parameters), product.attrs, span=call.span)))

@@ -14,6 +14,7 @@ from relayvm.ops.core.op import REGISTRY
 from relayvm.ops.core.tensor_types import Tensor
 from relayvm.ops.defs.axes.reduce import ReduceAttrs
 from relayvm.ops.defs.movement.indexing import TakeAttrs
+from relayvm.ops.defs.weight_forms.byte_convolution import words_of
 from relayvm.ops.native.object_layout import NO_LIMIT, SHARE
 from relayvm.ops.native.status import DIVISION_BY_ZERO
 from relayvm.ops.native.threads import team, work_partition
@@ -241,6 +242,15 @@ SPLIT = {
         {"padding": 1, "groups": 2, "strides": (1, 2)},
     ),
     # two images, two stretches of tiles, two bands of output channels
+    "nn.byte_conv2d": (
+        [
+            (np.arange(2 * 4 * 20 * 70) % 251).astype("uint8").reshape(2, 4, 20, 70),
+            words_of((np.arange(40 * 4 * 9) % 255 - 127).astype("int8").reshape(40, 4, 3, 3), 1, "channels"),
+            np.arange(40, dtype="int32"),
+            np.array([7], "uint8"),
+        ],
+        {"kernel_size": (3, 3), "padding": 1},
+    ),
     "nn.winograd_conv2d": (
         [*IMAGES_AND_WEIGHT, filters_of(IMAGES_AND_WEIGHT[1])],
         {"padding": 1, "implementation": "winograd"},

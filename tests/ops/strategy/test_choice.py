@@ -238,6 +238,11 @@ def unknown_call(name: str, dtype: str, device: str, **attrs: Any) -> OpCall:
             Tensor("int32", (sym("n"),)),
         ]
         return build_group(params, (), (Node(name, op.attrs(**attrs), (0, 1, 2), ()),), ()).call_on(device)
+    if name == "nn.byte_conv2d":
+        params = [Tensor("uint8", (N, dim(4), sym("h"), sym("w"))), Tensor("int32", tuple(map(sym, ("g", "t", "s", "r"))))]
+        params += [Tensor("int32", (dim(6),)), Tensor("uint8", (dim(1),))]
+        made = op.attrs(kernel_size=(3, 3), **attrs)
+        return build_group(params, (), (Node(name, made, (0, 1, 2, 3), ()),), ()).call_on(device)
     if name == "nn.winograd_conv2d":
         params = [Tensor(dtype, (N, dim(4), sym("h"), sym("w"))), Tensor(dtype, (dim(6), dim(4), dim(1), dim(1)))]
         params.append(Tensor(dtype, (dim(16), dim(6), dim(4))))

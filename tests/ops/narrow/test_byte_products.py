@@ -21,7 +21,7 @@ from relayvm.ops.native.memory import generic
 from relayvm.ops.native.vector_registers import registers
 
 from ..native.front_end.machine_code import compiled, python_function
-from .opaque_kernels import run
+from ..opaque.opaque_kernels import run
 
 #: Features of machines that this one may stand for, which has them all, and the number of vector registers with their bytes.
 AVX2 = frozenset({"sse2", "avx", "avx2"})

@@ -11,7 +11,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 import relayvm as relay
 
-from ..ops.every_op.weights import in_bytes
+from ...ops.every_op.weights import in_bytes
 
 _INPUTS = ("A", "B", "scales", "zero_points", "g_idx", "bias")
 

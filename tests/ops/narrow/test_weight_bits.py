@@ -17,7 +17,7 @@ from relayvm.ops.native.static_values import static
 
 from ..every_op.weights import in_bytes
 from ..native.front_end.machine_code import compiled, python_function
-from .opaque_kernels import run
+from ..opaque.opaque_kernels import run
 
 #: The number of vector registers, their bytes, and whether there are instructions for dot products of bytes.
 MACHINES = {"sse": (16, 16, False), "avx": (16, 32, False), "avx-vnni": (16, 32, True), "avx512": (32, 64, True)}

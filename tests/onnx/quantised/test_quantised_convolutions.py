@@ -12,7 +12,7 @@ from onnx import TensorProto, helper, numpy_helper
 import relayvm as relay
 from relayvm.ops.defs.weight_forms.byte_convolution import NAME
 
-from ..ops.images.test_conv import convolution
+from ...ops.images.test_conv import convolution
 
 RNG = np.random.default_rng(3)
 
