@@ -184,8 +184,9 @@ NOT_FOR = {
 
 
 def not_for(case: Case) -> set[str]:
-    halves = {"blocks"} if case.op in ("nn.dense", "nn.matmul", "nn.batch_matmul") and case.dtype != "float16" else set()
-    return NOT_FOR.get((case.op, case.dtype), set()) | NOT_FOR.get((case.op, case.text), set()) | halves
+    is_product = case.op in ("nn.dense", "nn.matmul", "nn.batch_matmul")
+    others = {"bytes", *(["blocks"] if case.dtype != "float16" else [])} if is_product else set()
+    return NOT_FOR.get((case.op, case.dtype), set()) | NOT_FOR.get((case.op, case.text), set()) | others
 
 
 @pytest.mark.split(2)
