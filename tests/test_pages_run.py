@@ -35,6 +35,13 @@ import numpy as np, relayvm as relay
 vm = relay.VirtualMachine(relay.compile({DENSE!r}))
 x, y = np.ones((3, 8), "float32"), np.ones((4, 8), "float32")
 """,
+    "docs/number-formats.md": """
+import numpy as np, onnx, onnx.parser
+text = '<ir_version: 9, opset_import: ["": 18]> g (float[N, 8] x) => (float[N, 4] y) { y = MatMul(x, w) }'
+model = onnx.parser.parse_model(text)
+model.graph.initializer.append(onnx.numpy_helper.from_array(np.random.rand(8, 4).astype("float32"), "w"))
+onnx.save(model, "model.onnx")
+""",
     "docs/onnx.md": """
 import onnx.parser, relayvm as relay
 text = '<ir_version: 9, opset_import: ["": 18]> g (float[N] x) => (float[N] y) { y = Exp(x) }'
