@@ -49,7 +49,7 @@ def less_zero_points(op: Op, a: Term, b: Term, zeros: tuple[Term, Term], attrs: 
 def _column_sums(op: Op, b: Term, attrs: Any) -> Term:
     """The sums of the columns of the second matrix, in a row: a product with ones, which is folded for a constant."""
     inner = const(b.shape[-1])
-    if inner is None:
+    if not inner:  # unknown, or no element
         order = (0, 2, 1) if b.rank == 3 else (1, 0)
         in_a_row: Term = call(get("transpose"), row_sums(b), attrs=TransposeAttrs(order))
         return in_a_row
