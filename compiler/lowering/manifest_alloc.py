@@ -195,9 +195,11 @@ class _AllocationInserter:
                 self.result(scope, var, replace(value, args=(there,)), value.attrs.dst)
             return
         args = tuple(scope.anywhere(a) for a in value.args)
-        new = scope.bind(var, replace(value, args=args), var.ty)
         # earlier copies remain valid: the assertion precedes all later bindings
         location = scope.location(value.args[0])
+        # a vector that is yet to be cast to its narrow dtype has a known length, and int64 until then
+        is_wide = location.narrow is not None and location.target is None
+        new = scope.bind(var, replace(value, args=args), args[0].ty if is_wide else var.ty)
         scope.put(
             var,
             replace(location, host=new, fields=None) if location.target is None else replace(location, target=new, fields=None),

@@ -19,6 +19,8 @@ def in_words(group: Group) -> Group:
     """
     if not any(t.dtype in HALVES for t in group.params) or any(map(_needs_values, group.nodes)):
         return group
+    if any(literal.dtype in HALVES for literal in group.literals):  # an operand beside words would be a half
+        return group
     if not all(_moves(nest.cells, nest.element) for nest in nests(group)):
         return group
 

@@ -36,7 +36,7 @@ def add_integer_row(out: Array, to: int, factor: Element, b: Array, b_at: int, n
     """``out[to + j] += factor * b[b_at + j]``, wrapped."""
     for j in range(n):
         at = np.uint64(to + j)
-        out[at] = np.int64(out[at]) + factor * np.int64(b[np.uint64(b_at + j)])
+        out[at] = out.dtype.type(np.int64(out[at]) + factor * np.int64(b[np.uint64(b_at + j)]))
 
 
 @generic
@@ -49,7 +49,7 @@ def multiply_integers(a: Matrix, b: Matrix, out: Array, at: int, m: int, n: int,
                 total = np.int64(0)
                 for p in range(k):
                     total += np.int64(a.data[a.at + i * row + p * step]) * np.int64(b.data[np.uint64(b.at + j * b.step + p)])
-                out[at + i * n + j] = total
+                out[at + i * n + j] = out.dtype.type(total)
         else:
             # sums of rows: early wrapping does not change the final value
             for j in range(n):

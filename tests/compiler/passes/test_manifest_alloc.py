@@ -8,8 +8,10 @@ from __future__ import annotations
 import dataclasses
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+import relayvm as relay
 from relayvm.compiler.ir.expr import IRModule
 from relayvm.compiler.ir.lowering_context import LoweringContext
 from relayvm.compiler.ir.structural_equal import structural_equal
@@ -78,3 +80,11 @@ def test_lifetimes_are_well_formed_and_print(path: Path) -> None:
     mod = manifest_lifetimes(start_copies(allocated(path)))
     check(mod, "manifest_lifetimes", typed=True)
     assert structural_equal(parse(astext(mod)), mod)
+
+
+def test_a_checked_shape_is_cast_to_its_narrow_dtype() -> None:
+    text = """def @main(%x: Tensor[(?, ?), float32], %s: Tensor[(?), float32]) {
+        qnn.simulated_quantize(%x, %s, shape_of(%x), out_dtype="int32") }"""
+    vm = relay.VirtualMachine(relay.compile(HEADER + text))
+    x, scales = np.array([[1.0, 4.0], [-8.0, 2.0], [0.0, 6.0]], "float32"), np.array([0.5, 2.0], "float32")
+    np.testing.assert_array_equal(vm.run(x, scales).numpy(), np.rint(x / scales) + np.array([3.0, 2.0], "float32"))

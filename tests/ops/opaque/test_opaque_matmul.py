@@ -86,6 +86,14 @@ def test_integers_wrap_as_numpys_do() -> None:
     assert run("nn.dense", [data, data]).outputs[0] == (30000 % 256)
 
 
+@pytest.mark.parametrize("transpose_b", [False, True])
+def test_sums_beyond_the_dtype_wrap_in_plain_python(transpose_b: bool) -> None:
+    x, w = np.array([[2, 3]], "int32"), np.array([[2021672694, -(2**31)], [2**31 - 1, 7]], "int32")
+    (y,) = run("nn.matmul", [x, w], transpose_b=transpose_b).outputs
+    wide = x.astype("int64") @ (w.T if transpose_b else w).astype("int64")
+    np.testing.assert_array_equal(y, wide.astype("int32"))
+
+
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int32"])
 @pytest.mark.parametrize("name", ["nn.dense", "nn.matmul", "nn.batch_matmul"])
 def test_products_as_machine_code(name: str, dtype: str) -> None:

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import relayvm as relay
 from relayvm.ops.codegen import kernel_source
 from relayvm.ops.codegen.cuda import cuda_source
 from relayvm.ops.core.group import Literal, Node
@@ -94,3 +95,12 @@ def test_powers_call_no_function(dtype):
 @pytest.mark.parametrize("exponent", [7.3, float("inf"), float("nan"), 1e30])
 def test_other_exponents_call_the_function(exponent):
     assert "pow" in kernel_source(powers("float32", (exponent,))).text
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_the_first_power_of_halves_is_the_number(dtype: str) -> None:
+    """Nothing but a move, of which the other operand is a half."""
+    x = np.array([0.5, -2.0, np.inf, 0.0], "float32").astype(numpy_dtype(dtype))
+    var = relay.var("x", (4,), dtype)
+    exe = relay.compile(relay.Function([var], relay.power(var, relay.const(np.ones((), x.dtype)))), opt_level=0)
+    np.testing.assert_array_equal(relay.VirtualMachine(exe).run(x).numpy().view("uint16"), x.view("uint16"))
