@@ -6,28 +6,14 @@ import math
 
 import numpy as np
 import onnx
-from convolutions import classes, conv, mobilenet_v2
+from convolutions import mobilenet_v2
 from encoder import encoder
 from onnx_graph import Graph
+from vision_networks import resnet18
 
 #: Sizes of a decoder like Llama's: layers, features, heads of queries, heads of keys, inner features, words, words before.
 LAYERS, FEATURES, HEADS, KEY_HEADS, INNER, WORDS, CONTEXT = 6, 512, 8, 2, 1536, 8000, 512
 _WIDTH = FEATURES // HEADS
-
-
-def resnet18() -> bytes:
-    """ResNet-18 for inference (He et al., 2015)."""
-    g, inputs = Graph(), 64
-    x = g.node("Relu", conv(g, "x", 3, 64, 7, 2))
-    x = g.node("MaxPool", x, kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1])
-    for stage in range(4):
-        outputs = 64 << stage
-        for number in range(2):
-            stride = 2 if stage and not number else 1
-            y = conv(g, g.node("Relu", conv(g, x, inputs, outputs, 3, stride)), outputs, outputs, 3)
-            x = conv(g, x, inputs, outputs, 1, stride) if stride > 1 else x
-            x, inputs = g.node("Relu", g.node("Add", x, y)), outputs
-    return g.model(onnx.TensorProto.FLOAT, ("batch", 3, 224, 224), classes(g, x, inputs))
 
 
 def _rms_norm(g: Graph, x: str) -> str:

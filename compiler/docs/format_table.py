@@ -26,12 +26,11 @@ def number_formats_markdown() -> str:
     means = (statistics.geometric_mean(row["of"][name] for row in record["rows"] if name in row["of"]) for name in _OTHERS)
     lines.append(f"| geometric mean | | {' | '.join(f'{mean:.2f}' for mean in means)} |")
     machine = record["machine"]
-    versions = ", ".join(
-        f"{name} {number}" for name, number in machine["versions"].items() if name in ("onnxruntime", "llvmlite")
-    )
+    peer = machine["versions"]["onnxruntime"]
     lines += [
         "",
-        f"Medians of {record['date']}, {machine['processor']} with {machine['vectors']}, {versions}; below 1: relayvm is faster. "
+        f"Medians of {record['date']}, {machine['processor']} with {machine['vectors']}, onnxruntime {peer}; "
+        "below 1: relayvm is faster. "
         f"Record: [{path.name}](../benchmarks/results/{path.name}).",
         "",
     ]

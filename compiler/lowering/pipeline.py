@@ -102,7 +102,9 @@ def passes(config: Config, context: LoweringContext, preferred: Preferred | None
         return store_halves(mod, config.precision, context.entries, () if machine == GPU else WIDE_ON_CPUS)
 
     def widen(mod: IRModule) -> IRModule:
-        return widen_halves(mod, dict(config.forced), casts_store=config.precision in HALVES)
+        widened = widen_halves(mod, dict(config.forced), casts_store=config.precision in HALVES)
+        # casts that nothing reads are other uses of a value
+        return mod if widened is mod else remove_dead(widened)
 
     def quantize(mod: IRModule) -> IRModule:
         return mod if config.weight_bits is None else quantize_weights(mod, config.weight_bits)
@@ -130,7 +132,7 @@ def passes(config: Config, context: LoweringContext, preferred: Preferred | None
         (True, "infer_type", infer_type),
         # after types are inferred: a mistake is reported once, at the call
         (optimise, "inline_functions", inline_functions),
-        # on GPUs convolutions of floats are faster
+        # kernels of bytes for GPUs are plain ones
         (optimise and machine != GPU, "integer_products", integer_products),
         # before convolutions of integers are expanded; on GPUs they are computed in float64
         (optimise and machine != GPU, "byte_convolutions", store_words),
@@ -160,8 +162,6 @@ def passes(config: Config, context: LoweringContext, preferred: Preferred | None
         (optimise and config.precision in HALVES and machine == GPU, "channels_last", channels_last),
         # before the passes that make one call of several of float32, and pack its weights; GPUs compute with halves
         (optimise and machine != GPU, "widen_halves", widen),
-        # casts that nothing reads are other uses
-        (optimise and machine != GPU, "eliminate_dead_code", remove_dead),
         (optimise, "fuse_attention", fuse_heads),
         # on GPUs libraries compute both convolutions
         (optimise and config.expansions and machine != GPU, "fuse_expansions", fuse_pairs),
