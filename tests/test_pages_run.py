@@ -11,6 +11,7 @@ import os
 import re
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -57,6 +58,8 @@ ELSEWHERE = {
     "docs/from-torch.md": "needs torch: examples/from_torch.py has these calls, and a test",
     "docs/ray.md": "needs ray: tests/cluster/test_on_ray.py",
 }
+#: Pages that need a package that the extra `test` does not bring: their blocks run where it is installed.
+NEEDED = {"docs/number-formats.md": "onnxruntime"}
 #: The lines that the blocks of a page print, continued lines left out.
 PRINTED = {
     "docs/coming-from-onnxruntime.md": [
@@ -140,6 +143,8 @@ def of_page(page: str, folder: Path) -> dict[str, str]:
     ("page", "texts"), [pytest.param(*row, id=row[0]) for row in of_language("python") if row[0] not in ELSEWHERE]
 )
 def test_python(page: str, texts: list[str], tmp_path: Path, cache: str) -> None:
+    if page in NEEDED and find_spec(NEEDED[page]) is None:
+        pytest.skip(f"needs {NEEDED[page]}")
     program = "\n".join([GIVEN.get(page, ""), *texts])
     environment = {**of_page(page, tmp_path), "RELAYVM_CACHE_DIR": cache}  # a page leaves tuning records
     done = subprocess.run(
@@ -188,7 +193,7 @@ def test_commands(tmp_path: Path, cache: str) -> None:
 
 def test_tables_name_pages_that_need_them() -> None:
     with_python = {page for page, _ in of_language("python")}
-    assert {*GIVEN, *ELSEWHERE, *PRINTED} <= with_python
+    assert {*GIVEN, *ELSEWHERE, *NEEDED, *PRINTED} <= with_python
 
 
 def test_no_link_is_dead(tmp_path: Path) -> None:

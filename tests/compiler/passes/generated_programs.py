@@ -15,6 +15,7 @@ from relayvm.compiler.passes.infer_type import infer_type
 from relayvm.compiler.passes.to_a_normal_form import to_a_normal_form
 from relayvm.compiler.text.parser import parse
 from relayvm.ops.core.op import Op
+from relayvm.ops.core.tensor_types import numpy_dtype
 
 # ---- semantics of a program ---------------------------------------------------------------------------------------
 
@@ -111,7 +112,7 @@ MEANING: dict[str, Callable[..., Any]] = {
     "where": lambda c, x, y, a: np.where(c, x, y),
     "zeros_like": lambda x, a: np.zeros_like(x),
     "clip": _clip,
-    "cast": lambda x, a: x.astype(a.dtype),
+    "cast": lambda x, a: x.astype(numpy_dtype(a.dtype)),
     "transpose": lambda x, a: np.transpose(x, a.axes),
     "reshape": _reshape,
     "reshape_like": lambda x, y, a: x.reshape(y.shape),
@@ -130,7 +131,7 @@ MEANING: dict[str, Callable[..., Any]] = {
     "prod": lambda x, a: np.prod(x, dtype=x.dtype),
     "ones": lambda a: np.ones(a.shape, a.dtype),
     "dyn.reshape": _dyn_reshape,
-    "nn.dense": lambda x, w, a: (x @ w.T).astype(a.out_dtype or x.dtype),
+    "nn.dense": lambda x, w, a: (x @ w.T).astype(numpy_dtype(a.out_dtype) if a.out_dtype else x.dtype),
     "nn.bias_add": _bias_add,
 }
 

@@ -237,7 +237,8 @@ def convolution_of_bytes(d: Draw, name: str) -> Call:
     groups = d.pick(1, channels)
     outputs = groups * d.pick(2, 1, 9)
     window, form = d.pick((3, 3), (1, 1), (2, 5)), d.pick("channels", "columns")
-    data = d.array((batch, channels, *d.dims(2, least=5)), "uint8", 0, 255)
+    # 7 and a padding of 2: the span of the widest window, dilated by 2
+    data = d.array((batch, channels, *d.dims(2, least=7)), "uint8", 0, 255)
     weight = d.array((outputs, channels // groups, *window), "int8", -128, 127)
     start, pad = d.array((outputs,), "int32", -9, 9), d.array((1,), "uint8", 0, 255)
     attrs: dict[str, Any] = {"strides": d.pick(1, (2, 1), 3), "padding": d.pick(1, (0, 1, 2, 3)), "groups": groups}

@@ -51,7 +51,7 @@ FORMS = [
     *[("m", text, "m") for text in (
         "nn.relu({})", "erf({})", "negative({})", "multiply({}, 0.5f)", "exp(clip({}, a_min=-2, a_max=2))", "copy({})",
         "reshape(reshape({}, newshape=[-1, 2]), newshape=[-1, 4])", "nn.softmax({})", "add({}, 0.25f)",
-        "subtract({0}, mean({0}, axis=[1], keepdims=True))", "where(less({0}, 0f), {0}, 1f)",
+        "subtract({0}, mean({0}, axis=[1], keepdims=True))", "where(less({0}, 0f), {0}, multiply({0}, 0.5f))",
         "strided_slice(concatenate(({0}, {0}), axis=1), begin=[0, 2], end=[9223372036854775807, 6])",
     )],
     *[("m", text, "mm") for text in ("add({}, {})", "subtract({}, {})", "maximum({}, {})", "multiply(nn.softmax({}), {})")],
@@ -100,14 +100,17 @@ _UNREAD = """def @main(%m: Tensor[(?n, 4), float32], %t: Tensor[(4, ?n), float32
 _VIEWED = """def @main(%m: Tensor[(?n, 4), float32], %t: Tensor[(4, ?n), float32], %w: Tensor[(4, 4), float32], %c: bool) {
   let %v0 = nn.relu(%m); let %v1 = reshape(%v0, newshape=[-1, 2]); let %v2 = reshape(%v1, newshape=[-1, 4]);
   let %v3 = nn.relu(%m); let %v4 = multiply(nn.softmax(%v2), %v3); let %v5 = nn.dense(%v4, %w); (%v5, %t) }"""
+_ENDING = """def @main(%m: Tensor[(?n, 4), float32], %t: Tensor[(4, ?n), float32], %w: Tensor[(4, 4), float32], %c: bool) {
+  let %v0 = nn.dense(%m, %w); let %v1 = nn.dense(nn.relu(%v0), %w); let %v2 = nn.softmax(%v0); (%v2, transpose(%v1)) }"""
 
 
 @settings(max_examples=80)
 @example(_UNREAD)
 @example(_VIEWED)
+@example(_ENDING)
 @given(programs())
 def test_casts_stand_beside_operators_of_fused_kernels(text: str) -> None:
-    """Else their operand, or their result, is a parameter or a result of the program, which are float32, or a view."""
+    """Else the operand, the result, or all that reads it is a parameter or a result of the program, of float32, or a view."""
     assume("if (" not in text)  # a value may be a result by one of two ways
     out = store_halves(typed(text))["main"]
     assert_casts_are_fused(out)
@@ -144,6 +147,8 @@ def assert_casts_are_fused(function: relay.Function) -> None:
             # a view of a value that is stored in float32 for others may be cast alone: the pass gives no value two dtypes
             is_view = isinstance(producer, Call) and moves(producer)
             known = beside or is_view or enters(value.args[0]) or leaves(var) or is_result(value.args[0])
+            # an operator that gives a result of the program computes with float32
+            known = known or all(is_result(names[id(reader)]) for reader in consumers)
             assert known, (value, producer, consumers)
 
 
