@@ -45,7 +45,7 @@ def f(a, m, k, panels, sums, out, n, low, high, copied, config):
 """
 SIZES = st.one_of(st.integers(0, 20), st.sampled_from([31, 32, 33, BAND, BAND + 1, 2 * BAND + 3]))
 COLUMNS = st.one_of(st.integers(1, 70), st.sampled_from([GROUP, GROUP + 33]))
-INNER = st.one_of(st.integers(0, 20), st.sampled_from([64, 127, 128, 1030, 1600]))
+INNER = st.one_of(st.integers(0, 20), st.sampled_from([64, 127, 128, 1030, 1600, 20_000]))
 
 
 @generic
@@ -69,7 +69,7 @@ def matrices(m: int, n: int, k: int, dtype: str) -> tuple[np.ndarray, np.ndarray
     rng, limits = np.random.default_rng(m * 7919 + k * 31 + n), np.iinfo(dtype)
     data = rng.choice([limits.min, limits.max, *rng.integers(limits.min, limits.max + 1, 9)], (m, k)).astype(dtype)
     weight = rng.choice([-128, 127, *rng.integers(-128, 128, 9)], (n, k)).astype(np.int8)
-    return data, weight, (data.astype(np.int64) @ weight.T.astype(np.int64)).astype(np.int32)
+    return data, weight, (data.astype(np.float64) @ weight.T.astype(np.float64)).astype(np.int64).astype(np.int32)
 
 
 @pytest.mark.parametrize("machine", HERE)
@@ -85,6 +85,21 @@ def test_parts_of_the_blocks_are_parts_of_the_product(
         given = (panels.ctypes.data, sums.ctypes.data, out.ctypes.data, n, low, high, copied.ctypes.data, config.ctypes.data)
         product(machine, dtype)(data.ctypes.data, m, k, *given)
     np.testing.assert_array_equal(out, wanted)
+
+
+@pytest.mark.parametrize("machine", HERE)
+def test_long_sums_of_extreme_bytes_are_exact(machine: str) -> None:
+    """Sums of 20,000 products that are all the largest, or all the least: no part of them is saturated."""
+    k, n = 20_000, 17
+    copied, config = np.empty(BAND * (k + 3), np.uint8), np.empty(CONFIG_BYTES, np.uint8)
+    for dtype, m in (("uint8", 3), ("int8", 3), ("uint8", 33)):
+        limits, out = np.iinfo(dtype), np.empty((m, n), np.int32)
+        for byte, other in itertools.product((limits.min, limits.max), (-128, 127)):
+            data, weight = np.full((m, k), byte, dtype), np.full((n, k), other, np.int8)
+            panels, sums = in_byte_panels(weight), sums_of_rows(weight)
+            given = (panels.ctypes.data, sums.ctypes.data, out.ctypes.data, n, 0, 1, copied.ctypes.data, config.ctypes.data)
+            product(machine, dtype)(data.ctypes.data, m, k, *given)
+            assert (out == k * int(byte) * other).all()
 
 
 @pytest.mark.parametrize("dtype", ["uint8", "int8"])
