@@ -1,0 +1,1 @@
+"""Import of programs that torch exports: ``relay.frontend.from_torch``."""

@@ -1,0 +1,28 @@
+"""The operators to which a program is taken apart: torch's core ATen operators, and those that are one kernel here."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+#: Operators that are kept whole: taken apart, they are several kernels.
+KEPT = (
+    "scaled_dot_product_attention.default", "linear.default", "matmul.default", "silu.default", "hardswish.default",
+    "hardsigmoid.default", "mish.default", "softplus.default", "layer_norm.default", "group_norm.default",
+    "instance_norm.default", "batch_norm.default", "upsample_bilinear2d.vec", "upsample_nearest2d.vec",
+    "upsample_bicubic2d.vec", "lstm.input", "gru.input", "conv1d.default", "conv2d.default", "conv3d.default",
+    "adaptive_avg_pool1d.default", "adaptive_avg_pool2d.default", "pixel_shuffle.default", "repeat_interleave.self_int",
+    "einsum.default",
+)  # fmt: skip
+
+
+def decomposed(program: Any) -> Any:
+    """The program with these operators; what it writes in place is a result."""
+    table = torch.export.default_decompositions()
+    for name in KEPT:
+        packet, _, overload = name.partition(".")
+        operator = getattr(getattr(torch.ops.aten, packet, None), overload, None)
+        if operator in table:
+            del table[operator]
+    return program.run_decompositions(table)

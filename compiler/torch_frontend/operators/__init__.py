@@ -1,0 +1,15 @@
+"""Converters of torch's operators, a file for each family."""
+
+from . import (
+    arithmetic as arithmetic,
+    comparisons as comparisons,
+    creation as creation,
+    elementwise as elementwise,
+    indexing as indexing,
+    movement as movement,
+    norms as norms,
+    products as products,
+    reductions as reductions,
+    run_time_sizes as run_time_sizes,
+    windows as windows,
+)

@@ -1,0 +1,228 @@
+"""Shapes, views and arrangements of elements."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ....shape_funcs.symbolic.dim import const as known_size
+from ....shape_funcs.symbolic.int_operations import INT64_MAX
+from ...builder.build import const
+from ...builder.operator_functions import operators as relay
+from ...ir.expr import Expr
+from ..operator_table import aten
+from ..torch_node import TorchNode
+
+
+@aten("view", "reshape", "_unsafe_view")
+def view(node: TorchNode, x: Expr, size: Sequence[Any]) -> Expr:
+    return relay.reshape(x, node.vector(size), allowzero=-1 not in [node.number(n) for n in size])
+
+
+@aten("permute")
+def permute(node: TorchNode, x: Expr, axes: Sequence[int]) -> Expr:
+    return relay.transpose(x, node.axes(axes, len(axes))) if axes else x
+
+
+@aten("transpose.int")
+def transpose(node: TorchNode, x: Expr, a: int, b: int) -> Expr:
+    rank = node.rank(x)
+    axes = list(range(rank))
+    if not rank:
+        return x
+    a, b = node.axes([a], rank)[0], node.axes([b], rank)[0]
+    axes[a], axes[b] = axes[b], axes[a]
+    return relay.transpose(x, axes)
+
+
+@aten("t")
+def matrix_transpose(node: TorchNode, x: Expr) -> Expr:
+    return relay.transpose(x, [1, 0]) if node.rank(x) == 2 else x
+
+
+@aten("expand")
+def expand(node: TorchNode, x: Expr, size: Sequence[Any], implicit: bool) -> Expr:
+    have = node.shape(x)
+    added = len(size) - len(have)
+    wanted: list[Any] = []
+    for k, n in enumerate(size):
+        is_kept = node.number(n) == -1 or (k >= added and known_size(have[k - added]) != 1)
+        wanted.append(node.extent(x, k - added) if is_kept else n)
+    if not added and all(known_size(d) != 1 or node.number(n) == 1 for d, n in zip(have, wanted, strict=True)):
+        return x
+    return relay.broadcast_to(x, node.vector(wanted))
+
+
+@aten("squeeze.dims")
+def squeeze_axes(node: TorchNode, x: Expr, axes: Sequence[int]) -> Expr:
+    sizes = node.sizes(x)
+    chosen = [a for a in node.axes(axes, max(len(sizes), 1)) if sizes and sizes[a] == 1]
+    return relay.squeeze(x, chosen) if chosen else x
+
+
+@aten("squeeze.dim")
+def squeeze_axis(node: TorchNode, x: Expr, axis: int) -> Expr:
+    return squeeze_axes(node, x, [axis])
+
+
+@aten("squeeze")
+def squeeze(node: TorchNode, x: Expr) -> Expr:
+    return squeeze_axes(node, x, range(node.rank(x)))
+
+
+@aten("unsqueeze")
+def unsqueeze(node: TorchNode, x: Expr, axis: int) -> Expr:
+    return relay.expand_dims(x, axis + node.rank(x) + 1 if axis < 0 else axis)
+
+
+@aten("slice.Tensor")
+def slice_of(node: TorchNode, x: Expr, axis: int, start: Any, end: Any, step: Any) -> Expr:
+    axis = node.axes([axis], node.rank(x))[0]
+    begin = 0 if start is None else node.number(start)
+    stop, stride = INT64_MAX if end is None else node.number(end), node.number(step)
+    if begin == 0 and stop == INT64_MAX and stride == 1:
+        return x
+    if begin is not None and stop is not None and stride is not None:
+        return relay.strided_slice(x, [begin], [stop], [stride], [axis])
+    bounds = []
+    for value, rest in ((0 if start is None else start, 0), (INT64_MAX if end is None else end, INT64_MAX), (step, 1)):
+        bounds.append(node.vector([value if a == axis else rest for a in range(node.rank(x))]))
+    return relay.dyn.strided_slice(x, *map(_as_vector, bounds))
+
+
+def _as_vector(bound: Any) -> Expr:
+    return bound if isinstance(bound, Expr) else const(bound, "int64")
+
+
+@aten("select.int")
+def select(node: TorchNode, x: Expr, axis: int, index: Any) -> Expr:
+    axis, number = node.axes([axis], node.rank(x))[0], node.number(index)
+    if number is None:
+        size = node.extent(x, axis)
+        index = relay.where(relay.less(index, const(0, "int64")), relay.add(index, _int64(size)), index)
+        return relay.take(x, index, axis=axis, mode="fast")
+    part = relay.strided_slice(x, [number], [INT64_MAX if number == -1 else number + 1], [1], [axis])
+    return relay.squeeze(part, [axis])
+
+
+def _int64(size: Any) -> Expr:
+    return size if isinstance(size, Expr) else const(size, "int64")
+
+
+@aten("cat")
+def cat(node: TorchNode, tensors: Sequence[Expr], axis: int) -> Expr:
+    # torch passes over vectors without elements
+    tensors = [x for x in tensors if not (node.rank(x) == 1 and node.sizes(x) == (0,) and node.result_rank > 1)]
+    tensors = [node.cast(x, node.result_dtype) for x in tensors]
+    axis = node.axes([axis], node.rank(tensors[0]))[0]
+    return relay.concatenate(tensors, axis) if len(tensors) > 1 else tensors[0]
+
+
+@aten("stack")
+def stack(node: TorchNode, tensors: Sequence[Expr], axis: int) -> Expr:
+    return relay.stack([node.cast(x, node.result_dtype) for x in tensors], node.axes([axis], node.rank(tensors[0]) + 1)[0])
+
+
+@aten("split_with_sizes", "split_with_sizes_copy")
+def split_with_sizes(node: TorchNode, x: Expr, sizes: Sequence[Any], axis: int) -> list[Expr]:
+    found, at = [], 0
+    for size in sizes:
+        number = node.number(size)
+        if number is None:
+            raise node.error("a part has a size that is known at run time only")
+        found.append(relay.strided_slice(x, [at], [at + number], [1], [node.axes([axis], node.rank(x))[0]]))
+        at += number
+    return found
+
+
+@aten("split.Tensor")
+def split(node: TorchNode, x: Expr, size: int, axis: int) -> list[Expr]:
+    count, axis = len(node.meta), node.axes([axis], node.rank(x))[0]
+    return [relay.strided_slice(x, [k * size], [(k + 1) * size], [1], [axis]) for k in range(count)]
+
+
+@aten("unbind.int")
+def unbind(node: TorchNode, x: Expr, axis: int) -> list[Expr]:
+    return [select(node, x, axis, k) for k in range(len(node.meta))]
+
+
+@aten("flip")
+def flip(node: TorchNode, x: Expr, axes: Sequence[int]) -> Expr:
+    for axis in node.axes(axes, max(node.rank(x), 1)) if node.rank(x) else ():
+        x = relay.reverse(x, axis)
+    return x
+
+
+@aten("repeat")
+def repeat(node: TorchNode, x: Expr, repeats: Sequence[Any]) -> Expr:
+    for _ in range(len(repeats) - node.rank(x)):
+        x = node.bind(relay.expand_dims(x, 0))
+    return relay.tile(x, node.vector(repeats)) if repeats else x
+
+
+@aten("roll")
+def roll(node: TorchNode, x: Expr, shifts: Sequence[int], axes: Sequence[int]) -> Expr:
+    if not axes:
+        flat = roll(node, node.bind(relay.reshape(x, [-1])), shifts, [0])
+        return relay.reshape_like(flat, x)
+    for shift, axis in zip(shifts, node.axes(axes, node.rank(x)), strict=True):
+        size = node.sizes(x)[axis]
+        if size is None:
+            count = _int64(node.extent(x, axis))
+            at = relay.arange(const(0, "int64"), count, const(1, "int64"), dtype="int64")
+            x = node.bind(relay.take(x, relay.floor_mod(relay.subtract(at, const(shift, "int64")), count), axis=axis))
+        elif size and shift % size:
+            cut = size - shift % size
+            parts = [relay.strided_slice(x, [b], [e], [1], [axis]) for b, e in ((cut, size), (0, cut))]
+            x = node.bind(relay.concatenate(parts, axis))
+    return x
+
+
+@aten("constant_pad_nd")
+def constant_pad(node: TorchNode, x: Expr, pad: Sequence[int], value: Any) -> Expr:
+    rank, dtype = node.rank(x), node.dtype(x)
+    widths = [(0, 0)] * (rank - len(pad) // 2) + [(pad[k], pad[k + 1]) for k in range(len(pad) - 2, -2, -2)]
+    cut = [(max(-a, 0), -max(-b, 0) or INT64_MAX) for a, b in widths]
+    if any(c != (0, INT64_MAX) for c in cut):
+        x = node.bind(relay.strided_slice(x, [a for a, _ in cut], [b for _, b in cut]))
+        widths = [(max(a, 0), max(b, 0)) for a, b in widths]
+    return relay.nn.pad(x, widths, const(value, dtype)) if any(a or b for a, b in widths) else x
+
+
+@aten("pixel_shuffle")
+def pixel_shuffle(node: TorchNode, x: Expr, factor: int) -> Expr:
+    return relay.nn.depth_to_space(x, factor, mode="CRD")
+
+
+@aten("tril")
+def tril(node: TorchNode, x: Expr, diagonal: int) -> Expr:
+    return relay.trilu(x, const(diagonal, "int64"), upper=False)
+
+
+@aten("triu")
+def triu(node: TorchNode, x: Expr, diagonal: int) -> Expr:
+    return relay.trilu(x, const(diagonal, "int64"), upper=True)
+
+
+@aten("copy")
+def copy(node: TorchNode, to: Expr, x: Expr, *others: Any) -> Expr:
+    return relay.broadcast_to_like(node.cast(x, node.result_dtype), to)
+
+
+@aten("slice_scatter")
+def slice_scatter(node: TorchNode, x: Expr, update: Expr, axis: int, start: Any, end: Any, step: int) -> Expr:
+    if (start or 0) == 0 and (end is None or node.number(end) == INT64_MAX) and step == 1:
+        return node.cast(update, node.dtype(x))
+    axis = node.axes([axis], node.rank(x))[0]
+    at = relay.arange(const(0, "int64"), _int64(node.extent(x, axis)), const(1, "int64"), dtype="int64")
+    at = slice_of(node, node.bind(at), 0, start, end, step)
+    shape = [-1 if a == axis else 1 for a in range(node.rank(x))]
+    at = relay.broadcast_to_like(relay.reshape(at, shape), update)
+    return relay.scatter_elements(x, at, node.cast(update, node.dtype(x)), axis, "update")
+
+
+@aten("select_scatter")
+def select_scatter(node: TorchNode, x: Expr, update: Expr, axis: int, index: int) -> Expr:
+    axis = node.axes([axis], node.rank(x))[0]
+    end = INT64_MAX if index == -1 else index + 1
+    return slice_scatter(node, x, node.bind(relay.expand_dims(update, axis)), axis, index, end, 1)

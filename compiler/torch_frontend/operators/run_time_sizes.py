@@ -1,0 +1,47 @@
+"""Sizes as values, and results whose sizes a kernel finds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...builder.operator_functions import operators as relay
+from ...ir.expr import Expr
+from ..operator_table import aten
+from ..torch_node import TorchNode
+
+
+@aten("sym_size.int")
+def size(node: TorchNode, x: Expr, axis: int) -> Any:
+    return node.extent(x, node.axes([axis], node.rank(x))[0])
+
+
+@aten("sym_numel")
+def numel(node: TorchNode, x: Expr) -> Any:
+    return relay.prod(relay.shape_of(x, dtype="int64"))
+
+
+@aten("nonzero")
+def nonzero(node: TorchNode, x: Expr) -> Expr:
+    return node.cast(node.bind(relay.argwhere(x)), "int64")
+
+
+@aten("_local_scalar_dense", "item")
+def item(node: TorchNode, x: Expr) -> Expr:
+    x = node.bind(relay.reshape(x, []))
+    dtype = node.dtype(x)
+    return x if dtype == "bool" else node.cast(x, "float64" if "float" in dtype else "int64")
+
+
+@aten("_unique2")
+def unique(node: TorchNode, x: Expr, is_sorted: bool, with_inverse: bool, with_counts: bool) -> list[Any]:
+    flat = relay.reshape(x, [-1])
+    found = node.bind(relay.unique(flat, is_sorted=True, return_counts=True))
+    inverse = node.cast(node.bind(relay.reshape_like(found[2], x)), "int64")
+    return [found[0], inverse, node.cast(node.bind(found[4]), "int64")]
+
+
+@aten(
+    "_assert_tensor_metadata", "_assert_scalar", "sym_constrain_range", "sym_constrain_range_for_size", "_assert_async.msg"
+)
+def fact(node: TorchNode, *others: Any) -> None:
+    """Facts that the compiler finds itself."""

@@ -1,0 +1,135 @@
+"""The module of an exported program: parameters, weights and results around its graph."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch.export.graph_signature import InputKind, OutputKind
+
+from ...ops.core.tensor_types import TensorType
+from ...shape_funcs.symbolic.dim import Dim, dim, fresh
+from ...vm.diagnostics import codes
+from ...vm.diagnostics.printable import printable_name
+from ...vm.diagnostics.source import ModelError
+from ..ir.anf import Names
+from ..ir.expr import Expr, Function, IRModule, Tuple, Var, type_of
+from ..ir.signature_attrs import OUTPUT_NAMES
+from ..ir.visitor import free_vars
+from ..onnx_frontend.scope import Scope, Values, constant
+from ..onnx_frontend.value_types import SizeNames
+from ..type_inference.function_signature import declare
+from . import operators as operators  # declares the converters
+from .decompositions import decomposed
+from .graph import GraphConverter, check_supported
+from .listing import Listing
+from .torch_node import dtype_name
+
+_WEIGHTS = (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR)
+_WRITTEN = (OutputKind.BUFFER_MUTATION, OutputKind.USER_INPUT_MUTATION)
+
+
+def imported(program: Any, freeze: bool) -> tuple[IRModule, dict[str, np.ndarray]]:
+    """The module of an ExportedProgram, and its parameters if they are not frozen.  Raises as ``from_torch``."""
+    whole = decomposed(program)
+    check_supported(whole)
+    return _Import(whole, freeze).module()
+
+
+class _Import:
+    """One import."""
+
+    def __init__(self, program: Any, freeze: bool) -> None:
+        self.program, self.freeze = program, freeze
+        self.scope, self.listing = Scope(Values()), Listing(program.graph)
+        self.sizes, self.names = SizeNames(), dict[str, Dim]()
+        self.weights: dict[Var, np.ndarray] = {}
+        self.inputs: list[Var] = []
+        self.graph = GraphConverter(program, self.scope, self.listing)
+
+    def module(self) -> tuple[IRModule, dict[str, np.ndarray]]:
+        """The module and the values of its parameters."""
+        signature = self.program.graph_signature
+        placeholders = [n for n in self.program.graph.nodes if n.op == "placeholder"]
+        for node, spec in zip(placeholders, signature.input_specs, strict=True):
+            self.graph.values[node] = self._given(node, spec)
+        self.graph.convert_nodes(self.program.graph)
+        outputs = self._outputs(signature)
+        if not outputs:
+            raise ModelError("the program has no result", code=codes.Model.GRAPH)
+        one_tensor = len(outputs) == 1 and isinstance(type_of(outputs[0][1]), TensorType)
+        result = outputs[0][1] if one_tensor else self.scope.bind(Tuple([e for _, e in outputs]), None, "outputs")
+        body = self.scope.chain(result)
+        used = set(free_vars(body))
+        weights = {v: data for v, data in self.weights.items() if v in used}
+        names = Names()
+        attrs = {OUTPUT_NAMES: tuple(names(printable_name(name)) for name, _ in outputs)}
+        main = Function((*self.inputs, *weights), body, attrs=attrs)
+        return IRModule({"main": main}, self.listing.source, self.scope.values.types), {
+            v.name: data for v, data in weights.items()
+        }
+
+    def _given(self, node: Any, spec: Any) -> Any:
+        """The value of a placeholder."""
+        if spec.kind in _WEIGHTS:
+            return self._weight(node.name, self._stored(spec))
+        if spec.kind is not InputKind.USER_INPUT:
+            raise ModelError(f"the input {node.name!r} is a {spec.kind.name.lower()}, not a tensor", code=codes.Model.TYPE)
+        meta = node.meta.get("val")
+        if meta is None or isinstance(meta, (bool, int, float, str)):
+            return meta  # an argument that the export has fixed
+        if isinstance(meta, torch.SymInt):
+            annotation = TensorType.of((), "int64")
+        elif isinstance(meta, torch.Tensor):
+            annotation = TensorType(tuple(map(self._size, meta.shape)), dtype_name(meta.dtype))
+        else:
+            raise ModelError(f"the input {node.name!r} is a {type(meta).__name__}, not a tensor", code=codes.Model.TYPE)
+        var = self._param(node.name, annotation)
+        self.inputs.append(var)
+        return var
+
+    def _size(self, size: Any) -> Dim:
+        return dim(size) if isinstance(size, int) else self.sizes.symbol(str(size.node.expr))
+
+    def _param(self, name: str, annotation: TensorType) -> Var:
+        ty = declare(annotation, self.names, (), fresh)
+        return Var(self.scope.values.names(printable_name(name)), annotation, ty=ty)
+
+    def _stored(self, spec: Any) -> Any:
+        program = self.program
+        found = program.state_dict.get(spec.target)
+        return program.constants[spec.target] if found is None else found
+
+    def _weight(self, name: str, tensor: Any) -> Expr:
+        array = as_array(tensor)
+        if self.freeze:
+            return constant(array)
+        var = self._param(name, TensorType.of(array.shape, array.dtype.name))
+        self.weights[var] = array
+        self.scope.values.known[var] = array
+        return var
+
+    def _outputs(self, signature: Any) -> list[tuple[str, Expr]]:
+        """The name and the value of each result: those of the user first."""
+        (last,) = [n for n in self.program.graph.nodes if n.op == "output"]
+        given = list(zip(signature.output_specs, last.args[0], strict=True))
+        chosen = [g for g in given if g[0].kind is OutputKind.USER_OUTPUT] + [g for g in given if g[0].kind in _WRITTEN]
+        found = []
+        for spec, node in chosen:
+            value = self.graph.resolved(node)
+            if value is None:
+                continue
+            name = spec.target if spec.kind in _WRITTEN else getattr(node, "name", "output")
+            found.append((name, self.graph.as_expr(value)))
+        return found
+
+
+def as_array(tensor: Any) -> np.ndarray:
+    """The elements of a tensor, shared where it is dense on the CPU."""
+    tensor = tensor.detach().cpu()
+    if tensor.dtype is torch.bfloat16:
+        import ml_dtypes
+
+        return tensor.contiguous().view(torch.int16).numpy().view(ml_dtypes.bfloat16)
+    return np.asarray(tensor.contiguous().numpy())
