@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -12,13 +12,16 @@ import torch
 
 from ...vm.diagnostics import codes
 from ...vm.diagnostics.source import ModelError, RelayError
-from ..builder.build import const
-from ..ir.expr import Expr
+from ..ir.expr import Expr, Tuple, TupleGetItem
 from ..onnx_frontend.scope import Scope, constant
 from .listing import Listing, made_at
 from .operator_table import converter
 from .size_arithmetic import ON_SIZES
 from .torch_node import TorchNode
+
+
+#: Targets that the converter of a graph takes itself.
+_OF_GRAPHS = (operator.getitem, torch.ops.higher_order.cond)
 
 
 class GraphConverter:
@@ -57,6 +60,8 @@ class GraphConverter:
             meta=node.meta.get("val"),
         )  # fmt: skip
         view.label = f"{name_of(target)} ({node.name})"
+        if target is torch.ops.higher_order.cond:
+            return self._branches(view, *node.args)
         if target is operator.getitem:
             whole, index = map(self.resolved, node.args)
             return whole[index]
@@ -71,14 +76,37 @@ class GraphConverter:
         except RelayError as error:
             raise view.error(error.diagnostics[0].message, error.diagnostics[0].help) from None
 
+    def _branches(self, view: TorchNode, condition: Any, then: Any, other: Any, operands: Any) -> list[Expr]:
+        """The results of one of two graphs, of which only that one is computed."""
+        chosen = self.resolved(condition)
+        if not isinstance(chosen, Expr):
+            chosen = constant(np.array(chosen, bool))
+        made = []
+        for branch in (then, other):
+            inner = GraphConverter(self.program, Scope(self.scope.values), self.listing)
+            graph = getattr(branch.graph.owning_module, branch.target).graph
+            made.append(inner.branch(graph, self.resolved(operands), view))
+        whole = self.scope.bind(view.conditional(view.cast(chosen, "bool"), *made), view.span, view.op_type)
+        return [self.scope.bind(TupleGetItem(whole, k), view.span) for k in range(len(view.meta))]
+
+    def branch(self, graph: Any, operands: list[Any], call: TorchNode) -> Expr:
+        """The chain of a subgraph with these values for its placeholders; its result is a tuple."""
+        placeholders = [n for n in graph.nodes if n.op == "placeholder"]
+        self.values = dict(zip(placeholders, operands, strict=True))
+        self.listing = Listing.of_one(graph, call.span)
+        self.convert_nodes(graph)
+        (last,) = [n for n in graph.nodes if n.op == "output"]
+        fields = [self.as_expr(v) for v in self.resolved(last.args[0])]
+        return self.scope.chain(self.scope.bind(Tuple(fields), call.span))
+
     def _bound(self, view: TorchNode, result: Any, name: str) -> Any:
         if isinstance(result, (list, tuple)):
             return [self._bound(view, r, name) for r in result]
         return view.bind(result, name) if isinstance(result, Expr) else result
 
-    def subgraph(self, graph: Any, scope: Scope, inputs: Any = ()) -> list[Expr]:
-        """As of the converter of ONNX."""
-        raise NotImplementedError
+    def subgraph(self, graph: Any, scope: Scope, inputs: Sequence[Expr] = ()) -> list[Expr]:
+        """No converter that takes the nodes of torch asks for a subgraph of ONNX."""
+        raise AssertionError(graph)
 
 
 def _kwargs(graph: GraphConverter, node: Any) -> dict[str, Any]:
@@ -106,8 +134,9 @@ def name_of(target: Any) -> str:
 def check_supported(program: Any) -> None:
     """Raise a ModelError that names all operators without a converter."""
     missing, first = Counter[str](), dict[str, str]()
-    for node in program.graph.nodes:
-        if node.op != "call_function" or node.target in ON_SIZES or node.target is operator.getitem:
+    modules = [m for m in program.graph_module.modules() if isinstance(m, torch.fx.GraphModule)]
+    for node in (node for module in modules for node in module.graph.nodes):
+        if node.op != "call_function" or node.target in ON_SIZES or node.target in _OF_GRAPHS:
             continue
         name = name_of(node.target)
         if not isinstance(node.target, torch._ops.OpOverload) or converter(name) is None:
@@ -120,6 +149,3 @@ def check_supported(program: Any) -> None:
         )
         many = "operators have" if len(missing) > 1 else "operator has"
         raise ModelError(f"{len(missing)} {many} no converter: {listed}", code=codes.Model.OPERATOR)
-
-
-_ = Callable, const

@@ -18,11 +18,18 @@ class Listing:
     def __init__(self, graph: Any) -> None:
         lines = [_line(node) for node in graph.nodes]
         self.source = SourceText("<torch program>", "\n".join(lines))
-        self.spans: dict[Any, Span] = {}
+        self.spans: dict[Any, Span | None] = {}
         start = 0
         for node, line in zip(graph.nodes, lines, strict=True):
             self.spans[node] = Span(self.source, start, start + len(line))
             start += len(line) + 1
+
+    @classmethod
+    def of_one(cls, graph: Any, span: Span | None) -> Listing:
+        """The listing of a subgraph, whose nodes are at the place of its call."""
+        made = cls.__new__(cls)
+        made.spans = dict.fromkeys(graph.nodes, span)
+        return made
 
 
 def _line(node: Any) -> str:

@@ -90,7 +90,9 @@ class _Import:
         return var
 
     def _size(self, size: Any) -> Dim:
-        return dim(size) if isinstance(size, int) else self.sizes.symbol(str(size.node.expr))
+        # an export that fixes a size leaves a symbolic number
+        fixed = isinstance(size, int) or size.node.expr.is_number
+        return dim(int(size)) if fixed else self.sizes.symbol(str(size.node.expr))
 
     def _param(self, name: str, annotation: TensorType) -> Var:
         ty = declare(annotation, self.names, (), fresh)

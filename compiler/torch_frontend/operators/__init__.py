@@ -9,7 +9,9 @@ from . import (
     movement as movement,
     norms as norms,
     products as products,
+    recurrences as recurrences,
     reductions as reductions,
     run_time_sizes as run_time_sizes,
+    vision as vision,
     windows as windows,
 )

@@ -16,7 +16,11 @@ from ..torch_node import TorchNode
 
 @aten("view", "reshape", "_unsafe_view")
 def view(node: TorchNode, x: Expr, size: Sequence[Any]) -> Expr:
-    return relay.reshape(x, node.vector(size), allowzero=-1 not in [node.number(n) for n in size])
+    numbers = [node.number(n) for n in size]
+    made = node.bind(relay.reshape(x, node.vector(size), allowzero=-1 not in numbers))
+    lost = [n not in (None, -1) and have is None for n, have in zip(numbers, node.sizes(made), strict=True)]
+    # a size that is a number beside others that are not
+    return relay.reshape(made, [n if is_lost else 0 for n, is_lost in zip(numbers, lost, strict=True)]) if any(lost) else made
 
 
 @aten("permute")
