@@ -8,11 +8,12 @@ from .compiler.onnx_frontend.importing.from_onnx import from_onnx
 from .compiler.onnx_frontend.importing.metadata import onnx_metadata
 from .compiler.onnx_frontend.importing.reading import onnx_package
 from .compiler.onnx_frontend.model import ModelWarning
+from .compiler.torch_frontend.from_torch import from_torch
 
 if TYPE_CHECKING:
     from .compiler.executors.onnx_backend import OnnxBackend
 
-__all__ = ["ModelWarning", "OnnxBackend", "from_onnx", "onnx_metadata"]
+__all__ = ["ModelWarning", "OnnxBackend", "from_onnx", "from_torch", "onnx_metadata"]
 
 
 def __getattr__(name: str) -> Any:

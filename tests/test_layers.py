@@ -38,6 +38,7 @@ NAMED_FILES = {
     "grpc": ("serving/grpc_server.py",),
     "prometheus_client": ("serving/metrics.py",),
     "ray": ("cluster/",),
+    "torch": ("compiler/torch_frontend/",),
 }
 #: Those that no file imports at module level, because importing relayvm must stay fast: ...
 LAZY = ("numba", "llvmlite", "scipy", "cupy", "ml_dtypes")

@@ -36,9 +36,7 @@ def from_torch(
     if isinstance(program, torch.nn.Module):
         if args is None and kwargs is None:
             raise wrong("from_torch: args", "example arguments for torch.export of a module", args)
-        program = torch.export.export(
-            program, tuple(args or ()), dict(kwargs or {}), dynamic_shapes=dynamic_shapes, strict=False
-        )
+        program = torch.export.export(program, tuple(args or ()), dict(kwargs or {}), dynamic_shapes=dynamic_shapes, strict=False)
     if not isinstance(program, torch.export.ExportedProgram):
         raise wrong("from_torch: program", "a torch.export.ExportedProgram, or a torch.nn.Module with example arguments", program)
     return imported(program, freeze_params)

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+
 import torch
 
 from ...vm.diagnostics import codes
@@ -18,7 +19,6 @@ from .listing import Listing, made_at
 from .operator_table import converter
 from .size_arithmetic import ON_SIZES
 from .torch_node import TorchNode
-
 
 #: Targets that the converter of a graph takes itself.
 _OF_GRAPHS = (operator.getitem, torch.ops.higher_order.cond)
@@ -57,7 +57,7 @@ class GraphConverter:
         target = node.target
         view = TorchNode(
             str(target), node.name, 0, {}, [node.name], self.listing.spans[node], self.scope, self, lambda a: a,
-            meta=node.meta.get("val"),
+            meta=node.meta.get("val"), given=[a.meta.get("val") for a in node.args if isinstance(a, torch.fx.Node)],
         )  # fmt: skip
         view.label = f"{name_of(target)} ({node.name})"
         if target is torch.ops.higher_order.cond:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+
 import torch
 from torch.export.graph_signature import InputKind, OutputKind
 
@@ -24,7 +25,8 @@ from . import operators as operators  # declares the converters
 from .decompositions import decomposed
 from .graph import GraphConverter, check_supported
 from .listing import Listing
-from .torch_node import dtype_name
+from .size_checks import SizeChecks
+from .torch_node import TorchNode, dtype_name
 
 _WEIGHTS = (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR)
 _WRITTEN = (OutputKind.BUFFER_MUTATION, OutputKind.USER_INPUT_MUTATION)
@@ -54,6 +56,7 @@ class _Import:
         placeholders = [n for n in self.program.graph.nodes if n.op == "placeholder"]
         for node, spec in zip(placeholders, signature.input_specs, strict=True):
             self.graph.values[node] = self._given(node, spec)
+        self._check_sizes(placeholders)
         self.graph.convert_nodes(self.program.graph)
         outputs = self._outputs(signature)
         if not outputs:
@@ -69,6 +72,15 @@ class _Import:
         return IRModule({"main": main}, self.listing.source, self.scope.values.types), {
             v.name: data for v, data in weights.items()
         }
+
+    def _check_sizes(self, placeholders: list[Any]) -> None:
+        """Check, at run time, what the export knows of the sizes of inputs."""
+        given = [(n.name, self.graph.values[n], n.meta["val"].shape) for n in placeholders if self._is_input(n)]
+        view = TorchNode("inputs", "inputs", 0, {}, [], None, self.scope, self.graph, lambda a: a)
+        SizeChecks(view, self.program.range_constraints).add(given)
+
+    def _is_input(self, node: Any) -> bool:
+        return self.graph.values[node] in self.inputs and isinstance(node.meta["val"], torch.Tensor)
 
     def _given(self, node: Any, spec: Any) -> Any:
         """The value of a placeholder."""
@@ -120,8 +132,11 @@ class _Import:
         found = []
         for spec, node in chosen:
             value = self.graph.resolved(node)
+            if value is None and isinstance(node, torch.fx.Node):
+                message = f"the result {node.name!r} is a part of a result that no converter computes"
+                raise ModelError(message, self.listing.spans.get(node), code=codes.Model.GRAPH)
             if value is None:
-                continue
+                continue  # the module returns None there
             name = spec.target if spec.kind in _WRITTEN else getattr(node, "name", "output")
             found.append((name, self.graph.as_expr(value)))
         return found

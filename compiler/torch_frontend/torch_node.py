@@ -16,9 +16,14 @@ from ..onnx_frontend.operators.vectors import numbers
 
 @dataclass(eq=False)
 class TorchNode(Node):
-    """A call under conversion.  ``meta``: torch's description of the result: a fake tensor, a size, or a list of these."""
+    """A call under conversion.
+
+    ``meta``: torch's description of the result: a fake tensor, a size, or a list of these.  ``given``: of the arguments that are
+    results of other nodes.  ``attributes`` are those of an operator of ONNX whose converter takes the call.
+    """
 
     meta: Any = None
+    given: Sequence[Any] = ()
 
     @property
     def result_dtype(self) -> str:

@@ -12,5 +12,7 @@ def torch_package() -> Any:
     try:
         import torch
     except ImportError as error:
-        raise ArgumentError("the import of torch programs needs the package torch", help="pip install 'relayvm[torch]'") from error
+        raise ArgumentError(
+            "the import of torch programs needs the package torch", help="pip install 'relayvm[torch]'"
+        ) from error
     return torch

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
+
+import numpy as np
 
 from ...builder.build import const
 from ...builder.operator_functions import operators as relay
@@ -68,6 +71,9 @@ def scalar_tensor(node: TorchNode, value: Any, *others: Any) -> Expr:
 @aten("arange.start_step")
 def arange_by_step(node: TorchNode, start: Any, end: Any, step: Any, *others: Any) -> Expr:
     dtype = node.result_dtype
+    if not any(isinstance(n, Expr) for n in (start, end, step)):
+        # torch computes the length in float64
+        return const(start + np.arange(math.ceil((end - start) / step)) * step, dtype)
     return relay.arange(*(operand(node, n, dtype) for n in (start, end, step)), dtype=dtype)
 
 

@@ -58,6 +58,15 @@ def round_to_even(node: TorchNode, x: Expr) -> Expr:
     return onnx.round_half_to_even(node, x) if is_float(node.dtype(x)) else x
 
 
+@aten("round.decimals")
+def round_decimals(node: TorchNode, x: Expr, decimals: int) -> Expr:
+    if not is_float(node.dtype(x)) or decimals == 0:
+        return round_to_even(node, x)
+    factor = const(10.0 ** abs(decimals), node.dtype(x))
+    there, back = (relay.multiply, relay.divide) if decimals > 0 else (relay.divide, relay.multiply)
+    return back(onnx.round_half_to_even(node, node.bind(there(x, factor))), factor)
+
+
 @aten("expm1")
 def exp_less_one(node: TorchNode, x: Expr) -> Expr:
     x, dtype = node.cast(x, node.result_dtype), node.result_dtype

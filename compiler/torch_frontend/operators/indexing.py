@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from ....shape_funcs.symbolic.int_operations import INT64_MAX
 from ...builder.build import const
 from ...builder.operator_functions import operators as relay
 from ...ir.expr import Expr
@@ -31,6 +32,8 @@ def index_select(node: TorchNode, x: Expr, axis: int, indices: Expr) -> Expr:
 def gather(node: TorchNode, x: Expr, axis: int, indices: Expr, sparse: bool) -> Expr:
     if not node.rank(x):
         return x
+    if node.rank(indices) != node.rank(x):
+        return relay.zeros_like(node.cast(indices, node.dtype(x)))  # torch takes indices without elements of any rank
     axis = node.axes([axis], node.rank(x))[0]
     pairs = enumerate(zip(node.shape(indices), node.shape(x), strict=True))
     if fewer := [k for k, (a, b) in pairs if k != axis and a is not b]:
@@ -58,20 +61,24 @@ def scatter_add(node: TorchNode, x: Expr, axis: int, indices: Expr, source: Expr
     return relay.scatter_elements(x, indices, source, node.axes([axis], node.rank(x))[0], "add")
 
 
-@aten("index.Tensor")
-def index(node: TorchNode, x: Expr, indices: Sequence[Expr | None]) -> Expr:
-    """Masks are the indices of their true elements, whose number is known at run time."""
-    indices, axis = list(indices), 0
+def _positions(node: TorchNode, indices: Sequence[Expr | None]) -> list[Expr | None]:
+    """The index of each axis: a mask is the positions of its true elements."""
     full: list[Expr | None] = []
     for one in indices:
         if one is not None and node.dtype(one) == "bool":
             found = node.bind(relay.argwhere(one))
-            full += [
-                node.cast(node.bind(relay.squeeze(relay.strided_slice(found, [k], [k + 1], [1], [1]), [1])), "int64")
-                for k in range(node.rank(one))
-            ]
+            for k in range(node.rank(one)):
+                column = relay.squeeze(relay.strided_slice(found, [k], [k + 1], [1], [1]), [1])
+                full.append(node.cast(node.bind(column), "int64"))
         else:
-            full.append(one)
+            full.append(None if one is None else node.cast(one, "int64"))
+    return full
+
+
+@aten("index.Tensor")
+def index(node: TorchNode, x: Expr, indices: Sequence[Expr | None]) -> Expr:
+    """Masks are the indices of their true elements, whose number is known at run time."""
+    full = _positions(node, indices)
     chosen = [k for k, one in enumerate(full) if one is not None]
     given = [node.bind(from_the_front(node, full[k], x, k)) for k in chosen]  # type: ignore[arg-type]
     if len(chosen) == 1:
@@ -96,7 +103,36 @@ def index_put(node: TorchNode, x: Expr, indices: Sequence[Expr | None], values: 
         for _ in range(node.rank(x) - node.rank(mask)):
             mask = node.bind(relay.expand_dims(mask, node.rank(mask)))
         return relay.where(mask, values, x)
-    raise node.error("these indices cannot be written")
+    full = _positions(node, indices)
+    chosen = [k for k, one in enumerate(full) if one is not None]
+    if chosen != list(range(len(chosen))):
+        raise node.error("indices of axes behind an axis without indices have no converter")
+    given = [node.bind(from_the_front(node, full[k], x, k)) for k in chosen]  # type: ignore[arg-type]
+    common = given[0]
+    for other in given[1:]:
+        common = node.bind(relay.add(common, relay.multiply(other, const(0, "int64"))))
+    points = node.bind(relay.stack([relay.broadcast_to_like(one, common) for one in given], 0))
+    rest = relay.strided_slice(relay.shape_of(x, dtype="int64"), [len(chosen)], [INT64_MAX])
+    shape = relay.concatenate([relay.shape_of(common, dtype="int64"), rest], 0)
+    updates = relay.broadcast_to(values, node.bind(shape))
+    return relay.scatter_nd(x, points, updates, "add" if accumulate else "update")
 
 
-_ = const
+_REDUCTIONS = {"sum": "add", "prod": "mul", "amax": "max", "amin": "min"}
+
+
+@aten("scatter_reduce.two")
+def scatter_reduce(node: TorchNode, x: Expr, axis: int, indices: Expr, source: Expr, reduction: str, with_self: bool) -> Expr:
+    if reduction not in _REDUCTIONS or not with_self:
+        raise node.error(f"the reduction {reduction} with include_self={with_self} has no converter")
+    return relay.scatter_elements(x, indices, source, node.axes([axis], node.rank(x))[0], _REDUCTIONS[reduction])
+
+
+@aten("masked_scatter")
+def masked_scatter(node: TorchNode, x: Expr, mask: Expr, source: Expr) -> Expr:
+    mask = node.bind(relay.broadcast_to_like(mask, x))
+    flat = relay.cast(relay.reshape(mask, [-1]), "int64")
+    at = relay.subtract(relay.cumsum(flat, axis=0), const(1, "int64"))
+    at = node.bind(relay.reshape_like(relay.maximum(at, const(0, "int64")), x))
+    chosen = relay.take(relay.reshape(source, [-1]), at, axis=0, mode="clip")
+    return relay.where(mask, chosen, x)

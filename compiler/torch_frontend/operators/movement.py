@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from ....shape_funcs.symbolic.dim import const as known_size
 from ....shape_funcs.symbolic.int_operations import INT64_MAX
 from ...builder.build import const
@@ -230,3 +232,31 @@ def select_scatter(node: TorchNode, x: Expr, update: Expr, axis: int, index: int
     axis = node.axes([axis], node.rank(x))[0]
     end = INT64_MAX if index == -1 else index + 1
     return slice_scatter(node, x, node.bind(relay.expand_dims(update, axis)), axis, index, end, 1)
+
+
+@aten("diagonal")
+def diagonal(node: TorchNode, x: Expr, offset: int, first: int, second: int) -> Expr:
+    rank = node.rank(x)
+    a, b = node.axes([first, second], rank)
+    rest = [k for k in range(rank) if k not in (a, b)]
+    x = node.bind(relay.transpose(x, [a, b, *rest]))
+    zero, one = const(0, "int64"), const(1, "int64")
+    sizes = [_int64(node.extent(x, k)) for k in (0, 1)]
+    down, across = const(max(-offset, 0), "int64"), const(max(offset, 0), "int64")
+    count = relay.minimum(relay.subtract(sizes[0], down), relay.subtract(sizes[1], across))
+    at = node.bind(relay.arange(zero, relay.maximum(count, zero), one, dtype="int64"))
+    found = relay.adv_index([x, relay.add(at, down), relay.add(at, across)])
+    return relay.transpose(found, [*range(1, rank - 1), 0])
+
+
+@aten("as_strided")
+def as_strided(node: TorchNode, x: Expr, size: Sequence[int], stride: Sequence[int], offset: int | None) -> Expr:
+    """Of a tensor whose elements are stored in the order of its shape."""
+    if not node.given[0].is_contiguous() or node.given[0].storage_offset():
+        raise node.error("the data are a view, whose storage a program does not know")
+    if any(node.number(n) is None for n in (*size, *stride, offset or 0)):
+        raise node.error("its sizes and strides must be known at import")
+    at = np.full((), offset or 0, np.int64)
+    for n, step in zip(size, stride, strict=True):
+        at = at[..., None] + np.arange(int(n)) * int(step)
+    return relay.take(relay.reshape(x, [-1]), const(at), axis=0, mode="fast")

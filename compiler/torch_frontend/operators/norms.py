@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
+from ...builder.build import const
 from ...builder.operator_functions import operators as relay
 from ...ir.expr import Expr
 from ...onnx_frontend.operators.norms import normalised
@@ -14,8 +17,6 @@ from ..torch_node import TorchNode
 
 
 def _filled(node: TorchNode, given: Expr | None, like: Expr, value: int) -> Expr:
-    import numpy as np
-
     (size,) = node.sizes(like)
     return given if given is not None else constant(np.full(size or 0, value, node.dtype(like)))
 
@@ -57,17 +58,34 @@ def layer_norm_of_module(
 
 
 def _normalised(node: TorchNode, x: Expr, scale: Expr | None, bias: Expr | None, axes: list[int], epsilon: float) -> list[Expr]:
-    from ...builder.build import const
-
     one = const(1, node.dtype(x))
     return normalised(node, x, one if scale is None else scale, bias, axes, epsilon)
 
 
 @aten("group_norm")
-def group_norm(
-    node: TorchNode, x: Expr, groups: int, scale: Expr | None, bias: Expr | None, epsilon: float, fast: bool
-) -> Expr:
+def group_norm(node: TorchNode, x: Expr, groups: int, scale: Expr | None, bias: Expr | None, epsilon: float, fast: bool) -> Expr:
     channels = node.sizes(x)[1]
-    assert channels is not None
-    like = constant(__import__("numpy").zeros(channels, node.dtype(x)))
+    if channels is None:
+        raise node.error("the number of channels must be known at import")
+    like = constant(np.zeros(channels, node.dtype(x)))
     return relay.nn.group_norm(x, _filled(node, scale, like, 1), _filled(node, bias, like, 0), num_groups=groups, epsilon=epsilon)
+
+
+@aten("native_group_norm")
+def native_group_norm(
+    node: TorchNode,
+    x: Expr,
+    scale: Expr | None,
+    bias: Expr | None,
+    batch: Any,
+    channels: Any,
+    area: Any,
+    groups: int,
+    epsilon: float,
+) -> list[Any]:
+    return [group_norm(node, x, groups, scale, bias, epsilon, False), None, None]
+
+
+@aten("_native_batch_norm_legit_functional", "_native_batch_norm_legit", "_native_batch_norm_legit.no_stats")
+def batch_norm_in_training(node: TorchNode, *others: Any) -> Any:
+    raise node.error("it is in training mode; programs here are run, not trained", "export the module after .eval()")

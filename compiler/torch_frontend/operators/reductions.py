@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ....ops.core.tensor_types import is_float
 from ...builder.build import const
 from ...builder.operator_functions import operators as relay
 from ...ir.expr import Expr
@@ -124,6 +123,8 @@ def cumprod(node: TorchNode, x: Expr, axis: int, dtype: Any) -> Expr:
 
 @aten("topk")
 def topk(node: TorchNode, x: Expr, k: Any, axis: int, largest: bool, ordered: bool) -> list[Expr]:
+    if not node.rank(x):
+        return [x, const(0, "int64")]
     found = relay.topk(x, k=node.number(k) if node.number(k) is not None else k, axis=axis, is_ascend=not largest, dtype="int64")
     return [found[0], found[1]]
 
@@ -168,6 +169,3 @@ def vector_norm(node: TorchNode, x: Expr, order: Any, axes: Sequence[int] | None
         return _folded("max" if order > 0 else "min", relay.abs(x), chosen, keepdims)
     power = relay.sum(relay.power(relay.abs(x), const(order, dtype)), axis=chosen, keepdims=keepdims)
     return relay.power(power, const(1 / order, dtype))
-
-
-_ = is_float

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from ...builder.build import const
 from ...builder.operator_functions import operators as relay
 from ...ir.expr import Expr
 from ..operator_table import aten
+from ..size_checks import check
 from ..torch_node import TorchNode
 
 
@@ -40,8 +42,14 @@ def unique(node: TorchNode, x: Expr, is_sorted: bool, with_inverse: bool, with_c
     return [found[0], inverse, node.cast(node.bind(found[4]), "int64")]
 
 
-@aten(
-    "_assert_tensor_metadata", "_assert_scalar", "sym_constrain_range", "sym_constrain_range_for_size", "_assert_async.msg"
-)
-def fact(node: TorchNode, *others: Any) -> None:
-    """Facts that the compiler finds itself."""
+@aten("_assert_scalar", "_assert_async.msg")
+def asserted(node: TorchNode, condition: Any, message: str) -> None:
+    """A condition of the program, which is checked at run time."""
+    if not isinstance(condition, Expr):
+        condition = const(bool(condition), "bool")
+    check(node, node.cast(node.bind(relay.reshape(condition, [])), "bool"), message)
+
+
+@aten("_assert_tensor_metadata", "sym_constrain_range", "sym_constrain_range_for_size")
+def known_fact(node: TorchNode, *others: Any) -> None:
+    """Types, which are inferred here, and ranges, which are those of sizes."""

@@ -18,17 +18,19 @@ def nms(node: TorchNode, boxes: Expr, scores: Expr, overlap: float) -> Expr:
     all_boxes = const(2**31 - 1, "int64")
     found = node.bind(
         non_max_suppression(
-            with_attributes(node), relay.expand_dims(boxes, 0), relay.expand_dims(scores, 0, 2), all_boxes,
-            const(overlap, "float32"), None,
+            with_attributes(node),
+            relay.expand_dims(boxes, 0),
+            relay.expand_dims(scores, 0, 2),
+            all_boxes,
+            const(overlap, "float32"),
+            None,
         )  # fmt: skip
     )
     return node.cast(node.bind(relay.squeeze(relay.strided_slice(found, [2], [3], [1], [1]), [1])), "int64")
 
 
 @declare("roi_align", namespace="torchvision")
-def roi_align(
-    node: TorchNode, x: Expr, rois: Expr, scale: float, height: int, width: int, samples: int, aligned: bool
-) -> Expr:
+def roi_align(node: TorchNode, x: Expr, rois: Expr, scale: float, height: int, width: int, samples: int, aligned: bool) -> Expr:
     given = {"spatial_scale": scale, "output_height": height, "output_width": width, "sampling_ratio": max(samples, 0)}
     kind = "half_pixel" if aligned else "output_half_pixel"
     view = with_attributes(node, **given, coordinate_transformation_mode=kind)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Sequence
 from typing import Any
 
+from ...builder.build import const
 from ...builder.operator_functions import operators as relay
 from ...ir.expr import Expr
 from ...onnx_frontend.operators.products import conv as onnx_conv
-from ...onnx_frontend.operators.spatial import pools, resizing, transposed_convolutions
+from ...onnx_frontend.operators.spatial import pools, resizing, sampling, transposed_convolutions
 from ...onnx_frontend.operators.vectors import numbers
 from ..operator_table import aten
 from ..torch_node import TorchNode
@@ -74,16 +76,39 @@ def avg_pool(
     node: TorchNode, x: Expr, kernel: Sequence[int], stride: Sequence[int], padding: Sequence[int], ceil_mode: bool,
     include_pad: bool, divisor: int | None = None,
 ) -> Expr:  # fmt: skip
-    if divisor is not None:
-        raise node.error("it has a divisor of its own")
     count = int(node.op_type.split("avg_pool")[1][0])
     is_alone = node.rank(x) == count + 1
     x = node.bind(relay.expand_dims(x, 0)) if is_alone else x
     given = _pool_attributes(kernel, stride, padding, count)
-    found = pools.average_pool(
-        with_attributes(node, **given, ceil_mode=int(ceil_mode), count_include_pad=int(include_pad)), x
-    )
+    if divisor is not None:
+        # sums over all elements of the window, outside of the data 0
+        x = _with_margins(node, x, given, ceil_mode)
+        given["pads"] = [0] * (2 * count)
+    view = with_attributes(node, **given, ceil_mode=int(ceil_mode), count_include_pad=int(include_pad))
+    found = pools.average_pool(view, x)
+    if divisor is not None:
+        found = relay.multiply(found, const(math.prod(given["kernel_shape"]) / divisor, node.dtype(x)))
     return relay.squeeze(found, [0]) if is_alone else found
+
+
+def _with_margins(node: TorchNode, x: Expr, given: dict[str, Any], ceil_mode: bool) -> Expr:
+    """The data with the padding of a pool as elements."""
+    if ceil_mode:
+        raise node.error("a divisor of its own beside ceil_mode=True has no converter")
+    widths = [(0, 0), (0, 0), *((p, p) for p in given["pads"][: len(given["pads"]) // 2])]
+    return node.bind(relay.nn.pad(x, widths, const(0, node.dtype(x)))) if any(given["pads"]) else x
+
+
+@aten("grid_sampler_2d", "grid_sampler_3d")
+def grid_sampler(node: TorchNode, x: Expr, grid: Expr, mode: int, padding: int, aligned: bool) -> Expr:
+    view = with_attributes(
+        node,
+        mode=("linear", "nearest", "cubic")[mode],
+        padding_mode=("zeros", "border", "reflection")[padding],
+        align_corners=int(aligned),
+    )
+    view.version = 20
+    return sampling.grid_sample(view, x, grid)
 
 
 @aten("adaptive_avg_pool1d")
@@ -108,8 +133,6 @@ def _resized(node: TorchNode, x: Expr, size: Any, factors: Any, mode: str, align
         vector = node.vector(whole)
         sizes = vector if isinstance(vector, Expr) else numbers(vector)
         return resizing.resize(view, x, None, None, sizes)  # type: ignore[no-any-return]
-    from ...builder.build import const
-
     return resizing.resize(view, x, None, const([1.0, 1.0, *map(float, factors)], "float32"), None)  # type: ignore[no-any-return]
 
 
