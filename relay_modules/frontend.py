@@ -8,7 +8,7 @@ from .compiler.onnx_frontend.importing.from_onnx import from_onnx
 from .compiler.onnx_frontend.importing.metadata import onnx_metadata
 from .compiler.onnx_frontend.importing.reading import onnx_package
 from .compiler.onnx_frontend.model import ModelWarning
-from .compiler.torch_frontend.from_torch import from_torch
+from .compiler.torch_frontend.importing.from_torch import from_torch
 
 if TYPE_CHECKING:
     from .compiler.executors.onnx_backend import OnnxBackend

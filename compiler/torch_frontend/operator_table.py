@@ -21,7 +21,7 @@ _TABLE: dict[str, Converter] = {}
 
 
 def declare(*names: str, namespace: str = "aten") -> Callable[[Function], Function]:
-    """Declare the decorated converter of overloads: ``add.Tensor``; a name without a point is that of the overload ``default``."""
+    """Declare the decorated converter of overloads, ``add.Tensor``; a name without a point means ``default``."""
 
     def declared(convert: Function) -> Function:
         for name in names:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import operator
 from collections.abc import Callable
 from typing import Any
 
-import torch
-
 from ..builder.build import const
 from ..builder.operator_functions import operators as relay
 from ..ir.expr import Expr
 from .torch_node import TorchNode
+from .torch_package import torch_package
 
 
 def _expr(node: TorchNode, x: Any, dtype: str) -> Expr:
@@ -58,29 +58,32 @@ def _negative(node: TorchNode, x: Any) -> Any:
     return relay.negative(x) if isinstance(x, Expr) else -x
 
 
-#: The converter of each function that a graph applies to sizes.
-ON_SIZES: dict[Any, Callable[..., Any]] = {
-    operator.add: _of_two(operator.add, "add"),
-    operator.sub: _of_two(operator.sub, "subtract"),
-    operator.mul: _of_two(operator.mul, "multiply"),
-    operator.floordiv: _of_two(operator.floordiv, "floor_divide"),
-    operator.mod: _of_two(operator.mod, "floor_mod"),
-    operator.truediv: _of_two(operator.truediv, "divide"),
-    operator.pow: _of_two(operator.pow, "power"),
-    operator.neg: _negative,
-    operator.eq: _of_two(operator.eq, "equal"),
-    operator.ne: _of_two(operator.ne, "not_equal"),
-    operator.lt: _of_two(operator.lt, "less"),
-    operator.le: _of_two(operator.le, "less_equal"),
-    operator.gt: _of_two(operator.gt, "greater"),
-    operator.ge: _of_two(operator.ge, "greater_equal"),
-    operator.and_: _of_bools("logical_and"),
-    operator.or_: _of_bools("logical_or"),
-    torch.sym_max: _of_two(max, "maximum"),
-    torch.sym_min: _of_two(min, "minimum"),
-    torch.sym_float: _cast(float, "float64"),
-    torch.sym_int: _rounded(int, "trunc"),
-    math.ceil: _rounded(math.ceil, "ceil"),
-    math.floor: _rounded(math.floor, "floor"),
-    math.trunc: _rounded(math.trunc, "trunc"),
-}
+@functools.cache
+def on_sizes() -> dict[Any, Callable[..., Any]]:
+    """The converter of each function that a graph applies to sizes."""
+    torch = torch_package()
+    return {
+        operator.add: _of_two(operator.add, "add"),
+        operator.sub: _of_two(operator.sub, "subtract"),
+        operator.mul: _of_two(operator.mul, "multiply"),
+        operator.floordiv: _of_two(operator.floordiv, "floor_divide"),
+        operator.mod: _of_two(operator.mod, "floor_mod"),
+        operator.truediv: _of_two(operator.truediv, "divide"),
+        operator.pow: _of_two(operator.pow, "power"),
+        operator.neg: _negative,
+        operator.eq: _of_two(operator.eq, "equal"),
+        operator.ne: _of_two(operator.ne, "not_equal"),
+        operator.lt: _of_two(operator.lt, "less"),
+        operator.le: _of_two(operator.le, "less_equal"),
+        operator.gt: _of_two(operator.gt, "greater"),
+        operator.ge: _of_two(operator.ge, "greater_equal"),
+        operator.and_: _of_bools("logical_and"),
+        operator.or_: _of_bools("logical_or"),
+        torch.sym_max: _of_two(max, "maximum"),
+        torch.sym_min: _of_two(min, "minimum"),
+        torch.sym_float: _cast(float, "float64"),
+        torch.sym_int: _rounded(int, "trunc"),
+        math.ceil: _rounded(math.ceil, "ceil"),
+        math.floor: _rounded(math.floor, "floor"),
+        math.trunc: _rounded(math.trunc, "trunc"),
+    }

@@ -45,7 +45,7 @@ class SizeChecks:
         self.node, self.ranges = node, ranges
         #: The value of each symbol, and the place where a message says that it is.
         self.values: dict[Any, Expr] = {}
-        self.places: dict[Any, str] = {}
+        self.origins: dict[Any, str] = {}
 
     def add(self, inputs: Sequence[tuple[str, Expr, Sequence[Any]]]) -> None:
         """Check the sizes of inputs: their names, values, and the symbolic sizes of their axes."""
@@ -63,10 +63,10 @@ class SizeChecks:
         for symbol, value in self.values.items():
             self._check_range(symbol, value)
 
-    def _define(self, symbol: Any, value: Any, place: str) -> None:
-        self.values[symbol], self.places[symbol] = value, place
+    def _define(self, symbol: Any, value: Any, origin: str) -> None:
+        self.values[symbol], self.origins[symbol] = value, origin
 
-    def _solve(self, expr: Any, size: Expr, place: str) -> None:
+    def _solve(self, expr: Any, size: Expr, origin: str) -> None:
         """Define the symbol of ``a * s + b`` by the size."""
         unknown = [s for s in expr.free_symbols if s not in self.values]
         if len(unknown) != 1:
@@ -74,7 +74,7 @@ class SizeChecks:
         factor, rest = expr.coeff(unknown[0], 1), expr.coeff(unknown[0], 0)
         if factor.is_Integer and (factor * unknown[0] + rest - expr).is_zero and int(factor) > 0 and not rest.has(unknown[0]):
             left = relay.subtract(size, self._value(rest))
-            self._define(unknown[0], self.node.bind(relay.floor_divide(left, const(int(factor), "int64"))), place)
+            self._define(unknown[0], self.node.bind(relay.floor_divide(left, const(int(factor), "int64"))), origin)
 
     def _value(self, expr: Any) -> Expr:
         """The value of an expression of symbols.  Raises ModelError."""
@@ -97,7 +97,7 @@ class SizeChecks:
         for bound, function in ((low, relay.maximum), (high, relay.minimum)):
             nearest = nearest if bound is None else self.node.bind(function(nearest, const(bound, "int64")))
         if nearest is not value:
-            message = f"{literal(self.places[symbol])} is {{}}; the nearest size that the program was exported for is {{}}"
+            message = f"{literal(self.origins[symbol])} is {{}}; the nearest size that the program was exported for is {{}}"
             check_equal(self.node, value, nearest, message)
 
 

@@ -13,46 +13,46 @@ from ..operator_table import aten
 from ..torch_node import TorchNode
 
 
-def operand(node: TorchNode, x: Any, dtype: str) -> Expr:
+def operand(node: TorchNode, x: Any, dtype: str) -> Any:
     """A tensor or a number in a dtype."""
     return node.cast(x, dtype) if isinstance(x, Expr) else const(x, dtype)
 
 
-def _scaled(node: TorchNode, x: Any, alpha: Any, dtype: str) -> Expr:
+def _scaled(node: TorchNode, x: Any, alpha: Any, dtype: str) -> Any:
     x = operand(node, x, dtype)
     return x if not isinstance(alpha, Expr) and alpha == 1 else relay.multiply(operand(node, alpha, dtype), x)
 
 
 @aten("add.Tensor", "add.Scalar")
-def add(node: TorchNode, a: Any, b: Any, alpha: Any) -> Expr:
+def add(node: TorchNode, a: Any, b: Any, alpha: Any) -> Any:
     dtype = node.result_dtype
     return relay.logical_or(a, b) if dtype == "bool" else relay.add(operand(node, a, dtype), _scaled(node, b, alpha, dtype))
 
 
 @aten("sub.Tensor", "sub.Scalar")
-def subtract(node: TorchNode, a: Any, b: Any, alpha: Any) -> Expr:
+def subtract(node: TorchNode, a: Any, b: Any, alpha: Any) -> Any:
     return relay.subtract(operand(node, a, node.result_dtype), _scaled(node, b, alpha, node.result_dtype))
 
 
 @aten("rsub.Tensor", "rsub.Scalar")
-def subtract_from(node: TorchNode, a: Any, b: Any, alpha: Any) -> Expr:
+def subtract_from(node: TorchNode, a: Any, b: Any, alpha: Any) -> Any:
     return relay.subtract(operand(node, b, node.result_dtype), _scaled(node, a, alpha, node.result_dtype))
 
 
 @aten("mul.Tensor", "mul.Scalar")
-def multiply(node: TorchNode, a: Any, b: Any) -> Expr:
+def multiply(node: TorchNode, a: Any, b: Any) -> Any:
     dtype = node.result_dtype
     a, b = operand(node, a, dtype), operand(node, b, dtype)
     return relay.logical_and(a, b) if dtype == "bool" else relay.multiply(a, b)
 
 
 @aten("div.Tensor", "div.Scalar")
-def divide(node: TorchNode, a: Any, b: Any) -> Expr:
+def divide(node: TorchNode, a: Any, b: Any) -> Any:
     return relay.divide(operand(node, a, node.result_dtype), operand(node, b, node.result_dtype))
 
 
 @aten("div.Tensor_mode", "div.Scalar_mode")
-def divide_rounded(node: TorchNode, a: Any, b: Any, mode: str | None) -> Expr:
+def divide_rounded(node: TorchNode, a: Any, b: Any, mode: str | None) -> Any:
     dtype = node.result_dtype
     a, b = operand(node, a, dtype), operand(node, b, dtype)
     if mode == "floor":
@@ -63,7 +63,7 @@ def divide_rounded(node: TorchNode, a: Any, b: Any, mode: str | None) -> Expr:
 
 
 @aten("floor_divide", "floor_divide.Scalar")
-def floor_divide(node: TorchNode, a: Any, b: Any) -> Expr:
+def floor_divide(node: TorchNode, a: Any, b: Any) -> Any:
     return divide_rounded(node, a, b, "floor")
 
 
@@ -98,7 +98,7 @@ for _name in ("and", "or", "xor"):
 
 
 @aten("pow.Tensor_Scalar")
-def power_of_number(node: TorchNode, x: Expr, exponent: Any) -> Expr:
+def power_of_number(node: TorchNode, x: Expr, exponent: Any) -> Any:
     dtype = node.result_dtype
     x = node.cast(x, dtype)
     if exponent == 2:
@@ -109,7 +109,7 @@ def power_of_number(node: TorchNode, x: Expr, exponent: Any) -> Expr:
 
 
 @aten("clamp")
-def clamp(node: TorchNode, x: Expr, low: Any, high: Any) -> Expr:
+def clamp(node: TorchNode, x: Expr, low: Any, high: Any) -> Any:
     dtype = node.result_dtype
     x = node.cast(x, dtype)
     x = x if low is None else relay.maximum(x, operand(node, low, dtype))
@@ -117,22 +117,22 @@ def clamp(node: TorchNode, x: Expr, low: Any, high: Any) -> Expr:
 
 
 @aten("clamp.Tensor")
-def clamp_to_tensors(node: TorchNode, x: Expr, low: Any, high: Any) -> Expr:
+def clamp_to_tensors(node: TorchNode, x: Expr, low: Any, high: Any) -> Any:
     return clamp(node, x, low, high)
 
 
 @aten("clamp_min")
-def clamp_min(node: TorchNode, x: Expr, low: Any) -> Expr:
+def clamp_min(node: TorchNode, x: Expr, low: Any) -> Any:
     return clamp(node, x, low, None)
 
 
 @aten("clamp_max")
-def clamp_max(node: TorchNode, x: Expr, high: Any) -> Expr:
+def clamp_max(node: TorchNode, x: Expr, high: Any) -> Any:
     return clamp(node, x, None, high)
 
 
 @aten("atan2")
-def atan2(node: TorchNode, y: Expr, x: Expr) -> Expr:
+def atan2(node: TorchNode, y: Expr, x: Expr) -> Any:
     dtype = node.result_dtype
     y, x = node.cast(y, dtype), node.cast(x, dtype)
     zero, pi = const(0, dtype), const(3.141592653589793, dtype)

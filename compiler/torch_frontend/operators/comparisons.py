@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import torch
-
 from ...builder.operator_functions import operators as relay
 from ...ir.expr import Expr
 from ..operator_table import aten
 from ..torch_node import TorchNode, dtype_name
+from ..torch_package import torch_package
 from .arithmetic import operand
 
 
 def common_dtype(node: TorchNode, a: Any, b: Any) -> str:
     """The dtype in which torch compares two operands."""
+    torch = torch_package()
     of = [torch.empty((1,) * node.rank(x), dtype=getattr(torch, node.dtype(x))) if isinstance(x, Expr) else x for x in (a, b)]
     return dtype_name(torch.result_type(*of))
 
@@ -42,11 +42,11 @@ for _name in ("logical_and", "logical_or", "logical_xor"):
 
 
 @aten("where.self", "where.ScalarOther", "where.ScalarSelf", "where.Scalar")
-def where(node: TorchNode, condition: Expr, a: Any, b: Any) -> Expr:
+def where(node: TorchNode, condition: Expr, a: Any, b: Any) -> Any:
     dtype = node.result_dtype
     return relay.where(node.cast(condition, "bool"), operand(node, a, dtype), operand(node, b, dtype))
 
 
 @aten("masked_fill.Scalar", "masked_fill.Tensor")
-def masked_fill(node: TorchNode, x: Expr, mask: Expr, value: Any) -> Expr:
+def masked_fill(node: TorchNode, x: Expr, mask: Expr, value: Any) -> Any:
     return relay.where(mask, operand(node, value, node.result_dtype), x)

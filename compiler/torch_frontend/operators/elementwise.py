@@ -24,11 +24,11 @@ _SAME = {
 }  # fmt: skip
 
 
-def _function(name: str) -> Callable[..., Any]:
+def _function(name: str) -> Any:
     function: Any = relay
     for part in name.split("."):
         function = getattr(function, part)
-    return function  # type: ignore[no-any-return]
+    return function
 
 
 def _direct(name: str) -> Callable[..., Any]:
@@ -49,17 +49,17 @@ for _torch in ("ceil", "floor", "trunc"):
 
 
 @aten("abs")
-def absolute(node: TorchNode, x: Expr) -> Expr:
+def absolute(node: TorchNode, x: Expr) -> Any:
     return x if node.dtype(x) == "bool" else relay.abs(x)
 
 
 @aten("round")
-def round_to_even(node: TorchNode, x: Expr) -> Expr:
+def round_to_even(node: TorchNode, x: Expr) -> Any:
     return onnx.round_half_to_even(node, x) if is_float(node.dtype(x)) else x
 
 
 @aten("round.decimals")
-def round_decimals(node: TorchNode, x: Expr, decimals: int) -> Expr:
+def round_decimals(node: TorchNode, x: Expr, decimals: int) -> Any:
     if not is_float(node.dtype(x)) or decimals == 0:
         return round_to_even(node, x)
     factor = const(10.0 ** abs(decimals), node.dtype(x))
@@ -68,7 +68,7 @@ def round_decimals(node: TorchNode, x: Expr, decimals: int) -> Expr:
 
 
 @aten("expm1")
-def exp_less_one(node: TorchNode, x: Expr) -> Expr:
+def exp_less_one(node: TorchNode, x: Expr) -> Any:
     x, dtype = node.cast(x, node.result_dtype), node.result_dtype
     half, two = const(0.5, dtype), const(2, dtype)
     # by sinh, which is exact near 0
@@ -76,7 +76,7 @@ def exp_less_one(node: TorchNode, x: Expr) -> Expr:
 
 
 @aten("log1p")
-def log_of_one_more(node: TorchNode, x: Expr) -> Expr:
+def log_of_one_more(node: TorchNode, x: Expr) -> Any:
     dtype = node.result_dtype
     x = node.cast(x, dtype)
     # the rounding of 1 + x is made good by the second term
@@ -87,27 +87,27 @@ def log_of_one_more(node: TorchNode, x: Expr) -> Expr:
 
 
 @aten("reciprocal")
-def reciprocal(node: TorchNode, x: Expr) -> Expr:
+def reciprocal(node: TorchNode, x: Expr) -> Any:
     return relay.divide(const(1, node.result_dtype), node.cast(x, node.result_dtype))
 
 
 @aten("isnan")
-def is_nan(node: TorchNode, x: Expr) -> Expr:
+def is_nan(node: TorchNode, x: Expr) -> Any:
     return relay.isnan(x) if is_float(node.dtype(x)) else relay.zeros_like(node.cast(x, "bool"))
 
 
 @aten("isinf")
-def is_infinite(node: TorchNode, x: Expr) -> Expr:
+def is_infinite(node: TorchNode, x: Expr) -> Any:
     return relay.isinf(x) if is_float(node.dtype(x)) else relay.zeros_like(node.cast(x, "bool"))
 
 
 @aten("logical_not")
-def logical_not(node: TorchNode, x: Expr) -> Expr:
+def logical_not(node: TorchNode, x: Expr) -> Any:
     return relay.logical_not(node.cast(x, "bool"))
 
 
 @aten("bitwise_not")
-def bitwise_not(node: TorchNode, x: Expr) -> Expr:
+def bitwise_not(node: TorchNode, x: Expr) -> Any:
     return relay.logical_not(x) if node.dtype(x) == "bool" else relay.bitwise_not(x)
 
 
@@ -115,48 +115,48 @@ def bitwise_not(node: TorchNode, x: Expr) -> Expr:
 
 
 @aten("gelu")
-def gelu(node: TorchNode, x: Expr, approximate: str) -> Expr:
+def gelu(node: TorchNode, x: Expr, approximate: str) -> Any:
     return onnx.gelu_of(node, x, is_tanh=approximate == "tanh")
 
 
 @aten("silu")
-def silu(node: TorchNode, x: Expr) -> Expr:
+def silu(node: TorchNode, x: Expr) -> Any:
     return relay.multiply(x, relay.sigmoid(x))
 
 
 @aten("mish")
-def mish(node: TorchNode, x: Expr) -> Expr:
+def mish(node: TorchNode, x: Expr) -> Any:
     return onnx.mish(node, x)
 
 
 @aten("hardsigmoid")
-def hard_sigmoid(node: TorchNode, x: Expr) -> Expr:
+def hard_sigmoid(node: TorchNode, x: Expr) -> Any:
     dtype = node.dtype(x)
     return relay.clip(relay.add(relay.multiply(const(1 / 6, dtype), x), const(0.5, dtype)), 0.0, 1.0)
 
 
 @aten("hardswish")
-def hard_swish(node: TorchNode, x: Expr) -> Expr:
+def hard_swish(node: TorchNode, x: Expr) -> Any:
     return relay.multiply(x, hard_sigmoid(node, x))
 
 
 @aten("hardtanh")
-def hard_tanh(node: TorchNode, x: Expr, low: float, high: float) -> Expr:
+def hard_tanh(node: TorchNode, x: Expr, low: float, high: float) -> Any:
     return relay.clip(x, float(low), float(high))
 
 
 @aten("relu6")
-def relu6(node: TorchNode, x: Expr) -> Expr:
+def relu6(node: TorchNode, x: Expr) -> Any:
     return relay.clip(x, 0.0, 6.0)
 
 
 @aten("leaky_relu")
-def leaky_relu(node: TorchNode, x: Expr, slope: float) -> Expr:
+def leaky_relu(node: TorchNode, x: Expr, slope: float) -> Any:
     return relay.nn.leaky_relu(x, alpha=float(slope))
 
 
 @aten("elu")
-def elu(node: TorchNode, x: Expr, alpha: float, scale: float, input_scale: float) -> Expr:
+def elu(node: TorchNode, x: Expr, alpha: float, scale: float, input_scale: float) -> Any:
     dtype = node.dtype(x)
     below = relay.subtract(relay.exp(relay.multiply(x, const(input_scale, dtype))), const(1, dtype))
     whole = relay.where(relay.less(x, const(0, dtype)), relay.multiply(const(alpha, dtype), below), x)
@@ -164,7 +164,7 @@ def elu(node: TorchNode, x: Expr, alpha: float, scale: float, input_scale: float
 
 
 @aten("softplus")
-def softplus(node: TorchNode, x: Expr, beta: float, threshold: float) -> Expr:
+def softplus(node: TorchNode, x: Expr, beta: float, threshold: float) -> Any:
     dtype = node.dtype(x)
     scaled = node.bind(relay.multiply(const(beta, dtype), x))
     smooth = relay.divide(onnx.softplus(node, scaled), const(beta, dtype))
@@ -172,12 +172,12 @@ def softplus(node: TorchNode, x: Expr, beta: float, threshold: float) -> Expr:
 
 
 @aten("_softmax")
-def softmax(node: TorchNode, x: Expr, axis: int, to_float: bool) -> Expr:
+def softmax(node: TorchNode, x: Expr, axis: int, to_float: bool) -> Any:
     return relay.nn.softmax(x, axis) if node.rank(x) else relay.ones_like(x)
 
 
 @aten("_log_softmax")
-def log_softmax(node: TorchNode, x: Expr, axis: int, to_float: bool) -> Expr:
+def log_softmax(node: TorchNode, x: Expr, axis: int, to_float: bool) -> Any:
     return relay.nn.log_softmax(x, axis) if node.rank(x) else relay.zeros_like(x)
 
 
@@ -185,23 +185,23 @@ def log_softmax(node: TorchNode, x: Expr, axis: int, to_float: bool) -> Expr:
 
 
 @aten("_to_copy")
-def to_copy(node: TorchNode, x: Expr, dtype: Any, *others: Any) -> Expr:
+def to_copy(node: TorchNode, x: Expr, dtype: Any, *others: Any) -> Any:
     return x if dtype is None else _cast(node, x, dtype_name(dtype))
 
 
-def _cast(node: TorchNode, x: Expr, dtype: str) -> Expr:
+def _cast(node: TorchNode, x: Expr, dtype: str) -> Any:
     if dtype == "bool" and node.dtype(x) != "bool":
         return relay.not_equal(x, const(np.zeros((), node.dtype(x)), node.dtype(x)))
     return node.cast(x, dtype)
 
 
 @aten("clone", "alias", "detach", "lift_fresh_copy", "contiguous")
-def identity(node: TorchNode, x: Expr, *others: Any) -> Expr:
+def identity(node: TorchNode, x: Expr, *others: Any) -> Any:
     return x
 
 
 @aten("dropout")
-def dropout(node: TorchNode, x: Expr, p: float, train: bool) -> Expr:
+def dropout(node: TorchNode, x: Expr, p: float, train: bool) -> Any:
     if train and p:
         raise node.error("it is in training mode; programs here are run, not trained", "export the module after .eval()")
     return x

@@ -16,12 +16,12 @@ from .arithmetic import operand
 
 
 @aten("embedding")
-def embedding(node: TorchNode, table: Expr, indices: Expr, *others: Any) -> Expr:
+def embedding(node: TorchNode, table: Expr, indices: Expr, *others: Any) -> Any:
     return relay.take(table, indices, axis=0, mode="fast")
 
 
 @aten("index_select")
-def index_select(node: TorchNode, x: Expr, axis: int, indices: Expr) -> Expr:
+def index_select(node: TorchNode, x: Expr, axis: int, indices: Expr) -> Any:
     if not node.rank(x):
         return x
     indices = indices if node.rank(indices) else relay.reshape(indices, [1])
@@ -29,7 +29,7 @@ def index_select(node: TorchNode, x: Expr, axis: int, indices: Expr) -> Expr:
 
 
 @aten("gather")
-def gather(node: TorchNode, x: Expr, axis: int, indices: Expr, sparse: bool) -> Expr:
+def gather(node: TorchNode, x: Expr, axis: int, indices: Expr, sparse: bool) -> Any:
     if not node.rank(x):
         return x
     if node.rank(indices) != node.rank(x):
@@ -42,7 +42,7 @@ def gather(node: TorchNode, x: Expr, axis: int, indices: Expr, sparse: bool) -> 
 
 
 @aten("scatter.src")
-def scatter(node: TorchNode, x: Expr, axis: int, indices: Expr, source: Expr) -> Expr:
+def scatter(node: TorchNode, x: Expr, axis: int, indices: Expr, source: Expr) -> Any:
     axis = node.axes([axis], node.rank(x))[0]
     pairs = enumerate(zip(node.shape(indices), node.shape(source), strict=True))
     if fewer := [k for k, (a, b) in pairs if a is not b]:
@@ -51,13 +51,13 @@ def scatter(node: TorchNode, x: Expr, axis: int, indices: Expr, source: Expr) ->
 
 
 @aten("scatter.value")
-def scatter_value(node: TorchNode, x: Expr, axis: int, indices: Expr, value: Any) -> Expr:
+def scatter_value(node: TorchNode, x: Expr, axis: int, indices: Expr, value: Any) -> Any:
     source = relay.full_like(node.cast(indices, node.dtype(x)), operand(node, value, node.dtype(x)))
     return relay.scatter_elements(x, indices, source, node.axes([axis], node.rank(x))[0], "update")
 
 
 @aten("scatter_add")
-def scatter_add(node: TorchNode, x: Expr, axis: int, indices: Expr, source: Expr) -> Expr:
+def scatter_add(node: TorchNode, x: Expr, axis: int, indices: Expr, source: Expr) -> Any:
     return relay.scatter_elements(x, indices, source, node.axes([axis], node.rank(x))[0], "add")
 
 
@@ -76,11 +76,11 @@ def _positions(node: TorchNode, indices: Sequence[Expr | None]) -> list[Expr | N
 
 
 @aten("index.Tensor")
-def index(node: TorchNode, x: Expr, indices: Sequence[Expr | None]) -> Expr:
+def index(node: TorchNode, x: Expr, indices: Sequence[Expr | None]) -> Any:
     """Masks are the indices of their true elements, whose number is known at run time."""
     full = _positions(node, indices)
     chosen = [k for k, one in enumerate(full) if one is not None]
-    given = [node.bind(from_the_front(node, full[k], x, k)) for k in chosen]  # type: ignore[arg-type]
+    given = [node.bind(from_the_front(node, one, x, k)) for k, one in enumerate(full) if one is not None]
     if len(chosen) == 1:
         return relay.take(x, given[0], axis=chosen[0], mode="fast")
     rank = node.rank(x)
@@ -97,7 +97,7 @@ def index(node: TorchNode, x: Expr, indices: Sequence[Expr | None]) -> Expr:
 
 
 @aten("index_put")
-def index_put(node: TorchNode, x: Expr, indices: Sequence[Expr | None], values: Expr, accumulate: bool) -> Expr:
+def index_put(node: TorchNode, x: Expr, indices: Sequence[Expr | None], values: Expr, accumulate: bool) -> Any:
     if len(indices) == 1 and indices[0] is not None and node.dtype(indices[0]) == "bool" and not node.rank(values):
         mask = indices[0]
         for _ in range(node.rank(x) - node.rank(mask)):
@@ -107,7 +107,7 @@ def index_put(node: TorchNode, x: Expr, indices: Sequence[Expr | None], values: 
     chosen = [k for k, one in enumerate(full) if one is not None]
     if chosen != list(range(len(chosen))):
         raise node.error("indices of axes behind an axis without indices have no converter")
-    given = [node.bind(from_the_front(node, full[k], x, k)) for k in chosen]  # type: ignore[arg-type]
+    given = [node.bind(from_the_front(node, one, x, k)) for k, one in enumerate(full) if one is not None]
     common = given[0]
     for other in given[1:]:
         common = node.bind(relay.add(common, relay.multiply(other, const(0, "int64"))))
@@ -122,14 +122,14 @@ _REDUCTIONS = {"sum": "add", "prod": "mul", "amax": "max", "amin": "min"}
 
 
 @aten("scatter_reduce.two")
-def scatter_reduce(node: TorchNode, x: Expr, axis: int, indices: Expr, source: Expr, reduction: str, with_self: bool) -> Expr:
+def scatter_reduce(node: TorchNode, x: Expr, axis: int, indices: Expr, source: Expr, reduction: str, with_self: bool) -> Any:
     if reduction not in _REDUCTIONS or not with_self:
         raise node.error(f"the reduction {reduction} with include_self={with_self} has no converter")
     return relay.scatter_elements(x, indices, source, node.axes([axis], node.rank(x))[0], _REDUCTIONS[reduction])
 
 
 @aten("masked_scatter")
-def masked_scatter(node: TorchNode, x: Expr, mask: Expr, source: Expr) -> Expr:
+def masked_scatter(node: TorchNode, x: Expr, mask: Expr, source: Expr) -> Any:
     mask = node.bind(relay.broadcast_to_like(mask, x))
     flat = relay.cast(relay.reshape(mask, [-1]), "int64")
     at = relay.subtract(relay.cumsum(flat, axis=0), const(1, "int64"))

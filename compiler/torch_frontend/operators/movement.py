@@ -17,7 +17,7 @@ from ..torch_node import TorchNode
 
 
 @aten("view", "reshape", "_unsafe_view")
-def view(node: TorchNode, x: Expr, size: Sequence[Any]) -> Expr:
+def view(node: TorchNode, x: Expr, size: Sequence[Any]) -> Any:
     numbers = [node.number(n) for n in size]
     made = node.bind(relay.reshape(x, node.vector(size), allowzero=-1 not in numbers))
     lost = [n not in (None, -1) and have is None for n, have in zip(numbers, node.sizes(made), strict=True)]
@@ -26,12 +26,12 @@ def view(node: TorchNode, x: Expr, size: Sequence[Any]) -> Expr:
 
 
 @aten("permute")
-def permute(node: TorchNode, x: Expr, axes: Sequence[int]) -> Expr:
+def permute(node: TorchNode, x: Expr, axes: Sequence[int]) -> Any:
     return relay.transpose(x, node.axes(axes, len(axes))) if axes else x
 
 
 @aten("transpose.int")
-def transpose(node: TorchNode, x: Expr, a: int, b: int) -> Expr:
+def transpose(node: TorchNode, x: Expr, a: int, b: int) -> Any:
     rank = node.rank(x)
     axes = list(range(rank))
     if not rank:
@@ -42,12 +42,12 @@ def transpose(node: TorchNode, x: Expr, a: int, b: int) -> Expr:
 
 
 @aten("t")
-def matrix_transpose(node: TorchNode, x: Expr) -> Expr:
+def matrix_transpose(node: TorchNode, x: Expr) -> Any:
     return relay.transpose(x, [1, 0]) if node.rank(x) == 2 else x
 
 
 @aten("expand")
-def expand(node: TorchNode, x: Expr, size: Sequence[Any], implicit: bool) -> Expr:
+def expand(node: TorchNode, x: Expr, size: Sequence[Any], implicit: bool) -> Any:
     have = node.shape(x)
     added = len(size) - len(have)
     wanted: list[Any] = []
@@ -60,29 +60,29 @@ def expand(node: TorchNode, x: Expr, size: Sequence[Any], implicit: bool) -> Exp
 
 
 @aten("squeeze.dims")
-def squeeze_axes(node: TorchNode, x: Expr, axes: Sequence[int]) -> Expr:
+def squeeze_axes(node: TorchNode, x: Expr, axes: Sequence[int]) -> Any:
     sizes = node.sizes(x)
     chosen = [a for a in node.axes(axes, max(len(sizes), 1)) if sizes and sizes[a] == 1]
     return relay.squeeze(x, chosen) if chosen else x
 
 
 @aten("squeeze.dim")
-def squeeze_axis(node: TorchNode, x: Expr, axis: int) -> Expr:
+def squeeze_axis(node: TorchNode, x: Expr, axis: int) -> Any:
     return squeeze_axes(node, x, [axis])
 
 
 @aten("squeeze")
-def squeeze(node: TorchNode, x: Expr) -> Expr:
+def squeeze(node: TorchNode, x: Expr) -> Any:
     return squeeze_axes(node, x, range(node.rank(x)))
 
 
 @aten("unsqueeze")
-def unsqueeze(node: TorchNode, x: Expr, axis: int) -> Expr:
+def unsqueeze(node: TorchNode, x: Expr, axis: int) -> Any:
     return relay.expand_dims(x, axis + node.rank(x) + 1 if axis < 0 else axis)
 
 
 @aten("slice.Tensor")
-def slice_of(node: TorchNode, x: Expr, axis: int, start: Any, end: Any, step: Any) -> Expr:
+def slice_of(node: TorchNode, x: Expr, axis: int, start: Any, end: Any, step: Any) -> Any:
     axis = node.axes([axis], node.rank(x))[0]
     begin = 0 if start is None else node.number(start)
     stop, stride = INT64_MAX if end is None else node.number(end), node.number(step)
@@ -96,12 +96,12 @@ def slice_of(node: TorchNode, x: Expr, axis: int, start: Any, end: Any, step: An
     return relay.dyn.strided_slice(x, *map(_as_vector, bounds))
 
 
-def _as_vector(bound: Any) -> Expr:
+def _as_vector(bound: Any) -> Any:
     return bound if isinstance(bound, Expr) else const(bound, "int64")
 
 
 @aten("select.int")
-def select(node: TorchNode, x: Expr, axis: int, index: Any) -> Expr:
+def select(node: TorchNode, x: Expr, axis: int, index: Any) -> Any:
     axis, number = node.axes([axis], node.rank(x))[0], node.number(index)
     if number is None:
         size = node.extent(x, axis)
@@ -111,12 +111,12 @@ def select(node: TorchNode, x: Expr, axis: int, index: Any) -> Expr:
     return relay.squeeze(part, [axis])
 
 
-def _int64(size: Any) -> Expr:
+def _int64(size: Any) -> Any:
     return size if isinstance(size, Expr) else const(size, "int64")
 
 
 @aten("cat")
-def cat(node: TorchNode, tensors: Sequence[Expr], axis: int) -> Expr:
+def cat(node: TorchNode, tensors: Sequence[Expr], axis: int) -> Any:
     # torch passes over vectors without elements
     tensors = [x for x in tensors if not (node.rank(x) == 1 and node.sizes(x) == (0,) and node.result_rank > 1)]
     tensors = [node.cast(x, node.result_dtype) for x in tensors]
@@ -125,12 +125,12 @@ def cat(node: TorchNode, tensors: Sequence[Expr], axis: int) -> Expr:
 
 
 @aten("stack")
-def stack(node: TorchNode, tensors: Sequence[Expr], axis: int) -> Expr:
+def stack(node: TorchNode, tensors: Sequence[Expr], axis: int) -> Any:
     return relay.stack([node.cast(x, node.result_dtype) for x in tensors], node.axes([axis], node.rank(tensors[0]) + 1)[0])
 
 
 @aten("split_with_sizes", "split_with_sizes_copy")
-def split_with_sizes(node: TorchNode, x: Expr, sizes: Sequence[Any], axis: int) -> list[Expr]:
+def split_with_sizes(node: TorchNode, x: Expr, sizes: Sequence[Any], axis: int) -> list[Any]:
     found, at = [], 0
     for size in sizes:
         number = node.number(size)
@@ -142,32 +142,32 @@ def split_with_sizes(node: TorchNode, x: Expr, sizes: Sequence[Any], axis: int) 
 
 
 @aten("split.Tensor")
-def split(node: TorchNode, x: Expr, size: int, axis: int) -> list[Expr]:
+def split(node: TorchNode, x: Expr, size: int, axis: int) -> list[Any]:
     count, axis = len(node.meta), node.axes([axis], node.rank(x))[0]
     return [relay.strided_slice(x, [k * size], [(k + 1) * size], [1], [axis]) for k in range(count)]
 
 
 @aten("unbind.int")
-def unbind(node: TorchNode, x: Expr, axis: int) -> list[Expr]:
+def unbind(node: TorchNode, x: Expr, axis: int) -> list[Any]:
     return [select(node, x, axis, k) for k in range(len(node.meta))]
 
 
 @aten("flip")
-def flip(node: TorchNode, x: Expr, axes: Sequence[int]) -> Expr:
+def flip(node: TorchNode, x: Expr, axes: Sequence[int]) -> Any:
     for axis in node.axes(axes, max(node.rank(x), 1)) if node.rank(x) else ():
         x = relay.reverse(x, axis)
     return x
 
 
 @aten("repeat")
-def repeat(node: TorchNode, x: Expr, repeats: Sequence[Any]) -> Expr:
+def repeat(node: TorchNode, x: Expr, repeats: Sequence[Any]) -> Any:
     for _ in range(len(repeats) - node.rank(x)):
         x = node.bind(relay.expand_dims(x, 0))
     return relay.tile(x, node.vector(repeats)) if repeats else x
 
 
 @aten("roll")
-def roll(node: TorchNode, x: Expr, shifts: Sequence[int], axes: Sequence[int]) -> Expr:
+def roll(node: TorchNode, x: Expr, shifts: Sequence[int], axes: Sequence[int]) -> Any:
     if not axes:
         flat = roll(node, node.bind(relay.reshape(x, [-1])), shifts, [0])
         return relay.reshape_like(flat, x)
@@ -185,7 +185,7 @@ def roll(node: TorchNode, x: Expr, shifts: Sequence[int], axes: Sequence[int]) -
 
 
 @aten("constant_pad_nd")
-def constant_pad(node: TorchNode, x: Expr, pad: Sequence[int], value: Any) -> Expr:
+def constant_pad(node: TorchNode, x: Expr, pad: Sequence[int], value: Any) -> Any:
     rank, dtype = node.rank(x), node.dtype(x)
     widths = [(0, 0)] * (rank - len(pad) // 2) + [(pad[k], pad[k + 1]) for k in range(len(pad) - 2, -2, -2)]
     cut = [(max(-a, 0), -max(-b, 0) or INT64_MAX) for a, b in widths]
@@ -196,27 +196,27 @@ def constant_pad(node: TorchNode, x: Expr, pad: Sequence[int], value: Any) -> Ex
 
 
 @aten("pixel_shuffle")
-def pixel_shuffle(node: TorchNode, x: Expr, factor: int) -> Expr:
+def pixel_shuffle(node: TorchNode, x: Expr, factor: int) -> Any:
     return relay.nn.depth_to_space(x, factor, mode="CRD")
 
 
 @aten("tril")
-def tril(node: TorchNode, x: Expr, diagonal: int) -> Expr:
+def tril(node: TorchNode, x: Expr, diagonal: int) -> Any:
     return relay.trilu(x, const(diagonal, "int64"), upper=False)
 
 
 @aten("triu")
-def triu(node: TorchNode, x: Expr, diagonal: int) -> Expr:
+def triu(node: TorchNode, x: Expr, diagonal: int) -> Any:
     return relay.trilu(x, const(diagonal, "int64"), upper=True)
 
 
 @aten("copy")
-def copy(node: TorchNode, to: Expr, x: Expr, *others: Any) -> Expr:
+def copy(node: TorchNode, to: Expr, x: Expr, *others: Any) -> Any:
     return relay.broadcast_to_like(node.cast(x, node.result_dtype), to)
 
 
 @aten("slice_scatter")
-def slice_scatter(node: TorchNode, x: Expr, update: Expr, axis: int, start: Any, end: Any, step: int) -> Expr:
+def slice_scatter(node: TorchNode, x: Expr, update: Expr, axis: int, start: Any, end: Any, step: int) -> Any:
     if (start or 0) == 0 and (end is None or node.number(end) == INT64_MAX) and step == 1:
         return node.cast(update, node.dtype(x))
     axis = node.axes([axis], node.rank(x))[0]
@@ -228,14 +228,14 @@ def slice_scatter(node: TorchNode, x: Expr, update: Expr, axis: int, start: Any,
 
 
 @aten("select_scatter")
-def select_scatter(node: TorchNode, x: Expr, update: Expr, axis: int, index: int) -> Expr:
+def select_scatter(node: TorchNode, x: Expr, update: Expr, axis: int, index: int) -> Any:
     axis = node.axes([axis], node.rank(x))[0]
     end = INT64_MAX if index == -1 else index + 1
     return slice_scatter(node, x, node.bind(relay.expand_dims(update, axis)), axis, index, end, 1)
 
 
 @aten("diagonal")
-def diagonal(node: TorchNode, x: Expr, offset: int, first: int, second: int) -> Expr:
+def diagonal(node: TorchNode, x: Expr, offset: int, first: int, second: int) -> Any:
     rank = node.rank(x)
     a, b = node.axes([first, second], rank)
     rest = [k for k in range(rank) if k not in (a, b)]
@@ -250,7 +250,7 @@ def diagonal(node: TorchNode, x: Expr, offset: int, first: int, second: int) -> 
 
 
 @aten("as_strided")
-def as_strided(node: TorchNode, x: Expr, size: Sequence[int], stride: Sequence[int], offset: int | None) -> Expr:
+def as_strided(node: TorchNode, x: Expr, size: Sequence[int], stride: Sequence[int], offset: int | None) -> Any:
     """Of a tensor whose elements are stored in the order of its shape."""
     if not node.given[0].is_contiguous() or node.given[0].storage_offset():
         raise node.error("the data are a view, whose storage a program does not know")

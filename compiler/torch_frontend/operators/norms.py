@@ -16,7 +16,7 @@ from ..operator_table import aten
 from ..torch_node import TorchNode
 
 
-def _filled(node: TorchNode, given: Expr | None, like: Expr, value: int) -> Expr:
+def _filled(node: TorchNode, given: Expr | None, like: Expr, value: int) -> Any:
     (size,) = node.sizes(like)
     return given if given is not None else constant(np.full(size or 0, value, node.dtype(like)))
 
@@ -53,17 +53,17 @@ def layer_norm(
 @aten("layer_norm")
 def layer_norm_of_module(
     node: TorchNode, x: Expr, shape: Sequence[int], scale: Expr | None, bias: Expr | None, epsilon: float, fast: bool
-) -> Expr:
-    return layer_norm(node, x, shape, scale, bias, epsilon)[0]  # type: ignore[no-any-return]
+) -> Any:
+    return layer_norm(node, x, shape, scale, bias, epsilon)[0]
 
 
-def _normalised(node: TorchNode, x: Expr, scale: Expr | None, bias: Expr | None, axes: list[int], epsilon: float) -> list[Expr]:
+def _normalised(node: TorchNode, x: Expr, scale: Expr | None, bias: Expr | None, axes: list[int], epsilon: float) -> list[Any]:
     one = const(1, node.dtype(x))
     return normalised(node, x, one if scale is None else scale, bias, axes, epsilon)
 
 
 @aten("group_norm")
-def group_norm(node: TorchNode, x: Expr, groups: int, scale: Expr | None, bias: Expr | None, epsilon: float, fast: bool) -> Expr:
+def group_norm(node: TorchNode, x: Expr, groups: int, scale: Expr | None, bias: Expr | None, epsilon: float, fast: bool) -> Any:
     channels = node.sizes(x)[1]
     if channels is None:
         raise node.error("the number of channels must be known at import")

@@ -16,12 +16,12 @@ from .arithmetic import operand
 
 
 @aten("mm", "bmm", "matmul")
-def matmul(node: TorchNode, a: Expr, b: Expr) -> Expr:
+def matmul(node: TorchNode, a: Expr, b: Expr) -> Any:
     return matrix_product(node, a, b)
 
 
 @aten("linear")
-def linear(node: TorchNode, x: Expr, weight: Expr, bias: Expr | None) -> Expr:
+def linear(node: TorchNode, x: Expr, weight: Expr, bias: Expr | None) -> Any:
     if node.rank(weight) == 1:
         product = matrix_product(node, x, weight)
     elif node.rank(x) == 1:
@@ -32,7 +32,7 @@ def linear(node: TorchNode, x: Expr, weight: Expr, bias: Expr | None) -> Expr:
 
 
 @aten("addmm", "baddbmm")
-def addmm(node: TorchNode, term: Expr, a: Expr, b: Expr, beta: Any, alpha: Any) -> Expr:
+def addmm(node: TorchNode, term: Expr, a: Expr, b: Expr, beta: Any, alpha: Any) -> Any:
     dtype = node.result_dtype
     product = matrix_product(node, a, b)
     product = product if alpha == 1 else relay.multiply(operand(node, alpha, dtype), product)
@@ -42,19 +42,19 @@ def addmm(node: TorchNode, term: Expr, a: Expr, b: Expr, beta: Any, alpha: Any) 
 
 
 @aten("dot", "mv")
-def dot(node: TorchNode, a: Expr, b: Expr) -> Expr:
+def dot(node: TorchNode, a: Expr, b: Expr) -> Any:
     return matrix_product(node, a, b)
 
 
 @aten("einsum")
-def einsum(node: TorchNode, equation: str, tensors: Sequence[Expr], path: Any) -> Expr:
+def einsum(node: TorchNode, equation: str, tensors: Sequence[Expr], path: Any) -> Any:
     return relay.einsum(list(tensors), equation.replace(" ", ""))
 
 
 @aten("scaled_dot_product_attention")
 def attention(
     node: TorchNode, query: Expr, key: Expr, value: Expr, mask: Expr | None, dropout: float, causal: bool, scale: Any, gqa: bool
-) -> Expr:
+) -> Any:
     if dropout:
         raise node.error("it drops elements; programs here are run, not trained", "export the module after .eval()")
     dtype, rank = node.dtype(query), node.rank(query)
@@ -73,18 +73,18 @@ def attention(
         scores = relay.where(_below(node, query, key), scores, least)
     if mask is not None:
         scores = relay.where(mask, scores, least) if node.dtype(mask) == "bool" else relay.add(scores, mask)
-    shares = node.bind(relay.nn.softmax(scores, -1))
-    return matrix_product(node, shares, value)
+    weights = node.bind(relay.nn.softmax(scores, -1))
+    return matrix_product(node, weights, value)
 
 
-def _repeated(node: TorchNode, x: Expr, query: Expr) -> Expr:
+def _repeated(node: TorchNode, x: Expr, query: Expr) -> Any:
     heads, own = node.sizes(query)[-3], node.sizes(x)[-3]
     if heads is None or own is None:
         raise node.error("the number of heads must be known at import")
     return x if heads == own else node.bind(relay.repeat(x, heads // own, axis=node.rank(x) - 3))
 
 
-def _below(node: TorchNode, query: Expr, key: Expr) -> Expr:
+def _below(node: TorchNode, query: Expr, key: Expr) -> Any:
     """Whether the place of a key is not beyond that of the query."""
     at = []
     for x in (query, key):

@@ -16,7 +16,7 @@ from .windows import with_attributes
 _LSTM, _GRU = (0, 3, 1, 2), (1, 0, 2)
 
 
-def _in_order(node: TorchNode, x: Expr, order: Sequence[int]) -> Expr:
+def _in_order(node: TorchNode, x: Expr, order: Sequence[int]) -> Any:
     """The parts of the first axis in another order."""
     parts = relay.split(x, len(order), axis=0)
     return node.bind(relay.concatenate([parts[k] for k in order], 0))
@@ -38,7 +38,7 @@ def _of_layer(node: TorchNode, params: Sequence[Expr], order: Sequence[int], has
 def _layers(
     node: TorchNode, convert: Callable[..., list[Expr]], x: Expr, states: Sequence[Expr], params: Sequence[Expr],
     order: Sequence[int], options: tuple[bool, int, float, bool, bool, bool], **attributes: Any,
-) -> list[Expr]:  # fmt: skip
+) -> list[Any]:  # fmt: skip
     """The result and the last states of all layers.  ``options``: those of the schema, in its order."""
     has_biases, count, dropout, train, both_ways, batch_first = options
     if train and dropout:
@@ -65,13 +65,13 @@ def _layers(
 def lstm(
     node: TorchNode, x: Expr, states: Sequence[Expr], params: Sequence[Expr], has_biases: bool, count: int, dropout: float,
     train: bool, both_ways: bool, batch_first: bool,
-) -> list[Expr]:  # fmt: skip
+) -> list[Any]:  # fmt: skip
     options = (has_biases, count, dropout, train, both_ways, batch_first)
     hidden = node.sizes(params[1])[1]
     return _layers(node, _lstm, x, states, params, _LSTM, options, hidden_size=hidden)
 
 
-def _lstm(node: TorchNode, x: Expr, weight: Expr, recurrent: Expr, bias: Expr | None, lengths: None, *states: Expr) -> list[Expr]:
+def _lstm(node: TorchNode, x: Expr, weight: Expr, recurrent: Expr, bias: Expr | None, lengths: None, *states: Expr) -> list[Any]:
     return layers.lstm(node, x, weight, recurrent, bias, lengths, states[0], states[1], None)
 
 
@@ -79,7 +79,7 @@ def _lstm(node: TorchNode, x: Expr, weight: Expr, recurrent: Expr, bias: Expr | 
 def gru(
     node: TorchNode, x: Expr, state: Expr, params: Sequence[Expr], has_biases: bool, count: int, dropout: float, train: bool,
     both_ways: bool, batch_first: bool,
-) -> list[Expr]:  # fmt: skip
+) -> list[Any]:  # fmt: skip
     options = (has_biases, count, dropout, train, both_ways, batch_first)
     hidden = node.sizes(params[1])[1]
     return _layers(node, layers.gru, x, [state], params, _GRU, options, hidden_size=hidden, linear_before_reset=1)

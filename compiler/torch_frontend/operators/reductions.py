@@ -17,12 +17,12 @@ def _axes(node: TorchNode, x: Expr, axes: Sequence[int] | None) -> list[int]:
     return list(range(rank)) if not axes else node.axes(axes, rank) if rank else []
 
 
-def _folded(name: str, x: Expr, axes: list[int], keepdims: bool) -> Expr:
-    return getattr(relay, name)(x, axis=axes, keepdims=keepdims) if axes else x  # type: ignore[no-any-return]
+def _folded(name: str, x: Expr, axes: list[int], keepdims: bool) -> Any:
+    return getattr(relay, name)(x, axis=axes, keepdims=keepdims) if axes else x
 
 
 def _by_axes(name: str) -> Callable[..., Any]:
-    def convert(node: TorchNode, x: Expr, axes: Sequence[int] | None = None, keepdims: bool = False, dtype: Any = None) -> Expr:
+    def convert(node: TorchNode, x: Expr, axes: Sequence[int] | None = None, keepdims: bool = False, dtype: Any = None) -> Any:
         x = node.cast(x, node.result_dtype)
         return _folded(name, x, _axes(node, x, axes), keepdims)
 
@@ -36,25 +36,25 @@ aten("amin", "min")(_by_axes("min"))
 
 
 @aten("mean")
-def mean(node: TorchNode, x: Expr, dtype: Any) -> Expr:
+def mean(node: TorchNode, x: Expr, dtype: Any) -> Any:
     x = node.cast(x, node.result_dtype)
     return _folded("mean", x, _axes(node, x, None), False)
 
 
 @aten("prod")
-def prod(node: TorchNode, x: Expr, dtype: Any) -> Expr:
+def prod(node: TorchNode, x: Expr, dtype: Any) -> Any:
     x = node.cast(x, node.result_dtype)
     return _folded("prod", x, _axes(node, x, None), False)
 
 
 @aten("prod.dim_int")
-def prod_of_axis(node: TorchNode, x: Expr, axis: int, keepdims: bool, dtype: Any) -> Expr:
+def prod_of_axis(node: TorchNode, x: Expr, axis: int, keepdims: bool, dtype: Any) -> Any:
     x = node.cast(x, node.result_dtype)
     return _folded("prod", x, _axes(node, x, [axis]), keepdims)
 
 
 def _of_bools(name: str) -> Callable[..., Any]:
-    def convert(node: TorchNode, x: Expr, axes: Any = None, keepdims: bool = False) -> Expr:
+    def convert(node: TorchNode, x: Expr, axes: Any = None, keepdims: bool = False) -> Any:
         x = node.cast(x, "bool")
         return _folded(name, x, _axes(node, x, [axes] if isinstance(axes, int) else axes), keepdims)
 
@@ -66,7 +66,7 @@ aten("all", "all.dim", "all.dims")(_of_bools("all"))
 
 
 def _with_position(name: str) -> Callable[..., Any]:
-    def convert(node: TorchNode, x: Expr, axis: int, keepdims: bool) -> list[Expr]:
+    def convert(node: TorchNode, x: Expr, axis: int, keepdims: bool) -> list[Any]:
         if not node.rank(x):
             return [x, const(0, "int64")]
         found = getattr(relay, name)(x, axis=[axis], keepdims=keepdims)
@@ -81,7 +81,7 @@ aten("min.dim")(_with_position("min"))
 
 
 def _position(name: str) -> Callable[..., Any]:
-    def convert(node: TorchNode, x: Expr, axis: int | None, keepdims: bool) -> Expr:
+    def convert(node: TorchNode, x: Expr, axis: int | None, keepdims: bool) -> Any:
         if axis is None:
             x, axis = node.bind(relay.reshape(x, [-1])), 0
         if not node.rank(x):
@@ -96,7 +96,7 @@ aten("argmin")(_position("argmin"))
 
 
 @aten("var.correction")
-def variance(node: TorchNode, x: Expr, axes: Sequence[int] | None, correction: Any, keepdims: bool) -> Expr:
+def variance(node: TorchNode, x: Expr, axes: Sequence[int] | None, correction: Any, keepdims: bool) -> Any:
     chosen = _axes(node, x, axes)
     dtype = node.dtype(x)
     apart = node.bind(relay.subtract(x, relay.mean(x, axis=chosen, keepdims=True)))
@@ -110,19 +110,19 @@ def variance(node: TorchNode, x: Expr, axes: Sequence[int] | None, correction: A
 
 
 @aten("cumsum")
-def cumsum(node: TorchNode, x: Expr, axis: int, dtype: Any) -> Expr:
+def cumsum(node: TorchNode, x: Expr, axis: int, dtype: Any) -> Any:
     x = node.cast(x, node.result_dtype)
     return relay.cumsum(x, axis=node.axes([axis], node.rank(x))[0]) if node.rank(x) else x
 
 
 @aten("cumprod")
-def cumprod(node: TorchNode, x: Expr, axis: int, dtype: Any) -> Expr:
+def cumprod(node: TorchNode, x: Expr, axis: int, dtype: Any) -> Any:
     x = node.cast(x, node.result_dtype)
     return relay.cumprod(x, axis=node.axes([axis], node.rank(x))[0]) if node.rank(x) else x
 
 
 @aten("topk")
-def topk(node: TorchNode, x: Expr, k: Any, axis: int, largest: bool, ordered: bool) -> list[Expr]:
+def topk(node: TorchNode, x: Expr, k: Any, axis: int, largest: bool, ordered: bool) -> list[Any]:
     if not node.rank(x):
         return [x, const(0, "int64")]
     found = relay.topk(x, k=node.number(k) if node.number(k) is not None else k, axis=axis, is_ascend=not largest, dtype="int64")
@@ -130,16 +130,16 @@ def topk(node: TorchNode, x: Expr, k: Any, axis: int, largest: bool, ordered: bo
 
 
 @aten("sort")
-def sort(node: TorchNode, x: Expr, axis: int, descending: bool) -> list[Expr]:
+def sort(node: TorchNode, x: Expr, axis: int, descending: bool) -> list[Any]:
     return _sorted(node, x, axis, descending)
 
 
 @aten("sort.stable")
-def stable_sort(node: TorchNode, x: Expr, stable: bool | None, axis: int, descending: bool) -> list[Expr]:
+def stable_sort(node: TorchNode, x: Expr, stable: bool | None, axis: int, descending: bool) -> list[Any]:
     return _sorted(node, x, axis, descending)
 
 
-def _sorted(node: TorchNode, x: Expr, axis: int, descending: bool) -> list[Expr]:
+def _sorted(node: TorchNode, x: Expr, axis: int, descending: bool) -> list[Any]:
     if not node.rank(x):
         return [x, const(0, "int64")]
     axis = node.axes([axis], node.rank(x))[0]
@@ -148,17 +148,17 @@ def _sorted(node: TorchNode, x: Expr, axis: int, descending: bool) -> list[Expr]
 
 
 @aten("argsort")
-def argsort(node: TorchNode, x: Expr, axis: int, descending: bool) -> Expr:
+def argsort(node: TorchNode, x: Expr, axis: int, descending: bool) -> Any:
     return _sorted(node, x, axis, descending)[1]
 
 
 @aten("logsumexp")
-def logsumexp(node: TorchNode, x: Expr, axes: Sequence[int], keepdims: bool) -> Expr:
+def logsumexp(node: TorchNode, x: Expr, axes: Sequence[int], keepdims: bool) -> Any:
     return relay.logsumexp(node.cast(x, node.result_dtype), axis=_axes(node, x, axes), keepdims=keepdims)
 
 
 @aten("linalg_vector_norm")
-def vector_norm(node: TorchNode, x: Expr, order: Any, axes: Sequence[int] | None, keepdims: bool, dtype: Any) -> Expr:
+def vector_norm(node: TorchNode, x: Expr, order: Any, axes: Sequence[int] | None, keepdims: bool, dtype: Any) -> Any:
     x = node.cast(x, node.result_dtype)
     chosen, dtype = _axes(node, x, axes), node.result_dtype
     if order == 2:

@@ -23,12 +23,12 @@ def numel(node: TorchNode, x: Expr) -> Any:
 
 
 @aten("nonzero")
-def nonzero(node: TorchNode, x: Expr) -> Expr:
+def nonzero(node: TorchNode, x: Expr) -> Any:
     return node.cast(node.bind(relay.argwhere(x)), "int64")
 
 
 @aten("_local_scalar_dense", "item")
-def item(node: TorchNode, x: Expr) -> Expr:
+def item(node: TorchNode, x: Expr) -> Any:
     x = node.bind(relay.reshape(x, []))
     dtype = node.dtype(x)
     return x if dtype == "bool" else node.cast(x, "float64" if "float" in dtype else "int64")

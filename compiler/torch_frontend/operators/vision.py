@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from ...builder.build import const
 from ...builder.operator_functions import operators as relay
 from ...ir.expr import Expr
@@ -13,7 +15,7 @@ from .windows import with_attributes
 
 
 @declare("nms", namespace="torchvision")
-def nms(node: TorchNode, boxes: Expr, scores: Expr, overlap: float) -> Expr:
+def nms(node: TorchNode, boxes: Expr, scores: Expr, overlap: float) -> Any:
     """The number of boxes is known at run time."""
     all_boxes = const(2**31 - 1, "int64")
     found = node.bind(
@@ -24,13 +26,13 @@ def nms(node: TorchNode, boxes: Expr, scores: Expr, overlap: float) -> Expr:
             all_boxes,
             const(overlap, "float32"),
             None,
-        )  # fmt: skip
+        )
     )
     return node.cast(node.bind(relay.squeeze(relay.strided_slice(found, [2], [3], [1], [1]), [1])), "int64")
 
 
 @declare("roi_align", namespace="torchvision")
-def roi_align(node: TorchNode, x: Expr, rois: Expr, scale: float, height: int, width: int, samples: int, aligned: bool) -> Expr:
+def roi_align(node: TorchNode, x: Expr, rois: Expr, scale: float, height: int, width: int, samples: int, aligned: bool) -> Any:
     given = {"spatial_scale": scale, "output_height": height, "output_width": width, "sampling_ratio": max(samples, 0)}
     kind = "half_pixel" if aligned else "output_half_pixel"
     view = with_attributes(node, **given, coordinate_transformation_mode=kind)

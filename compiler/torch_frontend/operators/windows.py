@@ -30,7 +30,7 @@ def _each(values: Sequence[int], count: int) -> list[int]:
 def convolution(
     node: TorchNode, x: Expr, weight: Expr, bias: Expr | None, stride: Sequence[int], padding: Sequence[int],
     dilation: Sequence[int], transposed: bool, output_padding: Sequence[int], groups: int,
-) -> Expr:  # fmt: skip
+) -> Any:  # fmt: skip
     spatial = node.rank(weight) - 2
     is_alone = node.rank(x) == spatial + 1
     x = node.bind(relay.expand_dims(x, 0)) if is_alone else x
@@ -48,7 +48,7 @@ def convolution(
 def conv(
     node: TorchNode, x: Expr, weight: Expr, bias: Expr | None, stride: Sequence[int], padding: Sequence[int],
     dilation: Sequence[int], groups: int,
-) -> Expr:  # fmt: skip
+) -> Any:  # fmt: skip
     return convolution(node, x, weight, bias, stride, padding, dilation, False, [0], groups)
 
 
@@ -75,7 +75,7 @@ def max_pool(
 def avg_pool(
     node: TorchNode, x: Expr, kernel: Sequence[int], stride: Sequence[int], padding: Sequence[int], ceil_mode: bool,
     include_pad: bool, divisor: int | None = None,
-) -> Expr:  # fmt: skip
+) -> Any:  # fmt: skip
     count = int(node.op_type.split("avg_pool")[1][0])
     is_alone = node.rank(x) == count + 1
     x = node.bind(relay.expand_dims(x, 0)) if is_alone else x
@@ -91,7 +91,7 @@ def avg_pool(
     return relay.squeeze(found, [0]) if is_alone else found
 
 
-def _with_margins(node: TorchNode, x: Expr, given: dict[str, Any], ceil_mode: bool) -> Expr:
+def _with_margins(node: TorchNode, x: Expr, given: dict[str, Any], ceil_mode: bool) -> Any:
     """The data with the padding of a pool as elements."""
     if ceil_mode:
         raise node.error("a divisor of its own beside ceil_mode=True has no converter")
@@ -100,7 +100,7 @@ def _with_margins(node: TorchNode, x: Expr, given: dict[str, Any], ceil_mode: bo
 
 
 @aten("grid_sampler_2d", "grid_sampler_3d")
-def grid_sampler(node: TorchNode, x: Expr, grid: Expr, mode: int, padding: int, aligned: bool) -> Expr:
+def grid_sampler(node: TorchNode, x: Expr, grid: Expr, mode: int, padding: int, aligned: bool) -> Any:
     view = with_attributes(
         node,
         mode=("linear", "nearest", "cubic")[mode],
@@ -112,18 +112,18 @@ def grid_sampler(node: TorchNode, x: Expr, grid: Expr, mode: int, padding: int, 
 
 
 @aten("adaptive_avg_pool1d")
-def adaptive_avg_pool1d(node: TorchNode, x: Expr, size: Sequence[int]) -> Expr:
+def adaptive_avg_pool1d(node: TorchNode, x: Expr, size: Sequence[int]) -> Any:
     return relay.nn.adaptive_avg_pool1d(x, output_size=list(size))
 
 
 @aten("adaptive_avg_pool2d", "_adaptive_avg_pool2d")
-def adaptive_avg_pool2d(node: TorchNode, x: Expr, size: Sequence[int]) -> Expr:
+def adaptive_avg_pool2d(node: TorchNode, x: Expr, size: Sequence[int]) -> Any:
     if list(size) == [1, 1]:
         return relay.mean(x, axis=[-2, -1], keepdims=True)
     return relay.nn.adaptive_avg_pool2d(x, output_size=list(size))
 
 
-def _resized(node: TorchNode, x: Expr, size: Any, factors: Any, mode: str, aligned: bool, **more: Any) -> Expr:
+def _resized(node: TorchNode, x: Expr, size: Any, factors: Any, mode: str, aligned: bool, **more: Any) -> Any:
     kind = "align_corners" if aligned else "asymmetric" if mode == "nearest" else "half_pixel"
     if mode != "nearest" and not aligned:
         kind = "pytorch_half_pixel" if mode == "cubic" else "half_pixel"
@@ -132,20 +132,20 @@ def _resized(node: TorchNode, x: Expr, size: Any, factors: Any, mode: str, align
         whole = [node.extent(x, 0), node.extent(x, 1), *size]
         vector = node.vector(whole)
         sizes = vector if isinstance(vector, Expr) else numbers(vector)
-        return resizing.resize(view, x, None, None, sizes)  # type: ignore[no-any-return]
-    return resizing.resize(view, x, None, const([1.0, 1.0, *map(float, factors)], "float32"), None)  # type: ignore[no-any-return]
+        return resizing.resize(view, x, None, None, sizes)
+    return resizing.resize(view, x, None, const([1.0, 1.0, *map(float, factors)], "float32"), None)
 
 
 @aten("upsample_bilinear2d.vec")
-def bilinear(node: TorchNode, x: Expr, size: Any, aligned: bool, factors: Any) -> Expr:
+def bilinear(node: TorchNode, x: Expr, size: Any, aligned: bool, factors: Any) -> Any:
     return _resized(node, x, size, factors, "linear", aligned)
 
 
 @aten("upsample_bicubic2d.vec")
-def bicubic(node: TorchNode, x: Expr, size: Any, aligned: bool, factors: Any) -> Expr:
+def bicubic(node: TorchNode, x: Expr, size: Any, aligned: bool, factors: Any) -> Any:
     return _resized(node, x, size, factors, "cubic", aligned, cubic_coeff_a=-0.75)
 
 
 @aten("upsample_nearest2d.vec", "upsample_nearest1d.vec", "upsample_nearest3d.vec")
-def nearest(node: TorchNode, x: Expr, size: Any, factors: Any) -> Expr:
+def nearest(node: TorchNode, x: Expr, size: Any, factors: Any) -> Any:
     return _resized(node, x, size, factors, "nearest", False)

@@ -6,30 +6,29 @@ from typing import Any
 
 import numpy as np
 
-import torch
-from torch.export.graph_signature import InputKind, OutputKind
-
-from ...ops.core.tensor_types import TensorType
-from ...shape_funcs.symbolic.dim import Dim, dim, fresh
-from ...vm.diagnostics import codes
-from ...vm.diagnostics.printable import printable_name
-from ...vm.diagnostics.source import ModelError
-from ..ir.anf import Names
-from ..ir.expr import Expr, Function, IRModule, Tuple, Var, type_of
-from ..ir.signature_attrs import OUTPUT_NAMES
-from ..ir.visitor import free_vars
-from ..onnx_frontend.scope import Scope, Values, constant
-from ..onnx_frontend.value_types import SizeNames
-from ..type_inference.function_signature import declare
-from . import operators as operators  # declares the converters
+from ....ops.core.tensor_types import TensorType, numpy_dtype
+from ....shape_funcs.symbolic.dim import Dim, dim, fresh
+from ....vm.diagnostics import codes
+from ....vm.diagnostics.printable import printable_name
+from ....vm.diagnostics.source import ModelError
+from ...ir.anf import Names
+from ...ir.expr import Expr, Function, IRModule, Tuple, Var, type_of
+from ...ir.signature_attrs import OUTPUT_NAMES
+from ...ir.visitor import free_vars
+from ...onnx_frontend.scope import Scope, Values, constant
+from ...onnx_frontend.value_types import SizeNames
+from ...type_inference.function_signature import declare
+from .. import operators as operators  # declares the converters
+from ..size_checks import SizeChecks
+from ..torch_node import TorchNode, dtype_name
+from ..torch_package import torch_package
 from .decompositions import decomposed
 from .graph import GraphConverter, check_supported
 from .listing import Listing
-from .size_checks import SizeChecks
-from .torch_node import TorchNode, dtype_name
 
-_WEIGHTS = (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR)
-_WRITTEN = (OutputKind.BUFFER_MUTATION, OutputKind.USER_INPUT_MUTATION)
+#: The kinds of inputs and results in the signature of a program, by name.
+_WEIGHTS = ("PARAMETER", "BUFFER", "CONSTANT_TENSOR")
+_WRITTEN = ("BUFFER_MUTATION", "USER_INPUT_MUTATION")
 
 
 def imported(program: Any, freeze: bool) -> tuple[IRModule, dict[str, np.ndarray]]:
@@ -80,20 +79,20 @@ class _Import:
         SizeChecks(view, self.program.range_constraints).add(given)
 
     def _is_input(self, node: Any) -> bool:
-        return self.graph.values[node] in self.inputs and isinstance(node.meta["val"], torch.Tensor)
+        return self.graph.values[node] in self.inputs and isinstance(node.meta["val"], torch_package().Tensor)
 
     def _given(self, node: Any, spec: Any) -> Any:
         """The value of a placeholder."""
-        if spec.kind in _WEIGHTS:
+        if spec.kind.name in _WEIGHTS:
             return self._weight(node.name, self._stored(spec))
-        if spec.kind is not InputKind.USER_INPUT:
+        if spec.kind.name != "USER_INPUT":
             raise ModelError(f"the input {node.name!r} is a {spec.kind.name.lower()}, not a tensor", code=codes.Model.TYPE)
         meta = node.meta.get("val")
         if meta is None or isinstance(meta, (bool, int, float, str)):
             return meta  # an argument that the export has fixed
-        if isinstance(meta, torch.SymInt):
+        if isinstance(meta, torch_package().SymInt):
             annotation = TensorType.of((), "int64")
-        elif isinstance(meta, torch.Tensor):
+        elif isinstance(meta, torch_package().Tensor):
             annotation = TensorType(tuple(map(self._size, meta.shape)), dtype_name(meta.dtype))
         else:
             raise ModelError(f"the input {node.name!r} is a {type(meta).__name__}, not a tensor", code=codes.Model.TYPE)
@@ -128,16 +127,16 @@ class _Import:
         """The name and the value of each result: those of the user first."""
         (last,) = [n for n in self.program.graph.nodes if n.op == "output"]
         given = list(zip(signature.output_specs, last.args[0], strict=True))
-        chosen = [g for g in given if g[0].kind is OutputKind.USER_OUTPUT] + [g for g in given if g[0].kind in _WRITTEN]
+        chosen = [g for g in given if g[0].kind.name == "USER_OUTPUT"] + [g for g in given if g[0].kind.name in _WRITTEN]
         found = []
         for spec, node in chosen:
             value = self.graph.resolved(node)
-            if value is None and isinstance(node, torch.fx.Node):
+            if value is None and isinstance(node, torch_package().fx.Node):
                 message = f"the result {node.name!r} is a part of a result that no converter computes"
                 raise ModelError(message, self.listing.spans.get(node), code=codes.Model.GRAPH)
             if value is None:
                 continue  # the module returns None there
-            name = spec.target if spec.kind in _WRITTEN else getattr(node, "name", "output")
+            name = spec.target if spec.kind.name in _WRITTEN else getattr(node, "name", "output")
             found.append((name, self.graph.as_expr(value)))
         return found
 
@@ -145,8 +144,7 @@ class _Import:
 def as_array(tensor: Any) -> np.ndarray:
     """The elements of a tensor, shared where it is dense on the CPU."""
     tensor = tensor.detach().cpu()
+    torch = torch_package()
     if tensor.dtype is torch.bfloat16:
-        import ml_dtypes
-
-        return tensor.contiguous().view(torch.int16).numpy().view(ml_dtypes.bfloat16)
+        return np.asarray(tensor.contiguous().view(torch.int16).numpy()).view(numpy_dtype("bfloat16"))
     return np.asarray(tensor.contiguous().numpy())

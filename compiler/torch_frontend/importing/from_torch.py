@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from ...vm.diagnostics.argument_errors import wrong
-from ..ir.expr import IRModule
-from .torch_package import torch_package
+from ....vm.diagnostics.argument_errors import wrong
+from ...ir.expr import IRModule
+from ..torch_package import torch_package
 
 
 def from_torch(

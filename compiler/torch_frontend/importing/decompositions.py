@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import torch
+from ..torch_package import torch_package
 
 #: Operators that are kept whole: taken apart, they are several kernels.
 KEPT = (
@@ -19,6 +19,7 @@ KEPT = (
 
 def decomposed(program: Any) -> Any:
     """The program with these operators; what it writes in place is a result."""
+    torch = torch_package()
     table = torch.export.default_decompositions()
     for name in KEPT:
         packet, _, overload = name.partition(".")

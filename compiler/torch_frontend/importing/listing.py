@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from ...vm.diagnostics.source import SourceText, Span
+from ....vm.diagnostics.source import SourceText, Span
 
 #: A frame of a stack trace.
 _FRAME = re.compile(r'File "([^"]+)", line (\d+)')

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import operator
 from collections import Counter
 from collections.abc import Sequence
@@ -9,19 +10,21 @@ from typing import Any
 
 import numpy as np
 
-import torch
-
-from ...vm.diagnostics import codes
-from ...vm.diagnostics.source import ModelError, RelayError
-from ..ir.expr import Expr, Tuple, TupleGetItem
-from ..onnx_frontend.scope import Scope, constant
+from ....vm.diagnostics import codes
+from ....vm.diagnostics.source import ModelError, RelayError
+from ...ir.expr import Expr, Tuple, TupleGetItem
+from ...onnx_frontend.scope import Scope, constant
+from ..operator_table import converter
+from ..size_arithmetic import on_sizes
+from ..torch_node import TorchNode
+from ..torch_package import torch_package
 from .listing import Listing, made_at
-from .operator_table import converter
-from .size_arithmetic import ON_SIZES
-from .torch_node import TorchNode
 
-#: Targets that the converter of a graph takes itself.
-_OF_GRAPHS = (operator.getitem, torch.ops.higher_order.cond)
+
+@functools.cache
+def _branches_of() -> Any:
+    """The operator that computes one of two graphs."""
+    return torch_package().ops.higher_order.cond
 
 
 class GraphConverter:
@@ -39,7 +42,7 @@ class GraphConverter:
 
     def resolved(self, value: Any) -> Any:
         """The value of an argument."""
-        if isinstance(value, torch.fx.Node):
+        if isinstance(value, torch_package().fx.Node):
             return self.values[value]
         if isinstance(value, (list, tuple)):
             return [self.resolved(v) for v in value]
@@ -57,16 +60,16 @@ class GraphConverter:
         target = node.target
         view = TorchNode(
             str(target), node.name, 0, {}, [node.name], self.listing.spans[node], self.scope, self, lambda a: a,
-            meta=node.meta.get("val"), given=[a.meta.get("val") for a in node.args if isinstance(a, torch.fx.Node)],
+            meta=node.meta.get("val"), given=[a.meta.get("val") for a in node.args if isinstance(a, torch_package().fx.Node)],
         )  # fmt: skip
         view.label = f"{name_of(target)} ({node.name})"
-        if target is torch.ops.higher_order.cond:
+        if target is _branches_of():
             return self._branches(view, *node.args)
         if target is operator.getitem:
             whole, index = map(self.resolved, node.args)
             return whole[index]
         try:
-            if (of_sizes := ON_SIZES.get(target)) is not None:
+            if (of_sizes := on_sizes().get(target)) is not None:
                 return self._bound(view, of_sizes(view, *map(self.resolved, node.args)), node.name)
             convert = converter(name_of(target))
             assert convert is not None, target
@@ -126,20 +129,23 @@ def _arguments(target: Any, args: Any, kwargs: dict[str, Any]) -> list[Any]:
 
 def name_of(target: Any) -> str:
     """``namespace.operator.overload`` of an operator; the name of a function of Python."""
-    if isinstance(target, torch._ops.OpOverload):
-        return str(target)
-    return getattr(target, "__name__", str(target))
+    return str(target) if is_operator(target) else str(getattr(target, "__name__", target))
+
+
+def is_operator(target: Any) -> bool:
+    """Whether a target is an overload of an operator, not a function of Python."""
+    return isinstance(target, type(torch_package().ops.aten.add.Tensor))
 
 
 def check_supported(program: Any) -> None:
     """Raise a ModelError that names all operators without a converter."""
     missing, first = Counter[str](), dict[str, str]()
-    modules = [m for m in program.graph_module.modules() if isinstance(m, torch.fx.GraphModule)]
+    modules = [m for m in program.graph_module.modules() if isinstance(m, torch_package().fx.GraphModule)]
     for node in (node for module in modules for node in module.graph.nodes):
-        if node.op != "call_function" or node.target in ON_SIZES or node.target in _OF_GRAPHS:
+        if node.op != "call_function" or node.target in on_sizes() or node.target in (operator.getitem, _branches_of()):
             continue
         name = name_of(node.target)
-        if not isinstance(node.target, torch._ops.OpOverload) or converter(name) is None:
+        if not is_operator(node.target) or converter(name) is None:
             missing[name] += 1
             first.setdefault(name, made_at(node))
     if missing:

@@ -1,0 +1,1 @@
+"""From an exported program to a module: the signature, the nodes, support for operators."""
