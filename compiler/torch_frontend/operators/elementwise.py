@@ -205,3 +205,8 @@ def dropout(node: TorchNode, x: Expr, p: float, train: bool) -> Any:
     if train and p:
         raise node.error("it is in training mode; programs here are run, not trained", "export the module after .eval()")
     return x
+
+
+@aten("native_dropout")
+def dropout_and_mask(node: TorchNode, x: Expr, p: float, train: bool | None) -> list[Any]:
+    return [dropout(node, x, p, train is not False), relay.ones_like(node.cast(x, "bool"))]

@@ -1,0 +1,113 @@
+"""Programs that torch exports: results, parameters, checks of sizes, mistakes."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+
+import relayvm as relay  # noqa: E402  torch may be missing
+
+from .beside_torch import Of, machine_of, program_of, results  # noqa: E402
+
+from_torch = relay.frontend.from_torch
+
+
+class Counting(torch.nn.Module):
+    """A module that writes a buffer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("count", torch.zeros(2))
+
+    def forward(self, x: Any) -> Any:
+        self.count.add_(x)
+        return x * 2
+
+
+def test_written_buffers_are_results_after_those_of_the_module() -> None:
+    module, _ = from_torch(Counting(), (torch.ones(2),))
+    found = results(relay.VirtualMachine(relay.compile(module)).run(np.ones(2, np.float32)))
+    assert [a.tolist() for a in found] == [[2.0, 2.0], [1.0, 1.0]]
+
+
+def test_parameters_that_are_not_frozen_have_names_and_values() -> None:
+    linear = torch.nn.Linear(4, 2)
+    module, params = from_torch(linear, (torch.ones(3, 4),), freeze_params=False)
+    weight, bias = params.values()
+    assert weight.tolist() == linear.weight.tolist() and bias.tolist() == linear.bias.tolist()
+    assert {v.name for v in module["main"].params[1:]} == set(params)
+    x = torch.randn(3, 4)
+    given = relay.VirtualMachine(relay.compile(module)).run(x.numpy(), **params)
+    np.testing.assert_allclose(given.numpy(), linear(x).detach().numpy(), rtol=1e-5)
+    assert from_torch(linear, (torch.ones(3, 4),))[1] == {}
+
+
+def _asserting(x: Any) -> Any:
+    n = x.sum().to(torch.int64).item()
+    torch._check(n < 7)
+    torch._check(n >= 0)
+    return torch.zeros(n)
+
+
+AUTO = torch.export.Dim.AUTO
+CHECKS = {
+    "a multiple": (
+        lambda x: x.view(x.shape[0] // 2, 2, -1), {0: 2 * torch.export.Dim("h")}, (6, 2), 3,
+        r"2\*s\d+ is the size of axis 0 of %a\w*_0, which is 3, not 2",
+    ),
+    "a bound": (
+        lambda x: x * 2, {0: torch.export.Dim("n", max=10)}, (10, 3, 1, 0), 11,
+        r"the size of axis 0 of %a\w*_0 is 11; the nearest size that the program was exported for is 10",
+    ),
+    "an assertion": (_asserting, {0: AUTO}, (6, 3), 9, r"Runtime assertion failed for expression u0 <= 6"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CHECKS)
+def test_sizes_are_checked(name: str) -> None:
+    function, open_axes, good, bad, message = CHECKS[name]
+    shape = () if name == "an assertion" else (4,)
+    module = Of(function)
+    machine = machine_of(program_of(module, (torch.ones(good[0], *shape),), (open_axes,)))
+    for n in good:
+        x = torch.ones(n, *shape)
+        assert results(machine.run(x.numpy()))[0].shape == module(x).shape
+    with pytest.raises(relay.VMError, match=message):
+        machine.run(np.ones((bad, *shape), np.float32))
+
+
+def _message(*args: Any) -> str:
+    with pytest.raises(relay.RelayError) as caught:
+        from_torch(*args)
+    return re.sub(r"\n *-->.*", "", str(caught.value), flags=re.DOTALL)
+
+
+def test_mistakes() -> None:
+    x = torch.rand(3, 4)
+    assert _message(3) == (
+        "error: from_torch: program must be a torch.export.ExportedProgram, or a torch.nn.Module with example arguments, "
+        "not the int 3"
+    )
+    assert _message(torch.nn.ReLU()) == "error: from_torch: args must be example arguments for torch.export of a module, not None"
+    assert "it is in training mode; programs here are run, not trained" in _message(torch.nn.Dropout(), (x,))
+    assert "it is in training mode; programs here are run, not trained" in _message(torch.nn.BatchNorm1d(4), (x,))
+    indices = torch.nn.MaxPool2d(2, return_indices=True)
+    assert _message(indices, (x[None],)) == "error: the result 'getitem_1' is a part of a result that no converter computes"
+
+
+def test_all_operators_without_a_converter_are_named_with_counts_and_lines() -> None:
+    class Unknown(torch.nn.Module):
+        def forward(self, x: Any) -> Any:
+            return torch.linalg.svd(x)[0] + torch.linalg.svd(x)[1].sum() + torch.fft.fft(x).real.sum()
+
+    line = Unknown.forward.__code__.co_firstlineno + 1
+    place = f"test_programs.py:{line}"
+    assert _message(Unknown(), (torch.rand(4, 4),)) == (
+        f"error: 3 operators have no converter: aten._fft_r2c.default (1 call, {place}), "
+        f"aten._linalg_svd.default (2 calls, {place}), aten.view_as_real.default (1 call, {place})"
+    )
