@@ -37,7 +37,7 @@ CODE    := $(RELAYVM) cache install
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all check lint types layers docs site bench fuzz gpu clean
+.PHONY: help demo test test-all check lint types layers torch docs site bench fuzz gpu clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -71,6 +71,9 @@ types: $(VENV)/stamp-test  ## mypy --strict over the package and a program that 
 
 layers: $(VENV)/stamp-test
 	$(PY) -m pytest tests/test_layers.py tests/test_packaging.py
+
+torch: $(VENV)/stamp-test $(VENV)/stamp-torch  ## set up with the extra torch, test the import of torch programs
+	$(PYTEST) tests/torch_frontend
 
 docs: $(VENV)/stamp-run  ## write the pages that are generated, wholly or in part: docs/ops.md, docs/python.md, README.md and others
 	$(PY) -m relayvm.compiler.docs.pages
