@@ -31,7 +31,9 @@ from ..passes.infer_type import infer_type
 from ..passes.inline_functions import inline_functions
 from ..passes.lambda_lift import lambda_lift
 from ..passes.narrow_tuples import narrow_tuples
+from ..passes.precision.byte_tables import byte_tables
 from ..passes.precision.channels_last import channels_last
+from ..passes.precision.early_quantisation import early_quantisation
 from ..passes.precision.integer_products import integer_products
 from ..passes.precision.operator_precision import WIDE_ON_CPUS
 from ..passes.precision.store_halves import store_halves
@@ -134,6 +136,9 @@ def passes(config: Config, context: LoweringContext, preferred: Preferred | None
         (optimise, "inline_functions", inline_functions),
         # kernels of bytes for GPUs are plain ones
         (optimise and machine != GPU, "integer_products", integer_products),
+        (optimise and machine != GPU, "early_quantisation", early_quantisation),
+        # before the operators of a table are expanded; GPUs compute functions faster than they gather
+        (optimise and machine != GPU, "byte_tables", byte_tables),
         # before convolutions of integers are expanded; on GPUs they are computed in float64
         (optimise and machine != GPU, "byte_convolutions", store_words),
         # before the operator is expanded; on GPUs weights are unpacked in each call
