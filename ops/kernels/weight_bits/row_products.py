@@ -44,6 +44,24 @@ class Panel(NamedTuple):
     blocks: int
 
 
+class Results(NamedTuple):
+    """Results of panels: ``rows`` rows of ``columns`` elements from ``at`` on, ``step`` elements apart."""
+
+    data: Array
+    at: int
+    step: int
+    rows: int
+    columns: int
+
+
+@generic
+def following(panel: Panel, count: int, form: Form) -> Panel:
+    """The panel that is ``count`` panels behind."""
+    blocks = count * panel.blocks
+    lines = panel.weight[blocks * lines_of(form.bits, form.block) * _LINE :]
+    return Panel(lines, panel.scales[blocks * COLUMNS :], panel.zeros[blocks * panel.apart :], panel.apart, panel.blocks)
+
+
 @generic
 def numbers_of(packed: Vector, part: int, bits: int) -> Vector:
     """The numbers of a part of each byte."""
