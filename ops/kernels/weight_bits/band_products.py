@@ -32,8 +32,9 @@ from ...native.vectors import fused_multiply_add, lanes_below, load, splat, stor
 from .row_products import Form, Panel, Results, following, numbers_of, whole_of_digits
 from .weight_layout import COLUMNS, MOST_BLOCK, lines_of, parts_of
 
-#: The fewest rows of a band that tile registers multiply: fewer take as long as 16.
-LEAST_ROWS = 7
+#: The least block that tile registers multiply, and the fewest rows of a band, by whether a block fills a register: the floats of
+#: a block take longer than its integers, and fewer rows take as long as 16.
+_LEAST_BLOCK, _LEAST_ROWS = 32, {False: 14, True: 6}
 #: The first register of a panel, behind those of sums, one for each digit, and the register of rows.
 _OF_PANEL, _OF_ROWS = 3, 7
 #: Bytes of the unpacked numbers of a block of a panel, and sums of a tile by digits, at most.
@@ -64,32 +65,43 @@ def width_of(block: int) -> int:
     return min(block, TILE_BYTES)
 
 
+@at_compile_time
+def uses_tiles(block: int) -> bool:
+    """Whether tile registers multiply bands of some rows."""
+    return has_tiles() and block >= _LEAST_BLOCK
+
+
+@at_compile_time
+def least_rows(block: int) -> int:
+    """The fewest rows of a band that tile registers multiply."""
+    return _LEAST_ROWS[block >= TILE_BYTES]
+
+
 @generic
 def begin_tiles(rows: int, config: Array, block: int) -> bool:
     """Whether tile registers multiply bands of this many rows; then they are configured for blocks of a size."""
-    if has_tiles():
-        if rows >= LEAST_ROWS and may_use_tiles():
+    begins = False
+    if uses_tiles(block):
+        begins = rows >= least_rows(block) and may_use_tiles()
+        if begins:
             steps = width_of(block) // 4
             describe_tiles(config, (TILE_ROWS, TILE_ROWS, TILE_ROWS, steps, steps, steps, steps, TILE_ROWS))
             describe_width(config, static(_OF_ROWS), width_of(block))
             configure_tiles(config)
-            return True
-    return False
+    return begins
 
 
 @generic
-def end_tiles(are_used: bool) -> None:
+def end_tiles() -> None:
     """End the use of the registers."""
     if has_tiles():
-        if are_used:
-            release_tiles()
+        release_tiles()
 
 
 @generic
 def next_rows(top: int, rows: int) -> int:
-    """The rows of the tile that begins at row ``top`` of a band, which tiles share evenly."""
-    left = (rows - top + TILE_ROWS - 1) // TILE_ROWS
-    return (rows - top + left - 1) // left
+    """The rows of the tile that begins at row ``top`` of a band."""
+    return min(TILE_ROWS, rows - top)
 
 
 @generic

@@ -6,12 +6,11 @@ from collections.abc import Callable
 
 from ...native.front_end.llvm import host
 from ...native.jit.products.register_tile import PANEL_BYTES
-from ...native.matrix_tiles import has_tiles
 from ...native.memory import Array, generic
 from ...native.static_values import at_compile_time, static
 from ...native.status import OK
 from ...native.vector_registers import registers
-from .band_products import Band, Room, begin_tiles, end_tiles, multiply_group, next_rows
+from .band_products import Band, Room, begin_tiles, end_tiles, multiply_group, next_rows, uses_tiles
 from .digits import Digits, Rows, copy_rows, write_digits
 from .row_products import Form, Panel, Results, following, multiply_panel
 from .weight_layout import COLUMNS, lines_of
@@ -82,16 +81,26 @@ def dense_bits_rows(
         elif not by_tiles:
             if adds_dots():
                 multiply_panels(words, steps, first, to, form)
-        elif has_tiles():
+        elif uses_tiles(block):
             multiply_group(Band(words, steps), first, Room(config, numbers, products, sums), to, form)
         finish(argv, to.at, to.rows, to.columns)
-    end_tiles(by_tiles)
+    if by_tiles:
+        end_tiles()
     return OK
 
 
 @generic
 def write_band(
-    data: Array, begin: int, end: int, words: Array, reals: Array, steps: Array, blocks: int, block: int, digits: int, by_tiles: bool
+    data: Array,
+    begin: int,
+    end: int,
+    words: Array,
+    reals: Array,
+    steps: Array,
+    blocks: int,
+    block: int,
+    digits: int,
+    by_tiles: bool,
 ) -> bool:
     """The rows of a band, tile by tile, in the form that tiles read; whether that is digits."""
     k, count, elements = data.shape[1], end - begin, data.reshape(-1)
