@@ -66,7 +66,7 @@ def following(panel: Panel, count: int, form: Form) -> Panel:
 
 @at_compile_time
 def chains_of(count: int, steps: int) -> int:
-    """The sums of each of ``count`` kinds, to which ``steps`` products are added: a single sum would wait for the last addition."""
+    """The sums of each of ``count`` kinds, to which ``steps`` products are added: a single sum waits for the last addition."""
     return 1 if count >= _IN_PROGRESS else min(steps, 1 << (_IN_PROGRESS // count).bit_length() - 1)
 
 

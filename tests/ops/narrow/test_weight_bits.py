@@ -32,8 +32,8 @@ _DOTS, _TILES = {"avx512vnni", "avxvnni"}, {"amx-tile", "amx-int8"}
 
 CALL = """
 def f(
-    a, m, k, weight, panels, blocks, scales, zeros, zero_panels, zero_blocks, out, n, low, high, words, reals, steps, config, codes,
-    products, sums, space,
+    a, m, k, weight, panels, blocks, scales, zeros, zero_panels, zero_blocks, out, n, low, high, words, reals, steps, config,
+    codes, products, sums, space,
 ):
     numbers = array_uint8_3d(weight, (panels, blocks, {nbytes})), array_float32_3d(scales, (panels, blocks, 16))
     points = array_{zeros}_3d(zeros, (zero_panels, zero_blocks, 16))
