@@ -43,7 +43,7 @@ NUMBERS, PRODUCTS = COLUMNS * MOST_BLOCK, _OF_PANEL * TILE_ROWS * COLUMNS
 _AHEAD = 2048
 
 
-class Room(NamedTuple):
+class Buffers(NamedTuple):
     """Memory of a call.  ``numbers``: of a block of a panel; ``products``: of a tile; ``sums[panel, row, 16]``: of a band."""
 
     config: Array
@@ -131,38 +131,38 @@ def multiply_tile(words: Array, at: int, products: Array, form: Form) -> None:
 
 
 @generic
-def add_block(band: Band, panel: Panel, number: int, room: Room, place: int, rows: int, form: Form) -> None:
+def add_block(band: Band, panel: Panel, number: int, buffers: Buffers, place: int, rows: int, form: Form) -> None:
     """Add a block of a panel to the sums of the band's rows, from element ``place`` on."""
-    unpack_block(panel, number, room.numbers, form)
+    unpack_block(panel, number, buffers.numbers, form)
     scale = load(panel.scales, number * COLUMNS, COLUMNS)
     zero = load(panel.zeros, number * panel.apart, COLUMNS).astype(np.float32)
     of_row, top = form.block // 4 * form.digits, 0
     while top < rows:
         count = next_rows(top, rows)
         first, to = top * panel.blocks + number * count, place + top * COLUMNS
-        multiply_tile(band.words, first * of_row, room.products, form)
+        multiply_tile(band.words, first * of_row, buffers.products, form)
         for row in range(count):
-            of_digits = [load(room.products, (d * TILE_ROWS + row) * COLUMNS, COLUMNS) for d in static_range(form.digits)]
+            of_digits = [load(buffers.products, (d * TILE_ROWS + row) * COLUMNS, COLUMNS) for d in static_range(form.digits)]
             total = whole_of_digits(of_digits, static(0), form.digits)
             at = np.uint64(2 * (first + row))
             total = fused_multiply_add(zero, splat(band.steps[at + np.uint64(1)], COLUMNS), total)
-            known = load(room.sums, to + row * COLUMNS, COLUMNS)
-            store(room.sums, to + row * COLUMNS, fused_multiply_add(total, scale * splat(band.steps[at], COLUMNS), known))
+            known = load(buffers.sums, to + row * COLUMNS, COLUMNS)
+            store(buffers.sums, to + row * COLUMNS, fused_multiply_add(total, scale * splat(band.steps[at], COLUMNS), known))
         top += count
 
 
 @generic
-def multiply_group(band: Band, first: Panel, room: Room, to: Results, form: Form) -> None:
+def multiply_group(band: Band, first: Panel, buffers: Buffers, to: Results, form: Form) -> None:
     """The results of a band in a group of panels, of which ``first`` is the first."""
     keep_out_of_line()
     panels, of_panel = (to.columns + COLUMNS - 1) // COLUMNS, to.rows * COLUMNS
     for place in range(0, panels * of_panel, COLUMNS):
-        store(room.sums, place, splat(np.float32(0), static(COLUMNS)))
+        store(buffers.sums, place, splat(np.float32(0), static(COLUMNS)))
     for number in range(first.blocks):
         for panel in range(panels):
-            add_block(band, following(first, panel, form), number, room, panel * of_panel, to.rows, form)
+            add_block(band, following(first, panel, form), number, buffers, panel * of_panel, to.rows, form)
     for panel in range(panels):
         mask = lanes_below(to.columns - panel * COLUMNS, static(COLUMNS))
         for row in range(to.rows):
-            known = load(room.sums, panel * of_panel + row * COLUMNS, static(COLUMNS))
+            known = load(buffers.sums, panel * of_panel + row * COLUMNS, static(COLUMNS))
             store_some(to.data, to.at + row * to.step + panel * COLUMNS, known, mask)

@@ -10,7 +10,7 @@ from ...native.memory import Array, generic
 from ...native.static_values import at_compile_time, static
 from ...native.status import OK
 from ...native.vector_registers import registers
-from .band_products import Band, Room, begin_tiles, end_tiles, multiply_group, next_rows, uses_tiles
+from .band_products import Band, Buffers, begin_tiles, end_tiles, multiply_group, next_rows, uses_tiles
 from .digits import Digits, Rows, copy_rows, write_digits
 from .row_products import Form, Panel, Results, following, multiply_panel
 from .weight_layout import COLUMNS, lines_of
@@ -82,7 +82,7 @@ def dense_bits_rows(
             if adds_dots():
                 multiply_panels(words, steps, first, to, form)
         elif uses_tiles(block):
-            multiply_group(Band(words, steps), first, Room(config, numbers, products, sums), to, form)
+            multiply_group(Band(words, steps), first, Buffers(config, numbers, products, sums), to, form)
         finish(argv, to.at, to.rows, to.columns)
     if by_tiles:
         end_tiles()
