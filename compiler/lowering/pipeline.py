@@ -23,6 +23,7 @@ from ..passes.eliminate_common_subexpr import eliminate_common_subexpr
 from ..passes.eliminate_dead_code import eliminate_dead_code
 from ..passes.expand_composites import expand_composites
 from ..passes.fold_constant import fold_constant
+from ..passes.fold_transposes import fold_transposes
 from ..passes.fuse_attention import fuse_attention
 from ..passes.fuse_expansions import fuse_expansions
 from ..passes.fuse_ops import fuse_ops
@@ -122,6 +123,9 @@ def passes(config: Config, context: LoweringContext, preferred: Preferred | None
     def fuse_heads(mod: IRModule) -> IRModule:
         return fuse_attention(mod, dict(config.forced), attention_cuda.pays if machine == GPU else None)
 
+    def fold_keys(mod: IRModule) -> IRModule:
+        return fold_transposes(mod, dict(config.forced))
+
     def fuse_pairs(mod: IRModule) -> IRModule:
         return fuse_expansions(mod, dict(config.forced))
 
@@ -168,6 +172,8 @@ def passes(config: Config, context: LoweringContext, preferred: Preferred | None
         # before the passes that make one call of several of float32, and pack its weights; GPUs compute with halves
         (optimise and machine != GPU, "widen_halves", widen),
         (optimise, "fuse_attention", fuse_heads),
+        # after attention by heads has been one call
+        (optimise, "fold_transposes", fold_keys),
         # on GPUs libraries compute both convolutions
         (optimise and config.expansions and machine != GPU, "fuse_expansions", fuse_pairs),
         # on GPUs cuBLAS reads weights as they are

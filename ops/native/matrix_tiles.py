@@ -52,19 +52,26 @@ def describe_tiles(config: Array, rows: tuple[int, ...]) -> None:
         config[_ROWS_AT + tile] = rows[tile]
 
 
-def _part(array: Array, at: Word, row: int, step: Word) -> Any:
+@generic
+def describe_width(config: Array, tile: int, nbytes: int) -> None:
+    """Write into a configuration that a row of a register has fewer bytes."""
+    config[_WIDTHS_AT + 2 * tile] = nbytes
+
+
+def _part(array: Array, at: Word, row: int, step: Word, nbytes: int) -> Any:
     """The bytes of a row of a tile in memory."""
     flat, first = array.reshape(-1), int(at) * array.itemsize + row * int(step)
-    if not 0 <= first <= flat.nbytes - TILE_BYTES:
-        raise WildAddress(f"{TILE_BYTES} bytes at {first} of {flat.nbytes}")
-    return flat.view(np.uint8)[first : first + TILE_BYTES]
+    if not 0 <= first <= flat.nbytes - nbytes:
+        raise WildAddress(f"{nbytes} bytes at {first} of {flat.nbytes}")
+    return flat.view(np.uint8)[first : first + nbytes]
 
 
 @instruction(lambda e, config: e.on_tiles("ldtilecfg", array=config))
 def configure_tiles(config: Array) -> None:
     """Set the rows of all registers (see ``describe_tiles``), and clear them."""
-    assert config[0] == 1 and all(config[_WIDTHS_AT : _WIDTHS_AT + 2 * TILES : 2] == TILE_BYTES)
-    _registers[:] = [np.zeros((n, TILE_BYTES), np.uint8) for n in config[_ROWS_AT : _ROWS_AT + TILES].tolist()]
+    rows, widths = config[_ROWS_AT : _ROWS_AT + TILES].tolist(), config[_WIDTHS_AT : _WIDTHS_AT + 2 * TILES : 2].tolist()
+    assert config[0] == 1 and max(rows) <= TILE_ROWS and max(widths) <= TILE_BYTES
+    _registers[:] = [np.zeros(shape, np.uint8) for shape in zip(rows, widths, strict=True)]
 
 
 @instruction(lambda e: e.on_tiles("tilerelease"))
@@ -83,20 +90,30 @@ def clear_tile(tile: int) -> None:
 def load_tile(tile: int, array: Array, at: Word, step: Word) -> None:
     """Load the rows of a register, ``step`` bytes apart, from element ``at`` on."""
     for row, stored in enumerate(_registers[tile]):
-        stored[:] = _part(array, at, row, step)
+        stored[:] = _part(array, at, row, step, len(stored))
 
 
 @instruction(lambda e, tile, array, at, step: e.on_tiles("tilestored64", tile, array=array, at=at, step=step))
 def store_tile(tile: int, array: Array, at: Word, step: Word) -> None:
     """Store the rows of a register, ``step`` bytes apart, from element ``at`` on."""
     for row, stored in enumerate(_registers[tile]):
-        _part(array, at, row, step)[:] = stored
+        _part(array, at, row, step, len(stored))[:] = stored
+
+
+def _add_dots(total: int, left: Any, right: Any) -> None:
+    """Add the products of bytes of the rows of a register by the columns of another register, which has 4 rows in each row."""
+    b = right.reshape(-1, TILE_BYTES // 4, 4).transpose(0, 2, 1).reshape(-1, TILE_BYTES // 4)
+    sums = _registers[total].view(np.int32)
+    sums += left.astype(np.int32) @ b.astype(np.int32)
 
 
 @instruction(lambda e, total, a, b: e.on_tiles("tdpbusd", total, a, b))
 def add_dots_of_tiles(total: int, a: int, b: int) -> None:
     """Add to each int32 of a register the products of unsigned bytes of a row of ``a`` by 4 signed bytes of each row of ``b``."""
-    left = _registers[a].astype(np.int32)
-    right = _registers[b].view(np.int8).reshape(-1, TILE_BYTES // 4, 4).transpose(0, 2, 1).reshape(-1, TILE_BYTES // 4)
-    sums = _registers[total].view(np.int32)
-    sums += left @ right.astype(np.int32)
+    _add_dots(total, _registers[a], _registers[b].view(np.int8))
+
+
+@instruction(lambda e, total, a, b: e.on_tiles("tdpbsud", total, a, b))
+def add_dots_of_signed_tile(total: int, a: int, b: int) -> None:
+    """As ``add_dots_of_tiles``, of signed bytes of ``a`` and unsigned bytes of ``b``."""
+    _add_dots(total, _registers[a].view(np.int8), _registers[b])
