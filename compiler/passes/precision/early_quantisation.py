@@ -69,7 +69,7 @@ class _Rewriter(ChainRewriter):
             return None
         if not (np.isfinite(scale.data).all() and (scale.data > 0).all()):
             return None
-        earlier = _Earlier(self, var, replace(call, args=(call.args[0], scale, zero_point)))
+        earlier = _Earlier(self, var, replace(call, args=(call.args[0], scale, zero_point)), scale, zero_point)
         value = earlier.quantised(call.args[0])
         return None if value is None else [*earlier.bindings, (var, value)]
 
@@ -96,9 +96,10 @@ class _Rewriter(ChainRewriter):
 class _Earlier:
     """Moves one ``qnn.quantize`` to the operands of its data; ``bindings``: those that its place needs."""
 
-    def __init__(self, rewriter: _Rewriter, var: Var, call: Call) -> None:
+    def __init__(self, rewriter: _Rewriter, var: Var, call: Call, scale: Constant, zero_point: Constant) -> None:
         self.rewriter, self.var, self.call = rewriter, var, call
-        self.factor = 1 / np.float64(call.args[1].data.reshape(()))  # type: ignore[attr-defined]
+        self.scale, self.zero_point = scale, zero_point
+        self.factor = 1 / np.float64(scale.data.reshape(()))
         self.bindings: _Bindings = []
 
     def _bound(self, value: Expr) -> Expr:
@@ -133,19 +134,13 @@ class _Earlier:
 
     def _is_inverse(self, dequantize: Call) -> bool:
         """Whether the data of ``dequantize`` are the integers that the ``qnn.quantize`` makes of its result."""
-        _, scale, zero_point = map(self.rewriter._resolved, dequantize.args)
-        same = all(isinstance(a, Constant) and a.data.size == 1 for a in (scale, zero_point))
-        data, wanted = dequantize.args[0].ty, self.call.attrs.out_dtype
-        return (
-            same
-            and isinstance(data, TensorType)
-            and data.dtype == wanted
-            and dequantize.attrs.out_dtype == "float32"
-            and all(
-                one.data.item() == other.data.item()  # type: ignore[attr-defined]
-                for one, other in zip((scale, zero_point), self.call.args[1:], strict=True)
-            )
-        )
+        data, scale, zero_point = map(self.rewriter._resolved, dequantize.args)
+        if not (isinstance(scale, Constant) and isinstance(zero_point, Constant) and isinstance(data.ty, TensorType)):
+            return False
+        if data.ty.dtype != self.call.attrs.out_dtype or dequantize.attrs.out_dtype != "float32":
+            return False
+        pairs = (scale, self.scale), (zero_point, self.zero_point)
+        return all(one.data.size == 1 and one.data.item() == other.data.item() for one, other in pairs)
 
     # ---- scales ------------------------------------------------------------------------------------------------------
 
