@@ -77,6 +77,12 @@ def nearest_whole(x: Any) -> Any:
     return np.rint(x)
 
 
+@instruction(lambda e, x: e.floats("trunc", x))
+def whole_part(x: Any) -> Any:
+    """A float without its fraction; for a CPU with an instruction for it."""
+    return np.trunc(x)
+
+
 @instruction(lambda e, total, element: e.floats("fadd", total, element, flags=("reassoc",)))
 def add_in_any_order(total: Any, element: Any) -> Any:
     """Compute ``total + element`` of floats; a loop may compute several partial sums and add them at the end."""
