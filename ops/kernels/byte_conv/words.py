@@ -12,7 +12,7 @@ from ...native.static_values import at_compile_time, static_range
 from ...native.vector_registers import vector_bytes
 from ...native.vectors import Mask, Vector, load, load_some, mask_of_bits, shifted, shuffle, splat, store
 from ..spatial.cpu import end_inside, first_inside
-from .geometry import COLUMNS, ByteConvolution, Planes, Region, plane_words, words_of_columns
+from .geometry import COLUMNS, ByteConvolution, Planes, Region, words_of_columns
 
 #: The largest stride of columns with which vectors of words are made of vectors of bytes.
 MOST_STEP = 2
@@ -174,5 +174,5 @@ def place_plane(conv: ByteConvolution, region: Region, planes: Planes, batch: in
         source = Source(conv.data, (at, more[0], more[1], more[2]), stride[0] * columns, columns, conv.pad)
         inside = max(min(end_inside(y, stride[0], rows, planes.rows), planes.rows), 0)
         begin = min(first_inside(y, stride[0]), inside)
-        to = plane * plane_words(planes) + phase * planes.rows * planes.columns
+        to = plane * planes.apart + phase * planes.rows * planes.columns
         place_phase(panel, Plane(to, planes.rows, planes.columns, x, stride[1], begin, inside), source, form)
