@@ -35,12 +35,12 @@ from .geometry import (
     words_of_columns,
 )
 from .tile import Reads, Sums, Weights, add_positions
-from .words import bits_between, lanes_of_words, place_plane
+from .words import bits_between, lanes_of_words, place_order, place_plane
 
 
 class ByteBuffers(NamedTuple):
     """Room for planes of words; for integers, of steps and of vectors of positions; for the sums of a tile; for a configuration
-    of registers of tiles."""
+    of registers of tiles, then for an order of bytes."""
 
     panel: Array
     table: Array
@@ -97,16 +97,21 @@ def sums_pitch(positions: int) -> int:
 
 
 @generic
+def depth_of(conv: ByteConvolution) -> int:
+    """The planes of a block."""
+    return block_depth(plane_count(conv.sizes[1] // conv.groups, 1, BLOCKS))
+
+
+@generic
 def compute_panels(
-    conv: ByteConvolution, filters: Shaped, start: Array, buffers: ByteBuffers, epilogue: Epilogue, low: int, high: int
-) -> None:
+    conv: ByteConvolution, filters: Shaped, start: Array, buffers: ByteBuffers, epilogue: Epilogue, low: int, high: int,
+    with_tiles: bool,
+) -> None:  # fmt: skip
     """The blocks ``low`` to ``high`` (exclusive): the tiles of output channels of a group at the positions of a region.
 
-    ``filters``: ``[groups, tiles, steps, rows of a tile]``.
+    ``filters``: ``[groups, tiles, steps, rows of a tile]``; ``with_tiles``: whether registers of tiles are configured.
     """
-    tiles, steps, depth = filters.dims[1], filters.dims[2], block_depth(plane_count(conv.sizes[1] // conv.groups, 1, BLOCKS))
-    is_blocked = conv.form == BLOCKS
-    with_tiles = is_blocked and configure_blocks(buffers.config, depth)
+    tiles, steps, depth = filters.dims[1], filters.dims[2], depth_of(conv)
     outputs, positions = len(start) // conv.groups, conv.out_sizes[0] * conv.out_sizes[1]
     regions = row_regions(conv.out_sizes[0], conv.out_sizes[1]) * column_regions(conv.out_sizes[1])
     number = low
@@ -125,7 +130,7 @@ def compute_panels(
         reads, sums = Reads(buffers.panel, buffers.table, numbers, depth, planes.apart), Sums(buffers.sums, 0, pitch, numbers)
         to = (b * len(start) + first) * positions + begin
         weights = Weights(filters.data, g * tiles * steps * filters.dims[3], start, first, first + outputs - 1)
-        if is_blocked:
+        if conv.form == BLOCKS:
             part = Part(tile, end, vectors, count, outputs, to, positions)
             add_blocks(reads, weights, buffers.sums, epilogue, part, with_tiles)
         else:
@@ -133,7 +138,6 @@ def compute_panels(
                 some = Weights(filters.data, weights.at + row * steps, start, first + row, weights.last)
                 add_positions(reads, some, sums, vectors, static(ROWS), static(0))
                 epilogue.finish(epilogue.argv, to + row * positions, min(ROWS, outputs - row), count, buffers.sums, 0, pitch)
-    release_blocks(with_tiles)
 
 
 @generic
@@ -190,9 +194,12 @@ def byte_products(
     is_flat = window.taps[0] * window.taps[1] == 1 and out_sizes[0] == sizes[2] and out_sizes[1] == sizes[3]
     if is_flat and window.stride[0] * window.stride[1] == 1 and window.before[0] + window.before[1] == 0:
         sizes, out_sizes = (sizes[0], sizes[1], 1, sizes[2] * sizes[3]), (1, sizes[2] * sizes[3])
-    conv = ByteConvolution(data.data, sizes, out_sizes, window, groups, form, pad.data)
+    conv = ByteConvolution(data.data, sizes, out_sizes, window, groups, form, pad.data, buffers.config)
+    with_tiles = form == BLOCKS and configure_blocks(buffers.config, depth_of(conv))
+    place_order(buffers.config)  # registers keep their configuration
     if filters.dims[3] == 1:
         compute_channels(conv, filters, start.data, buffers, epilogue, low, high)
     else:
-        compute_panels(conv, filters, start.data, buffers, epilogue, low, high)
+        compute_panels(conv, filters, start.data, buffers, epilogue, low, high, with_tiles)
+    release_blocks(with_tiles)
     return OK

@@ -35,7 +35,8 @@ class ByteWindow(NamedTuple):
 class ByteConvolution(NamedTuple):
     """Data ``[batch, channels, rows, columns]``, and the rows and columns of the result.
 
-    ``groups``: groups of channels; ``form``: of words; ``pad``: the byte around the data, an array of one element.
+    ``groups``: groups of channels; ``form``: of words; ``pad``: the byte around the data, an array of one element; ``order``:
+    of bytes in words (``words.place_order``).
     """
 
     data: Array
@@ -45,6 +46,7 @@ class ByteConvolution(NamedTuple):
     groups: int
     form: int
     pad: Array
+    order: Array
 
 
 class Region(NamedTuple):
