@@ -135,7 +135,7 @@ def _plane(call: OpCall) -> Dim:
         sx = tx = 1
     high, wide = min_(rows, _together(columns)), min_(columns, geometry.MOST_COLUMNS)
     plane: Dim = sy * sx * (high + (ty - 1) * dy // sy) * (wide + (tx - 1) * dx // sx)
-    return geometry.apart_for_blocks(plane) if given["form"] == geometry.BLOCKS else plane
+    return plane + 2 * geometry.LINE if given["form"] == geometry.BLOCKS else plane  # see apart_for_blocks
 
 
 def _panel_words(call: OpCall) -> Dim:

@@ -52,14 +52,14 @@ SUM_ELEMENTS = _ROWS_AT + TOGETHER * BLOCK * PITCH
 class Part(NamedTuple):
     """The tiles ``first`` to ``end`` (exclusive) of output channels of a group, at the positions of a region.
 
-    ``vectors``, ``count``: vectors of positions, and positions; ``outputs``: the output channels of the group.  The result has
+    ``vectors``, ``run``: vectors of positions, and positions; ``outputs``: the output channels of the group.  The result has
     the first channel of the group at ``to``, and ``positions`` elements from a channel to the next.
     """
 
     first: int
     end: int
     vectors: int
-    count: int
+    run: int
     outputs: int
     to: int
     positions: int
@@ -117,13 +117,13 @@ def add_blocks(reads: Reads, weights: Weights, sums: Array, epilogue: Epilogue, 
 @generic
 def _by_vectors(reads: Reads, weights: Weights, sums: Array, epilogue: Epilogue, part: Part) -> None:
     """As ``add_blocks``, ROWS output channels at a time."""
-    pitch, size = (part.count + LINE - 1) // LINE * LINE + LINE, reads.steps * BLOCK * BLOCK
+    pitch, size = (part.run + LINE - 1) // LINE * LINE + LINE, reads.steps * BLOCK * BLOCK
     for row in range(part.first * BLOCK, min(part.end * BLOCK, part.outputs), ROWS):
         at = weights.at + row // BLOCK * size + row % BLOCK * BLOCK
         some = Weights(weights.words, at, weights.start, weights.first + row, weights.last)
         add_positions(reads, some, Sums(sums, 0, pitch, reads.steps), part.vectors, static(ROWS), static(BLOCK))
         to = part.to + row * part.positions
-        epilogue.finish(epilogue.argv, to, min(ROWS, part.outputs - row), part.count, sums, 0, pitch)
+        epilogue.finish(epilogue.argv, to, min(ROWS, part.outputs - row), part.run, sums, 0, pitch)
 
 
 @generic
@@ -139,7 +139,7 @@ def _by_registers(reads: Reads, weights: Weights, sums: Array, epilogue: Epilogu
         for first in range(0, part.vectors, VECTORS):
             end = min(first + VECTORS, part.vectors)
             begin = reads.table[reads.steps + 2 * first + 1]
-            last = part.count
+            last = part.run
             if end < part.vectors:
                 last = reads.table[reads.steps + 2 * end + 1]
             for vector in range(first, end, TOGETHER):

@@ -124,8 +124,8 @@ def _words_of_parts(parts: list[Vector], order: Array) -> Vector:
     """Words of one byte of each of 4 vectors."""
     if lays_words():
         pair, all_parts = static_lanes(2 * len(parts[0])), static_lanes(WORD * len(parts[0]))
-        behind = shuffle(shuffle(parts[0], parts[1], pair), shuffle(parts[2], parts[3], pair), all_parts)
-        return permute(behind, load(order, 0, static(ORDER_BYTES))).view(np.int32)
+        joined = shuffle(shuffle(parts[0], parts[1], pair), shuffle(parts[2], parts[3], pair), all_parts)
+        return permute(joined, load(order, 0, static(ORDER_BYTES))).view(np.int32)
     wide = [part.astype(np.int32) for part in parts]
     return (wide[0] | (wide[1] << 8)) | ((wide[2] << 16) | (wide[3] << 24))
 
