@@ -14,11 +14,10 @@ from ...native.inlining import keep_out_of_line
 from ...native.matrix_tiles import (
     TILE_BYTES,
     TILE_ROWS,
-    add_dots_of_signed_tile,
+    add_signed_dots_of_tiles,
     clear_tile,
     configure_tiles,
     describe_tiles,
-    describe_width,
     has_tiles,
     load_tile,
     may_use_tiles,
@@ -85,8 +84,10 @@ def begin_tiles(rows: int, config: Array, block: int) -> bool:
         begins = rows >= least_rows(block) and may_use_tiles()
         if begins:
             steps = width_of(block) // 4
-            describe_tiles(config, (TILE_ROWS, TILE_ROWS, TILE_ROWS, steps, steps, steps, steps, TILE_ROWS))
-            describe_width(config, static(_OF_ROWS), width_of(block))
+            rows = (TILE_ROWS, TILE_ROWS, TILE_ROWS, steps, steps, steps, steps, TILE_ROWS)
+            # the last register has rows of the data
+            widths = (TILE_BYTES, TILE_BYTES, TILE_BYTES, TILE_BYTES, TILE_BYTES, TILE_BYTES, TILE_BYTES, width_of(block))
+            describe_tiles(config, rows, widths)
             configure_tiles(config)
     return begins
 
@@ -126,7 +127,7 @@ def multiply_tile(words: Array, at: int, products: Array, form: Form) -> None:
         clear_tile(digit)
         for n in static_range(form.block // width):
             load_tile(static(_OF_ROWS), words, at + digit * (form.block // 4) + n * (width // 4), form.block * form.digits)
-            add_dots_of_signed_tile(digit, static(_OF_ROWS), _OF_PANEL + n)
+            add_signed_dots_of_tiles(digit, static(_OF_ROWS), _OF_PANEL + n)
         store_tile(digit, products, digit * TILE_ROWS * COLUMNS, static(TILE_BYTES))
 
 
