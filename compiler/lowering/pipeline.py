@@ -23,6 +23,7 @@ from ..passes.eliminate_common_subexpr import eliminate_common_subexpr
 from ..passes.eliminate_dead_code import eliminate_dead_code
 from ..passes.expand_composites import expand_composites
 from ..passes.fold_constant import fold_constant
+from ..passes.fold_transposes import fold_transposes
 from ..passes.fuse_attention import fuse_attention
 from ..passes.fuse_expansions import fuse_expansions
 from ..passes.fuse_ops import fuse_ops
@@ -31,7 +32,9 @@ from ..passes.infer_type import infer_type
 from ..passes.inline_functions import inline_functions
 from ..passes.lambda_lift import lambda_lift
 from ..passes.narrow_tuples import narrow_tuples
+from ..passes.precision.byte_tables import byte_tables
 from ..passes.precision.channels_last import channels_last
+from ..passes.precision.early_quantisation import early_quantisation
 from ..passes.precision.integer_products import integer_products
 from ..passes.precision.operator_precision import WIDE_ON_CPUS
 from ..passes.precision.store_halves import store_halves
@@ -120,6 +123,9 @@ def passes(config: Config, context: LoweringContext, preferred: Preferred | None
     def fuse_heads(mod: IRModule) -> IRModule:
         return fuse_attention(mod, dict(config.forced), attention_cuda.pays if machine == GPU else None)
 
+    def fold_keys(mod: IRModule) -> IRModule:
+        return fold_transposes(mod, dict(config.forced))
+
     def fuse_pairs(mod: IRModule) -> IRModule:
         return fuse_expansions(mod, dict(config.forced))
 
@@ -134,6 +140,9 @@ def passes(config: Config, context: LoweringContext, preferred: Preferred | None
         (optimise, "inline_functions", inline_functions),
         # kernels of bytes for GPUs are plain ones
         (optimise and machine != GPU, "integer_products", integer_products),
+        (optimise and machine != GPU, "early_quantisation", early_quantisation),
+        # before the operators of a table are expanded; GPUs compute functions faster than they gather
+        (optimise and machine != GPU, "byte_tables", byte_tables),
         # before convolutions of integers are expanded; on GPUs they are computed in float64
         (optimise and machine != GPU, "byte_convolutions", store_words),
         # before the operator is expanded; on GPUs weights are unpacked in each call
@@ -163,6 +172,8 @@ def passes(config: Config, context: LoweringContext, preferred: Preferred | None
         # before the passes that make one call of several of float32, and pack its weights; GPUs compute with halves
         (optimise and machine != GPU, "widen_halves", widen),
         (optimise, "fuse_attention", fuse_heads),
+        # after attention by heads has been one call
+        (optimise, "fold_transposes", fold_keys),
         # on GPUs libraries compute both convolutions
         (optimise and config.expansions and machine != GPU, "fuse_expansions", fuse_pairs),
         # on GPUs cuBLAS reads weights as they are

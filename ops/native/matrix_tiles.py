@@ -42,29 +42,31 @@ def may_use_tiles() -> bool:
 
 
 @generic
-def describe_tiles(config: Array, rows: tuple[int, ...]) -> None:
-    """Write the configuration of registers with numbers of rows, of TILE_BYTES bytes each."""
+def describe_tiles(config: Array, rows: tuple[int, ...], widths: tuple[int, ...] = (TILE_BYTES,) * TILES) -> None:
+    """Write the configuration of registers with numbers of rows, and of bytes of a row."""
     for i in range(CONFIG_BYTES):
         config[i] = 0
     config[0] = 1
     for tile in range(TILES):
-        config[_WIDTHS_AT + 2 * tile] = TILE_BYTES
+        config[_WIDTHS_AT + 2 * tile] = widths[tile]
         config[_ROWS_AT + tile] = rows[tile]
 
 
-def _part(array: Array, at: Word, row: int, step: Word) -> Any:
+def _part(array: Array, at: Word, row: int, step: Word, width: int) -> Any:
     """The bytes of a row of a tile in memory."""
     flat, first = array.reshape(-1), int(at) * array.itemsize + row * int(step)
-    if not 0 <= first <= flat.nbytes - TILE_BYTES:
-        raise WildAddress(f"{TILE_BYTES} bytes at {first} of {flat.nbytes}")
-    return flat.view(np.uint8)[first : first + TILE_BYTES]
+    if not 0 <= first <= flat.nbytes - width:
+        raise WildAddress(f"{width} bytes at {first} of {flat.nbytes}")
+    return flat.view(np.uint8)[first : first + width]
 
 
 @instruction(lambda e, config: e.on_tiles("ldtilecfg", array=config))
 def configure_tiles(config: Array) -> None:
     """Set the rows of all registers (see ``describe_tiles``), and clear them."""
-    assert config[0] == 1 and all(config[_WIDTHS_AT : _WIDTHS_AT + 2 * TILES : 2] == TILE_BYTES)
-    _registers[:] = [np.zeros((n, TILE_BYTES), np.uint8) for n in config[_ROWS_AT : _ROWS_AT + TILES].tolist()]
+    widths = config[_WIDTHS_AT : _WIDTHS_AT + 2 * TILES : 2]
+    assert config[0] == 1 and all(widths <= TILE_BYTES)
+    rows = config[_ROWS_AT : _ROWS_AT + TILES]
+    _registers[:] = [np.zeros((n, width), np.uint8) for n, width in zip(rows.tolist(), widths.tolist(), strict=True)]
 
 
 @instruction(lambda e: e.on_tiles("tilerelease"))
@@ -83,20 +85,30 @@ def clear_tile(tile: int) -> None:
 def load_tile(tile: int, array: Array, at: Word, step: Word) -> None:
     """Load the rows of a register, ``step`` bytes apart, from element ``at`` on."""
     for row, stored in enumerate(_registers[tile]):
-        stored[:] = _part(array, at, row, step)
+        stored[:] = _part(array, at, row, step, stored.size)
 
 
 @instruction(lambda e, tile, array, at, step: e.on_tiles("tilestored64", tile, array=array, at=at, step=step))
 def store_tile(tile: int, array: Array, at: Word, step: Word) -> None:
     """Store the rows of a register, ``step`` bytes apart, from element ``at`` on."""
     for row, stored in enumerate(_registers[tile]):
-        _part(array, at, row, step)[:] = stored
+        _part(array, at, row, step, stored.size)[:] = stored
+
+
+def _add_dots(total: int, left: np.ndarray, right: np.ndarray) -> None:
+    """Add to each int32 of a register the products of a row of ``left`` by 4 neighbours of each row of ``right``."""
+    sums, width = _registers[total].view(np.int32), right.shape[1] // 4
+    assert left.shape[1] == 4 * len(right) and sums.shape == (len(left), width), "registers of a product fit each other"
+    sums += left.astype(np.int32) @ right.reshape(-1, width, 4).transpose(0, 2, 1).reshape(-1, width).astype(np.int32)
 
 
 @instruction(lambda e, total, a, b: e.on_tiles("tdpbusd", total, a, b))
 def add_dots_of_tiles(total: int, a: int, b: int) -> None:
     """Add to each int32 of a register the products of unsigned bytes of a row of ``a`` by 4 signed bytes of each row of ``b``."""
-    left = _registers[a].astype(np.int32)
-    right = _registers[b].view(np.int8).reshape(-1, TILE_BYTES // 4, 4).transpose(0, 2, 1).reshape(-1, TILE_BYTES // 4)
-    sums = _registers[total].view(np.int32)
-    sums += left @ right.astype(np.int32)
+    _add_dots(total, _registers[a], _registers[b].view(np.int8))
+
+
+@instruction(lambda e, total, a, b: e.on_tiles("tdpbsud", total, a, b))
+def add_signed_dots_of_tiles(total: int, a: int, b: int) -> None:
+    """As ``add_dots_of_tiles``, of signed bytes of ``a`` by unsigned bytes of ``b``."""
+    _add_dots(total, _registers[a].view(np.int8), _registers[b])

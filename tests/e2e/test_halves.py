@@ -123,6 +123,29 @@ def test_a_size_from_values(dtype: str, device: str) -> None:
         np.testing.assert_array_equal(wide(vm.run(*three).numpy()), np.arange(start, stop, step, np.float32) * np.float32(step))
 
 
+SUMS = """#[version = "0.0.5"]
+def @main(%x: Tensor[(?m, ?n), {dtype}]) {{
+  let %wide = cast(%x, dtype="float32");
+  (sum(%wide, axis=[0]), sum(%wide, axis=[1]), sum(%x, axis=[0]), sum(%x, axis=[1]))
+}}
+"""
+
+
+@BOTH
+def test_sums_of_many_halves(dtype: str) -> None:
+    """Sums of halves have the precision of float32, over runs of any length; those of halves are rounded once more."""
+    vm = relay.VirtualMachine(relay.compile(text(SUMS, dtype), target="cpu"))
+    unit = np.finfo(np.float16).eps if dtype == "float16" else 2.0**-7
+    for shape in [(0, 3), (3, 0), (1, 1), (7, 9), (8, 17), (9, 8193), (8193, 3)]:
+        x = drawn(dtype, *shape)
+        exact = wide(x).astype(np.float64)
+        for number, found in enumerate(vm.run(x)):
+            axis = number % 2
+            want, most = exact.sum(axis), np.abs(exact).sum(axis)
+            apart = np.abs(wide(found.numpy()).astype(np.float64) - want)
+            assert (apart <= 2.0**-18 * most + (unit * np.abs(want) if number > 1 else 0)).all(), (shape, number)
+
+
 # ---- text, constants, files ------------------------------------------------------------------------------------------------
 
 

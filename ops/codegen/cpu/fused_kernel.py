@@ -27,7 +27,7 @@ from ..loop_nest.size_prologue import Sizes
 from ..loop_nest.statements import KernelContext, Writer
 from .column_values import hold_columns
 from .kernel_source import KernelSource, either, same_address
-from .loop_plan import plan, plans
+from .loop_plan import plan, plans, rounded_by_store
 from .moved_runs import moved_run
 from .partition import GRAIN, LEVELS, Partition, loops, partition_prologue
 from .reduce_inner import RowText
@@ -119,7 +119,7 @@ class CpuKernel(Sizes):
 
     def lines(self, ref: int) -> list[str]:
         """Statements that compute one result."""
-        nest = order_for_tiles(self.group, plan(self.group, ref))
+        nest = rounded_by_store(order_for_tiles(self.group, plan(self.group, ref)))
         if nest.columns:
             return self._loops(general(self.group, nest))
         found = self._split_loops(ref, segments(nest))

@@ -22,7 +22,7 @@ from ..loop_nest.cost import cost_of
 from ..loop_nest.expression import APPLY, AXIS, CAST, GUARD, LITERAL, LOCAL, SELECT, Cell
 from ..loop_nest.expression_text import Python, element_of, indented, loops_around, unless_empty, zero_if_empty
 from ..loop_nest.linear_index import Lowered, Table
-from ..loop_nest.reduction import RUN, Fold, Run, fold
+from ..loop_nest.reduction import RUN, Fold, Run, fold, is_widened
 from ..loop_nest.row_passes import RowFold, Rows
 from ..loop_nest.scalar_functions import SCALAR_FUNCTIONS
 from ..loop_nest.statements import KernelContext, Writer
@@ -69,6 +69,7 @@ class RowText:
         self.kept = len(self.extents) - lowered.folded
         self.buffers: list[tuple[str, str]] = []  # the name and dtype of each separate row buffer
         self.several = len(self.rows.folds) > 1 or not self.rows.per_row
+        self.several = self.several or is_widened(lowered.table, lowered.cells[self.rows.folds[0].element])
         self.keeps = self._stored_cells()
         self.is_finished_apart = self._is_finished_apart()
         if self.buffers:
@@ -188,7 +189,10 @@ class RowText:
         return (made.what, made.args[0]) if _costs(table, self.kept, ())[made.args[0]] <= CHEAP else None
 
     def _runs(self, made: Fold) -> bool:
-        """Whether runs are folded.  A fold whose elements have no other use is bound by memory and can be exact at no cost."""
+        """Whether runs are folded.  A fold whose elements have no other use is bound by memory and can be exact at no cost.
+
+        A fold of halves is not.
+        """
         return made.run is not None and self.several and len(self.extents) > self.kept
 
     def _steps(self, writer: Writer, folds: Sequence[tuple[int, Fold]]) -> list[str]:

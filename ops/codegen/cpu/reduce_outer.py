@@ -6,11 +6,13 @@ are folded at a time, so that the states are not loaded and stored for each row.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ...native.status import EMPTY_REDUCTION, OUT_OF_MEMORY
 from ..loop_nest.expression import CAST, LOCAL, Cell
 from ..loop_nest.expression_text import Python, element_of, indented, loops_around, unless_empty, zero_if_empty
 from ..loop_nest.linear_index import Lowered, Table
-from ..loop_nest.reduction import fold
+from ..loop_nest.reduction import fold, is_widened
 from ..loop_nest.statements import KernelContext, Writer
 from .partition import COLUMNS, Partition, loops
 
@@ -36,8 +38,8 @@ class ColumnText:
         """Statements of the nest."""
         around, inside, columns = self.extents[: self.around], self.extents[self.around : -1], self.extents[-1]
         writer = Writer(self.lowered.table, len(self.extents), self.context)
-        step = self._step(writer.value(self.lowered.element))
-        folding = self._folding(writer.regions[self.around + 1 :], inside, step)
+        element = writer.value(self.lowered.element)
+        folding = self._folding(writer.regions[self.around + 1 :], inside, element)
         lines = self._blocks(writer.regions[: self.around + 1], folding)
         outer = [*around, columns]
         if writer.hoisted:
@@ -82,12 +84,20 @@ class ColumnText:
     def _loaded(self) -> list[str]:
         return [f"{name} = {name}all[uint64(column)]" for name, _ in self.fold.state]
 
-    def _folding(self, regions: list[list[str]], inside: list[str], step: list[str]) -> list[str]:
-        """The folded loops: the innermost one folds ROWS_TOGETHER rows per iteration, then the remaining rows."""
+    def _folding(self, regions: list[list[str]], inside: list[str], element: str) -> list[str]:
+        """The folded loops: the innermost one folds ROWS_TOGETHER rows per iteration, then the remaining rows.
+
+        Halves of these rows are summed as a run.
+        """
+        step = self._step(element, self.fold.step)
         row, size = f"i{self.around + len(inside) - 1}", inside[-1]
         together = []
+        run = self.fold.run if is_widened(self.lowered.table, self.lowered.element) else None
+        short = step if run is None else self._step(element, run.step)
         for k in range(ROWS_TOGETHER):
-            together += [f"{row} = {row}_block * {ROWS_TOGETHER} + {k}", *regions[-2], *regions[-1], *step]
+            together += [f"{row} = {row}_block * {ROWS_TOGETHER} + {k}", *regions[-2], *regions[-1], *short]
+        if run is not None:
+            together = [*(f"{name} = {start}" for name, start in run.state), *together, *run.join]
         lines = [
             f"for {row}_block in range({size} // {ROWS_TOGETHER}):",
             *indented(self._each_column([*self._loaded(), *together, *self._kept()])),
@@ -99,12 +109,12 @@ class ColumnText:
     def _kept(self) -> list[str]:
         return [f"{name}all[uint64(column)] = {name}" for name, _ in self.fold.state]
 
-    def _step(self, element: str) -> list[str]:
+    def _step(self, element: str, step: Sequence[str]) -> list[str]:
         """Fold one element into the state of its column."""
         at = ""
         for loop, extent in enumerate(self.extents[self.around : -1], self.around):
             at = f"({at} * {extent} + i{loop})" if at else f"i{loop}"
-        return [line.format(e=element, at=at) for line in self.fold.step]
+        return [line.format(e=element, at=at) for line in step]
 
     def _finish(self) -> list[str]:
         """Store the result of a column from its state."""

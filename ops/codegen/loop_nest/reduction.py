@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from ....declarations.frozen_dataclass import frozen
-from ...core.tensor_types import computed_in, int_range, is_float
+from ...core.tensor_types import HALVES, computed_in, int_range, is_float
+from .expression import CAST, LOAD, Cells
 from .scalar_functions import SCALAR_FUNCTIONS, cast_text, literal_text
 
 #: The largest length of a run: each lane of a vectorised loop then adds at most some tens of elements.
@@ -83,6 +84,15 @@ def fold(combine: str, element: str, attrs: Any, name: str) -> Fold:
         case "variance":
             return _variance(element, name)
     raise AssertionError(combine)
+
+
+def is_widened(cells: Cells, element: int) -> bool:
+    """Whether an element is a half that a cast makes float32: a sum in float64 converts it twice, longer than reading takes."""
+    cast = cells[element]
+    if cast.kind != CAST or cast.dtype != "float32":
+        return False
+    read = cells[cast.args[0]]
+    return read.kind == LOAD and read.dtype in HALVES
 
 
 def fold_dtype(combine: str, element: str, attrs: Any) -> str:

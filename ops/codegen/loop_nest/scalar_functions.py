@@ -232,7 +232,7 @@ SCALAR_FUNCTIONS: dict[str, ScalarFunction] = {
     # x - x is not 0 only for infinities and NaN
     "isinf": ScalarFunction(real="math.isinf({0})", cuda=Texts(real="(({0} == {0}) & ({0} - {0} != 0))")),
     "isfinite": ScalarFunction(real="math.isfinite({0})", cuda=Texts(real="({0} - {0} == 0)")),
-    "trunc": ScalarFunction(real=_TRUNC, cuda=Texts(real="trunc{f}({0})"), monotonic=Monotonic()),
+    "trunc": ScalarFunction(real=_TRUNC, single="trunc_float32({0})", cuda=Texts(real="trunc{f}({0})"), monotonic=Monotonic()),
     "round": ScalarFunction(real=_ROUND, single="round_float32({0})", cuda=Texts(real="rint{f}({0})"), monotonic=Monotonic()),
     # monotonic, for the second argument is a whole number
     "floor_of_trunc": ScalarFunction(
@@ -241,7 +241,7 @@ SCALAR_FUNCTIONS: dict[str, ScalarFunction] = {
         monotonic=Monotonic((1, 1)),
     ),
     "ceil_of_trunc": ScalarFunction(
-        real="({t}(math.copysign({1} + {t}(1.0), {0})) if {1} < {0} else {1})",
+        real="({1} + {t}(1.0) if {1} < {0} else {1})",
         cuda=Texts(real="({1} < {0} ? copysign{f}({1} + {t}(1.0), {0}) : {1})"),
         monotonic=Monotonic((1, 1)),
     ),

@@ -11,7 +11,7 @@ import math
 import numpy as np
 
 from ...native.front_end.llvm import host
-from ...native.front_end.vector_hints import interleaved, multiply_add, nearest_whole
+from ...native.front_end.vector_hints import interleaved, multiply_add, nearest_whole, whole_part
 from ...native.memory import Element, bits_float32, float32_bits, generic
 from ...native.static_values import at_compile_time
 
@@ -36,6 +36,15 @@ def round_float32(x: Element) -> Element:
     # adding the limit leaves no bits for a fraction, so the addition rounds, halves to even
     limit = f32(8388608.0)
     return f32(math.copysign(abs(x) + limit - limit, x)) if abs(x) < limit else x
+
+
+@interleaved
+@generic
+def trunc_float32(x: Element) -> Element:
+    """The number without its fraction; -0.0, infinities and NaN stay as they are."""
+    if has_rounding():
+        return whole_part(x)
+    return f32(math.copysign(f32(np.int32(x)), x)) if abs(x) < f32(8388608.0) else x
 
 
 @interleaved

@@ -15,7 +15,7 @@ from ...core.dtype_rules import FLOATS, INTEGERS, NUMBERS, like_inputs, one_of, 
 from ...core.implementation import Kernel, OpCall, Scratch, Split
 from ...core.input_types import from_data, stated
 from ...core.op import DTypeRule, Op, OpPattern
-from ...core.tensor_types import TensorType, int_range, is_float
+from ...core.tensor_types import HALVES, TensorType, int_range, is_float
 from ...kernels.softmax import cpu as softmaxes
 from ...kernels.softmax import cuda as cuda_softmax
 from ...strategy.products import matmul_strategy
@@ -98,22 +98,40 @@ _OF_TWO_DTYPES = legalized(_needs_one_dtype, _of_integers)
 
 #: Buffers of columns: of the compute dtype, and sums.
 _TOP, _TOTAL = Scratch(axis=2), Scratch("float64", axis=2)
+#: A buffer of a row.
+_ROW = Scratch(axis=1)
+
+
+def _is_of_halves(call: OpCall) -> bool:
+    return call.inputs[0].dtype in HALVES
 
 
 def _softmax_kernels(
-    name: str, rows: dict[str, Any], over: dict[str, Any], columns: dict[str, Any], buffers: tuple[Scratch, ...], on_gpu: Any
+    name: str,
+    rows: dict[str, Any],
+    over: dict[str, Any],
+    columns: dict[str, Any],
+    buffers: tuple[Scratch, ...],
+    on_gpu: Any,
+    held: Any = None,
 ) -> tuple[Kernel, ...]:
+    """``held``: the body for rows of halves that has a buffer of a row; None: that of ``rows``."""
+
     def of(bodies: dict[str, Any]) -> Callable[[Any, tuple[str, ...]], Any]:
-        return lambda attrs, dtypes: bodies.get(dtypes[0], bodies[""])
+        return lambda attrs, dtypes: bodies.get(dtypes[0]) or bodies[""]
 
     def in_rows(call: OpCall) -> Conditions:
         shape = call.inputs[0].shape
         return (condition(product(shape[call.attrs.axis % len(shape) + 1 :]), "==", 1),)
 
+    def has_body(call: OpCall) -> bool:
+        return not (held and _is_of_halves(call))
+
     # in place: each element is written after its last read
     given: dict[str, Any] = {"attrs": lambda attrs: {}, "views": ("axis",), "split": Split(ns=0.7), "in_place": ((0, 0),)}
     return (
-        Kernel("rows", rows[""], choose=of(rows), over=of(over), fits=in_rows, **given),
+        *([Kernel("half_rows", held, scratch=(_ROW,), takes=_is_of_halves, fits=in_rows, **given)] if held else []),
+        Kernel("rows", rows["float64"], choose=of(rows), over=of(over), takes=has_body, fits=in_rows, **given),
         Kernel("columns", columns[""], choose=of(columns), scratch=buffers, **given),
         Kernel(name, None, views=("axis",), cuda=on_gpu),
     )
@@ -189,6 +207,7 @@ Op(
         softmaxes.SOFTMAX_COLUMNS,
         (_TOP, _TOP, _TOTAL, _TOP),
         cuda_softmax.softmax,
+        softmaxes.SOFTMAX_ROWS_OF_HALVES,
     ),
 )
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from ....declarations.frozen_dataclass import frozen
+from ....shape_funcs.defs.convolution.conv import BYTE_BLOCK as BLOCK
 from ....shape_funcs.defs.convolution.conv import BYTE_ROWS as ROWS
 from ....shape_funcs.defs.convolution.conv import BYTE_WORD as WORD
 from ....shape_funcs.defs.convolution.conv import per_axis, sides
@@ -16,21 +17,25 @@ from ...core.implementation import Blocks, Kernel, OpCall, Scratch
 from ...core.op import Op, OpPattern, TypeRelError
 from ...kernels.byte_conv import cpu as bodies
 from ...kernels.byte_conv import cuda, geometry
+from ...kernels.byte_conv.blocks import SUM_ELEMENTS
 from ...kernels.byte_conv.depthwise import LANES, ORDER
+from ...native.matrix_tiles import CONFIG_BYTES
 
 NAME = "nn.byte_conv2d"
 #: The inputs, and their dtypes.
 _INPUTS = {"data": "uint8", "words": "int32", "start": "int32", "pad": "uint8"}
 #: The numbers of the forms in kernels.
-_FORMS = {"channels": geometry.CHANNELS, "columns": geometry.COLUMNS}
+_FORMS = {"channels": geometry.CHANNELS, "columns": geometry.COLUMNS, "blocks": geometry.BLOCKS}
+#: The fewest channels of a group that are stored in blocks.
+_LEAST_OF_BLOCKS = 16
 #: Elements behind buffers that vectors read and write, and the fewest lanes of a vector.
 _SLACK, _LANES = 64, 4
 
 
 @frozen
 class ByteConv2dAttrs:
-    """``kernel_size``: rows and columns of the window; ``form``: the bytes of a word are of 4 ``channels`` or of 4 ``columns`` of
-    the window; the others as Conv2dAttrs."""
+    """``kernel_size``: rows and columns of the window; ``form``: the bytes of a word are of 4 ``channels``, of 4 channels in
+    ``blocks`` of words, or of 4 ``columns`` of the window; the others as Conv2dAttrs."""
 
     kernel_size: tuple[int, int]
     form: str = "channels"
@@ -65,33 +70,45 @@ def _given(attrs: ByteConv2dAttrs) -> dict[str, Any]:
 def words_of(weight: np.ndarray, groups: int, form: str) -> np.ndarray:
     """The weight ``[O, I, rows, columns]`` of int8 as words ``[groups, tiles, steps, rows of a tile]``, int32.
 
-    A tile has ROWS output channels, or one if groups have one; the last channels and the last bytes of words are padded with 0.
+    A tile has ROWS output channels, or one if groups have one; BLOCK in the form ``blocks``, whose steps and rows are blocks
+    ``[blocks, rows and columns of the window, BLOCK rows, BLOCK words]``.  The last channels, the last bytes of words and the
+    last words of blocks are padded with 0.
     """
     outputs, inputs, height, width = weight.shape
     each = outputs // groups
-    rows = 1 if each == 1 else ROWS
+    rows = BLOCK if form == "blocks" else 1 if each == 1 else ROWS
     whole = weight.reshape(groups, each, inputs, height, width)
-    along = 2 if form == "channels" else 4
-    padding = [(0, 0)] * 5
-    padding[1], padding[along] = (0, -each % rows), (0, -whole.shape[along] % WORD)
-    whole = np.pad(whole, padding)
+    along = 4 if form == "columns" else 2
+    whole = _padded(_padded(whole, 1, rows), along, WORD)
     tiled = whole.reshape(groups, whole.shape[1] // rows, rows, *whole.shape[2:])
-    if form == "channels":
+    if form == "columns":
+        parts = tiled.reshape(*tiled.shape[:5], -1, WORD).transpose(0, 1, 3, 4, 5, 2, 6)
+    elif form == "channels":
         parts = tiled.reshape(*tiled.shape[:3], -1, WORD, height, width).transpose(0, 1, 3, 5, 6, 2, 4)
     else:
-        parts = tiled.reshape(*tiled.shape[:5], -1, WORD).transpose(0, 1, 3, 4, 5, 2, 6)
+        words = tiled.reshape(*tiled.shape[:3], -1, WORD, height, width)
+        depth = geometry.block_depth(words.shape[3])
+        blocks = _padded(words, 3, depth).reshape(*words.shape[:3], -1, depth, WORD, height, width)
+        parts = _padded(blocks, 4, BLOCK).transpose(0, 1, 3, 6, 7, 2, 4, 5)
     made = np.ascontiguousarray(parts).reshape(groups, tiled.shape[1], -1, rows * WORD)
     return made.view(np.dtype("<i4"))
+
+
+def _padded(array: np.ndarray, axis: int, multiple: int) -> np.ndarray:
+    """The array with zeros at the end of an axis, whose size becomes a multiple of a number."""
+    return np.pad(array, [(0, -size % multiple if n == axis else 0) for n, size in enumerate(array.shape)])
 
 
 def best_form(inputs: int, height: int, width: int, dilation: int) -> str:
     """The form with fewer steps, for ``inputs`` channels of a group and a window; columns if they have as many.
 
-    ``dilation``: of columns; with one, they are no neighbours.
+    ``dilation``: of columns; with one, they are no neighbours.  Many channels are stored in blocks.
     """
     by_channels = -(-inputs // WORD) * height * width
     is_shorter = inputs * height * -(-width // WORD) <= by_channels
-    return "columns" if is_shorter and (dilation == 1 or width == 1) else "channels"
+    if is_shorter and (dilation == 1 or width == 1):
+        return "columns"
+    return "blocks" if inputs >= _LEAST_OF_BLOCKS else "channels"
 
 
 # ---- sizes of a call -----------------------------------------------------------------------------------------------------
@@ -118,14 +135,15 @@ def _plane(call: OpCall) -> Dim:
         sx = tx = 1
     high, wide = min_(rows, _together(columns)), min_(columns, geometry.MOST_COLUMNS)
     plane: Dim = sy * sx * (high + (ty - 1) * dy // sy) * (wide + (tx - 1) * dx // sx)
-    return plane
+    return plane + 2 * geometry.LINE if given["form"] == geometry.BLOCKS else plane  # see apart_for_blocks
 
 
 def _panel_words(call: OpCall) -> Dim:
     """The most words of the planes of a region."""
     inputs, columns = call.inputs[0].shape[1] // call.attrs.groups, _given(call.attrs)["taps"][1]
-    by_channels = call.attrs.form == "channels"
-    count = (inputs + WORD - 1) // WORD if by_channels else inputs * -(-columns // WORD)
+    count = inputs * -(-columns // WORD) if call.attrs.form == "columns" else (inputs + WORD - 1) // WORD
+    if call.attrs.form == "blocks":
+        count = (count + BLOCK - 1) // BLOCK * BLOCK
     words: Dim = count * _plane(call) + _SLACK
     return words
 
@@ -139,7 +157,7 @@ def _table_numbers(call: OpCall) -> Dim:
 
 def _sum_elements(call: OpCall) -> Dim:
     """The sums of a tile."""
-    return dim(ROWS * (max(geometry.POSITIONS, geometry.MOST_COLUMNS) + _SLACK))
+    return dim(max(SUM_ELEMENTS, ROWS * (max(geometry.POSITIONS, geometry.MOST_COLUMNS) + _SLACK)))
 
 
 def _tiles(call: OpCall) -> Dim:
@@ -179,6 +197,7 @@ Op(
                 Scratch("int32", length=_panel_words),
                 Scratch("int64", length=_table_numbers),
                 Scratch("int32", length=_sum_elements),
+                Scratch("uint8", length=CONFIG_BYTES),
             ),
             blocks=Blocks(_blocks, _work, _tiles),
             finishes=2,

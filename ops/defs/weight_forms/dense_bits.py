@@ -14,9 +14,10 @@ from ...core.dtype_rules import FLOATS, one_of, require
 from ...core.implementation import Blocks, Kernel, OpCall, Scratch
 from ...core.op import Op, OpPattern, TypeRelError, get
 from ...kernels.matmul.panels import INNER, ROWS
-from ...kernels.weight_bits import cpu, cuda, tiles
+from ...kernels.weight_bits import band_products, cpu, cuda, tiles
 from ...kernels.weight_bits.weight_layout import BITS, COLUMNS, LEAST_BLOCK, MOST_BLOCK
 from ...native.jit.products.register_tile import GROUP_PANELS
+from ...native.matrix_tiles import CONFIG_BYTES, TILE_ROWS
 from ...native.static_values import StaticWord
 from ..arithmetic.broadcast import BITWISE_AND, RIGHT_SHIFT
 from ..movement.transform import STRIDED_SLICE, ExpandDimsAttrs, ReshapeAttrs, SliceAttrs
@@ -175,7 +176,9 @@ def _work(call: OpCall) -> Dim:
 
 
 def _blocks_of_band(call: OpCall) -> Dim:
-    return min_(_rows(call), cpu.BAND_ROWS) * call.inputs[1].shape[1]
+    """The blocks of the rows of a band, in whole tiles: the last tile reads rows that it has no use for."""
+    tiles = (min_(_rows(call), cpu.BAND_ROWS) + TILE_ROWS - 1) // TILE_ROWS
+    return tiles * TILE_ROWS * call.inputs[1].shape[1]
 
 
 def _words_of_band(call: OpCall) -> Dim:
@@ -228,6 +231,10 @@ Op(
                 Scratch("int32", length=_words_of_band),
                 Scratch("float32", length=lambda call: _blocks_of_band(call) * call.attrs.block),
                 Scratch("float32", length=lambda call: 2 * _blocks_of_band(call)),
+                Scratch("uint8", length=CONFIG_BYTES),
+                Scratch("uint8", length=band_products.NUMBERS),
+                Scratch("int32", length=band_products.PRODUCTS),
+                Scratch("float32", length=cpu.GROUP_PANELS * cpu.BAND_ROWS * COLUMNS),
             ),
             blocks=Blocks(_blocks, _work),
             finishes=1,

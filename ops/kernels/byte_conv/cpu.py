@@ -16,15 +16,18 @@ from ...native.static_values import static
 from ...native.status import OK
 from ..conv.epilogue import Epilogue
 from ..shaped import Shaped
+from .blocks import Part, add_blocks, configure_blocks, release_blocks
 from .depthwise import Channel, add_in_place, is_in_place, place_masks
 from .geometry import (
+    BLOCKS,
     COLUMNS,
     ByteConvolution,
     ByteWindow,
     Planes,
     Region,
+    block_depth,
     column_regions,
-    plane_words,
+    plane_count,
     planes_of,
     region_of,
     row_regions,
@@ -32,32 +35,42 @@ from .geometry import (
     words_of_columns,
 )
 from .tile import Reads, Sums, Weights, add_positions
-from .words import bits_between, lanes_of_words, place_plane
+from .words import bits_between, lanes_of_words, place_order, place_plane
 
 
 class ByteBuffers(NamedTuple):
-    """Room for planes of words; for integers, of steps and of vectors of positions; for the sums of a tile."""
+    """Room for planes of words; for integers, of steps and of vectors of positions; for the sums of a tile; for a configuration
+    of registers of tiles, then for an order of bytes."""
 
     panel: Array
     table: Array
     sums: Array
+    config: Array
+
+
+@generic
+def word_of_tap(conv: ByteConvolution, planes: Planes, y: int, x: int) -> int:
+    """The first word of a plane that a tap of the window reads."""
+    stride, down, across = conv.window.stride, y * conv.window.dilation[0], x * conv.window.dilation[1]
+    line = (down % stride[0] * planes.phases[1] + across % stride[1]) * planes.rows + down // stride[0]
+    return line * planes.columns + across // stride[1]
 
 
 @generic
 def place_steps(conv: ByteConvolution, planes: Planes, table: Array) -> int:
     """Store the first word of each step, in the order of the weights; their number."""
-    (stride, _, dilation, taps), step = conv.window, 0
-    columns = 1 if conv.form == COLUMNS else taps[1]
-    words = words_of_columns(taps[1]) if conv.form == COLUMNS else 1
-    for plane in range(0, planes.number, words):
+    taps, step, words, together = conv.window.taps, 0, 1, 1
+    columns = taps[1]
+    if conv.form == COLUMNS:
+        columns, words = 1, words_of_columns(taps[1])
+        together = words
+    elif conv.form == BLOCKS:
+        together = block_depth(planes.number)
+    for plane in range(0, planes.number, together):
         for y in range(taps[0]):
-            down = y * dilation[0]
-            row = (plane * planes.phases[0] + down % stride[0]) * planes.phases[1]
             for x in range(columns):
-                across = x * dilation[1]
-                line = (row + across % stride[1]) * planes.rows + down // stride[0]
                 for word in range(words):
-                    table[step] = line * planes.columns + across // stride[1] + word * plane_words(planes)
+                    table[step] = (plane + word) * planes.apart + word_of_tap(conv, planes, y, x)
                     step += 1
     return step
 
@@ -84,14 +97,21 @@ def sums_pitch(positions: int) -> int:
 
 
 @generic
+def depth_of(conv: ByteConvolution) -> int:
+    """The planes of a block."""
+    return block_depth(plane_count(conv.sizes[1] // conv.groups, 1, BLOCKS))
+
+
+@generic
 def compute_panels(
-    conv: ByteConvolution, filters: Shaped, start: Array, buffers: ByteBuffers, epilogue: Epilogue, low: int, high: int
-) -> None:
+    conv: ByteConvolution, filters: Shaped, start: Array, buffers: ByteBuffers, epilogue: Epilogue, low: int, high: int,
+    with_tiles: bool,
+) -> None:  # fmt: skip
     """The blocks ``low`` to ``high`` (exclusive): the tiles of output channels of a group at the positions of a region.
 
-    ``filters``: ``[groups, tiles, steps, ROWS]``.
+    ``filters``: ``[groups, tiles, steps, rows of a tile]``; ``with_tiles``: whether registers of tiles are configured.
     """
-    tiles, steps = filters.dims[1], filters.dims[2]
+    tiles, steps, depth = filters.dims[1], filters.dims[2], depth_of(conv)
     outputs, positions = len(start) // conv.groups, conv.out_sizes[0] * conv.out_sizes[1]
     regions = row_regions(conv.out_sizes[0], conv.out_sizes[1]) * column_regions(conv.out_sizes[1])
     number = low
@@ -101,19 +121,23 @@ def compute_panels(
         number += end - tile
         region, g, b = region_of(conv.out_sizes, rest % regions), rest // regions % conv.groups, rest // regions // conv.groups
         planes = planes_of(conv, region)
-        place_steps(conv, planes, buffers.table)
-        vectors = place_positions(region, planes, buffers.table, steps)
+        numbers = place_steps(conv, planes, buffers.table)
+        vectors = place_positions(region, planes, buffers.table, numbers)
         for plane in range(planes.number):
             place_plane(conv, region, planes, b, g * (conv.sizes[1] // conv.groups), plane, buffers.panel)
         count, begin = region.rows * region.columns, region.row * conv.out_sizes[1] + region.column
         pitch, first = sums_pitch(count), g * outputs
-        reads, sums = Reads(buffers.panel, buffers.table, steps), Sums(buffers.sums, 0, pitch, steps)
-        for t in range(tile, end):
-            at = (g * tiles + t) * steps * ROWS
-            weights = Weights(filters.data, at, start, first + t * ROWS, first + outputs - 1)
-            add_positions(reads, weights, sums, vectors, static(ROWS))
-            to = (b * len(start) + first + t * ROWS) * positions + begin
-            epilogue.finish(epilogue.argv, to, min(ROWS, outputs - t * ROWS), count, buffers.sums, 0, pitch)
+        reads, sums = Reads(buffers.panel, buffers.table, numbers, depth, planes.apart), Sums(buffers.sums, 0, pitch, numbers)
+        to = (b * len(start) + first) * positions + begin
+        weights = Weights(filters.data, g * tiles * steps * filters.dims[3], start, first, first + outputs - 1)
+        if conv.form == BLOCKS:
+            part = Part(tile, end, vectors, count, outputs, to, positions)
+            add_blocks(reads, weights, buffers.sums, epilogue, part, with_tiles)
+        else:
+            for row in range(tile * ROWS, end * ROWS, ROWS):
+                some = Weights(filters.data, weights.at + row * steps, start, first + row, weights.last)
+                add_positions(reads, some, sums, vectors, static(ROWS), static(0))
+                epilogue.finish(epilogue.argv, to + row * positions, min(ROWS, outputs - row), count, buffers.sums, 0, pitch)
 
 
 @generic
@@ -152,8 +176,8 @@ def compute_channels(
                 else:
                     for plane in range(planes.number):
                         place_plane(conv, region, planes, b, c * inputs, plane, buffers.panel)
-                    reads, sums = Reads(buffers.panel, buffers.table, steps), Sums(buffers.sums, to, pitch, steps)
-                    add_positions(reads, weights, sums, vectors, static(1))
+                    reads, sums = Reads(buffers.panel, buffers.table, steps, 1, 0), Sums(buffers.sums, to, pitch, steps)
+                    add_positions(reads, weights, sums, vectors, static(1), static(0))
             to = (b * channels + t * ROWS) * positions + begin
             epilogue.finish(epilogue.argv, to, some, count, buffers.sums, 0, pitch)
 
@@ -170,9 +194,12 @@ def byte_products(
     is_flat = window.taps[0] * window.taps[1] == 1 and out_sizes[0] == sizes[2] and out_sizes[1] == sizes[3]
     if is_flat and window.stride[0] * window.stride[1] == 1 and window.before[0] + window.before[1] == 0:
         sizes, out_sizes = (sizes[0], sizes[1], 1, sizes[2] * sizes[3]), (1, sizes[2] * sizes[3])
-    conv = ByteConvolution(data.data, sizes, out_sizes, window, groups, form, pad.data)
+    conv = ByteConvolution(data.data, sizes, out_sizes, window, groups, form, pad.data, buffers.config)
+    with_tiles = form == BLOCKS and configure_blocks(buffers.config, depth_of(conv))
+    place_order(buffers.config)  # registers keep their configuration
     if filters.dims[3] == 1:
         compute_channels(conv, filters, start.data, buffers, epilogue, low, high)
     else:
-        compute_panels(conv, filters, start.data, buffers, epilogue, low, high)
+        compute_panels(conv, filters, start.data, buffers, epilogue, low, high, with_tiles)
+    release_blocks(with_tiles)
     return OK

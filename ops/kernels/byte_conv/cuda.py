@@ -9,23 +9,25 @@ from collections.abc import Callable
 from string import Template
 from typing import Any
 
+from ....shape_funcs.defs.convolution.conv import BYTE_BLOCK as BLOCK
 from ....shape_funcs.defs.convolution.conv import BYTE_WORD as WORD
 from ....shape_funcs.symbolic.dim import product
 from ...codegen.cuda.assembly import Assembly, blocks, element, reads, size, writes
 from ...codegen.cuda.cuda_program import CudaSource, OpaqueCall
-from .geometry import COLUMNS
+from .geometry import BLOCKS, COLUMNS
 
 _THREADS = 256
-#: Steps in the order of the weight: a plane of words, a row of the window, a column of it, a word of a row.
+#: Steps in the order of the weight: a plane of words, a row of the window, a column of it, a word of a row.  In blocks: a block,
+#: a row of the window, a column of it, a word of the block; words beyond the depth of blocks are 0.
 _TEXT = Template("""
   int64 all = batch * outputs * rows * columns, each = outputs / groups, inner = channels / groups;
   for (int64 at = blockIdx.x * int64($threads) + threadIdx.x; at < all; at += gridDim.x * int64($threads)) {
     int64 x = at % columns, y = at / columns % rows, o = at / columns / rows % outputs, b = at / columns / rows / outputs;
     int64 group = o / each, tile = o % each / of_tile;
-    int64 from = (group * tiles + tile) * steps * of_tile + o % each % of_tile;
+    int64 row = o % each % of_tile, from = (group * tiles + tile) * steps * of_tile;
     uint32 sum = uint32(start_at(start, o));
     for (int64 step = 0; step < steps; ++step) {
-      uint32 word = uint32(words_at(words, from + step * of_tile));
+      uint32 word = uint32(words_at(words, from + $place));
       for (int k = 0; k < $word; ++k) {
         int64 c = $channel, ty = $row, tx = $column;
         if (c >= inner || tx >= $taps_x) continue;
@@ -48,7 +50,15 @@ def convolution(constants: Callable[[Any], dict[str, Any]]) -> Callable[[OpaqueC
 def _source(call: OpaqueCall, given: dict[str, Any]) -> CudaSource:
     inputs, (out,) = dict(zip(("data", "words", "start", "pad"), call.inputs, strict=True)), call.results
     (rows, columns), wide = given["taps"], -(-given["taps"][1] // WORD)
-    if given["form"] == COLUMNS:
+    place = "step * of_tile + row"
+    if given["form"] == BLOCKS:
+        planes, taps = f"((inner + {WORD - 1}) / {WORD})", rows * columns
+        number, many = f"step / {BLOCK * taps}", f"(steps / {BLOCK * taps})"
+        depth = f"(({planes} + {many} - 1) / {many})"
+        terms = {"channel": f"({number} * {depth} + step % {BLOCK}) * {WORD} + k", "row": f"step / {BLOCK * columns} % {rows}"}
+        terms["column"] = f"step / {BLOCK} % {columns}"
+        place = f"(step / {BLOCK} * of_tile + row) * {BLOCK} + step % {BLOCK}"
+    elif given["form"] == COLUMNS:
         terms = {"channel": f"step / {wide * rows}", "row": f"step / {wide} % {rows}", "column": f"step % {wide} * {WORD} + k"}
     else:
         terms = {"channel": f"step / {rows * columns} * {WORD} + k", "row": f"step / {columns} % {rows}"}
@@ -56,7 +66,7 @@ def _source(call: OpaqueCall, given: dict[str, Any]) -> CudaSource:
     numbers = {
         f"{name}_{axis}": given[name][k] for name in ("stride", "dilation", "before", "taps") for k, axis in enumerate("yx")
     }
-    text = _TEXT.substitute(numbers, **terms, threads=_THREADS, word=WORD)
+    text = _TEXT.substitute(numbers, **terms, place=place, threads=_THREADS, word=WORD)
     assembly = Assembly()
     for name, operand in inputs.items():
         assembly.text(element(f"{name}_at", operand))

@@ -12,10 +12,9 @@ from typing import NamedTuple
 import numpy as np
 
 from ....shape_funcs.defs.convolution.conv import BYTE_WORD as WORD
-from ...native.front_end.llvm import host
 from ...native.inlining import shared
 from ...native.memory import Array, generic
-from ...native.static_values import at_compile_time, static, static_range
+from ...native.static_values import static, static_range
 from ...native.vectors import (
     add_dot_of_bytes,
     lane_numbers,
@@ -30,18 +29,12 @@ from ...native.vectors import (
 )
 from .geometry import COLUMNS, ByteConvolution, Region, words_of_columns
 from .tile import Weights
-from .words import bits_between
+from .words import bits_between, permutes_bytes
 
 #: The lanes of a vector, the bytes that are read for one, and the vectors of a tile.
 LANES, READ, TILE = 16, 32, 4
 #: Integers of the table with the order of bytes, before a distance for each step and the masks.
 ORDER = 8
-
-
-@at_compile_time
-def permutes_bytes() -> bool:
-    """Whether an instruction lays bytes of a vector anywhere."""
-    return "avx512vbmi" in host.features()
 
 
 @generic

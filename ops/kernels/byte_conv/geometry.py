@@ -2,21 +2,25 @@
 
 A word is the 4 bytes that an instruction multiplies by 4 weights.  In the form CHANNELS they are 4 channels at one place of the
 data: a plane of words is read at each tap of the window, shifted.  In the form COLUMNS they are 4 neighbouring columns of one
-channel, for each column of the result: a plane is read at each row of the window.
+channel, for each column of the result: a plane is read at each row of the window.  The form BLOCKS has the words of CHANNELS in
+blocks, whose planes are read together at each tap: see ``blocks``.
 """
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
+from ....shape_funcs.defs.convolution.conv import BYTE_BLOCK as BLOCK
 from ....shape_funcs.defs.convolution.conv import BYTE_WORD as WORD
 from ...native.memory import Array, Axes, generic
 
 #: The forms of words.
-CHANNELS, COLUMNS = range(2)
+CHANNELS, COLUMNS, BLOCKS = range(3)
 #: The positions of the result in a region, unless a row has more, and the most columns of a region: the sums of a tile, and the
 #: words of some channels, are in the first cache.
 POSITIONS, MOST_COLUMNS = 512, 1024
+#: Words of a cache line.
+LINE = 16
 
 
 class ByteWindow(NamedTuple):
@@ -31,7 +35,8 @@ class ByteWindow(NamedTuple):
 class ByteConvolution(NamedTuple):
     """Data ``[batch, channels, rows, columns]``, and the rows and columns of the result.
 
-    ``groups``: groups of channels; ``form``: of words; ``pad``: the byte around the data, an array of one element.
+    ``groups``: groups of channels; ``form``: of words; ``pad``: the byte around the data, an array of one element; ``order``:
+    of bytes in words (``words.place_order``).
     """
 
     data: Array
@@ -41,6 +46,7 @@ class ByteConvolution(NamedTuple):
     groups: int
     form: int
     pad: Array
+    order: Array
 
 
 class Region(NamedTuple):
@@ -55,14 +61,15 @@ class Region(NamedTuple):
 class Planes(NamedTuple):
     """The planes of words of a region, in the order of the weights.
 
-    ``number``: of planes; ``phases``: of rows and of columns; ``rows``, ``columns``: of a phase.  A phase has the words whose
-    rows and columns are a stride apart, so that neighbours of the result read neighbours.
+    ``number``: of planes; ``phases``: of rows and of columns; ``rows``, ``columns``: of a phase; ``apart``: words from a plane to
+    the next.  A phase has the words whose rows and columns are a stride apart, so that neighbours of the result read neighbours.
     """
 
     number: int
     phases: Axes
     rows: int
     columns: int
+    apart: int
 
 
 @generic
@@ -91,15 +98,29 @@ def planes_of(conv: ByteConvolution, region: Region) -> Planes:
     rows = region.rows + (taps[0] - 1) * dilation[0] // stride[0]
     down = phase_count(stride[0], taps[0], dilation[0])
     if form == COLUMNS:
-        return Planes(count, (down, 1), rows, region.columns)
+        return Planes(count, (down, 1), rows, region.columns, down * rows * region.columns)
     across = phase_count(stride[1], taps[1], dilation[1])
-    return Planes(count, (down, across), rows, region.columns + (taps[1] - 1) * dilation[1] // stride[1])
+    columns = region.columns + (taps[1] - 1) * dilation[1] // stride[1]
+    words = down * across * rows * columns
+    return Planes(count, (down, across), rows, columns, apart_for_blocks(words) if form == BLOCKS else words)
 
 
 @generic
-def plane_words(planes: Planes) -> int:
-    """The words of a plane."""
-    return planes.phases[0] * planes.phases[1] * planes.rows * planes.columns
+def apart_for_blocks(words: int) -> int:
+    """The words from a plane to the next: whole cache lines, of an odd number, so that planes are in all sets of the cache."""
+    return (words + LINE - 1) // LINE // 2 * 2 * LINE + LINE
+
+
+@generic
+def block_count(planes: int) -> int:
+    """The blocks of planes; one if there are none."""
+    return max((planes + BLOCK - 1) // BLOCK, 1)
+
+
+@generic
+def block_depth(planes: int) -> int:
+    """The planes of a block: from 1 to BLOCK, in all blocks as many, so that few are beyond the last one."""
+    return max((planes + block_count(planes) - 1) // block_count(planes), 1)
 
 
 @generic

@@ -9,21 +9,26 @@ import numpy as np
 from ...native import vector_registers
 from ...native.inlining import shared
 from ...native.memory import Array, generic
-from ...native.static_values import at_compile_time, static_range
-from ...native.vectors import add_dot_of_bytes, compress, load, mask_of_bits, splat, store
+from ...native.static_values import at_compile_time, static, static_range
+from ...native.vectors import Vector, add_dot_of_bytes, compress, load, mask_of_bits, splat, store
 from .words import lanes_of_words
 
 
 class Reads(NamedTuple):
-    """Words of data, and a table of integers with the first word of each step; ``steps``: their number."""
+    """Words of data, and a table of integers with the first word of each step; ``steps``: their number.
+
+    A step of a block has ``depth`` words, ``apart`` from each other; any other step has one.
+    """
 
     panel: Array
     table: Array
     steps: int
+    depth: int
+    apart: int
 
 
 class Weights(NamedTuple):
-    """Words of weights from ``at`` on, ``rows`` for each step, and the values with which the sums of the rows begin."""
+    """Words of weights from ``at`` on, for each step one of each row or a block, and the starts of the sums of rows."""
 
     words: Array
     at: int
@@ -52,8 +57,11 @@ def most_vectors(rows: int) -> int:
 
 
 @generic
-def add_positions(reads: Reads, weights: Weights, sums: Sums, vectors: int, rows: int) -> None:
-    """Compute the sums of all positions, in tiles of as even a number of vectors as there are; ``rows``: static."""
+def add_positions(reads: Reads, weights: Weights, sums: Sums, vectors: int, rows: int, block: int) -> None:
+    """Compute the sums of all positions, in tiles of as even a number of vectors as there are; ``rows``: static.
+
+    ``block``: the rows, and the words of a row, of a block of weights; 0 where there are none.  A static value.
+    """
     most = most_vectors(rows)
     tiles, lanes = (vectors + most - 1) // most, lanes_of_words()
     for tile in range(tiles):
@@ -61,12 +69,12 @@ def add_positions(reads: Reads, weights: Weights, sums: Sums, vectors: int, rows
         count = (tile + 1) * vectors // tiles - first
         for some in static_range(1, most + 1):
             if count == some:
-                compute_tile(reads, weights, sums, first, some, rows, lanes)
+                compute_tile(reads, weights, sums, first, some, rows, lanes, block)
 
 
 @shared
 @generic
-def compute_tile(reads: Reads, weights: Weights, sums: Sums, first: int, vectors: int, rows: int, lanes: int) -> None:
+def compute_tile(reads: Reads, weights: Weights, sums: Sums, first: int, vectors: int, rows: int, lanes: int, block: int) -> None:
     """Compute the sums of ``vectors`` vectors of positions from vector ``first`` on for ``rows`` output channels."""
     totals = [splat(np.int32(0), lanes)] * (rows * vectors)
     for r in static_range(rows):
@@ -76,12 +84,13 @@ def compute_tile(reads: Reads, weights: Weights, sums: Sums, first: int, vectors
     at, position = weights.at, first * lanes
     for step in range(reads.steps):
         here = position + reads.table[np.uint64(step)]
-        data = [load(reads.panel, here + n * lanes, lanes).view(np.uint8) for n in static_range(vectors)]
-        for r in static_range(rows):
-            word = splat(weights.words[np.uint64(at + r)], lanes).view(np.int8)
-            for v in static_range(vectors):
-                totals[r * vectors + v] = add_dot_of_bytes(totals[r * vectors + v], data[v], word)
-        at += rows
+        if block > 0:
+            for word in range(reads.depth):
+                _add_word(totals, reads.panel, here + word * reads.apart, weights.words, at + word, block, rows, lanes)
+            at += block * block
+        else:
+            _add_word(totals, reads.panel, here, weights.words, at, static(1), rows, lanes)
+            at += rows
     for v in static_range(vectors):
         bits, place = reads.table[sums.vectors + 2 * (first + v)], reads.table[sums.vectors + 2 * (first + v) + 1]
         if bits == (1 << lanes) - 1:
@@ -91,3 +100,14 @@ def compute_tile(reads: Reads, weights: Weights, sums: Sums, first: int, vectors
             inside = mask_of_bits(bits, lanes)
             for r in static_range(rows):
                 store(sums.data, sums.at + r * sums.pitch + place, compress(totals[r * vectors + v], inside))
+
+
+@generic
+def _add_word(totals: list[Vector], panel: Array, here: int, words: Array, at: int, step: int, rows: int, lanes: int) -> None:
+    """Add the products of vectors of words by a word of each row; ``step``: words from a row to the next, a static value."""
+    vectors = len(totals) // rows
+    data = [load(panel, here + n * lanes, lanes).view(np.uint8) for n in static_range(vectors)]
+    for r in static_range(rows):
+        word = splat(words[np.uint64(at + r * step)], lanes).view(np.int8)
+        for v in static_range(vectors):
+            totals[r * vectors + v] = add_dot_of_bytes(totals[r * vectors + v], data[v], word)

@@ -7,13 +7,16 @@ from typing import NamedTuple
 import numpy as np
 
 from ....shape_funcs.defs.convolution.conv import BYTE_WORD as WORD
+from ...native.front_end.llvm import host
 from ...native.memory import Array, Axes, generic
-from ...native.static_values import at_compile_time, static_range
+from ...native.static_values import at_compile_time, static, static_range
 from ...native.vector_registers import vector_bytes
-from ...native.vectors import Mask, Vector, load, load_some, mask_of_bits, shifted, shuffle, splat, store
+from ...native.vectors import Mask, Vector, lane_numbers, load, load_some, mask_of_bits, permute, shifted, shuffle, splat, store
 from ..spatial.cpu import end_inside, first_inside
-from .geometry import COLUMNS, ByteConvolution, Planes, Region, plane_words, words_of_columns
+from .geometry import COLUMNS, ByteConvolution, Planes, Region, words_of_columns
 
+#: The bytes of an order of bytes.
+ORDER_BYTES = 64
 #: The largest stride of columns with which vectors of words are made of vectors of bytes.
 MOST_STEP = 2
 
@@ -36,13 +39,14 @@ class Plane(NamedTuple):
 
 class Source(NamedTuple):
     """The rows of data of a phase: per byte of a word the first element of row 0, the elements from a row to the next, and the
-    columns; ``pad``: the byte around the data."""
+    columns; ``pad``: the byte around the data; ``order``: see ``place_order``."""
 
     data: Array
     at: Axes
     row: int
     columns: int
     pad: Array
+    order: Array
 
 
 @at_compile_time
@@ -52,9 +56,35 @@ def lanes_of_words() -> int:
 
 
 @at_compile_time
+def permutes_bytes() -> bool:
+    """Whether an instruction lays bytes of a vector anywhere."""
+    return "avx512vbmi" in host.features()
+
+
+@at_compile_time
+def static_lanes(lanes: int) -> tuple[int, ...]:
+    """The numbers of lanes, in order."""
+    return tuple(range(lanes))
+
+
+@at_compile_time
 def _neighbours(lanes: int) -> tuple[int, ...]:
     """The bytes of words of 4 neighbours, a byte apart."""
     return tuple(word + k for word in range(lanes) for k in range(WORD))
+
+
+@at_compile_time
+def lays_words() -> bool:
+    """Whether an instruction lays the bytes of 4 vectors side by side, which are a vector of words."""
+    return permutes_bytes() and lanes_of_words() * WORD == ORDER_BYTES
+
+
+@generic
+def place_order(order: Array) -> None:
+    """Store the places of the bytes of words of one byte of each of 4 vectors: LLVM splits an order that it knows."""
+    if lays_words():
+        numbers = lane_numbers(static(ORDER_BYTES))
+        store(order, 0, (((numbers & 3) << 4) + (numbers >> 2)).astype(np.uint8))
 
 
 @generic
@@ -85,9 +115,30 @@ def store_channels(panel: Array, plane: Plane, source: Source, word: int, step: 
     inside, offset = inside_of(source, column, lanes * step), plane.first * source.row
     for r in range(plane.first, plane.end):
         parts = [bytes_of(source, source.at[k] + offset, column, lanes * step, inside, is_whole) for k in static_range(WORD)]
-        wide = [part[::step].astype(np.int32) for part in parts]
-        store(panel, plane.to + r * plane.columns + word, (wide[0] | (wide[1] << 8)) | ((wide[2] << 16) | (wide[3] << 24)))
+        store(panel, plane.to + r * plane.columns + word, _words_of_parts([part[::step] for part in parts], source.order))
         offset += source.row
+
+
+@generic
+def _words_of_parts(parts: list[Vector], order: Array) -> Vector:
+    """Words of one byte of each of 4 vectors."""
+    if lays_words():
+        pair, all_parts = static_lanes(2 * len(parts[0])), static_lanes(WORD * len(parts[0]))
+        joined = shuffle(shuffle(parts[0], parts[1], pair), shuffle(parts[2], parts[3], pair), all_parts)
+        return permute(joined, load(order, 0, static(ORDER_BYTES))).view(np.int32)
+    wide = [part.astype(np.int32) for part in parts]
+    return (wide[0] | (wide[1] << 8)) | ((wide[2] << 16) | (wide[3] << 24))
+
+
+@generic
+def store_whole_words(panel: Array, plane: Plane, source: Source, first: int, end: int) -> None:
+    """Store the vectors ``first`` to ``end`` (exclusive) of each row, all of data, of words of 4 channels and a step of 1."""
+    lanes = lanes_of_words()
+    for r in range(plane.first, plane.end):
+        here, to = r * source.row + plane.column, plane.to + r * plane.columns
+        for word in range(first * lanes, end * lanes, lanes):
+            parts = [load(source.data, source.at[k] + here + word, lanes) for k in static_range(WORD)]
+            store(panel, to + word, _words_of_parts(parts, source.order))
 
 
 @generic
@@ -134,6 +185,7 @@ def place_phase(panel: Array, plane: Plane, source: Source, form: int) -> None:
     """Store a phase of a plane of words, and any words up to a vector behind it.
 
     A vector may reach into the next row: the last vectors of rows are stored before the others, and earlier rows before later.
+    Those in the middle do not, and are stored together.
     """
     lanes, step = lanes_of_words(), plane.step
     fill_rows(panel, plane, 0, plane.first, source.pad)
@@ -142,8 +194,25 @@ def place_phase(panel: Array, plane: Plane, source: Source, form: int) -> None:
         for word in range(plane.columns if vectors > 0 else 0):
             store_word(panel, plane, source, word, form)
         vectors = 0
-    for vector in range(vectors):
-        word = (vectors - 1 - vector) * lanes
+    first, end = 0, 0  # the vectors of rows in the middle
+    if step == 1 and form != COLUMNS and vectors > 0:
+        first = max(-plane.column + lanes - 1, 0) // lanes
+        end = min(source.columns - plane.column, plane.columns) // lanes
+    if first >= end:
+        first, end = 0, 0
+    store_vectors(panel, plane, source, end, vectors, form)
+    if first < end:
+        store_whole_words(panel, plane, source, first, end)
+        store_vectors(panel, plane, source, 0, first, form)
+    fill_rows(panel, plane, plane.end, plane.rows, source.pad)
+
+
+@generic
+def store_vectors(panel: Array, plane: Plane, source: Source, first: int, end: int, form: int) -> None:
+    """Store the vectors ``first`` to ``end`` (exclusive) of each row, the last ones first."""
+    lanes, step = lanes_of_words(), plane.step
+    for vector in range(end - 1, first - 1, -1):
+        word = vector * lanes
         column = plane.column + word * step
         last = column + (2 * lanes + 2 if form == COLUMNS else lanes * step)
         for some in static_range(1, MOST_STEP + 1):
@@ -153,7 +222,6 @@ def place_phase(panel: Array, plane: Plane, source: Source, form: int) -> None:
                         store_neighbours(panel, plane, source, word, some, whole == 1)
                     else:
                         store_channels(panel, plane, source, word, some, whole == 1)
-    fill_rows(panel, plane, plane.end, plane.rows, source.pad)
 
 
 @generic
@@ -171,8 +239,8 @@ def place_plane(conv: ByteConvolution, region: Region, planes: Planes, batch: in
         x = region.column * stride[1] + phase % planes.phases[1] - before[1] + shift
         at = (batch * channels + first + c) * size + y * columns
         more = (at + min(1, most - c) * apart, at + min(2, most - c) * apart, at + min(3, most - c) * apart)
-        source = Source(conv.data, (at, more[0], more[1], more[2]), stride[0] * columns, columns, conv.pad)
+        source = Source(conv.data, (at, more[0], more[1], more[2]), stride[0] * columns, columns, conv.pad, conv.order)
         inside = max(min(end_inside(y, stride[0], rows, planes.rows), planes.rows), 0)
         begin = min(first_inside(y, stride[0]), inside)
-        to = plane * plane_words(planes) + phase * planes.rows * planes.columns
+        to = plane * planes.apart + phase * planes.rows * planes.columns
         place_phase(panel, Plane(to, planes.rows, planes.columns, x, stride[1], begin, inside), source, form)

@@ -123,17 +123,27 @@ def softmax_rows_over(data: Array, out: Array) -> int:
 
 
 @generic
-def softmax_rows_twice(data: Array, out: Array) -> int:
-    """Softmax of rows; exponentials are computed twice, since the result would round them."""
-    if data.shape[1] == 0:
+def softmax_rows_held(data: Array, out: Array, powers: Array) -> int:
+    """``softmax_rows``, in place or not, whose exponentials are in ``powers``, since the result would round them."""
+    if data.size == 0:
         return OK
     outer, n, _ = data.shape
+    coming = largest(data, 0)
     for o in range(outer):
-        top = largest(data, o)
-        total = row_total(data, o, top, exponential, number)
-        share, least = number(1.0 / total), number(tiny * total)
-        for j in range(n):
-            out[o, j, 0] = at_least(exponential(data[o, j, 0] - top), least, number(0)) * share
+        top, total, ahead = coming, 0.0, min(o + 1, outer - 1)
+        coming = data[ahead, 0, 0]
+        for start in range(0, n, RUN):
+            run = number(0)
+            for k in range(min(RUN, n - start)):
+                j = np.uint64(start + k)
+                power = exponential(data[o, j, 0] - top)
+                powers[j] = power
+                run = add_in_any_order(run, power)
+                coming = larger(coming, data[ahead, j, 0])
+            total += np.float64(run)
+        share, least = number(1.0 / total) if top - top == number(0) else number(np.nan), number(tiny * total)
+        for i in range(n):
+            out[o, i, 0] = at_least(powers[np.uint64(i)], least, number(0)) * share
     return OK
 
 
@@ -243,11 +253,12 @@ def _bodies(template: Any, numbers: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-_OF_HALVES = _bodies(softmax_rows_twice, {"": _NUMBERS[""]})
 #: ``exp(x - max) / sum(exp(x - max))``
-SOFTMAX_ROWS = _bodies(softmax_rows, _LARGE) | _OF_HALVES
+SOFTMAX_ROWS = _bodies(softmax_rows, _LARGE)
 #: The same in place.
-SOFTMAX_ROWS_OVER = _bodies(softmax_rows_over, _LARGE) | _OF_HALVES
+SOFTMAX_ROWS_OVER = _bodies(softmax_rows_over, _LARGE)
+#: The same of halves, in place or not.
+SOFTMAX_ROWS_OF_HALVES = _bodies(softmax_rows_held, {"": _LARGE["float32"]})[""]
 SOFTMAX_COLUMNS = _bodies(softmax_columns, _NUMBERS)
 #: The logarithm of softmax.
 LOG_SOFTMAX_ROWS = _bodies(log_softmax_rows, _NUMBERS)

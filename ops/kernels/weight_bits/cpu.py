@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
 
 from ...native.front_end.llvm import host
 from ...native.jit.products.register_tile import PANEL_BYTES
@@ -11,25 +10,16 @@ from ...native.memory import Array, generic
 from ...native.static_values import at_compile_time, static
 from ...native.status import OK
 from ...native.vector_registers import registers
+from .band_products import Band, Buffers, begin_tiles, end_tiles, multiply_group, next_rows, uses_tiles
 from .digits import Digits, Rows, copy_rows, write_digits
-from .row_products import Form, Panel, multiply_panel
+from .row_products import Form, Panel, Results, following, multiply_panel
 from .weight_layout import COLUMNS, lines_of
 
 #: Panels of a block of the result, and rows of a band, whose digits are written at once.
-GROUP_PANELS, BAND_ROWS = 4, 72
+GROUP_PANELS, BAND_ROWS = 4, 64
 #: The rows of tiles with 32 registers, by the number of digits: the largest is the fastest of those measured, and each takes a
 #: part of a second to compile.
 _HEIGHTS = {0: (1, 2, 4), 1: (1, 2, 4, 8), 3: (1, 2, 4, 6)}
-
-
-class Results(NamedTuple):
-    """Results of a panel: ``rows`` rows of ``columns`` elements from ``at`` on, ``step`` elements apart."""
-
-    data: Array
-    at: int
-    step: int
-    rows: int
-    columns: int
 
 
 @at_compile_time
@@ -63,7 +53,8 @@ def height_of(rest: int, digits: int) -> int:
 @generic
 def dense_bits_rows(
     data: Array, weight: Array, scales: Array, zeros: Array, out: Array, low: int, high: int, words: Array, reals: Array,
-    steps: Array, finish: Callable[..., None], argv: int, bits: int, block: int, digits: int,
+    steps: Array, config: Array, numbers: Array, products: Array, sums: Array, finish: Callable[..., None], argv: int, bits: int,
+    block: int, digits: int,
 ) -> int:  # fmt: skip
     """The blocks ``low`` to ``high`` (exclusive) of ``out[m, n] = data[m, k] @ W[n, k]^T``.
 
@@ -75,27 +66,41 @@ def dense_bits_rows(
     groups, bands = (panels + GROUP_PANELS - 1) // GROUP_PANELS, (m + BAND_ROWS - 1) // BAND_ROWS
     written, in_digits, apart = -1, False, COLUMNS if zeros.size > COLUMNS else 0
     of_lines, of_scales, of_zeros, results = weight.reshape(-1), scales.reshape(-1), zeros.reshape(-1), out.reshape(-1)
+    by_tiles, form = begin_tiles(m // max(bands, 1), config, block), Form(bits, block, digits, static(0))
     for number in range(low, high):
         band, group = number // groups, number % groups
         begin, end = band * m // bands, (band + 1) * m // bands
         if band != written:
-            written, in_digits = band, write_band(data, begin, end, words, reals, steps, blocks, block, digits)
-        for at in range(group * GROUP_PANELS, min((group + 1) * GROUP_PANELS, panels)):
-            first, to = at * blocks, Results(results, begin * n + at * COLUMNS, n, end - begin, min(COLUMNS, n - at * COLUMNS))
-            lines = of_lines[first * lines_of(bits, block) * PANEL_BYTES :]
-            panel = Panel(lines, of_scales[first * COLUMNS :], of_zeros[first * apart :], apart, blocks)
-            if not in_digits:
-                multiply_tiles(reals, steps, panel, to, Form(bits, block, static(0), static(0)))
-            elif adds_dots():
-                multiply_tiles(words, steps, panel, to, Form(bits, block, digits, static(0)))
-        column = group * GROUP_PANELS * COLUMNS
-        finish(argv, begin * n + column, end - begin, min(GROUP_PANELS * COLUMNS, n - column))
+            written, in_digits = band, write_band(data, begin, end, words, reals, steps, blocks, block, digits, by_tiles)
+        at, column = group * GROUP_PANELS * blocks, group * GROUP_PANELS * COLUMNS
+        lines = of_lines[at * lines_of(bits, block) * PANEL_BYTES :]
+        first = Panel(lines, of_scales[at * COLUMNS :], of_zeros[at * apart :], apart, blocks)
+        to = Results(results, begin * n + column, n, end - begin, min(GROUP_PANELS * COLUMNS, n - column))
+        if not in_digits:
+            multiply_panels(reals, steps, first, to, Form(bits, block, static(0), static(0)))
+        elif not by_tiles:
+            if adds_dots():
+                multiply_panels(words, steps, first, to, form)
+        elif uses_tiles(block):
+            multiply_group(Band(words, steps), first, Buffers(config, numbers, products, sums), to, form)
+        finish(argv, to.at, to.rows, to.columns)
+    if by_tiles:
+        end_tiles()
     return OK
 
 
 @generic
 def write_band(
-    data: Array, begin: int, end: int, words: Array, reals: Array, steps: Array, blocks: int, block: int, digits: int
+    data: Array,
+    begin: int,
+    end: int,
+    words: Array,
+    reals: Array,
+    steps: Array,
+    blocks: int,
+    block: int,
+    digits: int,
+    by_tiles: bool,
 ) -> bool:
     """The rows of a band, tile by tile, in the form that tiles read; whether that is digits."""
     k, count, elements = data.shape[1], end - begin, data.reshape(-1)
@@ -103,9 +108,9 @@ def write_band(
     if adds_dots():
         top = 0
         while top < count:
-            rows, height = Rows(elements, (begin + top) * k, k), height_of(count - top, digits)
+            height = next_rows(top, count) if by_tiles else height_of(count - top, digits)
             to = Digits(words[top * blocks * (block // 4 * digits) :], steps[top * blocks * 2 :])
-            if not write_digits(rows, height, to, blocks, block, digits):
+            if not write_digits(Rows(elements, (begin + top) * k, k), height, to, blocks, block, digits):
                 in_digits = False
             top += height
     if not in_digits:
@@ -118,15 +123,16 @@ def write_band(
 
 
 @generic
-def multiply_tiles(given: Array, steps: Array, panel: Panel, to: Results, form: Form) -> None:
-    """The results of a panel, tile by tile."""
-    of_row = panel.blocks * (form.block if form.digits == 0 else form.block // 4 * form.digits)
-    top = 0
-    while top < to.rows:
-        height = height_of(to.rows - top, form.digits)
-        of_tile, of_steps = given[top * of_row :], steps[top * panel.blocks * 2 :]
-        for rows in heights(form.digits):
-            if height == rows:
-                own = Form(form.bits, form.block, form.digits, rows)
-                multiply_panel(of_tile, of_steps, panel, to.data, to.at + top * to.step, to.step, to.columns, own)
-        top += height
+def multiply_panels(given: Array, steps: Array, first: Panel, to: Results, form: Form) -> None:
+    """The results of a group of panels, of which ``first`` is the first, panel by panel and tile by tile."""
+    of_row = first.blocks * (form.block if form.digits == 0 else form.block // 4 * form.digits)
+    for column in range(0, to.columns, COLUMNS):
+        panel, top = following(first, column // COLUMNS, form), 0
+        while top < to.rows:
+            height = height_of(to.rows - top, form.digits)
+            of_tile, of_steps = given[top * of_row :], steps[top * first.blocks * 2 :]
+            for rows in heights(form.digits):
+                if height == rows:
+                    own, at = Form(form.bits, form.block, form.digits, rows), to.at + top * to.step + column
+                    multiply_panel(of_tile, of_steps, panel, to.data, at, to.step, min(COLUMNS, to.columns - column), own)
+            top += height

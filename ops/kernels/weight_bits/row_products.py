@@ -9,7 +9,7 @@ import numpy as np
 from ...native.inlining import keep_out_of_line
 from ...native.memory import Array, generic
 from ...native.prefetch import fetch
-from ...native.static_values import static_range
+from ...native.static_values import at_compile_time, static_range
 from ...native.vectors import Vector, add_dot_of_bytes, fused_multiply_add, lanes_below, load, splat, store_some
 from .digits import lanes_of_words
 from .weight_layout import COLUMNS, lines_of, parts_of
@@ -19,6 +19,8 @@ _AHEAD = 4096
 _LINE = 64
 #: The lines of an iteration at most.
 _LINES = 4
+#: Sums in progress that keep multipliers busy.
+_IN_PROGRESS = 8
 
 
 class Form(NamedTuple):
@@ -44,6 +46,30 @@ class Panel(NamedTuple):
     blocks: int
 
 
+class Results(NamedTuple):
+    """Results of panels: ``rows`` rows of ``columns`` elements from ``at`` on, ``step`` elements apart."""
+
+    data: Array
+    at: int
+    step: int
+    rows: int
+    columns: int
+
+
+@generic
+def following(panel: Panel, count: int, form: Form) -> Panel:
+    """The panel that is ``count`` panels behind."""
+    blocks = count * panel.blocks
+    lines = panel.weight[blocks * lines_of(form.bits, form.block) * _LINE :]
+    return Panel(lines, panel.scales[blocks * COLUMNS :], panel.zeros[blocks * panel.apart :], panel.apart, panel.blocks)
+
+
+@at_compile_time
+def chains_of(count: int, steps: int) -> int:
+    """The sums of each of ``count`` kinds, to which ``steps`` products are added: a single sum waits for the last addition."""
+    return 1 if count >= _IN_PROGRESS else min(steps, 1 << (_IN_PROGRESS // count).bit_length() - 1)
+
+
 @generic
 def numbers_of(packed: Vector, part: int, bits: int) -> Vector:
     """The numbers of a part of each byte."""
@@ -56,16 +82,22 @@ def numbers_of(packed: Vector, part: int, bits: int) -> Vector:
 def sums_of_digits(words: Array, at: int, weight: Array, first: int, form: Form) -> list[Vector]:
     """The sums of a block: of int32, for each row and each digit."""
     lanes, parts, lines = lanes_of_words(), parts_of(form.bits), lines_of(form.bits, form.block)
-    sums = [splat(np.int32(0), lanes)] * (form.rows * form.digits)
-    together = min(lines, _LINES)
+    count, together = form.rows * form.digits, min(lines, _LINES)
+    chains = chains_of(count, together * parts)
+    sums = [splat(np.int32(0), lanes)] * (count * chains)
     for line in range(0, lines, together):
         for n in static_range(together):
+            fetch(weight, first + (line + n) * _LINE + _AHEAD)
             packed, place = load(weight, first + (line + n) * _LINE, 4 * lanes), at + line * parts
             for part in static_range(parts):
                 numbers = numbers_of(packed, part, form.bits)
-                for k in static_range(form.rows * form.digits):
+                for k in static_range(count):
+                    at_sum = k + (n * parts + part) % chains * count
                     word = words[np.uint64(place + k * (form.block // 4) + n * parts + part)]
-                    sums[k] = add_dot_of_bytes(sums[k], numbers, splat(word, lanes).view(np.int8))
+                    sums[at_sum] = add_dot_of_bytes(sums[at_sum], numbers, splat(word, lanes).view(np.int8))
+    for chain in static_range(1, chains):
+        for k in static_range(count):
+            sums[k] = sums[k] + sums[chain * count + k]
     return sums
 
 
@@ -78,6 +110,7 @@ def sums_of_reals(reals: Array, at: int, weight: Array, first: int, zero: Vector
     together = min(lines, _LINES)
     for line in range(0, lines, together):
         for n in static_range(together):
+            fetch(weight, first + (line + n) * _LINE + _AHEAD)
             packed = load(weight, first + (line + n) * _LINE, 4 * lanes).view(np.uint32)
             place = at + line * parts * 4
             for k in static_range(4 * parts):
@@ -119,8 +152,6 @@ def multiply_panel(given: Array, steps: Array, panel: Panel, out: Array, to: int
         sums = [splat(np.float32(0), lanes)] * form.rows
         for block in range(panel.blocks):
             line = block * lines * _LINE
-            for n in static_range(min(lines, _LINES)):
-                fetch(panel.weight, line + _AHEAD + n * _LINE)
             scale = load(panel.scales, block * COLUMNS + first, lanes)
             zero = load(panel.zeros, block * panel.apart + first, lanes).astype(np.float32)
             if form.digits == 0:

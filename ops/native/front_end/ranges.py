@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from llvmlite import ir
 
 from . import scalars, vector_hints
+from .llvm.instructions import annotate_accesses
 from .machine_types import BOOL, INT64, UINT64, WORD, Integer, Value, decayed
 from .scalars import Outside, cast, known_integer
 
 
-def loop_metadata(module: ir.Module, hints: vector_hints.LoopHints) -> Any:
+def describe_loop(module: ir.Module, back: Any, hints: vector_hints.LoopHints, blocks: Sequence[Any]) -> None:
+    """Let the branch ``back`` to the head of a loop of ``blocks`` have the hints."""
+    node = _loop_metadata(module, hints)
+    back.set_metadata("llvm.loop", node)
+    if vector_hints.APART in hints:
+        annotate_accesses(blocks, "llvm.mem.parallel_loop_access", node)
+
+
+def _loop_metadata(module: ir.Module, hints: vector_hints.LoopHints) -> Any:
     """The node that identifies a loop, which refers to itself first, with the hints."""
     properties = [module.add_metadata([name, *([ir.IntType(bits)(value)] if bits else [])]) for name, bits, value in hints]
     # equal nodes are shared, but no two loops may have the same

@@ -357,7 +357,7 @@ class Statements(Calls):
         if known is None:  # count the steps, so that LLVM knows their number
             left = self.stack(WORD)
             b.store(ranges.steps(b, start, stop, step.scalar), left)
-        loop = self._begin_loop(node)
+        loop, before = self._begin_loop(node), len(b.function.blocks)
         head, inside, latch, end = (self.block(n) for n in ("head", "body", "latch", "end"))
         b.branch(head)
         b.position_at_end(head)
@@ -378,7 +378,7 @@ class Statements(Calls):
             b.store(b.sub(b.load(left), WORD(1), flags=["nsw"]), left)
         back = b.branch(head)
         if hints:
-            back.set_metadata("llvm.loop", ranges.loop_metadata(b.module, hints))
+            ranges.describe_loop(b.module, back, hints, b.function.blocks[before:])
         self._end_loop(loop, end, made)
 
     def _hide_rows(self, node: ast.For) -> None:

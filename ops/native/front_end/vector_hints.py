@@ -30,14 +30,18 @@ def short_range(*bounds: int) -> range:
 def block_range(*bounds: int) -> range:
     """As ``range``, for a loop over BLOCK elements: whole vectors that fill registers, and no loop for a rest.
 
-    LLVM prefers vectors of half the length on processors with AVX-512.
+    No iteration reads an element that another one writes (``APART``).  LLVM prefers vectors of half the length on processors with
+    AVX-512.
     """
     return range(*bounds)
 
 
 @twin
 def rest_range(*bounds: int) -> range:
-    """As ``range``, for a loop over fewer than BLOCK elements, without a sum: masked vectors that fill registers."""
+    """As ``range``, for a loop over fewer than BLOCK elements, without a sum: masked vectors that fill registers.
+
+    No iteration reads an element that another one writes (``APART``).
+    """
     return range(*bounds)
 
 
@@ -71,6 +75,12 @@ def multiply_add(a: Any, b: Any, c: Any) -> Any:
 def nearest_whole(x: Any) -> Any:
     """The nearest whole number of a float, halves to the even one; for a CPU with an instruction for it."""
     return np.rint(x)
+
+
+@instruction(lambda e, x: e.floats("trunc", x))
+def whole_part(x: Any) -> Any:
+    """A float without its fraction; for a CPU with an instruction for it."""
+    return np.trunc(x)
 
 
 @instruction(lambda e, total, element: e.floats("fadd", total, element, flags=("reassoc",)))
@@ -107,14 +117,17 @@ def smaller(a: Any, b: Any) -> Any:
 LoopHints = tuple[tuple[str, int, int], ...]
 #: The property of a loop that is compiled once, and not again for each value of its counter.
 NOT_UNROLLED = ("llvm.loop.unroll.disable", 0, 0)
+#: The property of a loop of which no iteration reads what another one writes: LLVM cannot know so where an index is data.  It is
+#: ours; LLVM reads it at the loop's loads and stores.
+APART = ("relayvm.loop.apart", 0, 0)
 #: Elements of a loop over ``block_range``: two vectors of AVX2, one of AVX-512.
 BLOCK = 16
 _ALONE, _MASKED = ("llvm.loop.interleave.count", 32, 1), ("llvm.loop.vectorize.predicate.enable", 1, 1)
 
 
 def _filled(*hints: tuple[str, int, int]) -> LoopHints:
-    """The properties of a loop of vectors of float32 that fill registers."""
-    return ("llvm.loop.vectorize.width", 32, vector_bytes() // 4), *hints
+    """The properties of a loop of vectors of float32 that fill registers, and whose iterations are apart."""
+    return ("llvm.loop.vectorize.width", 32, vector_bytes() // 4), APART, *hints
 
 
 def _block() -> LoopHints:

@@ -385,7 +385,7 @@ class Emission:
         elif not all(value.type in (FLOAT32, FLOAT64) for value in values):
             raise Outside(f"{name} of {', '.join(str(value.type) for value in values)}")
         parts = [cast(b, value, kind).scalar for value in values]
-        if hasattr(b, name):
+        if name in REAL.values():
             return Value(kind, (getattr(b, name)(*parts, flags=flags),))
         return self._called(f"llvm.{name}.{_suffix(llvm_type(kind))}", kind, parts, flags)
 

@@ -17,8 +17,9 @@ from ...symbolic.registry import Operand, ShapeError, check, register_shape_func
 WINOGRAD_FILTERS = 16
 #: Inputs of ``nn.expanded_conv2d``, in messages; rows and columns of its window.
 EXPANDED_INPUTS, EXPANDED_WINDOW = ("the data", "the weight", "the bias", "the depthwise weight"), 3
-#: Inputs of ``nn.byte_conv2d``, in messages; the bytes of a word of its weight, and the output channels of a tile.
-BYTE_INPUTS, BYTE_WORD, BYTE_ROWS = ("the data", "words", "start", "pad"), 4, 8
+#: Inputs of ``nn.byte_conv2d``, in messages; the bytes of a word of its weight, the output channels of a tile, and those of a
+#: tile of the form ``blocks``, whose blocks have as many words of each.
+BYTE_INPUTS, BYTE_WORD, BYTE_ROWS, BYTE_BLOCK = ("the data", "words", "start", "pad"), 4, 8, 16
 #: Letters of the spatial axes, by their number.
 SPATIAL = {1: "W", 2: "HW", 3: "DHW"}
 
@@ -181,10 +182,12 @@ def of_words(inputs: tuple[Operand, Operand, Operand, Operand], attrs: Any) -> S
     groups, taps = attrs.groups, per_axis(attrs.kernel_size, 2, "kernel_size")
     outputs = _channels(channels, start.shape[0], channels // max(groups, 1), attrs)
     inner, each = channels // groups, outputs // groups
-    rows = where(eq(each, 1), 1, BYTE_ROWS)
+    rows = dim(BYTE_BLOCK) if attrs.form == "blocks" else where(eq(each, 1), 1, BYTE_ROWS)
     height, width = taps
-    by_channels = (inner + BYTE_WORD - 1) // BYTE_WORD * (height * width)
-    steps = by_channels if attrs.form == "channels" else inner * (height * -(-width // BYTE_WORD))
+    deep = BYTE_WORD if attrs.form == "channels" else BYTE_WORD * BYTE_BLOCK
+    steps = (inner + deep - 1) // deep * (deep // BYTE_WORD * height * width)
+    if attrs.form == "columns":
+        steps = inner * (height * -(-width // BYTE_WORD))
     wanted = (("groups", dim(groups)), ("tiles", (each + rows - 1) // rows), ("steps", steps), ("rows of a tile", rows))
     for axis, (what, size) in enumerate(wanted):
         same_size(words.shape[axis], size, f"words has {{}} {what}, the convolution needs {{}}", 1, axis)

@@ -236,7 +236,7 @@ def convolution_of_bytes(d: Draw, name: str) -> Call:
     batch, channels = d.dims(1)[0] % 4, d.pick(3, 8, 5)
     groups = d.pick(1, channels)
     outputs = groups * d.pick(2, 1, 9)
-    window, form = d.pick((3, 3), (1, 1), (2, 5)), d.pick("channels", "columns")
+    window, form = d.pick((3, 3), (1, 1), (2, 5)), d.pick("channels", "columns", "blocks")
     # 7 and a padding of 2: the span of the widest window, dilated by 2
     data = d.array((batch, channels, *d.dims(2, least=7)), "uint8", 0, 255)
     weight = d.array((outputs, channels // groups, *window), "int8", -128, 127)

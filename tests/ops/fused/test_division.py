@@ -245,11 +245,11 @@ SPLIT = {
     "nn.byte_conv2d": (
         [
             (np.arange(2 * 4 * 20 * 70) % 251).astype("uint8").reshape(2, 4, 20, 70),
-            words_of((np.arange(40 * 4 * 9) % 255 - 127).astype("int8").reshape(40, 4, 3, 3), 1, "channels"),
+            words_of((np.arange(40 * 4 * 9) % 255 - 127).astype("int8").reshape(40, 4, 3, 3), 1, "blocks"),
             np.arange(40, dtype="int32"),
             np.array([7], "uint8"),
         ],
-        {"kernel_size": (3, 3), "padding": 1},
+        {"kernel_size": (3, 3), "padding": 1, "form": "blocks"},
     ),
     "nn.winograd_conv2d": (
         [*IMAGES_AND_WEIGHT, filters_of(IMAGES_AND_WEIGHT[1])],

@@ -56,10 +56,18 @@ SMALL = (
     Case(1, 3, 6, 35, 3, groups=3, stride=2),
     Case(1, 4, 6, 6, 8, dilation=2, padding=3, groups=2),
     Case(1, 3, 6, 6, 3, dilation=2, padding=2, groups=3),
+    Case(1, 17, 5, 7, 18),
+    Case(2, 68, 3, 5, 4, taps=2, stride=2),
+    Case(1, 32, 3, 3, 1, taps=1, padding=0, groups=1),
+    Case(1, 32, 2, 9, 6, groups=2, dilation=2, padding=2),
 )
 LARGE = (
     *SMALL,
     Case(1, 70, 14, 14, 30),
+    Case(1, 40, 23, 60, 33),
+    Case(1, 16, 2, MOST_COLUMNS + 41, 50),
+    Case(1, 36, 31, 5, 40, taps=5, stride=2, padding=9, dilation=3),
+    Case(2, 48, 1, 1, 70, taps=1, padding=0),
     Case(2, 130, 7, 7, 61, taps=1, padding=0),
     Case(1, 5, 1, 2 * MOST_COLUMNS + 77, 9),
     Case(1, 6, 3, MOST_COLUMNS + 5, 8, taps=1, padding=0),
@@ -70,12 +78,12 @@ LARGE = (
 
 CALL = """
 def f(arrays, sizes, low, high):
-    a = array_int64(arrays, 14)
+    a = array_int64(arrays, 15)
     data = Shaped(array_uint8(a[0], a[1]), array_int64(sizes, 4))
     words = Shaped(array_int32(a[2], a[3]), array_int64(sizes + 32, 4))
     start, pad = Shaped(array_int32(a[4], a[5]), array_int64(sizes + 64, 1)), Shaped(array_uint8(a[6], 1), array_int64(sizes, 1))
     out = Shaped(array_int32(a[7], a[8]), array_int64(sizes + 72, 4))
-    buffers = ByteBuffers(array_int32(a[9], a[10]), array_int64(a[11], a[12]), array_int32(a[13], {sums}))
+    buffers = ByteBuffers(array_int32(a[9], a[10]), array_int64(a[11], a[12]), array_int32(a[13], {sums}), array_uint8(a[14], 64))
     window = ByteWindow({stride}, {before}, {dilation}, {taps})
     return byte_products(data, words, start, pad, out, low, high, buffers, finish, a[7], window, {groups}, {form})
 """
@@ -147,7 +155,14 @@ def check(case: Case, machine: str, is_compiled: bool, rng: np.random.Generator)
     run = code_of(machine, constants, wanted[0, 0].size) if is_compiled else function_of(constants, wanted[0, 0].size)
     flat = [part for a in (data, words, start) for part in (a.ctypes.data, a.size)]
     flat += [pad.ctypes.data, out.ctypes.data, out.size]
-    flat += [buffers[0].ctypes.data, buffers[0].size, buffers[1].ctypes.data, buffers[1].size, buffers[2].ctypes.data]
+    flat += [
+        buffers[0].ctypes.data,
+        buffers[0].size,
+        buffers[1].ctypes.data,
+        buffers[1].size,
+        buffers[2].ctypes.data,
+        buffers[3].ctypes.data,
+    ]
     arrays, sizes = np.array(flat), np.array([*data.shape, *words.shape, o, *out.shape])
     blocks = block_count(kernel, call)
     bounds = [0, *sorted(rng.integers(0, blocks + 1, 2).tolist()), blocks]

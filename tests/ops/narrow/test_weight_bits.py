@@ -13,6 +13,7 @@ from relayvm.ops.codegen.cpu.epilogue import keep
 from relayvm.ops.kernels.weight_bits import cpu
 from relayvm.ops.kernels.weight_bits.weight_layout import by_panel, in_panels
 from relayvm.ops.native.front_end.llvm import host
+from relayvm.ops.native.matrix_tiles import has_tiles
 from relayvm.ops.native.static_values import static
 
 from ..every_op.weights import in_bytes
@@ -20,17 +21,27 @@ from ..native.front_end.machine_code import compiled, python_function
 from ..opaque.opaque_kernels import run
 
 #: The number of vector registers, their bytes, and whether there are instructions for dot products of bytes.
-MACHINES = {"sse": (16, 16, False), "avx": (16, 32, False), "avx-vnni": (16, 32, True), "avx512": (32, 64, True)}
-_DOTS = {"avx512vnni", "avxvnni"}
+MACHINES = {
+    "sse": (16, 16, False),
+    "avx": (16, 32, False),
+    "avx-vnni": (16, 32, True),
+    "avx512": (32, 64, True),
+    "amx": (32, 64, True),
+}
+_DOTS, _TILES = {"avx512vnni", "avxvnni"}, {"amx-tile", "amx-int8"}
 
 CALL = """
-def f(a, m, k, weight, panels, blocks, scales, zeros, zero_panels, zero_blocks, out, n, low, high, words, reals, steps, space):
+def f(
+    a, m, k, weight, panels, blocks, scales, zeros, zero_panels, zero_blocks, out, n, low, high, words, reals, steps, config,
+    codes, products, sums, space,
+):
     numbers = array_uint8_3d(weight, (panels, blocks, {nbytes})), array_float32_3d(scales, (panels, blocks, 16))
     points = array_{zeros}_3d(zeros, (zero_panels, zero_blocks, 16))
     buffers = array_int32(words, space), array_float32(reals, space), array_float32(steps, space)
     return dense_bits_rows(
         array_float32_2d(a, (m, k)), numbers[0], numbers[1], points, array_float32_2d(out, (m, n)), low, high, buffers[0],
-        buffers[1], buffers[2], keep, 0, static({bits}), static({block}), static({digits}),
+        buffers[1], buffers[2], array_uint8(config, 64), array_uint8(codes, 4096), array_int32(products, 768),
+        array_float32(sums, 4096), keep, 0, static({bits}), static({block}), static({digits}),
     )
 """
 
@@ -45,8 +56,10 @@ def product(machine: str, *form: Any) -> Any:
     """The kernel compiled for a machine, which takes a second."""
     if machine == "avx-vnni" and "avxvnni" not in host.features():
         pytest.skip("this machine has no AVX-VNNI")
+    if machine == "amx" and not has_tiles():
+        pytest.skip("this machine has no tile registers")
     count, nbytes, has_dots = MACHINES[machine]
-    own = host.features() if has_dots else host.features() - _DOTS
+    own = host.features() - (set() if has_dots else _DOTS) - (set() if machine == "amx" else _TILES)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("relayvm.ops.native.vector_registers.registers", lambda: (count, nbytes))
         patch.setattr(host, "features", lambda: own)
@@ -81,8 +94,8 @@ class Case:
         """The result, computed in parts between bounds of blocks, the last part first; by default in one part."""
         (m, k), n = self.x.shape, self.wanted.shape[1]
         panels, blocks, nbytes = self.packed[0].shape
-        out, space = np.full((m, n), np.nan, np.float32), max(m, 2) * blocks * nbytes
-        buffers = np.full((3, space), 0x7FFFFFFF, np.int32)  # NaN, as far as nothing is written
+        out, space = np.full((m, n), np.nan, np.float32), max((m + 16) * blocks * nbytes, 4096)
+        buffers = np.full((7, space), 0x7FFFFFFF, np.int32)  # NaN, as far as nothing is written
         weight, scales, zeros = self.packed
         count = -(-panels // cpu.GROUP_PANELS) * -(-m // cpu.BAND_ROWS)
         for low, high in reversed([*itertools.pairwise(bounds or (0, count))]):
@@ -125,13 +138,32 @@ def test_un_jitted(digits: int) -> None:
         np.testing.assert_array_equal(case.run(plain(*form)), case.run(product("avx512", *form)))
 
 
+#: Blocks of a part of a register, of one register and of two.
+TILES = [(4, 32, 3, "uint8"), (2, 64, 3, "float32"), (8, 128, 1, "uint8")]
+
+
+@pytest.mark.parametrize("form", TILES, ids=str)
+def test_tile_registers_have_the_bits_of_vectors(form: tuple[int, int, int, str]) -> None:
+    for m, k, n in ((15, 300, 35), (17, 33, 70), (130, 40, 66), (64, 1, 1)):
+        case = Case(m, k, n, form[0], form[1], form[3])
+        np.testing.assert_array_equal(case.run(product("amx", *form)), case.run(product("avx512", *form)))
+
+
+@pytest.mark.parametrize("form", TILES, ids=str)
+def test_un_jitted_tile_registers(form: tuple[int, int, int, str]) -> None:
+    if not has_tiles():
+        pytest.skip("this machine has no tile registers")
+    case = Case(17, 33, 18, form[0], form[1], form[3])
+    np.testing.assert_array_equal(case.run(plain(*form)), case.run(product("avx512", *form)))
+
+
 def test_large_small_and_not_finite_data() -> None:
     x = np.random.default_rng(5).standard_normal((12, 96)).astype(np.float32)
     x[0], x[1], x[2], x[3] = 0, x[1] * 1e34, x[2] * 1e-34, np.float32(1e-42)
     x[4, ::2] *= 1e6  # of which 24 bits hold the small neighbours with errors in proportion to the large
     x[8, 40], x[9, 3], x[10, 95] = np.inf, np.nan, -np.inf
     case = Case(12, 96, 19, 4, 32, "uint8", x)
-    for machine in ("avx", "avx512"):
+    for machine in ("avx", "avx512", *(["amx"] if has_tiles() else [])):
         out = case.run(product(machine, *FORMS[0]))
         finite = np.isfinite(case.wanted)
         largest = np.abs(x).max(1)[:, None] * case.steps

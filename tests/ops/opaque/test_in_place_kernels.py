@@ -66,8 +66,11 @@ def test_every_such_kernel_is_tested() -> None:
 def test_the_same_memory_gives_the_same_results(name: str, implementation: str, data: st.DataObject) -> None:
     inputs, attrs = DRAWN[name](data.draw)
     (kernel,) = (k for n, k in DECLARED if (n, k.name) == (name, implementation))
-    if implementation == "rows" and np.prod(inputs[0].shape[attrs["axis"] % 3 + 1 :]) != 1:
+    if implementation.endswith("rows") and np.prod(inputs[0].shape[attrs["axis"] % 3 + 1 :]) != 1:
         attrs["axis"] = 2
+    if name == "nn.softmax" and implementation.endswith("rows"):  # each for its dtypes
+        is_half, of_halves = inputs[0].itemsize == 2, implementation == "half_rows"
+        inputs[0] = inputs[0] if is_half == of_halves else inputs[0].astype("float16" if of_halves else "float32")
     with np.errstate(all="ignore"):
         apart, together = (
             # how many coordinates there are must be known

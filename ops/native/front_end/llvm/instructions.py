@@ -6,7 +6,7 @@ same.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from llvmlite import ir
@@ -138,6 +138,14 @@ def annotate(block: ir.Block, operation: str, name: str, values: Sequence[Any]) 
     """Attach metadata to the last instruction of a block that is a ``load`` or a ``store``."""
     at = next(at for at in reversed(range(len(block.instructions))) if _name_of(block.instructions[at]) == operation)
     block.instructions[at] = f"{block.instructions[at]}, !{name} {block.module.add_metadata(values).get_reference()}"
+
+
+def annotate_accesses(blocks: Iterable[ir.Block], name: str, node: Any) -> None:
+    """Attach a node of metadata to each ``load`` and ``store`` of some blocks."""
+    for block in blocks:
+        for at, instruction in enumerate(block.instructions):
+            if _name_of(instruction) in ("load", "store"):
+                block.instructions[at] = f"{instruction}, !{name} {node.get_reference()}"
 
 
 def _name_of(instruction: Any) -> str:

@@ -31,6 +31,7 @@ FUNCTIONS = {
     "erf_float32": special.erf,
     "gelu_float32": lambda x: x * special.ndtr(x),
     "round_float32": np.rint,
+    "trunc_float32": np.trunc,
 }
 #: The largest errors that are not 2: a sum follows the exponential, and a division the sum.
 LARGEST = {"sigmoid_float32": 2.5, "silu_float32": 2.5}
@@ -158,5 +159,5 @@ def test_rising_functions_do_not_fall_between_neighbours(name, made):
 
 def test_every_function_is_here():
     declared = {n for n, f in vars(vector_math).items() if getattr(f, "__module__", "") == vector_math.__name__}
-    # what ``exp_float32_below`` scales, and is tested with; and the question for the instruction of ``round_float32``
+    # what ``exp_float32_below`` scales, and is tested with; and the question for instructions that round
     assert set(FUNCTIONS) | {"large_exp_float32_below", "has_rounding"} == declared

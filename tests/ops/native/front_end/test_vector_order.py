@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from relayvm.ops.kernels.byte_conv.depthwise import permutes_bytes
+from relayvm.ops.kernels.byte_conv.words import permutes_bytes
 
 from .test_vectors import both
 
