@@ -142,9 +142,9 @@ class _Import:
 
 
 def as_array(tensor: Any) -> np.ndarray:
-    """The elements of a tensor, shared where it is dense on the CPU."""
-    tensor = tensor.detach().cpu()
-    torch = torch_package()
-    if tensor.dtype is torch.bfloat16:
-        return np.asarray(tensor.contiguous().view(torch.int16).numpy()).view(numpy_dtype("bfloat16"))
-    return np.asarray(tensor.contiguous().numpy())
+    """The elements of a tensor, shared where it is dense on the CPU, not to be written."""
+    torch, tensor = torch_package(), tensor.detach().cpu().contiguous()
+    halves = tensor.dtype is torch.bfloat16
+    array: np.ndarray = (tensor.view(torch.int16) if halves else tensor).numpy().view()
+    array.flags.writeable = False
+    return array.view(numpy_dtype("bfloat16")) if halves else array
