@@ -84,10 +84,10 @@ def begin_tiles(rows: int, config: Array, block: int) -> bool:
         begins = rows >= least_rows(block) and may_use_tiles()
         if begins:
             steps = width_of(block) // 4
-            rows = (TILE_ROWS, TILE_ROWS, TILE_ROWS, steps, steps, steps, steps, TILE_ROWS)
+            heights = (TILE_ROWS, TILE_ROWS, TILE_ROWS, steps, steps, steps, steps, TILE_ROWS)
             # the last register has rows of the data
             widths = (TILE_BYTES, TILE_BYTES, TILE_BYTES, TILE_BYTES, TILE_BYTES, TILE_BYTES, TILE_BYTES, width_of(block))
-            describe_tiles(config, rows, widths)
+            describe_tiles(config, heights, widths)
             configure_tiles(config)
     return begins
 
