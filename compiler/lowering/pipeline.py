@@ -23,11 +23,9 @@ from ..passes.eliminate_common_subexpr import eliminate_common_subexpr
 from ..passes.eliminate_dead_code import eliminate_dead_code
 from ..passes.expand_composites import expand_composites
 from ..passes.fold_constant import fold_constant
-from ..passes.fold_transposes import fold_transposes
 from ..passes.fuse_attention import fuse_attention
 from ..passes.fuse_expansions import fuse_expansions
 from ..passes.fuse_ops import fuse_ops
-from ..passes.gather_before_reduce import gather_before_reduce
 from ..passes.infer_type import infer_type
 from ..passes.inline_functions import inline_functions
 from ..passes.lambda_lift import lambda_lift
@@ -39,7 +37,9 @@ from ..passes.precision.integer_products import integer_products
 from ..passes.precision.operator_precision import WIDE_ON_CPUS
 from ..passes.precision.store_halves import store_halves
 from ..passes.precision.widen_halves import widen_halves
-from ..passes.reduce_before_monotonic import reduce_before_monotonic
+from ..passes.reordering.fold_transposes import fold_transposes
+from ..passes.reordering.gather_before_reduce import gather_before_reduce
+from ..passes.reordering.reduce_before_monotonic import reduce_before_monotonic
 from ..passes.simplify import simplify
 from ..passes.sizes.dynamic_to_static import dynamic_to_static
 from ..passes.sizes.early_sizes import early_sizes

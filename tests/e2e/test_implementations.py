@@ -173,6 +173,7 @@ def agree(case: Case, sizes: Sequence[int], results: list[np.ndarray]) -> None:
 
 #: What cannot compute a case, whatever the sizes: the rest must.
 NOT_FOR = {
+    ("nn.softmax", "float32"): {"half_rows"},
     ("nn.dense", "float16"): {"rows", "tiles", "blas"},
     ("nn.matmul", "nn.matmul(%x, %y, transpose_a=True, transpose_b=True)"): {"tiles"},
     ("nn.conv2d", "nn.conv2d(%x, %y, padding=(1, 1))"): {"pointwise", "positions", "rows", "taps"},

@@ -15,10 +15,10 @@ from relayvm.compiler.ir.well_formed import check
 from relayvm.compiler.passes.eliminate_common_subexpr import eliminate_common_subexpr
 from relayvm.compiler.passes.eliminate_dead_code import eliminate_dead_code
 from relayvm.compiler.passes.fold_constant import fold_constant
-from relayvm.compiler.passes.gather_before_reduce import gather_before_reduce
 from relayvm.compiler.passes.infer_type import infer_type
 from relayvm.compiler.passes.narrow_tuples import narrow_tuples
-from relayvm.compiler.passes.reduce_before_monotonic import reduce_before_monotonic
+from relayvm.compiler.passes.reordering.gather_before_reduce import gather_before_reduce
+from relayvm.compiler.passes.reordering.reduce_before_monotonic import reduce_before_monotonic
 from relayvm.compiler.passes.simplify import simplify
 from relayvm.compiler.passes.sizes.dynamic_to_static import dynamic_to_static
 from relayvm.compiler.passes.sizes.early_sizes import early_sizes

@@ -18,13 +18,13 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from ...ops.core.op import get
-from ...ops.core.tensor_types import TensorType
-from ...ops.defs.movement.transform import ReshapeAttrs
-from ...shape_funcs.symbolic.dim import Dim, product
-from ..ir.chain_rewriter import ChainRewriter, rewrite_chains
-from ..ir.expr import Call, Expr, IRModule, Var, replace
-from ..ir.pass_declaration import declare_pass
+from ....ops.core.op import get
+from ....ops.core.tensor_types import TensorType
+from ....ops.defs.movement.transform import ReshapeAttrs
+from ....shape_funcs.symbolic.dim import Dim, product
+from ...ir.chain_rewriter import ChainRewriter, rewrite_chains
+from ...ir.expr import Call, Expr, IRModule, Var, replace
+from ...ir.pass_declaration import declare_pass
 
 #: The operators that are replaced.
 _REPLACED = ("nn.batch_matmul", "transpose", "reshape")

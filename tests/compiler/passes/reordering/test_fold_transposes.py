@@ -8,11 +8,11 @@ import pytest
 import relayvm as relay
 from relayvm.compiler.ir.anf import values
 from relayvm.compiler.ir.expr import Call
-from relayvm.compiler.passes.fold_transposes import fold_transposes
 from relayvm.compiler.passes.infer_type import infer_type
+from relayvm.compiler.passes.reordering.fold_transposes import fold_transposes
 from relayvm.compiler.passes.to_a_normal_form import to_a_normal_form
 
-from ...programs import HEADER
+from ....programs import HEADER
 
 FOUR = "reshape(transpose(%b, axes=[0, 1, 3, 2]), newshape=[-3, -2])"
 #: The matrices, the shape of ``%b``, whether the product transposes them itself, and whether the transpose is folded.

@@ -23,15 +23,15 @@ from __future__ import annotations
 
 from collections import Counter
 
-from ...ops.analysis.monotonic import Order, order_of
-from ...ops.core.implementation import GPU
-from ...ops.core.op import Op, OpPattern, get
-from ...ops.core.tensor_types import TensorType, Type
-from ..ir.anf import values
-from ..ir.chain_rewriter import ChainRewriter, rewrite_chains
-from ..ir.expr import Call, Expr, IRModule, Var, replace, tensor_type, type_of
-from ..ir.pass_declaration import declare_pass
-from ..rules.rewriting import Definitions
+from ....ops.analysis.monotonic import Order, order_of
+from ....ops.core.implementation import GPU
+from ....ops.core.op import Op, OpPattern, get
+from ....ops.core.tensor_types import TensorType, Type
+from ...ir.anf import values
+from ...ir.chain_rewriter import ChainRewriter, rewrite_chains
+from ...ir.expr import Call, Expr, IRModule, Var, replace, tensor_type, type_of
+from ...ir.pass_declaration import declare_pass
+from ...rules.rewriting import Definitions
 
 #: The reduction of the arguments in the place of that of the results, by the order of the results.
 _REDUCTIONS = {

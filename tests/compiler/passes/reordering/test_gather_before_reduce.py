@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 import relayvm as relay
 from relayvm.compiler.ir.anf import values
 from relayvm.compiler.ir.expr import Call
-from relayvm.compiler.passes.gather_before_reduce import gather_before_reduce
 from relayvm.compiler.passes.infer_type import infer_type
+from relayvm.compiler.passes.reordering.gather_before_reduce import gather_before_reduce
 from relayvm.compiler.passes.to_a_normal_form import to_a_normal_form
 
-from ...devices import DEVICES
-from ...programs import HEADER
+from ....devices import DEVICES
+from ....programs import HEADER
 
 #: Texts for ``@main(%x: Tensor[(?n, 3), float32], %k: int64)``: positions, then the class of each.
 TOP = "let %found = dyn.topk(max(%x, axis=[1]), %k); let %best = %found.1;"

@@ -11,12 +11,12 @@ import relayvm as relay
 from relayvm.compiler.ir.anf import values
 from relayvm.compiler.ir.expr import Call
 from relayvm.compiler.passes.infer_type import infer_type
-from relayvm.compiler.passes.reduce_before_monotonic import reduce_before_monotonic
+from relayvm.compiler.passes.reordering.reduce_before_monotonic import reduce_before_monotonic
 from relayvm.compiler.passes.to_a_normal_form import to_a_normal_form
 from relayvm.ops.core.implementation import GPU, HOST
 
-from ...devices import DEVICES
-from ...programs import HEADER
+from ....devices import DEVICES
+from ....programs import HEADER
 
 BEST = 'let %best = dyn.topk(%m, %k, ret_type="indices");'
 

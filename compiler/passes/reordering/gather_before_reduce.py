@@ -22,13 +22,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...ops.core.op import Op, OpPattern, get
-from ...shape_funcs.defs.axes.reduce import reduced_axes
-from ...shape_funcs.symbolic.dim import Dim, const, product
-from ..ir.chain_rewriter import ChainRewriter, rewrite_chains
-from ..ir.expr import Call, Expr, IRModule, TupleGetItem, Var, replace, tensor_type
-from ..ir.pass_declaration import declare_pass
-from ..rules.rewriting import Definitions
+from ....ops.core.op import Op, OpPattern, get
+from ....shape_funcs.defs.axes.reduce import reduced_axes
+from ....shape_funcs.symbolic.dim import Dim, const, product
+from ...ir.chain_rewriter import ChainRewriter, rewrite_chains
+from ...ir.expr import Call, Expr, IRModule, TupleGetItem, Var, replace, tensor_type
+from ...ir.pass_declaration import declare_pass
+from ...rules.rewriting import Definitions
 
 #: Operators whose result has at most as many elements as the first argument.
 _SELECTIONS = ("strided_slice", "dyn.strided_slice", "topk", "dyn.topk")
