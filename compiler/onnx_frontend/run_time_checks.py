@@ -9,7 +9,12 @@ from .node import Node
 
 def check_lengths(node: Node, vector: Expr, other: Expr, message: str) -> None:
     """Check that two vectors have one length; ``message``, after the node's label, has two ``{}`` for the lengths."""
-    attrs = AssertSameSizeAttrs(0, 0, f"{literal(node.label)}: {message}")
+    check_vectors(node, vector, other, f"{literal(node.label)}: {message}")
+
+
+def check_vectors(node: Node, vector: Expr, other: Expr, message: str) -> None:
+    """As ``check_lengths``, with a whole message."""
+    attrs = AssertSameSizeAttrs(0, 0, message)
     node.bind(Call(ASSERT_SAME_SIZE, (vector, other), attrs, ty=type_of(vector), span=node.span))
 
 

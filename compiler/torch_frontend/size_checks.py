@@ -7,13 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from ...ops.defs.machine.machine_ops import ASSERT_SAME_SIZE, AssertSameSizeAttrs
 from ...vm.diagnostics import codes
 from ...vm.diagnostics.source import ModelError
 from ..builder.build import const
 from ..builder.operator_functions import operators as relay
-from ..ir.expr import Call, Expr, type_of
-from ..onnx_frontend.run_time_checks import literal
+from ..ir.expr import Expr
+from ..onnx_frontend.run_time_checks import check_vectors, literal
 from ..onnx_frontend.scope import constant
 from .torch_node import TorchNode
 
@@ -34,8 +33,7 @@ def check_equal(node: TorchNode, given: Expr, wanted: Expr, message: str) -> Non
     # the machine compares sizes: those of two vectors
     false = constant(np.array(False))
     vectors = [node.bind(relay.full(false, node.bind(relay.reshape(n, [1])), "bool")) for n in (given, wanted)]
-    attrs = AssertSameSizeAttrs(0, 0, message)
-    node.bind(Call(ASSERT_SAME_SIZE, (vectors[0], vectors[1]), attrs, ty=type_of(vectors[0]), span=node.span))
+    check_vectors(node, vectors[0], vectors[1], message)
 
 
 class SizeChecks:
