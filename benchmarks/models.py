@@ -23,7 +23,7 @@ same everywhere.  ``--cpu-time`` counts CPU time, for a machine that other work 
 the networks also run in torch, eager and compiled, if torch is installed (``torch_models.py``). The speed of products, those of
 an encoder too, stands beside its share of the peak, the multiply-adds in registers that the threads could do, measured after the
 products (``fma_peak.py``).  ``at the peak``: the ratio if relayvm did its products at the peak and nothing else; no goal below it
-can be reached.  ``--record`` writes the figures and the state of the machine to a file, of which README.md has a table.
+can be reached.  ``--record`` writes the figures and the state of the machine to a file, of which docs/speed.md has a table.
 """
 
 # ruff: noqa: E402

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -29,7 +29,23 @@ from .transform.inlining import inline
 from .tuning.remember import preferred_for, remember
 from .tuning.settings import Tuning
 
-Program = IRModule | Function | SourceText | str | Path
+
+class OnnxModel(Protocol):
+    """A ``ModelProto`` of the package onnx."""
+
+    graph: Any
+
+    def SerializeToString(self) -> bytes: ...
+
+
+class TorchProgram(Protocol):
+    """A ``torch.export.ExportedProgram``."""
+
+    graph_module: Any
+    graph_signature: Any
+
+
+Program = IRModule | Function | SourceText | str | Path | OnnxModel | TorchProgram
 
 
 @frozen
@@ -60,20 +76,34 @@ def lowered(
 
 def as_module(mod: Program, who: str = "compile") -> IRModule:
     """The module that ``mod`` is or describes.  Raises ParseError, TypeCheckError for a module without functions."""
-    if is_model_file(mod):
-        from .onnx_frontend.importing.from_onnx import from_onnx  # many files, that other programs do not need
-
-        mod = from_onnx(mod)[0]
+    mod = imported(mod)
     if isinstance(mod, (str, SourceText, Path)):
         mod = parse(as_source(mod, who))
     if isinstance(mod, Function):
         mod = IRModule({"main": mod})
     if not isinstance(mod, IRModule):
         help = "its IRModule or text; an Executable runs as it is" if isinstance(mod, Executable) else None
-        raise wrong("a program", "an IRModule, a Function, a text or a Path", mod, help)
+        raise wrong("a program", "an IRModule, a Function, a text, a Path, a ModelProto or an ExportedProgram", mod, help)
     if not mod.functions:
         raise TypeCheckError("the module has no function", help="write `def @main(...) { ... }`", code=codes.Type.EMPTY)
     return replace(mod)  # its owner may change it later
+
+
+def imported(mod: Any) -> Any:
+    """The module of a model of ONNX (the path of its file, or a ModelProto) or of torch (an ExportedProgram); others as they are.
+
+    Types are told by their names: neither package is imported for other programs.
+    """
+    package, name = type(mod).__module__.partition(".")[0], type(mod).__name__
+    if is_model_file(mod) or (package, name) == ("onnx", "ModelProto"):
+        from .onnx_frontend.importing.from_onnx import from_onnx  # many files, that other programs do not need
+
+        return from_onnx(mod)[0]
+    if (package, name) == ("torch", "ExportedProgram"):
+        from .torch_frontend.importing.from_torch import from_torch  # as above
+
+        return from_torch(mod)[0]
+    return mod
 
 
 def bind_params(mod: IRModule, params: Mapping[str, Any]) -> IRModule:

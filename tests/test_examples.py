@@ -134,12 +134,21 @@ def test_digits(device: str, tmp_path: Path) -> None:
 # ---- the README ------------------------------------------------------------------------------------------------
 
 
-def test_the_readme_program_runs(tmp_path: Path) -> None:
-    (program,) = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
-    done = run("-c", program, env=environment_with(extras_of(program), tmp_path))
-    assert done.returncode == 0, done.stderr
+def test_the_readme_programs_run(tmp_path: Path) -> None:
+    text = (ROOT / "README.md").read_text()
+    of_onnx, of_text = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    (install,) = re.findall(r"```sh\n(pip install [^\n]*\n)```", text)
     x = np.random.default_rng(0).normal(size=(1000, 4)).astype("float32")
-    assert done.stdout.splitlines() == [f"({(x.sum(axis=1) > 2).sum()}, 4)", "(0, 4)"]
+    expected = [
+        (of_onnx, install, ["(5, 4)", "(8400, 4)", "(0, 4)"]),
+        (of_text, "", [f"({(x.sum(axis=1) > 2).sum()}, 4)", "(0, 4)"]),
+    ]
+    for number, (program, extras, lines) in enumerate(expected):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        done = run("-c", program, env=environment_with(extras_of(extras), folder))
+        assert done.returncode == 0, done.stderr
+        assert done.stdout.splitlines() == lines
 
 
 def test_every_target_of_the_readme_exists() -> None:
@@ -153,7 +162,7 @@ def test_every_target_of_the_readme_exists() -> None:
 @pytest.mark.skipif(shutil.which("curl") is None, reason="no curl on this machine")
 def test_the_server_of_the_readme_answers(tmp_path: Path) -> None:
     # the set-up of the tests has done the installation
-    (block,) = re.findall(r"```sh\n(pip install [^\n]*\n.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    (block,) = re.findall(r"```sh\n(pip install [^\n]*serve[^\n]*\n.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
     commands = block.partition("\n")[2]
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))

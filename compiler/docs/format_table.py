@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import statistics
+from pathlib import Path
 from typing import Any
 
 from .generated_part import ROOT, with_part
@@ -14,10 +15,14 @@ RECORDS = "????-??-??-formats-cpu-*.json"
 _OTHERS = {"onnxruntime": "of onnxruntime, same model", "float32": "of own float32"}
 
 
+def newest_formats() -> Path:
+    """The newest record of one thread."""
+    return [path for path in sorted((ROOT / "benchmarks" / "results").glob(RECORDS)) if "threads" not in path.name][-1]
+
+
 def number_formats_markdown() -> str:
     """docs/number-formats.md with the table of the newest record of one thread."""
-    one_thread = [path for path in sorted((ROOT / "benchmarks" / "results").glob(RECORDS)) if "threads" not in path.name]
-    path = one_thread[-1]
+    path = newest_formats()
     record: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     lines = [f"| milliseconds of CPU time, one thread | relayvm | {' | '.join(_OTHERS.values())} |", "|---|--:|--:|--:|"]
     for row in record["rows"]:

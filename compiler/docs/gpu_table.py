@@ -1,4 +1,4 @@
-"""The table of GPUs in README.md, from the newest record of ``make gpu``."""
+"""The table of GPUs in docs/speed.md, from the newest record of ``make gpu``."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def gpu_markdown() -> str:
     lines += [
         "",
         f"Medians of {record['date'][:10]}, CUDA {record['cuda']}: bytes that must be moved, or operations, per second.",
-        f"Of {len(goals)} goals {goals.count('held')} are held. All figures, with goals: [{page}](benchmarks/results/{page}).",
+        f"Of {len(goals)} goals {goals.count('held')} are held. All figures, with goals: [{page}](../benchmarks/results/{page}).",
         "",
     ]
     return "\n".join(lines)

@@ -13,7 +13,7 @@ from .error_pages import errors_markdown
 from .format_table import number_formats_markdown
 from .onnx_page import onnx_markdown
 from .python_page import python_markdown
-from .speed_table import readme_markdown
+from .speed_table import readme_markdown, speed_markdown
 
 #: The pages: place from the folder of documents, and generator.
 PAGES: dict[str, Callable[[], str]] = {
@@ -25,6 +25,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "coming-from-relay.md": coming_from_relay_markdown,
     "python.md": python_markdown,
     "number-formats.md": number_formats_markdown,
+    "speed.md": speed_markdown,
     "../README.md": readme_markdown,
 }
 FOLDER = Path(__file__).resolve().parents[2] / "docs"

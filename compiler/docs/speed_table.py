@@ -1,32 +1,81 @@
-"""The tables of speed in README.md, from the newest records of ``benchmarks/models.py``."""
+"""The tables of speed: a summary in README.md, and docs/speed.md, from the newest records of ``benchmarks/``."""
 
 from __future__ import annotations
 
 import json
+import statistics
 from pathlib import Path
 from typing import Any
 
+from .format_table import newest_formats
 from .generated_part import ROOT, with_part
-from .gpu_table import gpu_markdown
+from .gpu_table import gpu_markdown, newest_record
 
 #: The form of records' names, which begin with the date.
 RECORDS = "????-??-??-models-cpu*.json"
 #: The packages whose versions stand below the table.
 SHOWN = ("onnxruntime", "torch", "numba")
+#: The dynamic program of the summary.
+DYNAMIC = "detection tail, 2000"
+#: The contestants on a GPU that the summary compares.
+ON_GPU = "relayvm, graphs=auto / torch graph"
 
 
 def readme_markdown() -> str:
-    """README.md with the tables of the newest records: one of each kind of vector instructions, and that of a GPU."""
+    """README.md with the summary: a row for each of CPU, narrow formats, dynamic programs and GPUs."""
+    record = _read(list(_newest().values())[-1])
+    rows = [row for row in record["rows"] if "onnxruntime" in row["times"]]
+    peer = f"onnxruntime {record['machine']['versions']['onnxruntime']}"
+    (dynamic,) = (row["ratio"] for row in rows if row["name"] == DYNAMIC)
+    found = [
+        (f"{len(rows)} models in float32, CPU, one thread", peer, _mean([row["ratio"] for row in rows])),
+        (f"{DYNAMIC} candidates: sizes depend on values, CPU", peer, f"{dynamic:.2f}"),
+    ]
+    formats = _read(newest_formats())
+    bytes_rows = [row["of"]["onnxruntime"] for row in formats["rows"] if "onnxruntime" in row["of"]]
+    found.insert(
+        1, (f"{len(bytes_rows)} networks, products and convolutions of 8 bits, CPU, one thread", peer, _mean(bytes_rows))
+    )
+    gpu = newest_record()
+    if gpu is not None:
+        on_gpu = _read(gpu)
+        figures = [f for part in on_gpu["parts"] for f in part["figures"]]
+        ratios = [f["median"] for f in figures if f["who"] == ON_GPU]
+        tasks = f"{len(ratios)} runs of an encoder, ResNet-50, MobileNetV2 in float32, {on_gpu['card']}"
+        found.append((tasks, "torch, as a CUDA graph of one size", _mean(ratios)))
+    lines = ["| time of relayvm over that of another runtime | beside | ratio |", "|---|---|--:|"]
+    lines += [f"| {what} | {beside} | {ratio} |" for what, beside, ratio in found]
+    return with_part("README.md", "speed", "\n".join([*lines, ""]))
+
+
+def speed_markdown() -> str:
+    """docs/speed.md with the tables of the newest records: one of each kind of vector instructions, and that of a GPU."""
+    page = with_part("docs/speed.md", "cpu", "\n".join(map(record_markdown, reversed(_newest().values()))))
+    return with_part("docs/speed.md", "gpu", gpu_markdown(), page)
+
+
+def _newest() -> dict[str, Path]:
+    """The newest record of each kind of vector instructions, the newest of all last."""
     newest: dict[str, Path] = {}
     for path in sorted((ROOT / "benchmarks" / "results").glob(RECORDS)):
-        newest[json.loads(path.read_text(encoding="utf-8"))["machine"]["vectors"]] = path
-    page = with_part("README.md", "speed", "\n".join(map(speed_markdown, newest.values())))
-    return with_part("README.md", "gpu", gpu_markdown(), page)
+        vectors = _read(path)["machine"]["vectors"]
+        newest.pop(vectors, None)
+        newest[vectors] = path
+    return newest
 
 
-def speed_markdown(path: Path) -> str:
-    """The table of a record, with the machine and the date: the rows beside onnxruntime."""
+def _read(path: Path) -> dict[str, Any]:
     record: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return record
+
+
+def _mean(ratios: list[float]) -> str:
+    return f"{statistics.geometric_mean(ratios):.2f} (geometric mean; {min(ratios):.2f} to {max(ratios):.2f})"
+
+
+def record_markdown(path: Path) -> str:
+    """The table of a record, with the machine and the date: the rows beside onnxruntime."""
+    record = _read(path)
     machine, rows = record["machine"], [row for row in record["rows"] if "onnxruntime" in row["times"]]
     names = list(dict.fromkeys(name for row in rows for name in row["times"]))
     clock = " of CPU time" if record.get("cpu_time") else ""
@@ -38,14 +87,12 @@ def speed_markdown(path: Path) -> str:
         times = {name: time["median_ns"] / 1e6 for name, time in row["times"].items()}
         shown = " | ".join(f"{times[name]:.3g}" if name in times else "" for name in names)
         lines.append(f"| {row['name']} | {shown} | {row['ratio']:.2f} |")
-    versions = ", ".join(
-        f"{name} {number}" for name, number in machine["versions"].items() if name in ("onnxruntime", "torch", "numba")
-    )
+    versions = ", ".join(f"{name} {number}" for name, number in machine["versions"].items() if name in SHOWN)
     where = f"{machine['processor']} with {machine['vectors']}, {machine['cores']} cores, {versions}"
     lines += [
         "",
         f"Medians of {record['date']}, {where}. All run the same model, whose sizes are open, in turn.",
-        f"A ratio below 1: relayvm is faster than onnxruntime. Record: [{path.name}](benchmarks/results/{path.name}).",
+        f"A ratio below 1: relayvm is faster than onnxruntime. Record: [{path.name}](../benchmarks/results/{path.name}).",
         "",
     ]
     return "\n".join(lines)

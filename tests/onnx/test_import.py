@@ -52,6 +52,11 @@ def test_names_sizes_and_weights() -> None:
     assert body.value.span.render().splitlines()[2] == "1 | /block/Add: Add(x, w)"
 
 
+def test_compile_takes_a_model_in_memory() -> None:
+    vm = relay.VirtualMachine(relay.compile(model_of([helper.make_node("Neg", ["x"], ["y"])], {"x": ["n"]}, ["y"])))
+    assert [vm.run(np.ones(n, "float32")).tolist() for n in (0, 2)] == [[], [-1.0, -1.0]]
+
+
 def test_a_known_shape_is_a_constant_and_another_is_a_computation() -> None:
     nodes = [
         helper.make_node("Shape", ["x"], ["s"]),

@@ -35,6 +35,11 @@ def test_written_buffers_are_results_after_those_of_the_module() -> None:
     assert [a.tolist() for a in found] == [[2.0, 2.0], [1.0, 1.0]]
 
 
+def test_compile_takes_an_exported_program() -> None:
+    vm = relay.VirtualMachine(relay.compile(torch.export.export(torch.nn.ReLU(), (torch.ones(3),))))
+    assert vm.run(np.array([-1, 0, 2], "float32")).tolist() == [0.0, 0.0, 2.0]
+
+
 def test_parameters_that_are_not_frozen_have_names_and_values() -> None:
     linear = torch.nn.Linear(4, 2)
     module, params = from_torch(linear, (torch.ones(3, 4),), freeze_params=False)
