@@ -35,9 +35,9 @@ def compile(
     """The executable of ``mod`` for the device ``target``; Relay's ``llvm`` is ``cpu``.
 
     ``mod`` is a module, a function (it becomes ``main``), a program's text, the Path of a text, the path of a model (``.onnx``),
-    a ``ModelProto`` of the package onnx, or a ``torch.export.ExportedProgram``.  ``params``: values for parameters of ``main``, by
-    name; they become constants.  ``config``: see ``Config``;
-    within a ``relay.transform.PassContext`` its ``opt_level`` is the default.
+    a ``ModelProto`` of the package onnx, or a ``torch.export.ExportedProgram``.  ``params``: values for parameters of ``main``,
+    by name; they become constants.  ``config``: see ``Config``; within a ``relay.transform.PassContext`` its ``opt_level`` is the
+    default.
 
     For operators with several implementations, times measured on this machine choose (``tune="cached"``).  Nothing is measured
     unless ``tune`` is ``"budgeted"`` (for ``tune_seconds``, 60 if that is None) or ``"full"``.  ``tune_sizes``: the sizes to
