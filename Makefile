@@ -5,6 +5,9 @@ VENV    := .venv
 PY      := $(VENV)/bin/python
 RELAYVM := $(VENV)/bin/relayvm
 DEVICE  ?= sim
+# the simulated device's copies take the time of a link; a real device has its own
+LINK     = $(if $(filter sim,$(DEVICE)),--link 16GB/s$(comma)5us)
+comma   := ,
 # pytest workers: as many as there are cores, at most four (each compiles kernels and holds a compiler in memory)
 WORKERS ?= auto
 PYTEST   = $(PY) -m pytest -n $(WORKERS) --maxprocesses=4
@@ -45,8 +48,12 @@ help:  ## show this list
 demo: $(VENV)/stamp-run  ## set up, run two example programs on the simulated device, then compare two configurations
 	$(PY) examples/detection_tail.py --device $(DEVICE) --out $(OUT)
 	$(PY) examples/digits.py --device $(DEVICE) --out $(OUT)
-	$(RELAYVM) compare examples/detection_tail.relay --a data_dependence=op,place=off --b data_dependence=input --device $(DEVICE) \
-	    --input boxes=@$(OUT)/detection_2000.npz:boxes --input logits=@$(OUT)/detection_2000.npz:logits
+	$(RELAYVM) compare examples/detection_tail.relay --device $(DEVICE) --dim n=500 --brief $(LINK) \
+	    --side one_flag:data_dependence=op,place=off --side per_input:data_dependence=input
+	@echo
+	@echo "Next: $(RELAYVM) explain examples/detection_tail.relay --device sim    each copy, with the change that would remove it"
+	@echo "      $(RELAYVM) run model.onnx --dim n=8                              your own model, after $(VENV)/bin/pip install onnx"
+	@echo "      README.md                                                        the pages by task"
 
 test: $(VENV)/stamp-test  ## set up with the test extra, test every operator on every device (five to ten minutes on 2 cores)
 	$(PYTEST) --tier test $(PYTEST_ARGS)

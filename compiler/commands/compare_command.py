@@ -20,6 +20,7 @@ from ..comparison.compare_text import page_table
 from ..comparison.result_check import Tolerance
 from ..comparison.run_comparison import PRESETS, REPEAT, compare_sides
 from ..comparison.simulated_link import FORM, PCI_EXPRESS, SimulatedLink
+from ..comparison.verdict_text import verdict_text
 from ..inputs.given_inputs import InputSyntaxError, parse_shape, split_option
 from ..inputs.random_inputs import Range
 from ..load_program import STDIN, with_weights
@@ -137,6 +138,7 @@ def _file_option(name: str, help_text: str) -> Callable[[Command], Command]:
 @click.option(
     "--profiles/--no-profiles", default=None, help="Also print each side in nvprof's form; default: if there are two sides."
 )
+@click.option("--brief", is_flag=True, help="Print results, copies, bytes, time and the reasons of copies only.")
 @click.option("--all", "everything", is_flag=True, help="Also print rows below 1 % of the time that do not differ.")
 @expected_options
 @json_option
@@ -155,6 +157,7 @@ def compare_command(
     link: SimulatedLink | None,
     conditions: tuple[str, ...],
     profiles: bool | None,
+    brief: bool,
     everything: bool,
     as_json: bool,
     json_out: Path | None,
@@ -208,6 +211,8 @@ def compare_command(
     with standard_output():
         if as_json:
             click.echo(json.dumps(found.as_data(), indent=2))
+        elif brief:
+            click.echo(verdict_text(found))
         else:
             show(found, profiles, everything)
     bad = list(failures(wanted_conditions, found))

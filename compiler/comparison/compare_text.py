@@ -71,8 +71,8 @@ def side_name(name: str) -> str:
     return name.upper() if len(name) == 1 else name
 
 
-def heading(comparison: ComparisonData) -> str:
-    """Configurations and method of the comparison."""
+def heading(comparison: ComparisonData, shared_settings: bool = True) -> str:
+    """Configurations and method of the comparison.  ``shared_settings``: also those that all sides have."""
     how, first = comparison.method, comparison.cases[0].profiles
     entry = first[0].entry
     if how.interleaved:
@@ -85,7 +85,8 @@ def heading(comparison: ComparisonData) -> str:
     for name, profile in zip(comparison.sides, first, strict=True):
         own = [s for s in _settings(profile) if s not in shared]
         lines.append(f"  {side_name(name)}: {', '.join(own) or 'as the others'}")
-    lines.append(f"  all: {', '.join(s for s in _settings(first[0]) if s in shared)}")
+    if shared_settings:
+        lines.append(f"  all: {', '.join(s for s in _settings(first[0]) if s in shared)}")
     if how.link:
         lines.append(f"  copies to and from sim: modelled, over a link {how.link}; no copy overlaps work")
     names = " and ".join(map(side_name, comparison.sides)) if len(comparison.sides) == 2 else "all sides"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -12,6 +13,7 @@ from relayvm.compiler.comparison.compare import Case, Comparison, Method, compar
 from relayvm.compiler.comparison.compare_rows import RUN, Difference, aligned
 from relayvm.compiler.comparison.compare_text import comparison_text, delta, page_table, tables
 from relayvm.compiler.comparison.significance import Verdict
+from relayvm.compiler.comparison.verdict_text import LISTED, verdict_text
 from relayvm.vm.diagnostics.source import InputError
 from relayvm.vm.report.profile_data import COPY_NAMES, CopyRow, Row
 from relayvm.vm.report.profile_report import Profile
@@ -210,6 +212,28 @@ def test_text() -> None:
     assert any("- [memcpy DtoH]  a.relay:4, 16 bytes, dyn.topk: input 'k' is data-dependent" in n for n in names)
     assert any("+ add  a.relay:9" in n for n in names)
     assert "Mann and Whitney" in legend
+
+
+def test_verdict() -> None:
+    heading, verdict = verdict_text(of(side(1000, copies=2), side(2000, copies=0))).split("\n\n")
+    assert "  all:" not in heading and heading.endswith("The results of A and B agree.")
+    assert verdict.splitlines() == [
+        "per run                     A         B      vs A",
+        "time of a run        2.0055us  4.0055us   +99.7 %",
+        "[memcpy DtoH] calls         2         0  -100.0 %",
+        "[memcpy DtoH] bytes      16 B       0 B  -100.0 %",
+        "gone in B: 16 B at a.relay:4, dyn.topk: input 'k' is data-dependent",
+    ]
+    assert verdict_text(of(side(copies=0), side())).splitlines()[-1].startswith("only in B: 8 B at a.relay:4, dyn.topk")
+    assert verdict_text(of(side(), side())).splitlines()[-1].startswith("to the host on each side: 8 B at a.relay:4")
+
+
+def test_verdict_lists_some_copies_and_counts_the_others() -> None:
+    keys = [Key(DTOH, f"[memcpy DtoH] take: input {i}", f"a.relay:{i}") for i in range(LISTED + 2)]
+    copying = replace(side(copies=0), series=tuple(Series(k, (1,) * 12, (50,) * 12, (8,) * 12) for k in keys))
+    lines = verdict_text(of(copying, side(copies=0))).splitlines()
+    assert [line.partition(":")[0] for line in lines[-LISTED - 1 :]] == ["gone in B"] * (LISTED + 1)
+    assert lines[-1] == "gone in B: 2 more"
 
 
 def test_more_than_two_sides_and_the_widths_of_tables() -> None:
