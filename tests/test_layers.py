@@ -324,6 +324,7 @@ FOREIGN_PRIVATE = {
     "__main__.py": {"_exit", "_run_exitfuncs"},  # the end of a process without its objects' ends
     "serving/supervisor.py": {"_exit"},  # a forked process must not run its parent's exit
     "compiler/torch_frontend/importing/graph.py": {"_schema"},  # the public functions of torch give no names of arguments
+    "compiler/torch_frontend/dynamo/compiled_graph.py": {"_version"},  # of a tensor: how often it was written
     "vm/fast_path/c_api.py": {"_ARRAY_API"},
     "vm/diagnostics/python_source.py": {"_getframe"},
 }

@@ -57,7 +57,7 @@ class SizeChecks:
         for name, x, axis, expr in derived:
             size = self.node.extent(x, axis)
             message = f"{literal(str(expr))} is the size of axis {axis} of %{literal(name)}, which is {{}}, not {{}}"
-            check_equal(self.node, size, self._value(expr), message)
+            check_equal(self.node, size, self.value(expr), message)
         for symbol, value in self.values.items():
             self._check_range(symbol, value)
 
@@ -71,10 +71,10 @@ class SizeChecks:
             return
         factor, rest = expr.coeff(unknown[0], 1), expr.coeff(unknown[0], 0)
         if factor.is_Integer and (factor * unknown[0] + rest - expr).is_zero and int(factor) > 0 and not rest.has(unknown[0]):
-            left = relay.subtract(size, self._value(rest))
+            left = relay.subtract(size, self.value(rest))
             self._define(unknown[0], self.node.bind(relay.floor_divide(left, const(int(factor), "int64"))), origin)
 
-    def _value(self, expr: Any) -> Expr:
+    def value(self, expr: Any) -> Expr:
         """The value of an expression of symbols.  Raises ModelError."""
         if expr.is_Integer:
             return const(int(expr), "int64")
@@ -82,9 +82,9 @@ class SizeChecks:
             return self.values[expr]
         if expr.is_Add or expr.is_Mul:
             function, (first, *others) = (relay.add if expr.is_Add else relay.multiply), expr.args
-            total = self._value(first)
+            total = self.value(first)
             for other in others:
-                total = function(total, self._value(other))
+                total = function(total, self.value(other))
             return self.node.bind(total)
         message = f"the size {expr} of an input follows from no size of an axis"
         raise ModelError(message, help="mark the axis with Dim.DYNAMIC or a Dim of its own", code=codes.Model.TYPE)

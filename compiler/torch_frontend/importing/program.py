@@ -35,10 +35,10 @@ def imported(program: Any, freeze: bool) -> tuple[IRModule, dict[str, np.ndarray
     """The module of an ExportedProgram, and its parameters if they are not frozen.  Raises as ``from_torch``."""
     whole = decomposed(program)
     check_supported(whole)
-    return _Import(whole, freeze).module()
+    return ProgramImport(whole, freeze).module()
 
 
-class _Import:
+class ProgramImport:
     """One import."""
 
     def __init__(self, program: Any, freeze: bool) -> None:
@@ -125,8 +125,7 @@ class _Import:
 
     def _outputs(self, signature: Any) -> list[tuple[str, Expr]]:
         """The name and the value of each result: those of the user first."""
-        (last,) = [n for n in self.program.graph.nodes if n.op == "output"]
-        given = list(zip(signature.output_specs, last.args[0], strict=True))
+        given = list(zip(signature.output_specs, self._returned(), strict=True))
         chosen = [g for g in given if g[0].kind.name == "USER_OUTPUT"] + [g for g in given if g[0].kind.name in _WRITTEN]
         found = []
         for spec, node in chosen:
@@ -139,6 +138,11 @@ class _Import:
             name = spec.target if spec.kind.name in _WRITTEN else getattr(node, "name", "output")
             found.append((name, self.graph.as_expr(value)))
         return found
+
+    def _returned(self) -> Any:
+        """The nodes of the results."""
+        (last,) = [n for n in self.program.graph.nodes if n.op == "output"]
+        return last.args[0]
 
 
 def as_array(tensor: Any) -> np.ndarray:

@@ -77,6 +77,14 @@ def attention(
     return matrix_product(node, weights, value)
 
 
+@aten("_scaled_dot_product_flash_attention_for_cpu")
+def attention_for_cpu(
+    node: TorchNode, query: Expr, key: Expr, value: Expr, dropout: float, causal: bool, mask: Expr | None, scale: Any
+) -> list[Any]:
+    """The form that dynamo's graphs have on a CPU; its second result, for gradients, is not computed."""
+    return [attention(node, query, key, value, mask, dropout, causal, scale, False), None]
+
+
 def _repeated(node: TorchNode, x: Expr, query: Expr) -> Any:
     heads, own = node.sizes(query)[-3], node.sizes(x)[-3]
     if heads is None or own is None:

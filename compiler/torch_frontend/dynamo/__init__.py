@@ -1,0 +1,1 @@
+"""The backend ``relayvm`` of ``torch.compile``."""
