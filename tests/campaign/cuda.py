@@ -4,9 +4,16 @@ from __future__ import annotations
 
 import contextlib
 
+from relayvm.vm.diagnostics.source import VMError
+
+from ..emulator import emulator
 from ..emulator.platform import plugged_in
 from .programs import Case, Programs
 from .random_programs import kernels_once
+
+
+class GpuFailed(Exception):
+    """A failure of the emulated GPU, with its own text: the machine reports an error number only, as a real GPU does."""
 
 
 class Cuda(Programs):
@@ -24,6 +31,14 @@ class Cuda(Programs):
     def prepare(self) -> None:
         """Plug the emulated GPU in, until the process ends."""
         self._plugged.enter_context(plugged_in(proven=False))
+
+    def check(self, case: Case) -> str | None:
+        """As for the other devices; a failure of the GPU has the emulated GPU's text."""
+        try:
+            return super().check(case)
+        except VMError as error:
+            text = emulator.text()
+            raise GpuFailed(f"{text}: {error}") if text else error from error
 
     def write(self, case: Case) -> str:
         """As for the other devices, with the emulated GPU plugged in."""
