@@ -63,6 +63,7 @@ NEEDED = {"docs/number-formats.md": "onnxruntime"}
 #: The lines that the blocks of a page print, continued lines left out.
 PRINTED = {
     "docs/coming-from-onnxruntime.md": [
+        "(2, 3) ['rows', 4]",
         "(2, 3)",
         "(500, 3)",
         "[('x', 'Tensor[(?rows, 4), float32]')]",

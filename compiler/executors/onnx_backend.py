@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -11,10 +11,9 @@ from onnx.backend.base import Backend, BackendRep, namedtupledict
 
 from ...vm.api.machine import VirtualMachine
 from ...vm.device_table import DEVICES
-from ...vm.values.adt import ADT
-from ...vm.values.tensor import Tensor
 from ..compile import compile
 from ..onnx_frontend.importing.from_onnx import from_onnx
+from .result_arrays import array_of
 
 
 class PreparedModel(BackendRep):
@@ -31,7 +30,7 @@ class PreparedModel(BackendRep):
         given = inputs if isinstance(inputs, (list, tuple)) else [inputs]
         result = self.machine.run(*map(_argument, given), **named)
         names = [name for name, _ in self.machine.exe.outputs]
-        arrays = map(_array, result) if isinstance(result, tuple) else (_array(result),)
+        arrays = map(array_of, result) if isinstance(result, tuple) else (array_of(result),)
         found: tuple[Any, ...] = namedtupledict("Outputs", names)(*arrays)
         return found
 
@@ -39,22 +38,6 @@ class PreparedModel(BackendRep):
 def _argument(value: Any) -> Any:
     """An input for the machine: arrays, numbers and TensorProtos are arrays."""
     return onnx.numpy_helper.to_array(value) if isinstance(value, onnx.TensorProto) else np.asarray(value)
-
-
-def _array(value: Any) -> Any:
-    """A result as ONNX's tools have it: an array, or a list for a sequence."""
-    if isinstance(value, tuple):
-        return list(map(_array, value))
-    if isinstance(value, ADT):
-        return list(map(_array, _elements(value)))
-    return value.numpy() if isinstance(value, Tensor) else value
-
-
-def _elements(value: ADT) -> Iterator[Any]:
-    """The elements of a list."""
-    while value.fields:
-        first, value = value.fields
-        yield first
 
 
 class OnnxBackend(Backend):

@@ -1,0 +1,1 @@
+"""Sessions with the interface of onnxruntime, over the machine: ``relayvm.onnxruntime``."""
