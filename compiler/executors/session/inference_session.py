@@ -70,7 +70,7 @@ class InferenceSession:
         self._options, self._provider = options, chosen(providers)
         self._model = path_or_bytes if isinstance(path_or_bytes, bytes) else Path(path_or_bytes)
         level = LEVELS.get(options.graph_optimization_level)
-        config = {} if level is None else {"opt_level": level}
+        config: dict[str, Any] = {} if level is None else {"opt_level": level}
         self._exe = compile(self._source(), target=PROVIDERS[self._provider], **config)
         self._threads = threading.local()
 

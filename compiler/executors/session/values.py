@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Sequence
 from typing import Any
 
@@ -173,5 +174,5 @@ def _at(device_type: str, element_type: Any, shape: Sequence[int], address: int)
         raise InputError("an address of a GPU cannot be bound", help="bind_ortvalue_input(name, OrtValue(array)), by DLPack")
     dtype = np.dtype(numpy_dtype(element_type) if isinstance(element_type, str) else element_type)
     count = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
-    buffer = (np.ctypeslib.ctypes.c_char * count).from_address(address)
+    buffer = (ctypes.c_char * count).from_address(address)
     return np.frombuffer(buffer, dtype).reshape(tuple(shape))
