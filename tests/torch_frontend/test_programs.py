@@ -35,6 +35,58 @@ def test_written_buffers_are_results_after_those_of_the_module() -> None:
     assert [a.tolist() for a in found] == [[2.0, 2.0], [1.0, 1.0]]
 
 
+class Doubling(torch.nn.Module):
+    """A loop that ends when a value says so, over rows of any number."""
+
+    def forward(self, x: Any, limit: Any) -> Any:
+        from torch._higher_order_ops import while_loop
+
+        def is_small(number: Any, rows: Any) -> Any:
+            return rows.sum() < limit
+
+        def doubled(number: Any, rows: Any) -> Any:
+            return number + 1, rows * 2
+
+        return while_loop(is_small, doubled, (torch.zeros((), dtype=torch.int64), x))
+
+
+def test_a_loop_that_a_value_ends() -> None:
+    shapes = ({0: torch.export.Dim("n")}, {})
+    vm = machine_of(program_of(Doubling(), (torch.ones(3), torch.tensor(10.0)), shapes))
+    for n, limit in ((3, 10.0), (5, 1.0), (1, 1000.0)):
+        x = torch.full((n,), 0.75)
+        number, rows = results(vm.run(x.numpy(), np.float32(limit)))
+        wanted, count = x.numpy(), 0
+        while wanted.sum() < limit:
+            wanted, count = wanted * 2, count + 1
+        assert (int(number), rows.tolist()) == (count, wanted.tolist())
+
+
+class Decaying(torch.nn.Module):
+    """A scan over rows, with a state and a result for each row."""
+
+    def forward(self, x: Any, state: Any) -> Any:
+        from torch._higher_order_ops.scan import scan
+
+        def step(carried: Any, row: Any) -> Any:
+            following = carried * 0.5 + row
+            return following, (following * following).sum(-1)
+
+        return scan(step, state, x)
+
+
+def test_a_scan_over_any_number_of_rows() -> None:
+    vm = machine_of(program_of(Decaying(), (torch.ones(5, 3), torch.zeros(3)), ({0: torch.export.Dim("n")}, {})))
+    for n in (5, 2, 0):
+        x, state, sums = torch.randn(n, 3), torch.ones(3), []
+        last, found = results(vm.run(x.numpy(), state.numpy()))
+        for row in x:
+            state = state * 0.5 + row
+            sums.append(float((state * state).sum()))
+        np.testing.assert_allclose(last, state, rtol=1e-5)
+        np.testing.assert_allclose(found, sums, rtol=1e-5)
+
+
 def test_compile_takes_an_exported_program() -> None:
     vm = relay.VirtualMachine(relay.compile(torch.export.export(torch.nn.ReLU(), (torch.ones(3),))))
     assert vm.run(np.array([-1, 0, 2], "float32")).tolist() == [0.0, 0.0, 2.0]

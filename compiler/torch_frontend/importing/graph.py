@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import functools
 import operator
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from ....vm.diagnostics import codes
 from ....vm.diagnostics.source import ModelError, RelayError
-from ...ir.expr import Expr, Tuple, TupleGetItem
+from ...ir.expr import Expr
 from ...onnx_frontend.scope import Scope, constant
 from ..operator_table import converter
 from ..size_arithmetic import on_sizes
@@ -21,17 +20,14 @@ from ..torch_package import torch_package
 from .listing import Listing, made_at
 
 
-@functools.cache
-def _branches_of() -> Any:
-    """The operator that computes one of two graphs."""
-    return torch_package().ops.higher_order.cond
-
-
 class GraphConverter:
-    """The converter of a graph into a scope.  ``values``: an expression, a number, or a list of these by node."""
+    """The converter of a graph into a scope.
 
-    def __init__(self, program: Any, scope: Scope, listing: Listing) -> None:
-        self.program, self.scope, self.listing = program, scope, listing
+    ``values``: an expression, a number, or a list of these by node.  ``over_graphs``: the converters of operators over graphs.
+    """
+
+    def __init__(self, program: Any, scope: Scope, listing: Listing, over_graphs: Mapping[Any, Callable[..., Any]]) -> None:
+        self.program, self.scope, self.listing, self.over_graphs = program, scope, listing, over_graphs
         self.values: dict[Any, Any] = {}
 
     def convert_nodes(self, graph: Any) -> None:
@@ -63,8 +59,8 @@ class GraphConverter:
             meta=node.meta.get("val"), given=[a.meta.get("val") for a in node.args if isinstance(a, torch_package().fx.Node)],
         )  # fmt: skip
         view.label = f"{name_of(target)} ({node.name})"
-        if target is _branches_of():
-            return self._branches(view, *node.args)
+        if (of_graphs := self.over_graphs.get(target)) is not None:
+            return of_graphs(self, view, *node.args)
         if target is operator.getitem:
             whole, index = map(self.resolved, node.args)
             return whole[index]
@@ -79,28 +75,19 @@ class GraphConverter:
         except RelayError as error:
             raise view.error(error.diagnostics[0].message, error.diagnostics[0].help) from None
 
-    def _branches(self, view: TorchNode, condition: Any, then: Any, other: Any, operands: Any) -> list[Expr]:
-        """The results of one of two graphs, of which only that one is computed."""
-        chosen = self.resolved(condition)
-        if not isinstance(chosen, Expr):
-            chosen = constant(np.array(chosen, bool))
-        made = []
-        for branch in (then, other):
-            inner = GraphConverter(self.program, Scope(self.scope.values), self.listing)
-            graph = getattr(branch.graph.owning_module, branch.target).graph
-            made.append(inner.branch(graph, self.resolved(operands), view))
-        whole = self.scope.bind(view.conditional(view.cast(chosen, "bool"), *made), view.span, view.op_type)
-        return [self.scope.bind(TupleGetItem(whole, k), view.span) for k in range(len(view.meta))]
-
-    def branch(self, graph: Any, operands: list[Any], call: TorchNode) -> Expr:
-        """The chain of a subgraph with these values for its placeholders; its result is a tuple."""
+    def results(self, graph: Any, operands: list[Any], call: TorchNode) -> list[Expr]:
+        """The results of a subgraph, in this converter's scope, with these values for its placeholders."""
         placeholders = [n for n in graph.nodes if n.op == "placeholder"]
         self.values = dict(zip(placeholders, operands, strict=True))
         self.listing = Listing.of_one(graph, call.span)
         self.convert_nodes(graph)
         (last,) = [n for n in graph.nodes if n.op == "output"]
-        fields = [self.as_expr(v) for v in self.resolved(last.args[0])]
-        return self.scope.chain(self.scope.bind(Tuple(fields), call.span))
+        returned = last.args[0] if isinstance(last.args[0], (tuple, list)) else [last.args[0]]
+        return [self.as_expr(v) for v in self.resolved(returned)]
+
+    def within(self, scope: Scope) -> GraphConverter:
+        """The converter of a subgraph into another scope."""
+        return GraphConverter(self.program, scope, self.listing, self.over_graphs)
 
     def _bound(self, view: TorchNode, result: Any, name: str) -> Any:
         if isinstance(result, (list, tuple)):
@@ -137,12 +124,18 @@ def is_operator(target: Any) -> bool:
     return isinstance(target, type(torch_package().ops.aten.add.Tensor))
 
 
-def check_supported(program: Any) -> None:
+def check_supported(program: Any, over_graphs: Mapping[Any, Callable[..., Any]]) -> None:
     """Raise a ModelError that names all operators without a converter."""
+    known = (operator.getitem, *on_sizes(), *over_graphs)
     missing, first = Counter[str](), dict[str, str]()
     modules = [m for m in program.graph_module.modules() if isinstance(m, torch_package().fx.GraphModule)]
     for node in (node for module in modules for node in module.graph.nodes):
-        if node.op != "call_function" or node.target in on_sizes() or node.target in (operator.getitem, _branches_of()):
+        if (
+            node.op != "call_function"
+            or node.target in on_sizes()
+            or node.target is operator.getitem
+            or node.target in over_graphs()
+        ):
             continue
         name = name_of(node.target)
         if not is_operator(node.target) or converter(name) is None:

@@ -22,6 +22,7 @@ from .. import operators as operators  # declares the converters
 from ..size_checks import SizeChecks
 from ..torch_node import TorchNode, dtype_name
 from ..torch_package import torch_package
+from .control_flow import over_graphs
 from .decompositions import decomposed
 from .graph import GraphConverter, check_supported
 from .listing import Listing
@@ -34,7 +35,7 @@ _WRITTEN = ("BUFFER_MUTATION", "USER_INPUT_MUTATION")
 def imported(program: Any, freeze: bool) -> tuple[IRModule, dict[str, np.ndarray]]:
     """The module of an ExportedProgram, and its parameters if they are not frozen.  Raises as ``from_torch``."""
     whole = decomposed(program)
-    check_supported(whole)
+    check_supported(whole, over_graphs())
     return ProgramImport(whole, freeze).module()
 
 
@@ -47,7 +48,7 @@ class ProgramImport:
         self.sizes, self.names = SizeNames(), dict[str, Dim]()
         self.weights: dict[Var, np.ndarray] = {}
         self.inputs: list[Var] = []
-        self.graph = GraphConverter(program, self.scope, self.listing)
+        self.graph = GraphConverter(program, self.scope, self.listing, over_graphs())
 
     def module(self) -> tuple[IRModule, dict[str, np.ndarray]]:
         """The module and the values of its parameters."""
