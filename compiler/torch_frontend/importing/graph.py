@@ -130,12 +130,7 @@ def check_supported(program: Any, over_graphs: Mapping[Any, Callable[..., Any]])
     missing, first = Counter[str](), dict[str, str]()
     modules = [m for m in program.graph_module.modules() if isinstance(m, torch_package().fx.GraphModule)]
     for node in (node for module in modules for node in module.graph.nodes):
-        if (
-            node.op != "call_function"
-            or node.target in on_sizes()
-            or node.target is operator.getitem
-            or node.target in over_graphs()
-        ):
+        if node.op != "call_function" or node.target in known:
             continue
         name = name_of(node.target)
         if not is_operator(node.target) or converter(name) is None:
