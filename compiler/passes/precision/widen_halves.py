@@ -43,8 +43,8 @@ from .operator_precision import ATTENTION, CONVOLUTIONS, WIDE, Role, accepted, i
 
 #: Operators whose kernels sum elements of float32 in less time than halves.
 _SUMS = ("cumsum", "cumprod")
-#: Operators that read halves in less time than a cast and their kernels of float32 take.
-_SOFTMAX = ("nn.softmax", "nn.log_softmax")
+#: Operators that read halves in less time than a cast and their kernels of float32 take; pools, where channels are first.
+_READERS = ("nn.softmax", "nn.log_softmax", *(f"nn.max_pool{n}d" for n in (1, 2, 3)))
 _Bindings = list[tuple[Var, Expr]]
 
 
@@ -153,7 +153,7 @@ class _Widener:
             return True
         if interpolates(op, attrs):
             return True
-        if role is Role.FOLLOW and op.name not in _SOFTMAX:
+        if role is Role.FOLLOW and (op.name not in _READERS or getattr(attrs, "layout", "NC")[1] != "C"):
             return True
         # moved or read by a kernel of its own: as its inputs are
         given = [a for a in call.args if _has_halves(a.ty) and not isinstance(a, Constant)]

@@ -12,16 +12,15 @@ from typing import NamedTuple
 
 from ...native.inlining import apart
 from ...native.memory import Array, generic
-from ...native.static_values import static
 from ...native.status import OK
-from ...native.vector_registers import vector_bytes
-from ...native.vectors import from_element, load, store
+from ...native.vectors import from_element
 from ..conv.by_channels import LANES, has_few_positions
 from ..conv.cpu import CHANNELS_FIRST, convolve_groups
 from ..conv.epilogue import Epilogue, Limits, is_finished_apart
 from ..conv.geometry import Convolution, Filters, Window, convolution
 from ..shaped import Shaped
 from ..spatial.cpu import CHANNEL, COLUMN, DEPTH, ROW, Spatial
+from ..spatial.halves import widen
 
 #: Elements of planes of data, and of planes of sums, that are widened and computed together.
 TOGETHER = 2**12
@@ -37,17 +36,6 @@ class HalfBuffers(NamedTuple):
     sums: Array
     work: Array
     numbers: Array
-
-
-@generic
-def widen(halves: Array, at: int, count: int, wide: Array, to: int) -> None:
-    """Store ``count`` halves from ``at`` on as float32, from ``to`` on."""
-    lanes = static(vector_bytes() // wide.itemsize)
-    whole = count // lanes * lanes
-    for i in range(0, whole, lanes):
-        store(wide, to + i, load(halves, at + i, lanes))
-    for i in range(whole, count):
-        wide[to + i] = halves[at + i]
 
 
 @generic

@@ -38,6 +38,7 @@ BODIES = {
     "used twice": "let %y = nn.dense(%x, %w); let %z = add(nn.dense(%y, %v), nn.dense(nn.relu(%y), %v));",
     "sums": "let %z = add(cumsum(%x, axis=1), mean(%x, axis=[1], keepdims=True));",
     "channels apart": f"let %z = reshape(nn.conv2d({IMAGES}, {WINDOWS}, padding=[1, 1], groups=4), newshape=[-1, 64]);",
+    "largest": f"let %z = reshape(nn.max_pool2d({IMAGES}, pool_size=[3, 3], padding=[1, 1]), newshape=[-1, 64]);",
     "resized": f"let %z = reshape(image.resize2d({IMAGES}, size=[2, 8]), newshape=[-1, 64]);",
     "whole numbers": 'let %z = cast(cast(multiply(%x, %x), dtype="int32"), dtype="DTYPE");',
 }
@@ -83,12 +84,16 @@ def test_weights_of_products_stay_halves_and_values_between_do_not(dtype: str) -
 
 @pytest.mark.parametrize("dtype", HALVES)
 def test_images_of_a_parameter(dtype: str) -> None:
-    """Convolved channel by channel as they are; resized after a cast that is a kernel of its own."""
-    for name, names in [("channels apart", ["nn.conv2d"]), ("resized", ["cast", "annotation.stop_fusion", "image.resize2d"])]:
+    """Pooled and convolved channel by channel as they are; resized after a cast that is a kernel of its own."""
+    for name, names in [
+        ("largest", ["nn.max_pool2d"]),
+        ("channels apart", ["nn.conv2d"]),
+        ("resized", ["cast", "annotation.stop_fusion", "image.resize2d"]),
+    ]:
         calls = [v for v in values(widened(module(BODIES[name], dtype))["main"].body) if isinstance(v, Call)]
         found = [c.op.name for c in calls if c.op.name != "reshape"]
-        assert found == [*names, "cast"]
-        assert [c.ty.dtype for c in calls if c.op.name == names[-1]] == ["float32"]
+        assert found == ([*names, "cast"] if name != "largest" else names)
+        assert [c.ty.dtype for c in calls if c.op.name == names[-1]] == ["float32" if name != "largest" else dtype]
 
 
 def test_a_cast_of_the_program_rounds() -> None:
