@@ -132,6 +132,20 @@ def @main(%x: Tensor[(?m, ?n), {dtype}]) {{
 
 
 @BOTH
+def test_rows_of_any_length(dtype: str) -> None:
+    """Elements behind whole vectors are computed, and no elements behind the result."""
+    program = """#[version = "0.0.5"]
+    def @main(%x: Tensor[(?m, ?n), {dtype}], %y: Tensor[(?m, 1), {dtype}]) {{ (floor(%x * 9{suffix}), nn.relu(%x + %y)) }}
+    """
+    vm = relay.VirtualMachine(relay.compile(text(program, dtype), target="cpu"))
+    for m, n in [(0, 3), (3, 0), (1, 1), *((3, n) for n in (15, 16, 17, 31, 33, 100))]:
+        x, y = drawn(dtype, m, n), drawn(dtype, m, 1)
+        floors, sums = (found.numpy() for found in vm.run(x, y))
+        np.testing.assert_array_equal(wide(floors), wide(np.floor(wide(x) * 9).astype(x.dtype)))
+        np.testing.assert_array_equal(wide(sums), wide(np.maximum(wide(x) + wide(y), 0).astype(x.dtype)))
+
+
+@BOTH
 def test_sums_of_many_halves(dtype: str) -> None:
     """Sums of halves have the precision of float32, over runs of any length; those of halves are rounded once more."""
     vm = relay.VirtualMachine(relay.compile(text(SUMS, dtype), target="cpu"))

@@ -186,7 +186,7 @@ NOT_FOR = {
 
 def not_for(case: Case) -> set[str]:
     is_product = case.op in ("nn.dense", "nn.matmul", "nn.batch_matmul")
-    others = {"bytes", *(["blocks"] if case.dtype != "float16" else [])} if is_product else set()
+    others = {"bytes", *(["blocks"] if case.dtype != "float16" else [])} if is_product else {"half_planes"}
     return NOT_FOR.get((case.op, case.dtype), set()) | NOT_FOR.get((case.op, case.text), set()) | others
 
 

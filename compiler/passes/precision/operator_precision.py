@@ -67,6 +67,13 @@ _MOVING = frozenset(
         *("scatter_nd", "scatter_elements"),
     )
 )
+#: Operators that resize, by their attribute ``method``.
+_RESIZING = frozenset((*(f"image.resize{n}d" for n in (1, 2, 3)), "dyn.image.resize2d"))
+
+
+def interpolates(op: Op, attrs: Any) -> bool:
+    """Whether an operator computes its elements of several neighbours, and does not only move elements."""
+    return op.name in _RESIZING and attrs.method != "nearest_neighbor"
 
 
 def role_of(op: Op, attrs: Any) -> Role:

@@ -14,7 +14,7 @@ are the parameters and results of functions, values of branches, values in ADTs 
 has, and elements of such values that operators move.  A result differs by roundings that are left out.
 
 ``P`` are panels of halves, which a tile widens where it reads them: a product of few rows takes the time of reading the weight.
-The weight of a convolution is widened here.
+The weight of a convolution is widened here, unless its kernel widens data and weight itself, for a result of float32.
 
 Requires: typed A-normal form without composite operators, constants folded.
 Ensures: the same.  Casts without a use are left to ``eliminate_dead_code``.
@@ -27,9 +27,11 @@ from collections import ChainMap
 from collections.abc import Collection
 from typing import Any
 
+from ....ops.core.implementation import HOST, OpCall
 from ....ops.core.op import Op, get
-from ....ops.core.tensor_types import HALVES, TensorType, TupleType, Type, computed_in
+from ....ops.core.tensor_types import HALVES, Tensor, TensorType, TupleType, Type, computed_in
 from ....ops.defs.products.attention import LEAST_QUERIES
+from ....ops.strategy.choice import choose
 from ....shape_funcs.symbolic.dim import const
 from ...ir.anf import rebuild, rebuild_lets
 from ...ir.expr import Call, Constant, Expr, IRModule, Tuple, TupleGetItem, Var, let_chain, replace
@@ -37,12 +39,12 @@ from ...ir.pass_declaration import declare_pass
 from ..constant_weights.pack_weights import WeightPacker
 from ..constant_weights.weighted_products import constant_like
 from ..infer_type import infer_type
-from .operator_precision import ATTENTION, WIDE, Role, accepted, role_of
+from .operator_precision import ATTENTION, CONVOLUTIONS, WIDE, Role, accepted, interpolates, role_of
 
 #: Operators whose kernels sum elements of float32 in less time than halves.
 _SUMS = ("cumsum", "cumprod")
-#: Operators that read halves in less time than a cast and their kernels of float32 take.
-_SOFTMAX = ("nn.softmax", "nn.log_softmax")
+#: Operators that read halves in less time than a cast and their kernels of float32 take; pools, where channels are first.
+_READERS = ("nn.softmax", "nn.log_softmax", *(f"nn.max_pool{n}d" for n in (1, 2, 3)))
 _Bindings = list[tuple[Var, Expr]]
 
 
@@ -125,9 +127,17 @@ class _Widener:
         role = role_of(op, attrs)
         if not self._computes_wide(call, op, attrs, role):
             return False
+        if op.name in CONVOLUTIONS and call.args[0] not in self.wide and _widens_itself(call, op, attrs):
+            stored = dataclasses.replace(attrs, out_dtype=WIDE)
+            self._give(var, replace(call, args=tuple(map(self._atom, call.args)), attrs=stored, ty=None), call.ty, out)
+            return True
         packed = self._packed(call) if role is Role.PRODUCT else None
         if packed is None:
             args = tuple(self._read(arg, role, out) for arg in call.args)
+            if interpolates(op, attrs) and call.args[0] not in self.wide:  # vectors gather float32, and no halves
+                stopped = Call(get("annotation.stop_fusion"), args[:1], span=call.span)
+                out.append((whole := Var(f"{_name(args[0])}_whole", span=call.span), stopped))
+                args = (whole, *args[1:])
             new = replace(call, args=args, attrs=attrs, ty=None)
         else:
             new = replace(packed, args=(self._read(packed.args[0], role, out), packed.args[1]), ty=None)
@@ -141,7 +151,9 @@ class _Widener:
             return False
         if role is Role.ELEMENTS or op.name in _SUMS or (role is Role.PRODUCT and not _reads_once(call, op)):
             return True
-        if role is Role.FOLLOW and op.name not in _SOFTMAX:
+        if interpolates(op, attrs):
+            return True
+        if role is Role.FOLLOW and (op.name not in _READERS or getattr(attrs, "layout", "NC")[1] != "C"):
             return True
         # moved or read by a kernel of its own: as its inputs are
         given = [a for a in call.args if _has_halves(a.ty) and not isinstance(a, Constant)]
@@ -232,6 +244,14 @@ def _widened(ty: Type | None) -> Any:
 def _widened_attrs(attrs: Any) -> Any:
     """The attributes with a result of float32, where they state halves."""
     return dataclasses.replace(attrs, out_dtype=WIDE) if getattr(attrs, "out_dtype", None) in HALVES else attrs
+
+
+def _widens_itself(call: Call, op: Op, attrs: Any) -> bool:
+    """Whether an implementation reads halves, for a result of float32, in less time than a cast and one of float32 take."""
+    stored, types = dataclasses.replace(attrs, out_dtype=WIDE), (*(arg.ty for arg in call.args), call.ty)
+    tensors = tuple(Tensor(ty.dtype, ty.shape) for ty in types if isinstance(ty, TensorType))
+    names = choose(OpCall(op, stored, tensors[:-1], (dataclasses.replace(tensors[-1], dtype=WIDE),))).names
+    return names[-1] != op.kernels_on(HOST)[-1].name
 
 
 def _name(atom: Expr) -> str:

@@ -35,7 +35,7 @@ from ...core.group import Group
 from ...core.group_memo import per_group
 from ...core.implementation import HOST, Kernel
 from ...core.op import OpPattern
-from ...core.tensor_types import ITEMSIZE, Tensor
+from ...core.tensor_types import HALVES, ITEMSIZE, Tensor
 from ...native.front_end.vector_hints import BLOCK
 from ...native.jit.products.register_tile import PANEL_BYTES
 from ...native.memory import Array, generic, native
@@ -47,6 +47,7 @@ from ..loop_nest.inlining import Nest, TooComplex, nest_of
 from ..loop_nest.linear_index import Lowered, is_elementwise, over_runs
 from ..loop_nest.statements import Writer
 from .kernel_source import same_address
+from .loop_plan import rounded_by_store
 from .reduce_inner import calls_interleaved
 
 if TYPE_CHECKING:
@@ -270,7 +271,7 @@ def _lowered(group: Group, axes: int, local: str = "") -> Lowered | None:
     if group.values()[group.results[0]].shape != shape:
         return None
     try:
-        return over_runs(group, nest(group), len(shape) - axes, len(group.params) - 1, local)
+        return over_runs(group, rounded_by_store(nest(group)), len(shape) - axes, len(group.params) - 1, local)
     except TooComplex:
         return None
 
@@ -321,8 +322,11 @@ class _Finish:
         row, after = [line for region in regions for line in region], _next_row(sizes[:-1])
         if lowered is self.apart:
             start, after = [*start, "first -= begin"], [*after, "first += pitch"]
+            if _is_of_sums(lowered):  # whole runs that follow one another are one run
+                start = [f"if pitch == count and count == {sizes[-1]}:", *indented(["count = rows * count", "rows = 1"]), *start]
             inner = [f"{_SUM} = {element_of('sums', f'first + i{lead}')}", *inner]
-        row += _run(f"i{lead}", [*inner, stored])
+        is_rounded = self.group.values()[self.group.results[0]].dtype in HALVES
+        row += _run(f"i{lead}", [*inner, stored], is_rounded)
         lines = [*kernel.prologue, *before, *start, *(["i0 = lead"] if lead else []), "for _ in range(rows):", *indented(row)]
         return lines + indented(after)
 
@@ -342,17 +346,24 @@ class _Finish:
         return _function(FETCH, [*kernel.prologue, "for row in range(rows):", *indented(inner)])
 
 
+def _is_of_sums(lowered: Lowered) -> bool:
+    """Whether an element follows from its sum alone, wherever it is."""
+    cells = lowered.table.reached((lowered.element,))
+    return not lowered.table.axes((lowered.element,)) and all(lowered.table[cell].kind != LOAD for cell in cells)
+
+
 def _function(name: str, lines: list[str], more: str = "") -> str:
     return "\n".join(["@generic", f"def {name}(argv, at, rows, count{more}):", *indented(lines)]) + "\n"
 
 
-def _run(index: str, element: list[str]) -> list[str]:
+def _run(index: str, element: list[str], is_rounded: bool) -> list[str]:
     """The loop over the elements of a run.
 
     A function that takes as long for one element as for a vector is computed of blocks of whole vectors, then of masked vectors:
-    no loop over single elements keeps registers from the constants, and the rows of a picture of 3 x 3 are 9 elements.
+    no loop over single elements keeps registers from the constants, and the rows of a picture of 3 x 3 are 9 elements.  So are
+    halves (``is_rounded``): a rounding to bfloat16 takes more instructions than most epilogues.
     """
-    if not calls_interleaved(element):
+    if not calls_interleaved(element) and not is_rounded:
         return [f"for {index} in range(begin, begin + count):", *indented(element)]
     whole = f"begin + count // {BLOCK} * {BLOCK}"
     of_block = [f"for lane in block_range({BLOCK}):", *indented([f"{index} = block + lane", *element])]

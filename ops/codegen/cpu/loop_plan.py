@@ -7,7 +7,7 @@ from dataclasses import replace
 from ...core.group import Group
 from ...core.group_memo import per_group
 from ...core.tensor_types import HALVES, computed_in
-from ..loop_nest.expression import APPLY, CAST
+from ..loop_nest.expression import APPLY, CAST, LOAD
 from ..loop_nest.inlining import Nest, nest_of
 from ..loop_nest.reduction import fold_dtype
 from ..loop_nest.row_passes import Rows, folds, rows
@@ -38,12 +38,12 @@ def _plan(group: Group, ref: int) -> Nest:
 
 
 def rounded_by_store(nest: Nest) -> Nest:
-    """The nest without a last cast of a computed float32 to a half: the store of a half rounds, and would round again."""
+    """The nest without a last cast of a float32 to a half: the store of a half rounds, and would round again."""
     last = nest.cells[nest.element]
     is_folded = nest.reduces and not isinstance(nest, Rows)
     if is_folded or last.kind != CAST or last.dtype not in HALVES:
         return nest
     computed = nest.cells[last.args[0]]
-    if computed.kind != APPLY or computed_in(computed.dtype) != "float32" or computed.dtype in HALVES:
+    if computed.kind not in (APPLY, LOAD) or computed_in(computed.dtype) != "float32" or computed.dtype in HALVES:
         return nest
     return replace(nest, element=last.args[0])

@@ -25,7 +25,7 @@ from .by_winograd import BAND, WinogradBuffers, convolve_winograd, transform_wei
 from .depthwise import convolve_depthwise, has_windows, is_depthwise
 from .direct import convolve_directly
 from .epilogue import Epilogue, Limits, is_finished, is_finished_apart, is_trivial
-from .geometry import Window, convolution
+from .geometry import Convolution, Window, convolution
 from .matrices import multiply_columns
 from .tiles import convolve_tiles
 from .weight_layout import OUT_IN_SPACE, SPACE_IN_OUT, Layouts
@@ -44,6 +44,19 @@ def pointwise(data: Shaped, weight: Shaped, out: Shaped, gemm: int, layouts: Lay
     return OK
 
 
+@generic
+def convolve_groups(
+    conv: Convolution, work: Array, numbers: Array, epilogue: Epilogue, limits: Limits, low: int, high: int
+) -> None:
+    """Compute the blocks ``low`` to ``high`` (exclusive) of the result: the groups of each element of the batch, by planes."""
+    if not has_windows(conv) and has_few_positions(conv):
+        convolve_channels(conv, work, epilogue, limits, low, high)
+    elif is_depthwise(conv):
+        convolve_depthwise(conv, work, numbers, epilogue, limits, low, high)
+    else:
+        convolve_planes(conv, work, numbers, epilogue, low, high)
+
+
 @apart("before", "lowest", "highest")
 @generic
 def planes(
@@ -53,12 +66,7 @@ def planes(
     """Convolution by planes: the blocks ``low`` to ``high`` (see ``convolve_planes``)."""
     conv, epilogue = convolution(data, weight, out, window, (layouts[0], False, False)), Epilogue(finish, argv)
     if not is_finished(conv, epilogue):
-        if not has_windows(conv) and has_few_positions(conv):
-            convolve_channels(conv, work, epilogue, limits, low, high)
-        elif is_depthwise(conv):
-            convolve_depthwise(conv, work, numbers, epilogue, limits, low, high)
-        else:
-            convolve_planes(conv, work, numbers, epilogue, low, high)
+        convolve_groups(conv, work, numbers, epilogue, limits, low, high)
     return OK
 
 

@@ -15,8 +15,10 @@ from ...native.front_end.vector_hints import add_in_any_order
 from ...native.jit.largest_of_taps import MOST_STEP, take_largest
 from ...native.memory import Array, Axes, Element, generic
 from ...native.status import EMPTY_REDUCTION, OK
+from ...native.vectors import from_element
 from ..shaped import Shaped
 from ..spatial.cpu import BATCH, CHANNEL, COLUMN, DEPTH, ROW, Spatial, end_inside, first_inside, spatial, start_of
+from ..spatial.halves import narrow, widen
 
 
 class Windows(NamedTuple):
@@ -268,8 +270,29 @@ def max_pool_floats(
 def max_pool_halves(
     data: Shaped, out: Shaped, low: int, high: int, line: Array, windows: Windows, layouts: tuple[bool, ...]
 ) -> int:
-    """``max_pool`` of halves."""
-    return max_pool(data, out, low, high, line, windows, layouts, -math.inf, take_by_loops)
+    """``max_pool`` of halves; planes of channels that are first are compared as float32, one at a time.
+
+    ``line`` begins with room for a plane of the data and of the result then.
+    """
+    if layouts[0]:
+        return max_pool(data, out, low, high, line, windows, layouts, -math.inf, take_by_loops)
+    given, results = spatial(data, False), spatial(out, layouts[1])
+    positions, size = results.sizes[DEPTH] * results.sizes[ROW] * results.sizes[COLUMN], given.steps[CHANNEL]
+    sizes = results.sizes
+    wide = Spatial(line, (1, 1, given.sizes[DEPTH], given.sizes[ROW], given.sizes[COLUMN]), given.steps)
+    computed = from_element(line, size)
+    to_wide = (positions, positions, sizes[ROW] * sizes[COLUMN], sizes[COLUMN], 1)
+    largest = Spatial(computed, (1, 1, sizes[DEPTH], sizes[ROW], sizes[COLUMN]), to_wide)
+    for plane in range(low, high):
+        widen(given.data, plane * size, size, line, 0)
+        largest_by_rows(wide, largest, from_element(line, size + positions), 0, 1, windows, -math.inf, take_largest)
+        to = start_of(results, plane // given.sizes[CHANNEL], plane % given.sizes[CHANNEL])
+        if results.steps[COLUMN] == 1:
+            narrow(computed, 0, positions, results.data, to)
+        else:
+            for i in range(positions):
+                results.data[to + i * results.steps[COLUMN]] = computed[i]
+    return OK
 
 
 @generic

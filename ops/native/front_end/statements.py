@@ -324,7 +324,12 @@ class Statements(Calls):
             if hints is not None:
                 if not hints and any(getattr(self.names.get(name), "__interleaved__", False) for name in _called(node.body)):
                     hints = vector_hints.INTERLEAVED_LOOP
-                self._for_range(node, node.target.id, [self.value(a) for a in node.iter.args], hints)
+                bounds = [self.value(a) for a in node.iter.args]
+                if not hints and self.is_nest and ranges.rounds(node, self.variables.types):
+                    for part, hints in ranges.parts_of_vectors(self.builder, bounds):
+                        self._for_range(node, node.target.id, part, hints)
+                    return
+                self._for_range(node, node.target.id, bounds, hints)
                 return
         if _has_ways_out(node):
             raise Outside(f"a way out of the unrolled loop over {ast.unparse(node.iter)}")

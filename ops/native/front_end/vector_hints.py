@@ -134,6 +134,16 @@ def _block() -> LoopHints:
     return _filled(("llvm.loop.interleave.count", 32, min(BLOCK * 4 // vector_bytes(), 2)), NOT_UNROLLED)
 
 
+def whole_vectors() -> LoopHints:
+    """The properties of a loop over a multiple of BLOCK elements: single vectors that fill registers."""
+    return ("llvm.loop.vectorize.width", 32, vector_bytes() // 4), _ALONE
+
+
+def masked_vectors() -> LoopHints:
+    """The properties of a loop over fewer than BLOCK elements: masked vectors that fill registers."""
+    return (*whole_vectors(), _MASKED)
+
+
 #: The properties of a loop over the result of a function.
 RANGES: dict[Callable[..., range], Callable[[], LoopHints]] = {
     short_range: lambda: (_ALONE, _MASKED),

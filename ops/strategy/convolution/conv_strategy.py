@@ -3,6 +3,7 @@
 ===========  ===================================================================================================
 planes       few output channels per group, channels first: sums of shifted planes, no gathering; of 3 x 3 taps and a channel per
              group, of the data itself
+half_planes  as planes, of halves with sums in float32: some planes are widened at a time
 winograd     float32, a window of 3 x 3, strides of 1 or 2, channels first, enough channels and positions: Winograd's algorithm,
              of a weight that is transformed in the call or before
 shifts       channels first, several taps, rows that are not short: tiles of a matrix product over shifts of padded data
@@ -26,6 +27,7 @@ from ....shape_funcs.symbolic.dim import Dim, max_
 from ...core.implementation import Kernel, OpCall, Scratch
 from ...kernels.conv import cpu as bodies
 from ...kernels.conv import cuda, cudnn
+from .half_planes import HalfPlanes
 from .matrices import Matrices
 from .planes import Planes
 from .positions import Positions
@@ -52,6 +54,7 @@ def kernels(rank: int, geometry: Geometry) -> tuple[Kernel, ...]:
 
     return (
         Planes(rank, geometry).kernel(),
+        HalfPlanes(rank, geometry).kernel(),
         *((Winograd(rank, geometry).kernel(bodies.winograd),) if rank == len("HW") else ()),
         Shifts(rank, geometry).kernel(),
         Rows(rank, geometry).kernel(),

@@ -288,6 +288,11 @@ IMPLEMENTATIONS = {
         IMAGES_AND_WEIGHT,
         {"padding": 1, "implementation": "winograd"},
     ),
+    "two images of halves, three groups, bands of rows": (
+        "nn.conv2d",
+        [np.sin(np.arange(36000)).reshape(2, 3, 60, 100).astype("f2"), np.cos(np.arange(54)).reshape(6, 1, 3, 3).astype("f2")],
+        {"padding": 1, "groups": 3, "out_dtype": "float32", "implementation": "half_planes"},
+    ),
     "three images, three panels of output channels": (
         "nn.conv2d",
         [np.sin(np.arange(18900, dtype="f4")).reshape(3, 21, 15, 20), np.cos(np.arange(840, dtype="f4")).reshape(40, 21, 1, 1)],

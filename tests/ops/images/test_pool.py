@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from relayvm.ops.core.op import TypeRelError, get
-from relayvm.ops.core.tensor_types import TensorType
+from relayvm.ops.core.tensor_types import HALVES, TensorType, numpy_dtype
 from relayvm.ops.core.type_relation import relate
 from relayvm.ops.native.status import EMPTY_REDUCTION
 from relayvm.shape_funcs.defs.convolution.conv import data_layouts, sides
@@ -199,8 +199,6 @@ def test_what_is_refused(name: str, shape: Any, dtype: str, attrs: dict[str, Any
 @pytest.mark.parametrize(("dtype", "jit"), [("float16", False), ("bfloat16", False), ("bfloat16", True)])
 def test_halves_round_once(dtype: str, jit: bool) -> None:
     """Sums of small whole numbers are exact, so the one rounding of the mean is all there is."""
-    from relayvm.ops.core.tensor_types import numpy_dtype
-
     data = np.random.default_rng(5).integers(-9, 9, (1, 2, 7, 8)).astype(numpy_dtype(dtype))
     attrs = {"pool_size": (3, 2), "strides": (2, 3), "dilation": (1, 2), "padding": (1, 0, 1, 1), "ceil_mode": True}
     wide = data.astype(np.float32)
@@ -210,3 +208,30 @@ def test_halves_round_once(dtype: str, jit: bool) -> None:
         assert status == 0 and np.array_equal(result, pooled(wide, kind, case).astype(data.dtype))
         (result,), status, _ = run(f"nn.adaptive_{kind}_pool2d", [data], jit=jit, output_size=(3, 5))
         assert status == 0 and np.array_equal(result, shared(wide, kind, (3, 5)).astype(data.dtype))
+
+
+@settings(max_examples=60)
+@given(cases(), st.sampled_from(HALVES), st.booleans(), st.booleans())
+def test_the_largest_half(case: tuple[np.ndarray, dict[str, Any]], dtype: str, last: bool, out_last: bool) -> None:
+    data, attrs = case[0].astype(np.float32), case[1]
+    with np.errstate(over="ignore"):
+        halves = (data if case[0].dtype.kind == "f" else data % 100).astype(numpy_dtype(dtype))
+    expected, rank = pooled(halves.astype(np.float32), "max", attrs), data.ndim - 2
+    del attrs["count_include_pad"]
+    given_data, layouts = np.moveaxis(halves, 1, -1) if last else halves, data_layouts(rank)
+    layout = {"layout": layouts[last], "out_layout": layouts[out_last]}
+    (result,), status, _ = run(f"nn.max_pool{rank}d", [given_data], **layout, **attrs)
+    assert status == 0 and result.dtype == halves.dtype
+    np.testing.assert_array_equal(result.astype(np.float32), np.moveaxis(expected, 1, -1) if out_last else expected)
+
+
+@pytest.mark.parametrize("dtype", HALVES)
+def test_the_largest_half_as_machine_code(dtype: str) -> None:
+    attrs = {"pool_size": (3, 2), "strides": (2, 1), "padding": (1, 0, 1, 1)}
+    for shape in [(2, 3, 33, 17), (1, 2, 1, 1), (0, 2, 9, 9), (1, 1, 5, 70)]:
+        data = elements(np.random.default_rng(7), shape, "float32").astype(numpy_dtype(dtype))
+        case = {**attrs, "dilation": (1, 1), "ceil_mode": False, "count_include_pad": False}
+        expected = pooled(data.astype(np.float32), "max", case)
+        (result,), status, _ = run("nn.max_pool2d", [data], jit=True, **attrs)
+        assert status == 0
+        np.testing.assert_array_equal(result.astype(np.float32), expected)

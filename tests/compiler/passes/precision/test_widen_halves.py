@@ -23,6 +23,8 @@ from ....programs import HEADER
 
 RNG = np.random.default_rng(3)
 W, V = (RNG.uniform(-0.2, 0.2, shape) for shape in ((96, 64), (64, 96)))
+IMAGES = "reshape(%x, newshape=[-1, 4, 4, 4])"
+WINDOWS = "reshape(strided_slice(%w, begin=[0, 0], end=[1, 36]), newshape=[4, 1, 3, 3])"
 #: Statements between %x, of 64 columns, and the result %z.
 BODIES = {
     "products": "let %z = nn.dense(nn.relu(nn.dense(%x, %w)), %v);",
@@ -35,6 +37,9 @@ BODIES = {
     "branch": "let %y = tanh(%x); let %z = if (%is) { nn.dense(%y, %w) } else { let %a = nn.dense(%y, %w); add(%a, %a) };",
     "used twice": "let %y = nn.dense(%x, %w); let %z = add(nn.dense(%y, %v), nn.dense(nn.relu(%y), %v));",
     "sums": "let %z = add(cumsum(%x, axis=1), mean(%x, axis=[1], keepdims=True));",
+    "channels apart": f"let %z = reshape(nn.conv2d({IMAGES}, {WINDOWS}, padding=[1, 1], groups=4), newshape=[-1, 64]);",
+    "largest": f"let %z = reshape(nn.max_pool2d({IMAGES}, pool_size=[3, 3], padding=[1, 1]), newshape=[-1, 64]);",
+    "resized": f"let %z = reshape(image.resize2d({IMAGES}, size=[2, 8]), newshape=[-1, 64]);",
     "whole numbers": 'let %z = cast(cast(multiply(%x, %x), dtype="int32"), dtype="DTYPE");',
 }
 
@@ -75,6 +80,20 @@ def test_weights_of_products_stay_halves_and_values_between_do_not(dtype: str) -
     assert [c.op.name for c in calls] == ["cast", "nn.dense_panels", "nn.relu", "nn.dense_panels", "cast"]
     assert [c.args[1].ty.dtype for c in calls if len(c.args) == 2] == [dtype, dtype]
     assert {c.ty.dtype for c in calls[:-1]} == {"float32"} and calls[-1].ty.dtype == dtype
+
+
+@pytest.mark.parametrize("dtype", HALVES)
+def test_images_of_a_parameter(dtype: str) -> None:
+    """Pooled and convolved channel by channel as they are; resized after a cast that is a kernel of its own."""
+    for name, names in [
+        ("largest", ["nn.max_pool2d"]),
+        ("channels apart", ["nn.conv2d"]),
+        ("resized", ["cast", "annotation.stop_fusion", "image.resize2d"]),
+    ]:
+        calls = [v for v in values(widened(module(BODIES[name], dtype))["main"].body) if isinstance(v, Call)]
+        found = [c.op.name for c in calls if c.op.name != "reshape"]
+        assert found == ([*names, "cast"] if name != "largest" else names)
+        assert [c.ty.dtype for c in calls if c.op.name == names[-1]] == ["float32" if name != "largest" else dtype]
 
 
 def test_a_cast_of_the_program_rounds() -> None:

@@ -1,0 +1,1 @@
+"""Convolution of float16 and bfloat16 on CPUs."""
