@@ -16,6 +16,7 @@ from ..ir.lowering_context import LoweringContext
 from ..ir.well_formed import check, check_bindings
 from ..passes.constant_weights.byte_convolutions import byte_convolutions
 from ..passes.constant_weights.fold_scale_axis import fold_scale_axis
+from ..passes.constant_weights.keep_weight_bits import keep_weight_bits
 from ..passes.constant_weights.pack_weight_bits import pack_weight_bits
 from ..passes.constant_weights.pack_weights import pack_weights
 from ..passes.constant_weights.quantize_weights import quantize_weights
@@ -145,6 +146,8 @@ def passes(config: Config, context: LoweringContext, preferred: Preferred | None
         (optimise and machine != GPU, "byte_tables", byte_tables),
         # before convolutions of integers are expanded; on GPUs they are computed in float64
         (optimise and machine != GPU, "byte_convolutions", store_words),
+        # after products of integers: the data of the others are floats
+        (optimise and machine != GPU, "keep_weight_bits", keep_weight_bits),
         # before the operator is expanded; on GPUs weights are unpacked in each call
         (optimise and machine != GPU, "pack_weight_bits", pack_weight_bits),
         (True, "expand_composites", expand_composites),

@@ -82,8 +82,9 @@ def quantize_linear(node: Node, x: Expr, scale: Expr, zero_point: Expr | None) -
     dtype = node.dtype(zero_point) if zero_point is not None else "uint8"
     if node.attr("output_dtype", 0):
         dtype = dtype_name(node.attr("output_dtype"), f"{node.label}: the result")
-    if not is_integer(dtype) or ITEMSIZE[dtype] > 2:
-        raise node.error(f"the result is {dtype}; integers of 8 and 16 bits are quantised")
+    few = next((name for name in node.narrow[2:3] if name), None)
+    if few or not is_integer(dtype) or ITEMSIZE[dtype] > 2:
+        raise node.error(f"the result is {few or dtype}; integers of 8 and 16 bits are quantised")
     if node.attr("precision", 0):
         x, scale = (relay.cast(v, dtype_name(node.attr("precision"), f"{node.label}: precision")) for v in (x, scale))
     axis = axis_of(node, x, scale, zero_point)
@@ -95,12 +96,15 @@ def quantize_linear(node: Node, x: Expr, scale: Expr, zero_point: Expr | None) -
 @onnx_operator("DequantizeLinear", since=10)
 @onnx_operator("DequantizeLinear", domain=MICROSOFT)
 def dequantize_linear(node: Node, x: Expr, scale: Expr, zero_point: Expr | None) -> Expr:
-    """From integers of 8, 16 and 32 bits."""
+    """From integers of 8, 16 and 32 bits, and from stored ones of 2 and 4 bits and floats of 8 bits, which are wider here."""
     axis, dtype = axis_of(node, x, scale, zero_point), node.dtype(scale)
     if node.attr("output_dtype", 0):
         dtype = dtype_name(node.attr("output_dtype"), f"{node.label}: the result")
     given = parameter(node, x, scale, axis, SCALE)
     assert given is not None
+    if not is_integer(node.dtype(x)):  # zero points of floats are 0
+        scaled = relay.multiply(relay.cast(x, "float32"), relay.cast(along(node, x, given, axis), "float32"))
+        return relay.cast(scaled, dtype)
     return real(x, given, parameter(node, x, zero_point, axis, "the zero point"), dtype, axis)
 
 
