@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ...ops.core.tensor_types import DTYPES, ITEMSIZE, MAX_RANK, numpy_dtype
+from ...ops.core.tensor_types import DTYPES, ITEMSIZE, MAX_RANK, numpy_dtype, of_float8
 from ...ops.kernels.weight_bits.weight_layout import unpacked
 from ...shape_funcs.symbolic.int_operations import INT64_MAX
 from ...vm.diagnostics import codes
@@ -80,9 +80,7 @@ class TensorReader:
             raise ModelError(message, code=codes.Model.TENSOR)
         self.narrow[tensor.name] = name
         if bits == 8:
-            import ml_dtypes
-
-            return _frozen(stored.view(getattr(ml_dtypes, name)).astype(np.float16).reshape(dims))
+            return _frozen(of_float8(stored, name).reshape(dims))
         numbers, sign = unpacked(stored, bits)[:count], np.uint8(1 << bits - 1)
         array = ((numbers ^ sign) - sign).view(np.int8) if dtype == "int8" else numbers
         return _frozen(array.reshape(dims))
