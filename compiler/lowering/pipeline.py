@@ -47,6 +47,7 @@ from ..passes.sizes.early_sizes import early_sizes
 from ..passes.to_a_normal_form import to_a_normal_form
 from ..polymorphism.monomorphize import monomorphize
 from ..settings.config import Config
+from ..settings.targets import check_weights
 from .check_kernels import check_kernels
 from .manifest_alloc import manifest_alloc
 from .manifest_lifetimes import manifest_lifetimes
@@ -167,8 +168,8 @@ def passes(config: Config, context: LoweringContext, preferred: Preferred | None
         (optimise, "eliminate_dead_code", remove_dead),
         (optimise, "reduce_before_monotonic", reduce_monotonic),
         (optimise, "eliminate_dead_code", remove_dead),
-        (config.weight_bits is not None and machine != GPU, "quantize_weights", quantize),
-        (config.weight_bits is not None and machine != GPU, "pack_weight_bits", pack_weight_bits),
+        (config.weight_bits is not None, "quantize_weights", quantize),
+        (config.weight_bits is not None, "pack_weight_bits", pack_weight_bits),
         # before the passes that make one call of several: which they make depends on the dtypes
         (config.precision in HALVES, "store_halves", narrow),
         (optimise and config.precision in HALVES and machine == GPU, "channels_last", channels_last),
@@ -200,7 +201,8 @@ def passes(config: Config, context: LoweringContext, preferred: Preferred | None
 
 
 def lowering(mod: IRModule, config: Config, target: str, preferred: Preferred | None = None) -> Iterator[tuple[str, IRModule]]:
-    """The module after each pass, with the pass's name.  Raises TypeCheckError."""
+    """The module after each pass, with the pass's name.  Raises TypeCheckError, ConfigError for a key that the target lacks."""
+    check_weights(config.weights, target)
     check_bindings(mod)
     checked, typed = Environment.read().checks, False
     for name, run in passes(config, context_of(mod, config, target), preferred):
