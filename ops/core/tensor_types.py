@@ -53,7 +53,8 @@ def of_float8(stored: np.ndarray, name: str) -> np.ndarray:
     """The numbers of bytes that are floats of 8 bits, of ml_dtypes' dtype ``name``, in float16, which has all of them."""
     import ml_dtypes
 
-    return stored.view(getattr(ml_dtypes, name)).astype(np.float16)
+    numbers: np.ndarray = stored.view(getattr(ml_dtypes, name)).astype(np.float16)
+    return numbers
 
 
 def is_integer(dtype: str) -> bool:
