@@ -1,10 +1,10 @@
 """Time of products with weights of few bits: relayvm, onnxruntime at its accuracy levels, and the product in float32.
 
     pip install 'relayvm[bench,onnx]'
-    python benchmarks/format_bits.py [--sizes 1024,4096] [--rows 1,32] [--bits 4] [--block 32] [--rounds 15] [--json]
+    python benchmarks/format_bits.py [--sizes 1024,4096] [--rows 1,32] [--bits 4] [--block 32] [--zeros] [--rounds 15] [--json]
 
-Each subject is the node MatMulNBits with a square weight and random numbers.  All contestants are visited in turns on one
-thread.  The medians of processor time are shown, in microseconds.
+Each subject is the node MatMulNBits with a square weight and random numbers; --zeros: with a zero point for each block.  All
+contestants are visited in turns on one thread.  The medians of processor time are shown, in microseconds.
 
 level 0, 4   accuracy levels of the node: float32, and data rounded to int8; of relayvm and of onnxruntime
 float32      relayvm's product with a weight of float32 of the same size
@@ -87,15 +87,25 @@ def medians(runs: dict[str, Callable[[], object]], rounds: int) -> dict[str, flo
     return {name: statistics.median(taken) / 1000 for name, taken in times.items()}
 
 
-def subjects(size: int, rows: list[int], bits: int, block: int, rounds: int) -> list[dict[str, Any]]:
+def _unpacked(packed: np.ndarray, bits: int) -> np.ndarray:
+    """The numbers in the bytes of the last axis, the lowest bits first."""
+    numbers = packed[..., None] >> np.arange(0, 8, bits, dtype=np.uint8) & (2**bits - 1)
+    return numbers.reshape(*packed.shape[:-1], -1)
+
+
+def subjects(size: int, rows: list[int], bits: int, block: int, rounds: int, has_zeros: bool = False) -> list[dict[str, Any]]:
     """The rows of the table for a size."""
     rng = np.random.default_rng(size)
     numbers = rng.integers(0, 256, (size, size // block, block * bits // 8)).astype(np.uint8)
     scales = rng.uniform(0.001, 0.01, (size, size // block)).astype(np.float32)
-    own = numbers[..., None] >> np.arange(0, 8, bits, dtype=np.uint8) & (2**bits - 1)
-    whole = own.reshape(size, size // block, block).astype(np.float32) - 2.0 ** (bits - 1)
+    stored = {"B": numbers, "S": scales}
+    points: np.ndarray | float = 2.0 ** (bits - 1)
+    if has_zeros:
+        stored["Z"] = rng.integers(0, 256, (size, -(-size // block * bits // 8))).astype(np.uint8)
+        points = _unpacked(stored["Z"], bits)[:, : size // block, None]
+    whole = _unpacked(numbers, bits).reshape(size, size // block, block).astype(np.float32) - points
     weight = (whole * scales[..., None]).astype(np.float32).reshape(size, size)
-    models = {level: model(size, bits, block, level, {"B": numbers, "S": scales}) for level in LEVELS}
+    models = {level: model(size, bits, block, level, stored) for level in LEVELS}
     ours, theirs = ({level: make(m) for level, m in models.items()} for make in (machine, session))
     plain, read = product_of_float32(weight), np.ones((numbers.nbytes + scales.nbytes) // 8, np.int64)
     found = []
@@ -135,11 +145,12 @@ def main() -> None:
     parser.add_argument("--rows", type=numbers, default=[1, 8, 32, 512])
     parser.add_argument("--bits", type=int, default=4)
     parser.add_argument("--block", type=int, default=32)
+    parser.add_argument("--zeros", action="store_true")
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--json", action="store_true")
     given = parser.parse_args()
     for size in given.sizes:
-        for subject in subjects(size, given.rows, given.bits, given.block, given.rounds):
+        for subject in subjects(size, given.rows, given.bits, given.block, given.rounds, given.zeros):
             print(json.dumps(subject) if given.json else line(subject), flush=True)
 
 

@@ -52,6 +52,7 @@ def emit(mod: IRModule, context: LoweringContext, config: Mapping[str, str]) -> 
         sources=tuple(tables.sources.items),
         adts=tables.adts(functions),
         host_fields=tables.host_fields,
+        float_products=mod.float_products,
     )
     return register(exe)
 

@@ -21,6 +21,9 @@ from ...vm.diagnostics.argument_errors import UnknownName, a_text
 from ...vm.diagnostics.python_source import here
 from ...vm.diagnostics.source import ArgumentError, SourceText, Span
 
+if TYPE_CHECKING:
+    from ...vm.bytecode.executable import FloatProduct
+
 __all__ = [
     "Call", "Constant", "Expr", "Function", "GlobalVar", "IRModule", "If", "Let", "Tuple", "TupleGetItem", "TypeData", "Var",
     "let_chain", "make_lets", "replace", "tensor_type", "type_of",
@@ -271,13 +274,14 @@ class TypeData:
 class IRModule:
     """Functions by name, usually with ``main``, and type definitions by name.
 
-    Users may change a module: that replaces the mappings ``functions`` and ``type_definitions``, which are never written.  Passes
-    create new modules.
+    ``float_products``: the products of quantised tensors that a pass has left in floats.  Users may change a module: that
+    replaces the mappings ``functions`` and ``type_definitions``, which are never written.  Passes create new modules.
     """
 
     functions: Mapping[str, Function] = field(default_factory=dict)
     source: SourceText | None = None
     type_definitions: Mapping[str, TypeData] = field(default_factory=dict)
+    float_products: tuple[FloatProduct, ...] = ()
 
     @overload
     def __getitem__(self, name: str | GlobalVar) -> Function: ...

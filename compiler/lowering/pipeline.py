@@ -16,6 +16,7 @@ from ..ir.lowering_context import LoweringContext
 from ..ir.well_formed import check, check_bindings
 from ..passes.constant_weights.byte_convolutions import byte_convolutions
 from ..passes.constant_weights.fold_scale_axis import fold_scale_axis
+from ..passes.constant_weights.keep_weight_bits import keep_weight_bits
 from ..passes.constant_weights.pack_weight_bits import pack_weight_bits
 from ..passes.constant_weights.pack_weights import pack_weights
 from ..passes.constant_weights.quantize_weights import quantize_weights
@@ -46,6 +47,7 @@ from ..passes.sizes.early_sizes import early_sizes
 from ..passes.to_a_normal_form import to_a_normal_form
 from ..polymorphism.monomorphize import monomorphize
 from ..settings.config import Config
+from ..settings.targets import check_weights
 from .check_kernels import check_kernels
 from .manifest_alloc import manifest_alloc
 from .manifest_lifetimes import manifest_lifetimes
@@ -145,6 +147,8 @@ def passes(config: Config, context: LoweringContext, preferred: Preferred | None
         (optimise and machine != GPU, "byte_tables", byte_tables),
         # before convolutions of integers are expanded; on GPUs they are computed in float64
         (optimise and machine != GPU, "byte_convolutions", store_words),
+        # after products of integers: the data of the others are floats
+        (optimise and machine != GPU, "keep_weight_bits", keep_weight_bits),
         # before the operator is expanded; on GPUs weights are unpacked in each call
         (optimise and machine != GPU, "pack_weight_bits", pack_weight_bits),
         (True, "expand_composites", expand_composites),
@@ -164,8 +168,8 @@ def passes(config: Config, context: LoweringContext, preferred: Preferred | None
         (optimise, "eliminate_dead_code", remove_dead),
         (optimise, "reduce_before_monotonic", reduce_monotonic),
         (optimise, "eliminate_dead_code", remove_dead),
-        (config.weight_bits is not None and machine != GPU, "quantize_weights", quantize),
-        (config.weight_bits is not None and machine != GPU, "pack_weight_bits", pack_weight_bits),
+        (config.weight_bits is not None, "quantize_weights", quantize),
+        (config.weight_bits is not None, "pack_weight_bits", pack_weight_bits),
         # before the passes that make one call of several: which they make depends on the dtypes
         (config.precision in HALVES, "store_halves", narrow),
         (optimise and config.precision in HALVES and machine == GPU, "channels_last", channels_last),
@@ -197,7 +201,8 @@ def passes(config: Config, context: LoweringContext, preferred: Preferred | None
 
 
 def lowering(mod: IRModule, config: Config, target: str, preferred: Preferred | None = None) -> Iterator[tuple[str, IRModule]]:
-    """The module after each pass, with the pass's name.  Raises TypeCheckError."""
+    """The module after each pass, with the pass's name.  Raises TypeCheckError, ConfigError for a key that the target lacks."""
+    check_weights(config.weights, target)
     check_bindings(mod)
     checked, typed = Environment.read().checks, False
     for name, run in passes(config, context_of(mod, config, target), preferred):

@@ -37,7 +37,7 @@ class Node:
 
     ``label``: operator and name for messages.  ``outputs``: the names of the outputs, "" for one that is not used.  ``version``:
     the version of the operator's domain.  ``graph``: the converter of the graph around it, for subgraphs.  ``ranks``: the ranks
-    that the model declares for the outputs.
+    that the model declares for the outputs.  ``narrow``: the dtypes of inputs that are stored in fewer bits than they have here.
     """
 
     op_type: str
@@ -50,6 +50,7 @@ class Node:
     graph: Graph
     decode: Callable[[Any], Any]
     ranks: Sequence[int | None] = ()
+    narrow: Sequence[str | None] = ()
     _decoded: dict[str, Any] = field(default_factory=dict)
 
     # ---- attributes ------------------------------------------------------------------------------------------------------

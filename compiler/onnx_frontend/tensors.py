@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from ...ops.core.tensor_types import DTYPES, ITEMSIZE, MAX_RANK, numpy_dtype
+from ...ops.core.tensor_types import DTYPES, ITEMSIZE, MAX_RANK, numpy_dtype, of_float8
+from ...ops.kernels.weight_bits.weight_layout import unpacked
 from ...shape_funcs.symbolic.int_operations import INT64_MAX
 from ...vm.diagnostics import codes
 from ...vm.diagnostics.source import ModelError
@@ -23,6 +24,12 @@ DTYPE_OF = {
     1: "float32", 2: "uint8", 3: "int8", 4: "uint16", 5: "int16", 6: "int32", 7: "int64", 9: "bool", 10: "float16",
     11: "float64", 12: "uint32", 13: "uint64", 16: "bfloat16",
 }  # fmt: skip
+#: Dtypes of stored tensors alone by ONNX's numbers: the name, the bits of an element, and the dtype that has all their numbers.
+NARROW = {
+    17: ("float8_e4m3fn", 8, "float16"), 18: ("float8_e4m3fnuz", 8, "float16"), 19: ("float8_e5m2", 8, "float16"),
+    20: ("float8_e5m2fnuz", 8, "float16"), 21: ("uint4", 4, "uint8"), 22: ("int4", 4, "int8"), 25: ("uint2", 2, "uint8"),
+    26: ("int2", 2, "int8"),
+}  # fmt: skip
 
 
 class TensorReader:
@@ -30,17 +37,17 @@ class TensorReader:
 
     def __init__(self, folder: Path | None) -> None:
         self.folder = folder
+        #: The dtypes of tensors that are stored in fewer bits than their elements have here, by name.
+        self.narrow: dict[str, str] = {}
         self._mapped: dict[Path, Any] = {}  # mmap.mmap, or bytes for an empty file
 
     def array(self, tensor: Any) -> np.ndarray:
         """The elements of a TensorProto, read-only.  Raises ModelError for a tensor that contradicts itself."""
         what = f"the tensor {tensor.name!r}"
+        if tensor.data_type in NARROW:
+            return self._widened(tensor, what)
         dtype = dtype_name(tensor.data_type, what)
-        dims = tuple(tensor.dims)
-        # numpy counts the bytes of an empty array without its axes of size 0
-        too_many = math.prod(n for n in dims if n) * ITEMSIZE[dtype] > INT64_MAX
-        if any(n < 0 for n in dims) or len(dims) > MAX_RANK or too_many:
-            raise ModelError(f"{what} has the impossible shape {dims}", code=codes.Model.TENSOR)
+        dims = _dims(tensor, ITEMSIZE[dtype], what)
         count = math.prod(dims)
         if tensor.data_location == 1:
             data: Any = self._external(tensor, what)
@@ -54,6 +61,28 @@ class TensorReader:
         array = np.frombuffer(data, np.dtype("<u1" if dtype == "bool" else numpy_dtype(dtype)), count)
         array = (array != 0) if dtype == "bool" else array
         array = array if array.flags.aligned else array.copy()
+        return _frozen(array.reshape(dims))
+
+    def _widened(self, tensor: Any, what: str) -> np.ndarray:
+        """The elements of a tensor of a dtype of ``NARROW``, in the dtype that has all their numbers."""
+        name, bits, dtype = NARROW[tensor.data_type]
+        dims = _dims(tensor, ITEMSIZE[dtype], what)
+        count = math.prod(dims)
+        wanted = -(-count * bits // 8)
+        data: Any = tensor.raw_data
+        if tensor.data_location == 1:
+            data = self._external(tensor, what)
+        elif not tensor.HasField("raw_data"):
+            data = (np.array(tensor.int32_data, np.int64) & 255).astype(np.uint8)
+        stored = np.frombuffer(data, np.uint8)
+        if len(stored) != wanted:
+            message = f"{what} is {name} of shape {dims}, {wanted} bytes, but {len(stored)} bytes are stored"
+            raise ModelError(message, code=codes.Model.TENSOR)
+        self.narrow[tensor.name] = name
+        if bits == 8:
+            return _frozen(of_float8(stored, name).reshape(dims))
+        numbers, sign = unpacked(stored, bits)[:count], np.uint8(1 << bits - 1)
+        array = ((numbers ^ sign) - sign).view(np.int8) if dtype == "int8" else numbers
         return _frozen(array.reshape(dims))
 
     def dense(self, sparse: Any) -> np.ndarray:
@@ -134,6 +163,16 @@ class TensorReader:
                 empty = not path.stat().st_size
                 self._mapped[path] = b"" if empty else mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
         return self._mapped[path]
+
+
+def _dims(tensor: Any, itemsize: int, what: str) -> tuple[int, ...]:
+    """The shape of a TensorProto.  Raises ModelError for one that no array has."""
+    dims = tuple(tensor.dims)
+    # numpy counts the bytes of an empty array without its axes of size 0
+    too_many = math.prod(n for n in dims if n) * itemsize > INT64_MAX
+    if any(n < 0 for n in dims) or len(dims) > MAX_RANK or too_many:
+        raise ModelError(f"{what} has the impossible shape {dims}", code=codes.Model.TENSOR)
+    return dims
 
 
 def stored_names(graph: Any) -> set[str]:

@@ -14,7 +14,7 @@ from ...vm.diagnostics import codes
 from ...vm.diagnostics.source import ModelError
 from ..builder.build import a_dtype, a_shape
 from ..ir.anf import Names
-from .tensors import DTYPE_OF, dtype_name, stored_names
+from .tensors import DTYPE_OF, NARROW, dtype_name, stored_names
 
 #: The number, outside the standard, that paddle's exporter writes for an unknown size; it writes the name ``?``, too.
 _UNKNOWN = -1
@@ -127,7 +127,8 @@ def contradiction(declared: Any, ty: Type) -> str:
         return "is a sequence, but it is declared a tensor"
     if not isinstance(ty, TensorType):
         return ""
-    dtype = DTYPE_OF.get(tensor.elem_type, f"of the type {tensor.elem_type}") if tensor.elem_type else ty.dtype
+    of_few_bits = NARROW.get(tensor.elem_type, ("", 0, f"of the type {tensor.elem_type}"))[2]
+    dtype = DTYPE_OF.get(tensor.elem_type, of_few_bits) if tensor.elem_type else ty.dtype
     return "" if dtype == ty.dtype else f"is {ty.dtype}, but it is declared {dtype}"
 
 

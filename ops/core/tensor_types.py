@@ -49,6 +49,14 @@ def numpy_dtype(dtype: str) -> np.dtype:
     return np.dtype(dtype)
 
 
+def of_float8(stored: np.ndarray, name: str) -> np.ndarray:
+    """The numbers of bytes that are floats of 8 bits, of ml_dtypes' dtype ``name``, in float16, which has all of them."""
+    import ml_dtypes
+
+    numbers: np.ndarray = stored.view(getattr(ml_dtypes, name)).astype(np.float16)
+    return numbers
+
+
 def is_integer(dtype: str) -> bool:
     """Whether ``dtype`` is a signed or unsigned integer; bool is not an integer."""
     return "int" in dtype

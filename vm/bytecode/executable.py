@@ -108,6 +108,15 @@ class LateBound:
         return 0
 
 
+@frozen
+class FloatProduct:
+    """A product of dequantised tensors that is computed with floats: its operator, its place, and the reason."""
+
+    op: str
+    place: str
+    because: str
+
+
 @frozen(eq=False)
 class ExecutableData:
     """The tables of a compiled program; ``api.executable.Executable`` adds the methods of later stages.
@@ -115,8 +124,9 @@ class ExecutableData:
     ``shape_funcs``: the integer programs; ``shape_func_names`` has the name of the primitive of each program.
     ``reasons``: the reasons for the DeviceCopy and CopyBegin instructions.
     ``adts``: the type definitions of the functions' types.  ``host_fields``: per instance of an ADT (``instance_name``) and
-    constructor the numbers of the tensors in the fields (``own_tensors``) that are on the host.  ``constants`` alone changes, by
-    ``late_bound``, and its memory by the first machine (``huge_pages``).
+    constructor the numbers of the tensors in the fields (``own_tensors``) that are on the host.  ``float_products``: the products
+    of quantised tensors without integers.  ``constants`` alone changes, by ``late_bound``, and its memory by the first machine
+    (``huge_pages``).
     """
 
     functions: tuple[VMFunction, ...]
@@ -130,6 +140,7 @@ class ExecutableData:
     sources: tuple[SourceText, ...] = ()
     adts: tuple[AdtDefinition, ...] = ()
     host_fields: Mapping[tuple[str, str], tuple[int, ...]] = field(default_factory=dict)
+    float_products: tuple[FloatProduct, ...] = ()
 
     def __copy__(self) -> Self:
         return self

@@ -43,7 +43,7 @@ from ...shape_funcs.symbolic.int_operations import INT64_MAX
 from ...shape_funcs.symbolic.program import ShapeProgram
 from ..diagnostics.source import ExecutableFormatError, FileError, SourceText
 from .atomic_file import whole_file
-from .executable import ExecutableData, LateBound, MemoryNote, PackedFunc, VMFunction
+from .executable import ExecutableData, FloatProduct, LateBound, MemoryNote, PackedFunc, VMFunction
 from .size_expressions import dim_from_json, dim_to_json, tensor_from_json, tensor_to_json
 from .types_json import definition_from_json, definition_to_json, type_from_json, type_to_json
 from .verify import assume_verified, verify
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 #: Magic bytes as in PNG: no text file begins with them, and a transfer that changes line ends or the eighth bit alters them.
 MAGIC = b"\x89RVM\r\n\x1a\n"
 #: Version of the format, incremented with every incompatible change.
-FORMAT_VERSION = 10
+FORMAT_VERSION = 11
 #: Constants in a file that are mapped; fewer bytes are read, and stay as they are if the file changes.
 MAPPED_BYTES = 16 << 20
 #: The contents of a file: read, mapped, or a part of a mapped file.
@@ -152,6 +152,7 @@ def _header(exe: ExecutableData) -> dict[str, Any]:
         "sources": [[s.name, s.text] for s in exe.sources],
         "adts": [definition_to_json(a) for a in exe.adts],
         "host_fields": [[*key, list(numbers)] for key, numbers in exe.host_fields.items()],
+        "float_products": [[p.op, p.place, p.because] for p in exe.float_products],
     }
 
 
@@ -349,6 +350,7 @@ def _executable(
         sources=header.each("sources", lambda where, row: SourceText(*_row(where, row, str, str))),
         adts=header.each("adts", lambda where, data: _converted(where, definition_from_json, data)),
         host_fields=dict(header.each("host_fields", _host_fields)),
+        float_products=header.each("float_products", lambda where, row: FloatProduct(*_row(where, row, str, str, str))),
     )
 
 

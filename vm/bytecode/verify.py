@@ -106,6 +106,7 @@ def _check_texts(exe: ExecutableData) -> None:
         "const": [c.name for c in exe.constants if isinstance(c, LateBound)],
         "packed": [p.because for p in exe.packed],
         "reason": [r.op + r.input for r in exe.reasons],
+        "float_products": [p.op + p.place + p.because for p in exe.float_products],
         "config": [key + value for key, value in exe.config.items()],
     }
     for table, texts in shown.items():

@@ -14,7 +14,7 @@ from ...ops.core.implementation import GPU, HOST
 from ...ops.core.tensor_types import TensorType, dim_text
 from ...shape_funcs.symbolic.dim import ANY, SYM, Dim, const, dim
 from ..bytecode import isa
-from ..bytecode.executable import ExecutableData, PackedFunc, VMFunction
+from ..bytecode.executable import ExecutableData, FloatProduct, PackedFunc, VMFunction
 from ..bytecode.operand_kinds import Role
 from ..bytecode.size_expressions import known_value, parameter_sizes, portable, shape_text, size_text, tensor_params
 from ..device_table import DEVICES, machine_of
@@ -61,7 +61,8 @@ class Explanation:
     ``transfers``: all possible transfers between host and device.  ``calls``: all kernel launches.  ``memory``: the storages of
     each function that allocates, with their contents.  ``constants``: the constants that the code loads.  ``sizes``: the known
     sizes of the entry's parameters, by name.  ``host_fields``: the constructors with tensors on the host in a program for
-    another device (``Cons of List[float32]``).
+    another device (``Cons of List[float32]``).  ``float_products``: the products of quantised tensors that are computed with
+    floats, with the reasons.
     """
 
     entry: str
@@ -73,6 +74,7 @@ class Explanation:
     sizes: Mapping[str, int]
     host_fields: tuple[str, ...] = ()
     constants: tuple[ConstantUse, ...] = ()
+    float_products: tuple[FloatProduct, ...] = ()
 
     @property
     def edges(self) -> tuple[Transfer, ...]:
@@ -100,7 +102,8 @@ class Explanation:
     def __str__(self) -> str:
         copies = (_transfer_text(self, i, e) for i, e in enumerate(self.transfers, 1))
         memory = (_memory_text(self, m) for m in self.memory)
-        return "\n\n".join([_title(self), *copies, _calls_text(self), *memory, *_constants_text(self.constants)])
+        products = _products_text(self.float_products)
+        return "\n\n".join([_title(self), *copies, _calls_text(self), *products, *memory, *_constants_text(self.constants)])
 
     def as_data(self) -> dict[str, Any]:
         """The explanation as plain data, as in the JSON form."""
@@ -114,6 +117,7 @@ class Explanation:
             "calls": [_call_data(c) for c in self.calls],
             "on_host": [_call_data(c) for c in self.on_host],
             "host_fields": list(self.host_fields),
+            "float_products": [{"op": p.op, "place": p.place, "because": p.because} for p in self.float_products],
             "memory": [_memory_data(self, m) for m in self.memory],
             "constants": [_constant_data(c) for c in self.constants],
         }
@@ -157,7 +161,10 @@ def explain(
     memory = tuple(found for f in functions if (found := memory_of(exe, f)).storages)
     fields = tuple(f"{constructor} of {name}" if constructor else name for name, constructor in sorted(exe.host_fields))
     constants = constants_of(exe, functions)
-    return Explanation(entry, exe.target, dict(exe.config), transfers(exe, entry), calls, memory, sizes, fields, constants)
+    moved = transfers(exe, entry)
+    return Explanation(
+        entry, exe.target, dict(exe.config), moved, calls, memory, sizes, fields, constants, exe.float_products
+    )  # fmt: skip
 
 
 def _call(exe: ExecutableData, f: VMFunction, pc: int, packed: PackedFunc) -> KernelCall:
@@ -368,6 +375,12 @@ def _constants_text(constants: Sequence[ConstantUse]) -> list[str]:
     heading = f"constants: {len(constants)}; bytes: {sum(c.nbytes for c in constants)}; of at least {LISTED_BYTES} bytes:"
     rows = [(str(c.nbytes), f"const[{c.number}]", str(c.type), ", ".join(c.kernels)) for c in large]
     return ["\n".join([heading, align([("Bytes", "Constant", "Type", "Read by"), *rows], left=(1, 2, 3))])]
+
+
+def _products_text(products: Sequence[FloatProduct]) -> list[str]:
+    """The products of quantised tensors that are computed with floats; nothing without such."""
+    lines = [f"    {p.op}{f', {p.place}' if p.place else ''}: {p.because}" for p in products]
+    return ["\n".join(["products of quantised tensors in floats:", *lines])] if lines else []
 
 
 def _held_text(s: StorageUse) -> str:

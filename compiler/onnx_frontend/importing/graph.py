@@ -14,6 +14,7 @@ from ..model import MAX_NESTING, FunctionDef, GraphDef, Model, NodeDef
 from ..node import BranchTypes, Node
 from ..operator_table import Converter, converter, domain_of
 from ..scope import Scope, constant
+from ..tensors import NARROW
 from ..value_types import contradiction, declared_ranks, declared_values, other_shape
 from .forks import forked
 from .support import unsupported
@@ -209,7 +210,11 @@ class GraphConverter:
             return attribute_value(attribute, node, self.model.tensors)
 
         ranks = [self.ranks.get(n) for n in names]
-        view = Node(str(node.proto.op_type), label, version, attributes, names, span, self.scope, self, decode, ranks)
+        stored = attributes.get("value") if node.proto.op_type == "Constant" else None
+        if stored is not None and stored.t.data_type in NARROW:
+            self.model.tensors.narrow[names[0]] = NARROW[stored.t.data_type][0]
+        narrow = [self.model.tensors.narrow.get(n) for n in node.proto.input]
+        view = Node(str(node.proto.op_type), label, version, attributes, names, span, self.scope, self, decode, ranks, narrow)
         if found.inputs is not None:
             if len(inputs) > found.inputs:
                 raise view.error(f"it has {len(inputs)} inputs; {found.inputs} are possible")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from ....ops.core.dtype_rules import BYTES
@@ -24,42 +26,64 @@ SCALE = "the scale"
 def parameter(node: Node, x: Expr, value: Expr | None, axis: int, what: str) -> Expr | None:
     """A scale or zero point: a scalar, a vector along ``axis``, or a tensor that broadcasts to the data, made of its blocks.
 
-    Raises ModelError, also for a constant scale of the tensor or of a channel that is not positive or not finite.
+    Raises ModelError, also for a constant scale of the tensor or of a channel that is not positive or not finite, and for one
+    of a block that is not finite.
     """
     if value is None:
         return None
+    block = node.attr("block_size", 0)
     if what == SCALE:
-        _check_scale(node, value)
+        check_scale(node, value)
     if node.rank(value) == 0:
         return value
-    if node.rank(value) == 1 and not node.attr("block_size", 0):
+    if node.rank(value) == 1 and not block:
+        _check_sizes(node, value, what, [node.size(x, axis)] if node.rank(x) else [])
         return _scalar(node, value)
-    block = node.attr("block_size", 0)
     if not block or node.rank(value) != node.rank(x):
         raise node.error(f"{what} has rank {node.rank(value)}, the data {node.rank(x)}, and block_size is {block}")
+    if block < 0:
+        raise node.error(f"block_size is {block}", "a block has one number or more along the axis")
+    blocks = [size if k != axis or size is None else -(-size // block) for k, size in enumerate(node.sizes(x))]
+    _check_sizes(node, value, what, blocks)
     return relay.slice_like(relay.repeat(value, block, axis), x, [axis])
 
 
-def _check_scale(node: Node, scale: Expr) -> None:
+def _check_sizes(node: Node, value: Expr, what: str, wanted: Sequence[int | None]) -> None:
+    """Raise ModelError for a parameter that is known to have other sizes than the data ask for, or than one element."""
+    sizes = list(node.sizes(value))
+    if sizes == [1] or all(None in pair or pair[0] == pair[1] for pair in zip(sizes, wanted, strict=False)):
+        return
+    stated = f"and block_size {node.attr('block_size')} ask" if node.attr("block_size", 0) else "ask"
+    help = "correct the attribute axis, or quantise the model again: a number for each index of the axis, or for each block"
+    raise node.error(f"{what} has the shape {sizes}; the data {stated} for {list(wanted)}", help)
+
+
+def check_scale(node: Node, scale: Expr, what: str = SCALE) -> None:
     """Raise ModelError for a constant scale with a number that stands for no distance between quanta.
 
-    Scales of blocks may be negative: some tools let the quantum of the largest magnitude have a sign.
+    Scales of blocks may be negative: some tools let the quantum of the largest magnitude have a sign.  A block of zeros has any.
     """
-    if not isinstance(scale, Constant) or scale.data.ndim > 1:
+    if not isinstance(scale, Constant):
         return
-    numbers = scale.data.reshape(-1).astype("float64")
-    wrong = np.flatnonzero(~(np.isfinite(numbers) & (numbers > 0)))
-    if wrong.size:
-        which = f"element {wrong[0]} of {SCALE}" if scale.data.ndim else SCALE
+    numbers, is_blocked = scale.data.astype("float64"), scale.data.ndim > 1
+    is_right = np.isfinite(numbers) if is_blocked else np.isfinite(numbers) & (numbers > 0)
+    if not is_right.all():
+        place = [int(n) for n in np.argwhere(~is_right)[0]] if numbers.ndim else []
+        which = f"element {place if is_blocked else place[0]} of {what}" if place else what
         help = "quantise the model again, with data that reach every tensor; a tensor of zeros has the scale 1"
-        raise node.error(f"{which} is {numbers[wrong[0]]:g}; a scale is positive and finite", help)
+        rule = "a scale is finite" if is_blocked else "a scale is positive and finite"
+        raise node.error(f"{which} is {numbers[tuple(place)]:g}; {rule}", help)
 
 
 def axis_of(node: Node, x: Expr, *values: Expr | None) -> int:
     """The axis of vectors of parameters; -1 if all parameters are scalars."""
     if all(v is None or node.rank(v) == 0 or (node.rank(v) == 1 and node.size(v, 0) == 1) for v in values):
         return -1
-    return node.axis(node.attr("axis", 1), node.rank(x))
+    axis, rank = node.attr("axis", 1), node.rank(x)
+    if not -rank <= axis < rank:
+        help = f"correct the attribute axis: {-rank} to {rank - 1}" if rank else "a scalar has one scale"
+        raise node.error(f"the data of rank {rank} have no axis {axis}", help)
+    return node.axis(axis, rank)
 
 
 def quantised(node: Node, x: Expr, scale: Expr, zero_point: Expr | None, dtype: str, axis: int = -1) -> Expr:
@@ -82,8 +106,9 @@ def quantize_linear(node: Node, x: Expr, scale: Expr, zero_point: Expr | None) -
     dtype = node.dtype(zero_point) if zero_point is not None else "uint8"
     if node.attr("output_dtype", 0):
         dtype = dtype_name(node.attr("output_dtype"), f"{node.label}: the result")
-    if not is_integer(dtype) or ITEMSIZE[dtype] > 2:
-        raise node.error(f"the result is {dtype}; integers of 8 and 16 bits are quantised")
+    few = next((name for name in node.narrow[2:3] if name), None)
+    if few or not is_integer(dtype) or ITEMSIZE[dtype] > 2:
+        raise node.error(f"the result is {few or dtype}; integers of 8 and 16 bits are quantised")
     if node.attr("precision", 0):
         x, scale = (relay.cast(v, dtype_name(node.attr("precision"), f"{node.label}: precision")) for v in (x, scale))
     axis = axis_of(node, x, scale, zero_point)
@@ -95,12 +120,18 @@ def quantize_linear(node: Node, x: Expr, scale: Expr, zero_point: Expr | None) -
 @onnx_operator("DequantizeLinear", since=10)
 @onnx_operator("DequantizeLinear", domain=MICROSOFT)
 def dequantize_linear(node: Node, x: Expr, scale: Expr, zero_point: Expr | None) -> Expr:
-    """From integers of 8, 16 and 32 bits."""
+    """From integers of 8, 16 and 32 bits, and from stored ones of 2 and 4 bits and floats of 8 bits, which are wider here."""
     axis, dtype = axis_of(node, x, scale, zero_point), node.dtype(scale)
     if node.attr("output_dtype", 0):
         dtype = dtype_name(node.attr("output_dtype"), f"{node.label}: the result")
     given = parameter(node, x, scale, axis, SCALE)
     assert given is not None
+    if zero_point is not None and node.dtype(zero_point) != node.dtype(x):
+        message = f"the zero point is {node.dtype(zero_point)}, the data are {node.dtype(x)}"
+        raise node.error(message, "store the zero point in the dtype of the data")
+    if not is_integer(node.dtype(x)):  # zero points of floats are 0
+        scaled = relay.multiply(relay.cast(x, "float32"), relay.cast(along(node, x, given, axis), "float32"))
+        return relay.cast(scaled, dtype)
     return real(x, given, parameter(node, x, zero_point, axis, "the zero point"), dtype, axis)
 
 

@@ -32,6 +32,7 @@ from ....ops.defs.movement.transform import TransposeAttrs
 from ....ops.defs.qnn.products import QnnBatchMatmulAttrs, QnnConv2dAttrs, QnnDenseAttrs
 from ....ops.defs.qnn.quantisation import DequantizeAttrs
 from ....shape_funcs.symbolic.dim import const
+from ....vm.bytecode.executable import FloatProduct
 from ...analysis.fake_quantization import DEQUANTIZE, MOVES
 from ...ir.anf import is_atom
 from ...ir.chain_rewriter import ChainRewriter, rewrite_chains
@@ -53,9 +54,11 @@ _Bindings = list[tuple[Var, Expr]]
 
 @declare_pass("IntegerProducts", "infer_type")
 def integer_products(mod: IRModule) -> IRModule:
-    """The module with products of integers in the place of products of dequantised tensors."""
-    new = rewrite_chains(mod, _Rewriter)
-    return mod if all(new.functions[n].body is f.body for n, f in mod.functions.items()) else infer_type(new)
+    """The module with products of integers in the place of products of dequantised tensors, and the reasons for the others."""
+    kept: list[FloatProduct] = []
+    new = rewrite_chains(mod, lambda body: _Rewriter(body, kept))
+    new = mod if all(new.functions[n].body is f.body for n, f in mod.functions.items()) else infer_type(new)
+    return replace(new, float_products=tuple(kept)) if kept else new
 
 
 @frozen
@@ -88,26 +91,37 @@ class _Product:
 
 
 class _Rewriter(ChainRewriter):
-    """The rewriter of one function."""
+    """The rewriter of one function; ``kept``: the products of dequantised tensors that stay in floats."""
 
-    def __init__(self, body: Expr) -> None:
+    def __init__(self, body: Expr, kept: list[FloatProduct]) -> None:
         super().__init__(body)
-        self.quantised: dict[Expr, _Quantised] = {}
+        self.kept = kept
+        #: The dequantised tensors, or the reason for which products with one stay in floats.
+        self.quantised: dict[Expr, _Quantised | str] = {}
 
     def replaced(self, var: Var, call: Call) -> _Bindings | None:
         if not isinstance(call.op, Op):
             return None
         if call.op is _DEQUANTIZE:
-            found = _of_constants(replace(call, args=tuple(map(self._resolved, call.args))))
-            if found is not None:
-                self.quantised[var] = found
+            self.quantised[var] = _of_constants(replace(call, args=tuple(map(self._resolved, call.args))))
             return None
         parts = [self.quantised.get(self._resolved(atom)) for atom in call.args]
         if not parts or parts[0] is None:
             return None
         if call.op in _PRODUCTS:
-            return None if parts[1] is None else _multiplied(var, call, call.op, parts[0], parts[1])
+            return None if parts[1] is None else self._product(var, call, call.op, parts[0], parts[1])
         return self._moved(var, call, parts[0]) if call.op.name in _CHOICES else None
+
+    def _product(self, var: Var, call: Call, op: Op, data: _Quantised | str, weight: _Quantised | str) -> _Bindings | None:
+        """The bindings of a product of integers; None, with a note of the reason, if the product stays in floats."""
+        reasons = [part for part in (data, weight) if isinstance(part, str)]
+        found: _Bindings | str | None = reasons[0] if reasons else None
+        if isinstance(data, _Quantised) and isinstance(weight, _Quantised):
+            found = _multiplied(var, call, op, data, weight)
+        if not isinstance(found, str):
+            return found
+        self.kept.append(FloatProduct(op.name, call.span.place if call.span else "", found))
+        return None
 
     def _resolved(self, atom: Expr) -> Expr:
         """The atom that a variable stands for: parameters that are bound are variables of constants."""
@@ -115,8 +129,11 @@ class _Rewriter(ChainRewriter):
             atom = value
         return atom
 
-    def _moved(self, var: Var, call: Call, data: _Quantised) -> _Bindings | None:
+    def _moved(self, var: Var, call: Call, data: _Quantised | str) -> _Bindings | None:
         """The call on integers; None if their order is not that of the numbers that they stand for."""
+        if isinstance(data, str):
+            self.quantised[var] = data
+            return None
         scale = data.scale.data
         if data.axis is not None or not isinstance(call.ty, TensorType) or not (np.isfinite(scale).all() and (scale > 0).all()):
             return None
@@ -126,30 +143,41 @@ class _Rewriter(ChainRewriter):
         return [(moved, value), (var, Call(_DEQUANTIZE, (moved, data.scale, data.zero_point), DequantizeAttrs(), span=call.span))]
 
 
-def _of_constants(call: Call) -> _Quantised | None:
-    """The operands of a ``qnn.dequantize`` of bytes to float32 whose parameters are constants."""
+def _of_constants(call: Call) -> _Quantised | str:
+    """The operands of a ``qnn.dequantize`` of bytes to float32 whose parameters are constants; else the reason."""
     value, scale, zero_point = call.args
     given, result = value.ty, call.ty
-    if not (isinstance(scale, Constant) and isinstance(zero_point, Constant)):
-        return None
-    if not (isinstance(given, TensorType) and isinstance(result, TensorType)):
-        return None
-    if given.dtype not in _BYTES or result.dtype != "float32" or max(scale.data.ndim, zero_point.data.ndim) > 1:
-        return None
+    assert isinstance(given, TensorType) and isinstance(result, TensorType), "typed"
+    if given.dtype not in _BYTES:
+        return f"an operand is {given.dtype}, not int8 or uint8"
+    if result.dtype != "float32":
+        return f"an operand is dequantised to {result.dtype}, not to float32"
+    if not isinstance(scale, Constant):
+        return "the scale of an operand is no constant"
+    if not isinstance(zero_point, Constant):
+        return "the zero point of an operand is no constant"
+    if max(scale.data.ndim, zero_point.data.ndim) > 1:
+        return "an operand has scales or zero points of blocks"
     vectors = [p for p in (scale, zero_point) if p.data.size != 1]
     return _Quantised(value, scale, zero_point, call.attrs.axis % given.rank if vectors and given.rank else None)
 
 
-def _multiplied(var: Var, call: Call, op: Op, data: _Quantised, weight: _Quantised) -> _Bindings | None:
-    """The bindings of a product of integers, dequantised; None if the product stays in floats."""
+def _multiplied(var: Var, call: Call, op: Op, data: _Quantised, weight: _Quantised) -> _Bindings | str:
+    """The bindings of a product of integers, dequantised; the reason if the product stays in floats."""
     product = _PRODUCTS[op](call)
-    if product is None or product.terms is None or product.terms > _MOST_TERMS:
-        return None
-    if data.axis is not None or weight.axis not in (None, product.channels):
-        return None
+    if product is None:
+        return "its data are transposed"
+    if product.terms is None:
+        return "the number of products in a sum is not known before the run"
+    if product.terms > _MOST_TERMS:
+        return f"a sum of {product.terms} products, more than {_MOST_TERMS}, might exceed an int32"
+    if data.axis is not None:
+        return "the data have a scale or a zero point for each channel"
+    if weight.axis not in (None, product.channels):
+        return "the weight has a scale or a zero point for each index of another axis than its output channels"
     scale = np.multiply(data.scale.data.reshape(()), weight.scale.data, dtype=np.float32)
     if not np.isfinite(scale).all():
-        return None
+        return "a scale is not finite"
     matrix: Expr = weight.value
     out: _Bindings = []
     if product.order is not None:

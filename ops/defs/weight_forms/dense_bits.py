@@ -182,7 +182,8 @@ def _blocks_of_band(call: OpCall) -> Dim:
 
 
 def _words_of_band(call: OpCall) -> Dim:
-    words: int = call.attrs.block // 4 * _digits(call.attrs)
+    attrs, digits = call.attrs, _digits(call.attrs)
+    words: int = attrs.block // 4 * max(digits, band_products.digits_in_tiles(attrs.bits, attrs.block, digits))
     return _blocks_of_band(call) * words
 
 

@@ -10,7 +10,7 @@ from ...native.memory import Array, generic
 from ...native.static_values import at_compile_time, static
 from ...native.status import OK
 from ...native.vector_registers import registers
-from .band_products import Band, Buffers, begin_tiles, end_tiles, multiply_group, next_rows, uses_tiles
+from .band_products import Band, Buffers, begin_tiles, digits_in_tiles, end_tiles, multiply_group, next_rows, uses_tiles
 from .digits import Digits, Rows, copy_rows, write_digits
 from .row_products import Form, Panel, Results, following, multiply_panel
 from .weight_layout import COLUMNS, lines_of
@@ -66,12 +66,13 @@ def dense_bits_rows(
     groups, bands = (panels + GROUP_PANELS - 1) // GROUP_PANELS, (m + BAND_ROWS - 1) // BAND_ROWS
     written, in_digits, apart = -1, False, COLUMNS if zeros.size > COLUMNS else 0
     of_lines, of_scales, of_zeros, results = weight.reshape(-1), scales.reshape(-1), zeros.reshape(-1), out.reshape(-1)
-    by_tiles, form = begin_tiles(m // max(bands, 1), config, block), Form(bits, block, digits, static(0))
+    form, of_tiles = Form(bits, block, digits, static(0)), Form(bits, block, digits_in_tiles(bits, block, digits), static(0))
+    by_tiles = begin_tiles(m // max(bands, 1), config, block, of_tiles.digits)
     for number in range(low, high):
         band, group = number // groups, number % groups
         begin, end = band * m // bands, (band + 1) * m // bands
         if band != written:
-            written, in_digits = band, write_band(data, begin, end, words, reals, steps, blocks, block, digits, by_tiles)
+            written, in_digits = band, write_band(data, begin, end, words, reals, steps, blocks, form, of_tiles, by_tiles)
         at, column = group * GROUP_PANELS * blocks, group * GROUP_PANELS * COLUMNS
         lines = of_lines[at * lines_of(bits, block) * PANEL_BYTES :]
         first = Panel(lines, of_scales[at * COLUMNS :], of_zeros[at * apart :], apart, blocks)
@@ -81,8 +82,8 @@ def dense_bits_rows(
         elif not by_tiles:
             if adds_dots():
                 multiply_panels(words, steps, first, to, form)
-        elif uses_tiles(block):
-            multiply_group(Band(words, steps), first, Buffers(config, numbers, products, sums), to, form)
+        elif uses_tiles(block, of_tiles.digits):
+            multiply_group(Band(words, steps), first, Buffers(config, numbers, products, sums), to, of_tiles)
         finish(argv, to.at, to.rows, to.columns)
     if by_tiles:
         end_tiles()
@@ -98,19 +99,23 @@ def write_band(
     reals: Array,
     steps: Array,
     blocks: int,
-    block: int,
-    digits: int,
+    form: Form,
+    of_tiles: Form,
     by_tiles: bool,
 ) -> bool:
     """The rows of a band, tile by tile, in the form that tiles read; whether that is digits."""
-    k, count, elements = data.shape[1], end - begin, data.reshape(-1)
+    k, count, elements, block = data.shape[1], end - begin, data.reshape(-1), form.block
     in_digits = adds_dots()
     if adds_dots():
         top = 0
         while top < count:
-            height = next_rows(top, count) if by_tiles else height_of(count - top, digits)
-            to = Digits(words[top * blocks * (block // 4 * digits) :], steps[top * blocks * 2 :])
-            if not write_digits(Rows(elements, (begin + top) * k, k), height, to, blocks, block, digits):
+            height = next_rows(top, count) if by_tiles else height_of(count - top, form.digits)
+            of_row = block // 4 * (of_tiles.digits if by_tiles else form.digits)
+            to, rows = Digits(words[top * blocks * of_row :], steps[top * blocks * 2 :]), Rows(elements, (begin + top) * k, k)
+            if by_tiles:
+                if not write_digits(rows, height, to, blocks, block, of_tiles.digits):
+                    in_digits = False
+            elif not write_digits(rows, height, to, blocks, block, form.digits):
                 in_digits = False
             top += height
     if not in_digits:

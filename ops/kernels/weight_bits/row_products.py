@@ -11,7 +11,7 @@ from ...native.memory import Array, generic
 from ...native.prefetch import fetch
 from ...native.static_values import at_compile_time, static_range
 from ...native.vectors import Vector, add_dot_of_bytes, fused_multiply_add, lanes_below, load, splat, store_some
-from .digits import lanes_of_words
+from .digits import OF_PAIR, PAIRED, lanes_of_words
 from .weight_layout import COLUMNS, lines_of, parts_of
 
 #: How far ahead of its place a tile fetches packed bits, in bytes: the machine's own fetching begins anew in each page.
@@ -128,7 +128,10 @@ def sums_of_reals(reals: Array, at: int, weight: Array, first: int, zero: Vector
 
 @generic
 def whole_of_digits(sums: list[Vector], row: int, digits: int) -> Vector:
-    """The sum of a row by its digits, of float32."""
+    """The sum of a row by its digits, of float32; ``sums`` has one for each pair of digits that are in pairs."""
+    if digits == PAIRED:
+        high, base = sums[row * 2 + 1].astype(np.float32), splat(np.float32(OF_PAIR), len(sums[0]))
+        return fused_multiply_add(high, base, sums[row * 2].astype(np.float32))
     total = sums[row * digits + digits - 1].astype(np.float32)
     for digit in static_range(1, digits):
         total = fused_multiply_add(

@@ -93,6 +93,19 @@ def test_batches_and_empty_products(is_input: bool) -> None:
     products.check()
 
 
+@pytest.mark.parametrize("is_input", [False, True])
+def test_sums_beyond_an_int32(is_input: bool) -> None:
+    """The sums of 200,000 products wrap, as those of the standard's implementation do."""
+    products = Products()
+    for rows, (first, second) in zip((1, 20, 3), (("uint8", "int8"), ("uint8", "uint8"), ("int8", "int8")), strict=True):
+        a, b = (np.full(shape, np.iinfo(t).max, t) for shape, t in (((rows, 200000), first), ((200000, 3), second)))
+        a[:, ::7], b[::5] = 1, 3
+        for zeros in ((None, None), (np.array(2, first), np.array(1, second))):
+            products.add(a, b, zeros, is_input)
+        assert (a.astype(np.int64) @ b).max() > 2**31
+    products.check()
+
+
 def test_scaled_and_rounded_products_are_those_of_the_standard() -> None:
     scales = [np.float32(0.02), np.float32(0.03), np.float32(2.1)]
     a, b = of_bytes((5, INNER), "uint8"), of_bytes((INNER, COLUMNS), "int8")

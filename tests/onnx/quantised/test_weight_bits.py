@@ -1,4 +1,4 @@
-"""MatMulNBits, weights of few bits, beside numpy."""
+"""MatMulNBits and GatherBlockQuantized, weights of few bits, beside numpy."""
 
 from __future__ import annotations
 
@@ -86,6 +86,8 @@ _RIGHT = {"K": 40, "N": 3, "bits": 4, "block_size": 32}
         ({}, {"scales": np.ones(5, "float32")}, "scales has the shape [5]; K, N, bits and block_size ask for [3, 2]", "correct"),
         ({}, {"zero_points": np.ones(6, "uint8")}, "zero_points has the shape [6]; K, N, bits and block_size ask for [3, 1]",
          "correct"),
+        ({}, {"scales": np.full(6, np.nan, "float32")}, "element [0, 0] of scales is nan; a scale is finite",
+         "quantise the model again"),
         ({}, {"g_idx": np.zeros(40, "int32")}, "a reordering of groups, g_idx, is not supported", "without a reordering"),
     ],
 )  # fmt: skip
@@ -95,3 +97,61 @@ def test_weights_that_do_not_fit(wrong: dict[str, int], stored: dict[str, np.nda
         relay.frontend.from_onnx(model_of(arrays, given=["rows", 40], **{**_RIGHT, **wrong}))
     for part in (f"MatMulNBits 'product': {text}", f"help: {help}" if not help.startswith(("in ", "without")) else help):
         assert part in str(caught.value)
+
+
+# ---- rows of a table ---------------------------------------------------------------------------------------------------------
+
+
+def table(dtype: int, shape: tuple[int, ...], block: int, axes: tuple[int, int], bits: int = 4, **wrong: Any) -> Any:
+    """A model of GatherBlockQuantized and its table of floats; a dtype of 8 bits has pairs of numbers of 4 bits."""
+    rng, (gathered, along), is_signed = np.random.default_rng(block), axes, dtype == TensorProto.INT4
+    count = [-(-n // block) if k == along else n for k, n in enumerate(shape)]
+    low, high, scales = -8 * is_signed, 2**bits - 8 * is_signed, rng.uniform(0.1, 1, count).astype("float32")
+    numbers, points = rng.integers(low, high, shape), rng.integers(low, high, count)
+    if dtype == TensorProto.UINT8 and bits == 4:
+        tensors = [numpy_helper.from_array(in_bytes(a, 4), n) for n, a in (("data", numbers), ("zeros", points))]
+    else:
+        own = "int8" if is_signed else "uint8"
+        tensors = [
+            helper.make_tensor(n, dtype, a.shape, a.astype(own).ravel()) for n, a in (("data", numbers), ("zeros", points))
+        ]
+    attributes = {"gather_axis": gathered, "quantize_axis": along, "block_size": block, "bits": bits, **wrong}
+    names = ["data", "at", "scales", "zeros"]
+    node = helper.make_node("GatherBlockQuantized", names, ["y"], "rows", domain="com.microsoft", **attributes)
+    infos = [helper.make_tensor_value_info("at", TensorProto.INT64, ["n", 2])], [onnx.ValueInfoProto(name="y")]
+    graph = helper.make_graph([node], "g", *infos, [*tensors, numpy_helper.from_array(scales, "scales")])
+    whole = [np.take(np.repeat(a, block, along), range(shape[along]), along) for a in (points, scales.astype(np.float64))]
+    opsets = [helper.make_opsetid("", 21), helper.make_opsetid("com.microsoft", 1)]
+    return helper.make_model(graph, opset_imports=opsets), (numbers - whole[0]) * whole[1]
+
+
+@pytest.mark.parametrize(("dtype", "shape", "block", "axes", "bits"), [
+    (TensorProto.UINT8, (10, 38), 16, (0, 1), 4),
+    (TensorProto.UINT8, (10, 70), 32, (0, 1), 8),
+    (TensorProto.INT4, (40, 6), 16, (1, 0), 4),
+    (TensorProto.UINT4, (4, 5, 48), 16, (1, 2), 4),
+])  # fmt: skip
+def test_rows_beside_numpy(dtype: int, shape: tuple[int, ...], block: int, axes: tuple[int, int], bits: int) -> None:
+    model, wanted = table(dtype, shape, block, axes, bits)
+    mod, params = relay.frontend.from_onnx(model)
+    machine = relay.VirtualMachine(relay.compile(mod, params=params))
+    for rows in (0, 1, 3):
+        at = np.random.default_rng(rows).integers(-shape[axes[0]], shape[axes[0]], (rows, 2))
+        np.testing.assert_allclose(machine.run(at).numpy(), np.take(wanted, at, axes[0]), rtol=1e-6)
+
+
+@pytest.mark.parametrize(("wrong", "text", "help"), [
+    ({"bits": 3}, "data of 3 bits are not supported", "quantise the data to 4 or 8 bits"),
+    ({"block_size": 24}, "block_size is 24, which is no power of 2 from 16 on",
+     "quantise the data in blocks of 16, 32, 64 ... numbers"),
+    ({"block_size": 32}, "scales has the shape [10, 3]; the data, quantize_axis and block_size ask for [10, 2]",
+     "correct the attributes, or quantise the data again"),
+    ({"quantize_axis": 0}, "gather_axis and quantize_axis are both 0",
+     "gather along another axis than that of the blocks"),
+    ({"gather_axis": 1, "quantize_axis": 0}, "quantize_axis is 0, but bytes have pairs of the axis 1", "quantise the last axis"),
+])  # fmt: skip
+def test_rows_that_do_not_fit(wrong: dict[str, int], text: str, help: str) -> None:
+    with pytest.raises(relay.RelayError) as caught:
+        relay.frontend.from_onnx(table(TensorProto.UINT8, (10, 38), 16, (0, 1), **{"bits": 4, **wrong})[0])
+    assert f"error: GatherBlockQuantized 'rows': {text}" in str(caught.value)
+    assert f"help: {help}" in str(caught.value)

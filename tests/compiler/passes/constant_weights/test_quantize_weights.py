@@ -73,3 +73,12 @@ def test_options_that_do_not_fit(options: dict[str, int], text: str) -> None:
     with pytest.raises(relay.RelayError) as caught:
         relay.transform.QuantizeWeights(**options)
     assert text in str(caught.value)
+
+
+def test_weights_are_rounded_for_the_cpu() -> None:
+    with pytest.raises(relay.RelayError) as caught:
+        relay.compile(module("nn.dense(%x, %w)", WEIGHT), target="cuda", weights="int4")
+    assert str(caught.value) == (
+        "error: configuration key 'weights' cannot be 'int4' for the target cuda\n"
+        "help: compile for cpu, or leave weights=float32; precision=float16 halves the memory of weights on a GPU"
+    )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -90,35 +92,72 @@ def test_scales_by_channel() -> None:
     np.testing.assert_array_equal(relay.VirtualMachine(exe).run(x).numpy(), sums.astype("float32") * (np.float32(0.05) * s))
 
 
-#: As ``program`` takes them: products that stay in floats.
+#: Products that stay in floats, as ``program`` takes them, by the reason.
 FLOATS: dict[str, dict[str, object]] = {
-    "a scale that is no number": {"scale": "nanf"},
-    "an infinite scale": {"scale": "inff"},
-    "integers of 16 bits": {"data": "(?n, 12), int16"},
-    "a sum that exceeds an int32": {"data": "(?n, 33026), uint8", "weight": "(2, 33026), int8"},
-    "a sum of unknown length": {"data": "(?n, ?k), uint8", "weight": "(2, ?k), int8"},
-    "a transposed matrix": {
+    "a scale is not finite": {"scale": "nanf"},
+    "the scale of an operand is no constant": {"scale": "mean(%s)"},
+    "the zero point of an operand is no constant": {"zero_point": "cast(sum(%s), dtype=\"int32\")"},
+    "an operand is int16, not int8 or uint8": {"data": "(?n, 12), int16"},
+    "a sum of 33026 products, more than 33025, might exceed an int32": {
+        "data": "(?n, 33026), uint8", "weight": "(2, 33026), int8",
+    },
+    "the number of products in a sum is not known before the run": {"data": "(?n, ?k), uint8", "weight": "(2, ?k), int8"},
+    "its data are transposed": {
         "data": "(12, ?n), uint8",
         "between": "let %y = nn.matmul(%a, %b, transpose_a=True, transpose_b=True);",
     },
-}
+    "the weight has a scale or a zero point for each index of another axis than its output channels": {"scale": "%s", "axis": 1},
+    "an operand has scales or zero points of blocks": {"scale": "%t"},
+}  # fmt: skip
+_BOUND = {"s": np.full(12, 0.5, "float32"), "t": np.full((6, 12), 0.5, "float32")}
 
 
-@pytest.mark.parametrize("name", FLOATS)
-def test_a_product_stays_in_floats(name: str) -> None:
-    case: dict = {"data": "(?n, 12), uint8", "weight": "(6, 12), int8", "between": "let %y = nn.dense(%a, %b);", **FLOATS[name]}
-    assert operators(program(**case))[-1].startswith("nn.")
+def noted(text: str) -> list[tuple[str, str]]:
+    """The products that stay in floats, and the reasons."""
+    main = relay.parse(text)["main"]
+    bound = {p: relay.const(_BOUND[p.name]) for p in main.params if p.name in _BOUND and "(%s)" not in text}
+    left = [p for p in main.params if p not in bound]
+    mod = relay.IRModule.from_expr(relay.bind(relay.Function(left, main.body), bound))
+    after = integer_products(infer_type(to_a_normal_form(mod)))
+    assert any(isinstance(v, Call) and v.op.name.startswith("nn.") for v in values(after["main"].body))
+    return [(p.op, p.because) for p in after.float_products]
+
+
+@pytest.mark.parametrize("reason", FLOATS)
+def test_a_product_stays_in_floats(reason: str) -> None:
+    case: dict = {"data": "(?n, 12), uint8", "weight": "(6, 12), int8", "between": "let %y = nn.dense(%a, %b);", **FLOATS[reason]}
+    more = "%s: Tensor[(12), float32], %t: Tensor[(6, 12), float32], "
+    text = program(**case).replace("main(", f"main({more}")
+    assert noted(text) == [("nn.matmul" if "transpose_a" in text else "nn.dense", reason)]
 
 
 def test_a_scale_for_each_row_of_the_data_stays_in_floats() -> None:
-    x, w = relay.var("x", (2, 8), "uint8"), relay.var("w", (3, 8), "int8")
-    scales = relay.const(np.array([0.5, 0.25], "float32"))
-    zero = relay.const(0)
-    a = relay.qnn.op.dequantize(x, scales, zero, axis=0)
-    b = relay.qnn.op.dequantize(w, relay.const(np.float32(0.5)), zero)
-    mod = relay.IRModule.from_expr(relay.Function([x, w], relay.nn.dense(a, b)))
-    after = integer_products(infer_type(to_a_normal_form(mod)))
-    assert "nn.dense" in {value.op.name for value in values(after["main"].body) if isinstance(value, Call)}
+    text = f"""{HEADER}def @main(%x: Tensor[(12, 8), uint8], %w: Tensor[(3, 8), int8], %s: Tensor[(12), float32]) {{
+        let %a = qnn.dequantize(%x, %s, 0, axis=0); nn.dense(%a, qnn.dequantize(%w, 0.5f, 0)) }}"""
+    assert noted(text) == [("nn.dense", "the data have a scale or a zero point for each channel")]
+
+
+def test_floats_of_another_width() -> None:
+    text = f"""{HEADER}def @main(%x: Tensor[(?n, 8), uint8], %w: Tensor[(3, 8), int8]) {{
+        let %a = qnn.dequantize(%x, 0.5f, 0, out_dtype="float16");
+        nn.dense(%a, qnn.dequantize(%w, 0.5f, 0, out_dtype="float16")) }}"""
+    assert noted(text) == [("nn.dense", "an operand is dequantised to float16, not to float32")]
+
+
+def test_the_reason_and_the_place_are_explained(tmp_path: Path) -> None:
+    text = program("(?n, 12), int16", "(6, 12), int8", "let %m = nn.relu(%a); let %y = nn.dense(%a, %b);")
+    exe = relay.compile(text, opt_level=2)
+    exe.save(tmp_path / "product.rvm")
+    for explained in (exe.explain(), relay.Executable.load(tmp_path / "product.rvm").explain()):
+        (product,) = explained.float_products
+        assert "products of quantised tensors in floats:\n" in str(explained)
+        assert f"    nn.dense, {product.place}: an operand is int16, not int8 or uint8\n" in str(explained)
+        assert explained.as_data()["float_products"] == [
+            {"op": "nn.dense", "place": product.place, "because": "an operand is int16, not int8 or uint8"}
+        ]
+    integers = relay.compile(program("(?n, 12), int8", "(6, 12), int8", "let %y = nn.dense(%a, %b);")).explain()
+    assert not integers.float_products
+    assert "in floats" not in str(integers)
 
 
 def test_embeddings_are_gathered_as_integers() -> None:
