@@ -13,6 +13,8 @@ Kernels load a half as float32 and round once, at the store.  So a value that on
 are the parameters and results of functions, values of branches, values in ADTs and references, results of casts that the program
 has, and elements of such values that operators move.  A result differs by roundings that are left out.
 
+A product reads the halves of a second operand that is a parameter, and stores float32.
+
 ``P`` are panels of halves, which a tile widens where it reads them: a product of few rows takes the time of reading the weight.
 The weight of a convolution is widened here.
 
@@ -37,7 +39,7 @@ from ...ir.pass_declaration import declare_pass
 from ..constant_weights.pack_weights import WeightPacker
 from ..constant_weights.weighted_products import constant_like
 from ..infer_type import infer_type
-from .operator_precision import ATTENTION, WIDE, Role, accepted, role_of
+from .operator_precision import ATTENTION, WIDE, WIDE_RESULTS, Role, accepted, role_of
 
 #: Operators whose kernels sum elements of float32 in less time than halves.
 _SUMS = ("cumsum", "cumprod")
@@ -126,7 +128,11 @@ class _Widener:
         if not self._computes_wide(call, op, attrs, role):
             return False
         packed = self._packed(call) if role is Role.PRODUCT else None
-        if packed is None:
+        if packed is None and role is Role.PRODUCT and self._reads_weight(call, op):
+            new: Expr = replace(
+                call, args=tuple(map(self._atom, call.args)), attrs=dataclasses.replace(call.attrs, out_dtype=WIDE), ty=None
+            )
+        elif packed is None:
             args = tuple(self._read(arg, role, out) for arg in call.args)
             new = replace(call, args=args, attrs=attrs, ty=None)
         else:
@@ -146,6 +152,13 @@ class _Widener:
         # moved or read by a kernel of its own: as its inputs are
         given = [a for a in call.args if _has_halves(a.ty) and not isinstance(a, Constant)]
         return bool(given) and all(a in self.wide for a in given)
+
+    def _reads_weight(self, call: Call, op: Op) -> bool:
+        """Whether the product reads the halves of its second operand: a cast would write and read twice as many bytes."""
+        second = call.args[1]
+        if op.name not in WIDE_RESULTS or isinstance(second, Constant) or second in self.wide:
+            return False
+        return {_dtype(a.ty) for a in call.args} < {*HALVES} and _dtype(call.ty) in (*HALVES, WIDE)
 
     def _packed(self, call: Call) -> Call | None:
         """The product with its constant weight in panels of halves; None for another call."""
