@@ -41,8 +41,6 @@ from ..constant_weights.weighted_products import constant_like
 from ..infer_type import infer_type
 from .operator_precision import ATTENTION, WIDE, WIDE_RESULTS, Role, accepted, role_of
 
-#: Operators whose kernels sum elements of float32 in less time than halves.
-_SUMS = ("cumsum", "cumprod")
 #: Operators that read halves in less time than a cast and their kernels of float32 take.
 _SOFTMAX = ("nn.softmax", "nn.log_softmax")
 _Bindings = list[tuple[Var, Expr]]
@@ -145,7 +143,7 @@ class _Widener:
         dtypes = tuple(_widened(a.ty) for a in call.args)
         if op.name in self.packer.forced or accepted(op, dtypes, attrs) != _widened(call.ty):
             return False
-        if role is Role.ELEMENTS or op.name in _SUMS or (role is Role.PRODUCT and not _reads_once(call, op)):
+        if role is Role.ELEMENTS or (role is Role.PRODUCT and not _reads_once(call, op)):
             return True
         if role is Role.FOLLOW and op.name not in _SOFTMAX:
             return True

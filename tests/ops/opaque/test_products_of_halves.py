@@ -21,8 +21,8 @@ def eighths(shape: tuple[int, ...], dtype: str) -> np.ndarray:
     return (RNG.integers(-8, 9, shape) / 8).astype(numpy_dtype(dtype))
 
 
-def turned(a: np.ndarray, is_turned: bool) -> np.ndarray:
-    return np.ascontiguousarray(a.swapaxes(-1, -2)) if is_turned else a
+def flipped(a: np.ndarray, is_flipped: bool) -> np.ndarray:
+    return np.ascontiguousarray(a.swapaxes(-1, -2)) if is_flipped else a
 
 
 @pytest.mark.parametrize("dtype", HALVES)
@@ -35,9 +35,9 @@ def test_the_bodies(dtype: str, transpose_b: bool) -> None:
         for m, n, k in all_sizes:
             a, b = eighths((m, k), dtype), eighths((k, n), dtype)
             given = {"out_dtype": "float32", "transpose_b": transpose_b, "implementation": implementation}
-            found = run("nn.matmul", [a, turned(b, transpose_b)], **given).outputs[0]
+            found = run("nn.matmul", [a, flipped(b, transpose_b)], **given).outputs[0]
             np.testing.assert_array_equal(found, a.astype("f") @ b.astype("f"))
-            several = run("nn.batch_matmul", [np.stack([a, -a]), turned(b, transpose_b)[None]], **given).outputs[0]
+            several = run("nn.batch_matmul", [np.stack([a, -a]), flipped(b, transpose_b)[None]], **given).outputs[0]
             np.testing.assert_array_equal(several, np.stack([found, -found]))
 
 
@@ -67,5 +67,5 @@ def test_programs_read_the_halves_of_parameters(dtype: str) -> None:
         for m, n, k in sizes:
             batch = (3,) if around else ()
             a, b = eighths((*batch, m, k), dtype), eighths((*batch, k, n), dtype)
-            found = machine.run(turned(a, transpose_a), turned(b, transpose_b)).numpy()
+            found = machine.run(flipped(a, transpose_a), flipped(b, transpose_b)).numpy()
             np.testing.assert_array_equal(found, a.astype("f") @ b.astype("f"))
