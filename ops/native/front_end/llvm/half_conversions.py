@@ -12,6 +12,8 @@ from llvmlite import ir
 from . import host
 
 _WORD, _HALF_WORD = ir.IntType(32), ir.IntType(16)
+#: LLVM's type of a bfloat16, which llvmlite lacks.
+_BFLOAT = type("BFloat", (ir.Type,), {"_to_string": lambda self: "bfloat"})()
 
 
 def has_conversions(dtype: str) -> bool:
@@ -53,19 +55,6 @@ def narrowed(b: Any, dtype: str, value: Any, is_filled: bool = False) -> Any:
     return b.trunc(b.select(b.fcmp_unordered("uno", value, value), nan, rounded), kind)
 
 
-class _BFloat(ir.Type):
-    """LLVM's type of a bfloat16, which llvmlite lacks."""
-
-    def _to_string(self) -> str:
-        return "bfloat"
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _BFloat)
-
-    def __hash__(self) -> int:
-        return hash(_BFloat)
-
-
 def _narrowed_by_instruction(b: Any, word: Any, kind: ir.Type) -> Any:
     """As the CPU's instruction for bfloat16 rounds, which takes numbers below the least normal one for 0.
 
@@ -73,6 +62,6 @@ def _narrowed_by_instruction(b: Any, word: Any, kind: ir.Type) -> Any:
     """
     small = b.icmp_unsigned("==", b.and_(word, _number(word, 0x7F800000)), _number(word, 0))
     normal = b.select(small, b.add(word, _number(word, 0x800000)), word)
-    half = b.fptrunc(b.bitcast(normal, _as(word.type, ir.FloatType())), _as(word.type, _BFloat()))
+    half = b.fptrunc(b.bitcast(normal, _as(word.type, ir.FloatType())), _as(word.type, _BFLOAT))
     bits = b.bitcast(half, kind)
     return b.select(small, b.sub(bits, _number(bits, 0x80)), bits)
