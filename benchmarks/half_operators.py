@@ -1,14 +1,21 @@
-"""Programs of one call each, of tensors of a typical size, for ``format_halves.py``."""
+"""Programs of one call each, for ``format_halves.py``: tensors of a typical size, and of some operators also of the first cache.
+
+Elementwise operators and reductions are those of the registry that take floats; the others are listed.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from half_networks import words
 
-#: Shapes: rows of a text, an image's channels, a matrix, a batch of matrices.
-ROWS, IMAGE, SQUARE, BATCH = (800, 256), (1, 64, 56, 56), (512, 512), (8, 64, 64)
+from relayvm import ops  # noqa: F401 - registers
+from relayvm.ops.core.op import REGISTRY, Op, OpPattern, TypeRelError, get
+from relayvm.ops.core.tensor_types import is_float
+
+#: Shapes: rows of a text, few of them, an image's channels, a matrix, a batch of matrices.
+ROWS, FEW, IMAGE, SQUARE, BATCH = (800, 256), (20, 256), (1, 64, 56, 56), (512, 512), (8, 64, 64)
 #: Stands for the dtype in a program.
 _DTYPE = "DTYPE"
 
@@ -17,23 +24,24 @@ _DTYPE = "DTYPE"
 class Operator:
     """A call over parameters %x0, %x1, ... of these shapes; ``others``: further parameters, by name, of other dtypes.
 
-    ``low``: the least number, of which the largest is 3.  All numbers are halves of both dtypes.
+    Numbers are between ``low`` and ``high``, and halves of both dtypes.
     """
 
     call: str
     shapes: tuple[tuple[int, ...], ...] = (ROWS,)
     others: tuple[np.ndarray, ...] = ()
     low: float = -3.0
+    high: float = 3.0
 
     @property
     def name(self) -> str:
-        """The first line of the row."""
-        return self.call.split("(")[0] + (f" {self.call}" if "," in self.call.split(")")[0] else "")
+        """The first words of the row."""
+        return f"{self.call} {'x'.join(map(str, self.shapes[0]))}"
 
     def program(self, dtype: str) -> tuple[str, list[np.ndarray]]:
-        """The text for a dtype, with open first axes, and the arguments."""
+        """The text for a dtype, and the arguments."""
         random = np.random.default_rng(3)
-        given = [words(random.uniform(self.low, 3, shape), "bfloat16").astype(np.float32) for shape in self.shapes]
+        given = [words(random.uniform(self.low, self.high, shape), "bfloat16").astype(np.float32) for shape in self.shapes]
         arguments = [x if dtype == "float32" else words(x, dtype) for x in given]
         arguments += self.others
         kinds = [
@@ -44,33 +52,84 @@ class Operator:
         return f'#[version = "0.0.5"]\ndef @main({", ".join(kinds)}) {{ {call} }}', arguments
 
 
+#: The ranges of functions that are not defined everywhere, or leave the range of float16.
+_RANGES = {
+    **dict.fromkeys(("log", "log2", "log10", "sqrt", "rsqrt", "power"), (0.1, 3)),
+    **dict.fromkeys(("asin", "acos", "atanh"), (-0.9, 0.9)),
+    **dict.fromkeys(("acosh",), (1.1, 3)),
+    **dict.fromkeys(("prod", "cumprod"), (0.99, 1.01)),
+    **dict.fromkeys(("tan",), (-1, 1)),
+}
+
+
 def _named(names: str, template: str = "{}(%x0)", **options: object) -> list[Operator]:
-    return [Operator(template.format(name), **options) for name in names.split()]  # type: ignore[arg-type]
+    return [_ranged(name, Operator(template.format(name), **options)) for name in names.split()]  # type: ignore[arg-type]
+
+
+def _ranged(name: str, operator: Operator) -> Operator:
+    low, high = _RANGES.get(name, (operator.low, operator.high))
+    return replace(operator, low=low, high=high)
+
+
+def _takes_floats(op: Op, inputs: int) -> bool:
+    """Whether a call of so many tensors of float32, without attributes, has a result that depends on them."""
+    try:
+        return len(op.inputs) == inputs and is_float(str(np.atleast_1d(op.dtype(("float32",) * inputs, op.attrs()))[0]))
+    except (TypeRelError, TypeError, AttributeError):
+        return False
+
+
+def _registered() -> list[Operator]:
+    """A row of each size for elementwise operators and reductions of the registry."""
+    found = []
+    for name, op in sorted(REGISTRY.items()):
+        for shape in (ROWS, FEW) if op.in_language and not name.startswith(("test.", "user.")) else ():
+            if op.pattern is OpPattern.ELEMWISE and _takes_floats(op, 1):
+                found += _named(name, shapes=(shape,))
+            elif op.shape_func is get("add").shape_func and _takes_floats(op, 2):
+                found += _named(name, "{}(%x0, %x1)", shapes=(shape, shape))
+            elif op.pattern is OpPattern.COMM_REDUCE and name not in ("all", "any"):
+                found += [each for axis in (0, 1) for each in _named(name, f"{{}}(%x0, axis=[{axis}])", shapes=(shape,))]
+    return found
 
 
 _INDICES = np.random.default_rng(1).integers(0, 800, 800)
 #: A list of operators, family by family.
 OPERATORS = [
-    *_named("ceil floor round rint trunc sign"),
-    *_named("abs negative sigmoid tanh erf exp sin cos nn.relu isfinite copy"),
-    *_named("log log2 sqrt rsqrt", low=0.1),
-    *_named("add subtract multiply divide maximum minimum greater", "{}(%x0, %x1)", shapes=(ROWS, ROWS)),
-    *_named("floor_mod", "{}(%x0, %x1)", shapes=(ROWS, ROWS)),
-    *_named("power", "{}(%x0, %x1)", shapes=(ROWS, ROWS), low=0.1),
+    *_registered(),
+    *_named("greater equal", "{}(%x0, %x1)", shapes=(ROWS, ROWS)),
+    *_named("isfinite isnan"),
     Operator("nn.leaky_relu(%x0, alpha=0.1)"),
     Operator("clip(%x0, a_min=-1.0, a_max=1.0)"),
     Operator("where(greater(%x0, %x1), %x0, %x1)", (ROWS, ROWS)),
     Operator("nn.bias_add(%x0, %x1, axis=1)", (IMAGE, (64,))),
+    Operator("nn.prelu(%x0, %x1, axis=1)", (IMAGE, (64,))),
     Operator('cast(%x0, dtype="int32")'),
-    *_named("sum mean max min argmax variance", "{}(%x0, axis=[1])"),
-    *_named("sum max", "{}(%x0, axis=[0])"),
+    Operator("std(%x0, axis=[1])"),
+    Operator("logsumexp(%x0, axis=[1])"),
     Operator("nn.softmax(%x0)"),
     Operator("nn.softmax(%x0, axis=0)"),
     Operator("nn.log_softmax(%x0)"),
-    Operator("nn.layer_norm(%x0, %x1, %x2)", (ROWS, (256,), (256,))),
+    *(Operator("nn.layer_norm(%x0, %x1, %x2)", (shape, (256,), (256,))) for shape in (ROWS, FEW)),
+    Operator("nn.instance_norm(%x0, %x1, %x2)", (IMAGE, (64,), (64,))),
+    Operator("nn.group_norm(%x0, %x1, %x2, num_groups=8)", (IMAGE, (64,), (64,))),
+    Operator("nn.lrn(%x0, size=5)", (IMAGE,)),
+    Operator("nn.cross_entropy_with_logits(%x0, %x1)", (ROWS, ROWS)),
     Operator("nn.batch_norm(%x0, %x1, %x2, %x3, %x4).0", (IMAGE, (64,), (64,), (64,), (64,)), low=0.1),
     Operator("nn.l2_normalize(%x0, eps=0.001, axis=[1])"),
     Operator("transpose(%x0, axes=[1, 0])"),
+    Operator("stack((%x0, %x1), axis=1)", (ROWS, ROWS)),
+    Operator("split(%x0, indices_or_sections=2, axis=1).1"),
+    Operator("repeat(%x0, repeats=2, axis=1)"),
+    Operator("expand_dims(%x0, axis=1)"),
+    Operator("reshape(%x0, newshape=[256, 800])"),
+    Operator("broadcast_to(%x0, shape=[4, 800, 256])"),
+    Operator("gather(%x0, %x1, axis=0)", others=(np.zeros((800, 256), np.int64) + np.arange(800)[:, None],)),
+    Operator("trilu(%x0, 0)"),
+    Operator("sequence_mask(%x0, %x1)", others=(np.arange(256, dtype=np.int64),)),
+    Operator('layout_transform(%x0, src_layout="NCHW", dst_layout="NHWC")', (IMAGE,)),
+    *_named("nn.space_to_depth nn.depth_to_space", "{}(%x0, block_size=2)", shapes=(IMAGE,)),
+    Operator("nn.dilate(%x0, strides=[1, 1, 2, 2])", (IMAGE,)),
     Operator("transpose(%x0, axes=[0, 2, 3, 1])", (IMAGE,)),
     Operator("concatenate((%x0, %x1), axis=1)", (ROWS, ROWS)),
     Operator("strided_slice(%x0, begin=[0, 1], end=[800, 256], strides=[2, 2])"),
@@ -92,7 +151,9 @@ OPERATORS = [
     Operator("nn.conv2d_transpose(%x0, %x1, strides=[2, 2])", ((1, 32, 28, 28), (32, 32, 2, 2))),
     Operator("nn.conv1d(%x0, %x1, padding=[1])", ((1, 64, 800), (64, 64, 3))),
     Operator("nn.dense(%x0, %x1)", (SQUARE, SQUARE)),
-    Operator("nn.dense(%x0, %x1)", ((1, 1024), (1024, 1024))),
+    *(Operator("nn.dense(%x0, %x1)", ((rows, 1024), (1024, 1024))) for rows in (1, 8, 33)),
+    *(Operator("nn.matmul(%x0, %x1)", ((rows, 1024), (1024, 1024))) for rows in (1, 8, 33)),
+    Operator("nn.matmul(%x0, %x1, transpose_a=True)", ((512, 64), (512, 512))),
     Operator("nn.matmul(%x0, %x1)", (SQUARE, SQUARE)),
     Operator("nn.batch_matmul(%x0, %x1)", (BATCH, BATCH)),
     Operator("nn.batch_matmul(%x0, %x1)", ((8, 1, 64), (8, 512, 64))),
@@ -101,7 +162,7 @@ OPERATORS = [
     Operator("sort(%x0, axis=1)"),
     Operator("argsort(%x0, axis=1)"),
     Operator('topk(%x0, k=10, axis=1, ret_type="values")'),
-    Operator("cumsum(%x0, axis=1)"),
+    *(each for axis in (0, 1) for each in _named("cumsum cumprod", f"{{}}(%x0, axis={axis})")),
     Operator("scatter_elements(%x0, %x1, %x0, axis=0)", others=(np.zeros((800, 256), np.int64) + np.arange(800)[:, None],)),
     Operator('nn.mirror_pad(%x0, pad_width=[[0, 0], [0, 0], [1, 1], [1, 1]], mode="REFLECT")', (IMAGE,)),
 ]

@@ -13,6 +13,8 @@ Kernels load a half as float32 and round once, at the store.  So a value that on
 are the parameters and results of functions, values of branches, values in ADTs and references, results of casts that the program
 has, and elements of such values that operators move.  A result differs by roundings that are left out.
 
+A product reads the halves of a second operand that is a parameter, and stores float32.
+
 ``P`` are panels of halves, which a tile widens where it reads them: a product of few rows takes the time of reading the weight.
 The weight of a convolution is widened here, unless its kernel widens data and weight itself, for a result of float32.
 
@@ -39,10 +41,8 @@ from ...ir.pass_declaration import declare_pass
 from ..constant_weights.pack_weights import WeightPacker
 from ..constant_weights.weighted_products import constant_like
 from ..infer_type import infer_type
-from .operator_precision import ATTENTION, CONVOLUTIONS, WIDE, Role, accepted, interpolates, role_of
+from .operator_precision import ATTENTION, CONVOLUTIONS, WIDE, WIDE_RESULTS, Role, accepted, interpolates, role_of
 
-#: Operators whose kernels sum elements of float32 in less time than halves.
-_SUMS = ("cumsum", "cumprod")
 #: Operators that read halves in less time than a cast and their kernels of float32 take; pools, where channels are first.
 _READERS = ("nn.softmax", "nn.log_softmax", *(f"nn.max_pool{n}d" for n in (1, 2, 3)))
 _Bindings = list[tuple[Var, Expr]]
@@ -132,7 +132,11 @@ class _Widener:
             self._give(var, replace(call, args=tuple(map(self._atom, call.args)), attrs=stored, ty=None), call.ty, out)
             return True
         packed = self._packed(call) if role is Role.PRODUCT else None
-        if packed is None:
+        if packed is None and role is Role.PRODUCT and self._reads_weight(call, op):
+            new: Expr = replace(
+                call, args=tuple(map(self._atom, call.args)), attrs=dataclasses.replace(call.attrs, out_dtype=WIDE), ty=None
+            )
+        elif packed is None:
             args = tuple(self._read(arg, role, out) for arg in call.args)
             if interpolates(op, attrs) and call.args[0] not in self.wide:  # vectors gather float32, and no halves
                 stopped = Call(get("annotation.stop_fusion"), args[:1], span=call.span)
@@ -149,7 +153,7 @@ class _Widener:
         dtypes = tuple(_widened(a.ty) for a in call.args)
         if op.name in self.packer.forced or accepted(op, dtypes, attrs) != _widened(call.ty):
             return False
-        if role is Role.ELEMENTS or op.name in _SUMS or (role is Role.PRODUCT and not _reads_once(call, op)):
+        if role is Role.ELEMENTS or (role is Role.PRODUCT and not _reads_once(call, op)):
             return True
         if interpolates(op, attrs):
             return True
@@ -158,6 +162,13 @@ class _Widener:
         # moved or read by a kernel of its own: as its inputs are
         given = [a for a in call.args if _has_halves(a.ty) and not isinstance(a, Constant)]
         return bool(given) and all(a in self.wide for a in given)
+
+    def _reads_weight(self, call: Call, op: Op) -> bool:
+        """Whether the product reads the halves of its second operand: a cast would write and read twice as many bytes."""
+        second = call.args[1]
+        if op.name not in WIDE_RESULTS or isinstance(second, Constant) or second in self.wide:
+            return False
+        return {_dtype(a.ty) for a in call.args} < {*HALVES} and _dtype(call.ty) in (*HALVES, WIDE)
 
     def _packed(self, call: Call) -> Call | None:
         """The product with its constant weight in panels of halves; None for another call."""

@@ -48,8 +48,17 @@ class Rising:
 
 
 def ranges(extent: str, longer: str = "range") -> str:
-    """The function for the range of a loop that folds so many elements; ``longer``: of a loop over many."""
-    return "short_range" if extent.isdigit() and int(extent) <= SHORT else longer
+    """The function for the range of a loop that folds so many elements; ``longer``: of a loop over many.
+
+    Those of halves fill registers.
+    """
+    short = "filled_short_range" if longer.startswith("filled") else "short_range"
+    return short if is_short(extent) else longer
+
+
+def is_short(extent: str) -> bool:
+    """Whether a loop is known to have few iterations."""
+    return extent.isdigit() and int(extent) <= SHORT
 
 
 def block_scan_loops(

@@ -30,7 +30,7 @@ from .kernel_source import KernelSource, either, same_address
 from .loop_plan import plan, plans, rounded_by_store
 from .moved_runs import moved_run
 from .partition import GRAIN, LEVELS, Partition, loops, partition_prologue
-from .reduce_inner import RowText
+from .reduce_inner import RowText, range_of_stores
 from .reduce_outer import ColumnText
 from .split_loops import Segment, joined_segments, segments
 from .streamed_elements import streamed_elements
@@ -209,7 +209,10 @@ class CpuKernel(Sizes):
         writer.regions[0] += before
         n = min(len(extents) - 1, LEVELS) if len(extents) > 1 else len(extents)
         partition = Partition(extents[:n], grain=GRAIN if len(extents) == 1 else 1)
-        lines = [*loops(self.context, writer.regions, partition, inner[n:], body), *after]
+        called = (
+            "range" if moving or not extents else range_of_stores(self.tensors[position].dtype, writer.regions[-1], extents[-1])
+        )
+        lines = [*loops(self.context, writer.regions, partition, inner[n:], body, called), *after]
         return unless_empty(extents, lines) if writer.hoisted else lines
 
     def _may_be_large(self, position: int) -> bool:

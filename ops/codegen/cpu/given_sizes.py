@@ -24,8 +24,14 @@ _LEAST, _SMALL = 2, 32
 #: The end of the names of sums in any order.
 _ANY_ORDER = "_in_any_order("
 #: Arguments of Python's functions that may be sizes, by their positions; those of native functions are of type ``Size``.
-_OF_SIZES = {"range": (0, 1), "short_range": (), "sum_range": (), "min": (1,), "max": (), "float64": (0,)}
-_RUN, _SHORT_LOOP = "_run", "short_range"
+_OF_SIZES = {
+    **dict.fromkeys(("range", "filled_range"), (0, 1)),
+    **dict.fromkeys(("short_range", "sum_range", "filled_short_range", "filled_sum_range"), ()),
+    "min": (1,),
+    "max": (),
+    "float64": (0,),
+}
+_RUN, _SHORT_LOOPS = "_run", ("short_range", "filled_short_range")
 _ARRAY, _LENGTH = "array_", (1,)
 #: Keyword arguments of convolutions, which are tuples: 1 and 0 stay.
 _GEOMETRY = ("stride", "before", "dilation")
@@ -145,7 +151,7 @@ def _has_geometry(node: ast.Call) -> bool:
 def _has_short_runs(node: ast.For) -> bool:
     """Whether a loop is over the runs of a row that has few elements."""
     is_of_runs = isinstance(node.target, ast.Name) and node.target.id.endswith(_RUN)
-    return is_of_runs and any(isinstance(each, ast.Name) and each.id == _SHORT_LOOP for each in ast.walk(node))
+    return is_of_runs and any(isinstance(each, ast.Name) and each.id in _SHORT_LOOPS for each in ast.walk(node))
 
 
 def _name(node: ast.Call) -> str:

@@ -40,18 +40,24 @@ GRAIN = 64
 
 
 def loops(
-    context: KernelContext, regions: list[list[str]], outer: Partition, extents: list[str], innermost: list[str]
+    context: KernelContext,
+    regions: list[list[str]],
+    outer: Partition,
+    extents: list[str],
+    innermost: list[str],
+    ranges: str = "range",
 ) -> list[str]:
     """``loops_around`` for the loops ``outer`` and, inside them, the loops of ``extents``.
 
     In a partitioned kernel the outer loops run over their partition only.
     """
     n = len(outer.extents)
-    lines = loops_around([[], *regions[n + 1 :]], extents, innermost, n)
+    lines = loops_around([[], *regions[n + 1 :]], extents, innermost, n, ranges)
     if context.partitioned and n == 0:
         return [*regions[0], "for _ in range(first_of(share, 1, 1), end_of(share, 1, 1)):", *indented(lines)]
     for k in reversed(range(n)):
-        head = outer.head(k) if context.partitioned else [f"for {outer.names[k]} in range({outer.extents[k]}):"]
+        called = ranges if k == n - 1 and not extents else "range"
+        head = outer.head(k, called) if context.partitioned else [f"for {outer.names[k]} in {called}({outer.extents[k]}):"]
         lines = [*head, *indented([*(regions[k + 1] if k + 1 < len(regions) else []), *lines])]
     return [*regions[0], *(outer.bounds() if context.partitioned else []), *lines]
 
@@ -76,14 +82,14 @@ class Partition:
             lines.append(f"low{k}, high{k} = {low}, {high}")
         return lines
 
-    def head(self, k: int) -> list[str]:
-        """The head of a loop, preceded by the number of iterations before the loop."""
+    def head(self, k: int, ranges: str = "range") -> list[str]:
+        """The head of a loop over the result of ``ranges``, preceded by the number of iterations before the loop."""
         name, extent = self.names[k], self.extents[k]
         if k == 0:
             # LLVM generates better code for an index known not to be negative
-            return [f"for {name} in range(max(low0, 0), high0):"]
+            return [f"for {name} in {ranges}(max(low0, 0), high0):"]
         before = f"before{k} = {'i0' if k == 1 else f'(before{k - 1} + i{k - 1})'} * {extent}"
-        return [before, f"for {name} in range(max(low{k} - before{k}, 0), min(high{k} - before{k}, {extent})):"]
+        return [before, f"for {name} in {ranges}(max(low{k} - before{k}, 0), min(high{k} - before{k}, {extent})):"]
 
 
 def partition_prologue(sizes: Sizes, nests: Sequence[Nest]) -> list[str]:

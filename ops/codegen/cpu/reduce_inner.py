@@ -19,10 +19,10 @@ from ...core.tensor_types import HALVES, ITEMSIZE, computed_in
 from ...native.status import EMPTY_REDUCTION, OUT_OF_MEMORY
 from ..loop_nest import vector_math, vector_power
 from ..loop_nest.cost import cost_of
-from ..loop_nest.expression import APPLY, AXIS, CAST, GUARD, LITERAL, LOCAL, SELECT, Cell
+from ..loop_nest.expression import APPLY, AXIS, CAST, GUARD, LITERAL, LOAD, LOCAL, SELECT, Cell
 from ..loop_nest.expression_text import Python, element_of, indented, loops_around, unless_empty, zero_if_empty
 from ..loop_nest.linear_index import Lowered, Table
-from ..loop_nest.reduction import RUN, Fold, Run, fold, is_widened
+from ..loop_nest.reduction import RUN, Fold, Run, fold, folded, is_widened
 from ..loop_nest.row_passes import RowFold, Rows
 from ..loop_nest.scalar_functions import SCALAR_FUNCTIONS
 from ..loop_nest.statements import KernelContext, Writer
@@ -70,6 +70,7 @@ class RowText:
         self.buffers: list[tuple[str, str]] = []  # the name and dtype of each separate row buffer
         self.several = len(self.rows.folds) > 1 or not self.rows.per_row
         self.several = self.several or is_widened(lowered.table, lowered.cells[self.rows.folds[0].element])
+        self.reads_halves = any(cell.kind == LOAD and cell.dtype in HALVES for cell in lowered.table.table)
         self.keeps = self._stored_cells()
         self.is_finished_apart = self._is_finished_apart()
         if self.buffers:
@@ -198,7 +199,11 @@ class RowText:
     def _steps(self, writer: Writer, folds: Sequence[tuple[int, Fold]]) -> list[str]:
         lines = []
         for cell, made in folds:
-            text, step = writer.value(cell), made.run.step if made.run and self._runs(made) else made.step
+            text, step = writer.value(cell), made.step
+            if made.run and self._runs(made):
+                step = made.run.step
+            else:
+                text = folded(text, self.lowered.table, cell, made)
             lines += [line.format(e=text, at=self._position()) for line in step]
         return lines
 
@@ -250,9 +255,11 @@ class RowText:
         if not inside:
             body.lines += lines
         elif runs:
-            body.lines += _in_runs(regions, inside, runs, lines, self.kept)
+            body.lines += _in_runs(regions, inside, runs, lines, self.kept, self.reads_halves)
         else:
-            called = ranges(inside[-1]) if folds else "range"
+            called = range_of_stores(self.dtype, regions[-1], inside[-1])
+            if folds:
+                called = ranges(inside[-1], "filled_range" if self.reads_halves else "range")
             body.lines += loops_around(regions, zero_if_empty(inside), lines, self.kept, called)
 
     def writer(self, known: Iterable[StoredCell], roots: Sequence[int]) -> Writer:
@@ -281,7 +288,7 @@ class RowText:
         table = self.lowered.table
 
         def fits(cell: int) -> bool:
-            return computed_in(table[cell].dtype) == self.dtype
+            return computed_in(table[cell].dtype) == computed_in(self.dtype)
 
         found = _shared_cells(table, passes, self.kept, CHEAP)
         if self.rows.per_row or any(map(fits, found)):
@@ -351,17 +358,24 @@ def _costs(table: Table, kept: int, known: Collection[int]) -> list[int]:
     return costs
 
 
-def _in_runs(regions: list[list[str]], extents: list[str], runs: Sequence[Run], step: list[str], first: int) -> list[str]:
+def _in_runs(
+    regions: list[list[str]], extents: list[str], runs: Sequence[Run], step: list[str], first: int, of_halves: bool
+) -> list[str]:
     """Loops around ``step``; the innermost loop is split into runs, whose results are combined one after another."""
     axis, size = f"i{first + len(extents) - 1}", extents[-1]
     lines = [f"{name} = {start}" for run in runs for name, start in run.state]
     inside = [f"{axis} = {axis}_run * {RUN} + {axis}_at", *regions[-1], *step]
     # two vectors at a time, if these are best for the element; as many, whatever is finished in the loop
-    own = "range" if calls_interleaved(regions[-1]) else "sum_range"
+    own = "range" if calls_interleaved(regions[-1]) else "filled_sum_range" if of_halves else "sum_range"
     lines += [f"for {axis}_at in {ranges(size, own)}(min({RUN}, {size} - {axis}_run * {RUN})):", *indented(inside)]
     lines += [line for run in runs for line in run.join]
     lines = [f"for {axis}_run in range(({size} + {RUN - 1}) // {RUN}):", *indented(lines)]
     return loops_around(regions[:-1], zero_if_empty(extents)[:-1], lines, first)
+
+
+def range_of_stores(dtype: str, lines: Iterable[str], extent: str) -> str:
+    """The function for the range of a loop that computes ``lines`` and stores so many elements of ``dtype``."""
+    return ranges(extent, "filled_range") if dtype in HALVES and not calls_interleaved(lines) else "range"
 
 
 def calls_interleaved(lines: Iterable[str]) -> bool:

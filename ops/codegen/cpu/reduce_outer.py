@@ -12,8 +12,9 @@ from ...native.status import EMPTY_REDUCTION, OUT_OF_MEMORY
 from ..loop_nest.expression import CAST, LOCAL, Cell
 from ..loop_nest.expression_text import Python, element_of, indented, loops_around, unless_empty, zero_if_empty
 from ..loop_nest.linear_index import Lowered, Table
-from ..loop_nest.reduction import fold, is_widened
+from ..loop_nest.reduction import fold, folded, is_widened
 from ..loop_nest.statements import KernelContext, Writer
+from .block_scan import is_short
 from .partition import COLUMNS, Partition, loops
 
 #: The number of rows that are folded together.
@@ -78,8 +79,8 @@ class ColumnText:
             *self._each_column([*self._loaded(), *self._finish()]),
         ]
 
-    def _each_column(self, lines: list[str]) -> list[str]:
-        return ["for column in range(columns):", *indented([f"{self.column} = first + column", *lines])]
+    def _each_column(self, lines: list[str], ranges: str = "range") -> list[str]:
+        return [f"for column in {ranges}(columns):", *indented([f"{self.column} = first + column", *lines])]
 
     def _loaded(self) -> list[str]:
         return [f"{name} = {name}all[uint64(column)]" for name, _ in self.fold.state]
@@ -89,10 +90,13 @@ class ColumnText:
 
         Halves of these rows are summed as a run.
         """
-        step = self._step(element, self.fold.step)
+        step = self._step(folded(element, self.lowered.table, self.lowered.element, self.fold), self.fold.step)
         row, size = f"i{self.around + len(inside) - 1}", inside[-1]
         together = []
-        run = self.fold.run if is_widened(self.lowered.table, self.lowered.element) else None
+        is_of_halves = is_widened(self.lowered.table, self.lowered.element)
+        run, called = (self.fold.run if is_of_halves else None), "range"
+        if is_of_halves:
+            called = "filled_short_range" if run else "range" if is_short(self.extents[-1]) else "filled_range"
         short = step if run is None else self._step(element, run.step)
         for k in range(ROWS_TOGETHER):
             together += [f"{row} = {row}_block * {ROWS_TOGETHER} + {k}", *regions[-2], *regions[-1], *short]
@@ -100,7 +104,7 @@ class ColumnText:
             together = [*(f"{name} = {start}" for name, start in run.state), *together, *run.join]
         lines = [
             f"for {row}_block in range({size} // {ROWS_TOGETHER}):",
-            *indented(self._each_column([*self._loaded(), *together, *self._kept()])),
+            *indented(self._each_column([*self._loaded(), *together, *self._kept()], called)),
             f"for {row} in range({size} // {ROWS_TOGETHER} * {ROWS_TOGETHER}, {size}):",
             *indented([*regions[-2], *self._each_column([*regions[-1], *self._loaded(), *step, *self._kept()])]),
         ]

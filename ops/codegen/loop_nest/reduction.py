@@ -95,6 +95,16 @@ def is_widened(cells: Cells, element: int) -> bool:
     return read.kind == LOAD and read.dtype in HALVES
 
 
+def folded(text: str, cells: Cells, element: int, made: Fold) -> str:
+    """The text of an element that a fold takes.
+
+    A float16 becomes float32, then float64: CPUs that have an instruction for both take twice as long by it.
+    """
+    if "float64" not in made.dtypes or not is_widened(cells, element):
+        return text
+    return f"settled({text})" if cells[cells[element].args[0]].dtype == "float16" else text
+
+
 def fold_dtype(combine: str, element: str, attrs: Any) -> str:
     """The result dtype of a fold of elements of dtype ``element``."""
     return fold(combine, element, attrs, "").dtype

@@ -165,11 +165,11 @@ def silu_float32(x: Element) -> Element:
 
 
 @generic
-def log_float32(x: Element) -> Element:
-    """The natural logarithm: -inf at 0, NaN below."""
+def _log_terms(x: Element) -> tuple[Element, Element, Element, Element]:
+    """``k``, ``m``, ``s`` and ``t``: ``x`` is ``2 ** k * (1 + m)``, ``s`` is ``m ** 2``, ``log(1 + m)`` is ``m - s / 2 + t``."""
     small = x < f32(1.17549435e-38)
     y = x * f32(33554432.0) if small else x
-    # y = 2 ** k * (1 + m), 1 + m between the square roots of 1/2 and 2
+    # 1 + m is between the square roots of 1/2 and 2
     word = (float32_bits(y) & 0x7FFFFFFF) + 0x4AFB0D
     one_m = bits_float32((word & 0x7FFFFF) + 0x3F3504F3)
     k = f32(word >> 23) - (f32(152.0) if small else f32(127.0))
@@ -183,12 +183,34 @@ def log_float32(x: Element) -> Element:
     q = multiply_add(q, m, f32(-0.2500001))
     q = multiply_add(q, m, f32(0.33333313))
     s = m * m
-    y = multiply_add(k, f32(-2.12194440e-4), q * (s * m))
-    y = multiply_add(s, f32(-0.5), y)
-    y = multiply_add(k, f32(0.693359375), m + y)
+    return k, m, s, q * (s * m)
+
+
+@generic
+def _log_at_ends(x: Element, y: Element) -> Element:
+    """``y``, the logarithm of ``x``, also where ``x`` is 0, infinite, or negative."""
     y = f32(-np.inf) if x == f32(0.0) else y
     y = x if x == f32(np.inf) else y
     return y if x >= f32(0.0) else f32(np.nan)
+
+
+@generic
+def log_float32(x: Element) -> Element:
+    """The natural logarithm: -inf at 0, NaN below."""
+    k, m, s, t = _log_terms(x)
+    y = multiply_add(k, f32(-2.12194440e-4), t)
+    y = multiply_add(s, f32(-0.5), y)
+    return _log_at_ends(x, multiply_add(k, f32(0.693359375), m + y))
+
+
+@generic
+def log2_float32(x: Element) -> Element:
+    """The logarithm to base 2, exact for powers of 2: -inf at 0, NaN below."""
+    k, m, s, t = _log_terms(x)
+    y = multiply_add(s, f32(-0.5), t)
+    # 1 / log(2) without its 1, whose product needs no rounding
+    y = multiply_add(m, f32(0.44269504), multiply_add(y, f32(0.44269504), y))
+    return _log_at_ends(x, k + (m + y))
 
 
 @interleaved

@@ -13,6 +13,7 @@ from ...core.implementation import Kernel, OpCall, Scratch, Split
 from ...core.op import DTypeRule, Op, OpPattern
 from ...core.tensor_types import HALVES
 from ...kernels.scan import cuda as cuda_scanning
+from ...kernels.scan import halves as half_scans
 from ...kernels.sort import cpu as bodies
 from ...kernels.sort import cuda as cuda
 from ...kernels.sort.radix import COUNTERS
@@ -69,6 +70,12 @@ class CumulativeAttrs:
     exclusive: bool = False
 
 
+def _cumulative_body(dtypes: tuple[str, ...]) -> Any:
+    if dtypes[-1] not in HALVES:
+        return bodies.cumulate
+    return half_scans.cumulate_halves if dtypes[0] in HALVES else half_scans.cumulate_to_halves
+
+
 def _cumulative(name: str, doc: str, is_product: bool) -> None:
     Op(
         name=name,
@@ -83,7 +90,7 @@ def _cumulative(name: str, doc: str, is_product: bool) -> None:
                 bodies.cumulate,
                 attrs=lambda attrs: {"exclusive": attrs.exclusive, "is_product": is_product},
                 views=("axis",),
-                choose=lambda attrs, dtypes: bodies.cumulate_to_halves if dtypes[-1] in HALVES else bodies.cumulate,
+                choose=lambda attrs, dtypes: _cumulative_body(dtypes),
                 split=Split(ns=1),
                 cuda=cuda_scanning.cumprod if is_product else cuda_scanning.cumsum,
             ),

@@ -1,7 +1,7 @@
 """Matrix products of few rows, or of one column (gemv): they read a matrix once, bound by memory bandwidth.
 
-A BLAS packs its inputs first, which is profitable only if each element is used often.  Accumulates in the dtype of the tensors,
-as a BLAS does.
+A BLAS packs its inputs first, which is profitable only if each element is used often.  Accumulates in the dtype of the result,
+as a BLAS does: of halves, float32.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import numpy as np
 
 from ...native.front_end.vector_hints import add_in_any_order, multiply_add
 from ...native.memory import Array, Element, generic
+from .half_rows import dots_of_halves
 from .matrix import Matrix
 
 #: Elements of a result row computed together: they stay in the L1 cache, with four rows of the matrix.
@@ -28,6 +29,9 @@ def dot(a: Array, a_at: int, b: Array, b_at: int, count: int) -> Element:
 @generic
 def dots(a: Array, a_at: int, b: Array, b_at: int, out: Array, out_at: int, m: int, n: int, k: int) -> None:
     """``out[m, n]``: the dot products of the rows of ``a[m, k]`` with the rows of ``b[n, k]``."""
+    if a.itemsize < out.itemsize:
+        dots_of_halves(a, a_at, b, b_at, out, out_at, m, n, k)
+        return
     for j in range(n):
         for i in range(m):
             out[out_at + i * n + j] = dot(a, a_at + i * k, b, b_at + j * k, k)
@@ -68,7 +72,10 @@ def combine(
 
 @generic
 def multiply_thin(a: Matrix, b: Matrix, out: Array, at: int, m: int, n: int, k: int) -> None:
-    """``out[m, n] = a @ b`` from ``at`` on, of float32 or float64, if at most one is transposed, or ``m`` or ``n`` is 1."""
+    """``out[m, n] = a @ b`` from ``at`` on, if at most one is transposed, or ``m`` or ``n`` is 1.
+
+    Of float32 or float64, or of halves to float32.
+    """
     if n == 1:
         if a.transposed:
             combine(b.data, b.at, 0, 1, a.data, a.at, out, at, 1, m, k)

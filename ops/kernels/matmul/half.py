@@ -6,6 +6,8 @@ sum, and one of the sum.
 
 from __future__ import annotations
 
+import numpy as np
+
 from ...native.blas.blas_call import MatrixAt, Product
 from ...native.blas.gemm import call_gemm
 from ...native.jit.products.operands import Rows
@@ -24,14 +26,14 @@ def pack(to: Array, source: Array, at: int, rows: int, columns: int, step: int) 
     """``to[i, j] = source[at + i * step + j]``, as float32."""
     for i in range(rows):
         for j in range(columns):
-            to[i * columns + j] = source[at + i * step + j]
+            to[np.uint64(i * columns + j)] = source[np.uint64(at + i * step + j)]
 
 
 @generic
 def add(total: Array, part: Array, count: int) -> None:
     """``total += part``."""
     for i in range(count):
-        total[i] += part[i]
+        total[np.uint64(i)] += part[np.uint64(i)]
 
 
 @generic
@@ -40,10 +42,12 @@ def multiply_block(work: int, a: Matrix, b: Matrix, out: Rows, rows: int, column
     most = min(INNER, k)
     right_at = work + 4 * rows * most
     part_at = right_at + 4 * most * columns
+    total_at = part_at + 4 * rows * columns
     left, right = array_float32(work, rows * most), array_float32(right_at, most * columns)
-    part, total = array_float32(part_at, rows * columns), array_float32(part_at + 4 * rows * columns, rows * columns)
-    for i in range(rows * columns):
-        total[i] = 0
+    part, total = array_float32(part_at, rows * columns), array_float32(total_at, rows * columns)
+    if k == 0:
+        for i in range(rows * columns):
+            total[i] = 0
     for start in range(0, k, INNER):
         inner = min(INNER, k - start)
         # in the inputs' layouts, so that both are read and written in order; the product receives the transposition flags
@@ -58,11 +62,13 @@ def multiply_block(work: int, a: Matrix, b: Matrix, out: Rows, rows: int, column
         lda, ldb = rows if a.transposed else inner, inner if b.transposed else columns
         # column-major: see matmul.by_blas
         first, second = MatrixAt(right_at, ldb, b.transposed), MatrixAt(work, lda, a.transposed)
-        call_gemm(gemm, Product(4, columns, rows, inner, first, second, MatrixAt(part_at, columns, 0)))
-        add(total, part, rows * columns)
+        to = MatrixAt(total_at if start == 0 else part_at, columns, 0)
+        call_gemm(gemm, Product(4, columns, rows, inner, first, second, to))
+        if start > 0:
+            add(total, part, rows * columns)
     for i in range(rows):
         for j in range(columns):
-            out.data[out.at + i * out.step + j] = total[i * columns + j]
+            out.data[np.uint64(out.at + i * out.step + j)] = total[np.uint64(i * columns + j)]
 
 
 @generic

@@ -6,6 +6,11 @@ are packed once.  Every element of the result is one sum along the inner axis, i
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
 from ...native.jit.block_transpose import transpose_tile
 from ...native.jit.products.operands import Panels, Rows
 from ...native.jit.products.paced_tile import multiply_paced
@@ -17,6 +22,9 @@ from ..shaped import Shaped
 from .cpu import leading
 from .matrix import Batch, batch
 from .panels import INNER, ROWS
+
+#: Of rows of halves, the elements of the inner axis and the rows that are float32 at a time: 144 KiB.
+HALF_INNER, HALF_ROWS = 512, 72
 
 
 @generic
@@ -52,8 +60,37 @@ def multiply_band(a: Rows, panels: Panels, out: Rows, m: int, inner: int, column
 
 
 @generic
-def products(a: Batch, b: Batch, out: Array, m: int, n: int, k: int, low: int, high: int, panels: Array) -> None:
-    """The blocks ``low`` to ``high`` (exclusive) of products."""
+def multiply_halves_band(a: Rows, panels: Panels, out: Rows, m: int, inner: int, columns: int, add: int) -> None:
+    """``multiply_band`` of rows of halves, which become float32 behind the group of panels."""
+    begin = GROUP_PANELS * panels.step
+    for first in range(0, m, HALF_ROWS):
+        rows = min(HALF_ROWS, m - first)
+        for i in range(rows):
+            to, at = begin + i * inner, a.at + (first + i) * a.step
+            for p in range(inner):
+                panels.data[np.uint64(to + p)] = a.data[np.uint64(at + p)]
+        result = Rows(out.data, out.at + first * out.step, out.step)
+        multiply_band(Rows(panels.data, begin, inner), panels, result, rows, inner, columns, add)
+
+
+@generic
+def products(
+    multiply: Callable[..., Any],
+    deepest: int,
+    a: Batch,
+    b: Batch,
+    out: Array,
+    m: int,
+    n: int,
+    k: int,
+    low: int,
+    high: int,
+    panels: Array,
+) -> None:
+    """The blocks ``low`` to ``high`` (exclusive) of products.
+
+    ``multiply``: the product of a band of rows with a group of panels; ``deepest``: the elements of the inner axis of a group.
+    """
     width = PANEL_BYTES // out.itemsize
     group, bands = GROUP_PANELS * width, (m + ROWS - 1) // ROWS
     groups, number = (n + group - 1) // group, low
@@ -63,30 +100,78 @@ def products(a: Batch, b: Batch, out: Array, m: int, n: int, k: int, low: int, h
         begin, end = (number - unit * bands) * m // bands, (following - unit * bands) * m // bands
         product, column = unit // groups, unit % groups * group
         columns = min(group, n - column)
-        for first in range(0, max(k, 1), INNER):
-            inner = min(INNER, k - first)
+        for first in range(0, max(k, 1), deepest):
+            inner = min(deepest, k - first)
             # not a multiple of 4 KiB, which would place rows of all panels in one set of the first cache
             step = (inner + 1) * width
             at = product * b.apart + (column * k + first if b.transposed else first * n + column)
             pack_columns(b.data, at, b.step, inner, columns, panels, step, width, b.transposed)
             left = Rows(a.data, product * a.apart + begin * k + first, k)
             to = Rows(out, (product * m + begin) * n + column, n)
-            multiply_band(left, Panels(panels, 0, step, width), to, end - begin, inner, columns, first)
+            multiply(left, Panels(panels, 0, step, width), to, end - begin, inner, columns, first)
         number = following
+
+
+@generic
+def matmul(
+    multiply: Callable[..., Any],
+    deepest: int,
+    a: Shaped,
+    b: Shaped,
+    out: Shaped,
+    low: int,
+    high: int,
+    panels: Array,
+    transpose_b: bool,
+) -> int:
+    """A product of ``a[..., m, k]`` with a single matrix."""
+    n, k = b.dims[0 if transpose_b else 1], b.dims[1 if transpose_b else 0]
+    right = Batch(b.data, 0, k if transpose_b else n, transpose_b)
+    products(multiply, deepest, Batch(a.data, 0, k, False), right, out.data, leading(a.dims, 1), n, k, low, high, panels)
+    return OK
+
+
+@generic
+def batch_matmul(
+    multiply: Callable[..., Any],
+    deepest: int,
+    a: Shaped,
+    b: Shaped,
+    out: Shaped,
+    low: int,
+    high: int,
+    panels: Array,
+    transpose_b: bool,
+) -> int:
+    """Batched products; a batch of 1 is broadcast."""
+    m, n, k = out.dims[1], out.dims[2], a.dims[2]
+    left, right = batch(a, m, k, False), batch(b, k, n, transpose_b)
+    products(multiply, deepest, left, right, out.data, m, n, k, low, high, panels)
+    return OK
+
+
+# ---- kernel bodies: of one dtype, and of halves to float32 -------------------------------------------------------------------
 
 
 @generic
 def matmul_tiles(a: Shaped, b: Shaped, out: Shaped, low: int, high: int, panels: Array, transpose_b: bool) -> int:
     """A product of ``a[..., m, k]`` with a single matrix."""
-    n, k = b.dims[0 if transpose_b else 1], b.dims[1 if transpose_b else 0]
-    right = Batch(b.data, 0, k if transpose_b else n, transpose_b)
-    products(Batch(a.data, 0, k, False), right, out.data, leading(a.dims, 1), n, k, low, high, panels)
-    return OK
+    return matmul(multiply_band, INNER, a, b, out, low, high, panels, transpose_b)
 
 
 @generic
 def batch_matmul_tiles(a: Shaped, b: Shaped, out: Shaped, low: int, high: int, panels: Array, transpose_b: bool) -> int:
-    """Batched products; a batch of 1 is broadcast."""
-    m, n, k = out.dims[1], out.dims[2], a.dims[2]
-    products(batch(a, m, k, False), batch(b, k, n, transpose_b), out.data, m, n, k, low, high, panels)
-    return OK
+    """Batched products."""
+    return batch_matmul(multiply_band, INNER, a, b, out, low, high, panels, transpose_b)
+
+
+@generic
+def matmul_half_tiles(a: Shaped, b: Shaped, out: Shaped, low: int, high: int, panels: Array, transpose_b: bool) -> int:
+    """``matmul_tiles`` of halves to float32."""
+    return matmul(multiply_halves_band, HALF_INNER, a, b, out, low, high, panels, transpose_b)
+
+
+@generic
+def batch_matmul_half_tiles(a: Shaped, b: Shaped, out: Shaped, low: int, high: int, panels: Array, transpose_b: bool) -> int:
+    """``batch_matmul_tiles`` of halves to float32."""
+    return batch_matmul(multiply_halves_band, HALF_INNER, a, b, out, low, high, panels, transpose_b)

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ...codegen.loop_nest.reduction import RUN
 from ...codegen.loop_nest.vector_math import exp_float32_below, large_exp_float32_below
-from ...native.front_end.vector_hints import add_in_any_order, larger
+from ...native.front_end.vector_hints import add_in_any_order, filled_range, larger
 from ...native.memory import Array, Element, generic
 from ...native.status import OK
 from ...native.templates import instantiate
@@ -73,31 +73,48 @@ def scale_row(out: Array, o: int, share: Element, least: Element, number: Callab
         out[o, i, 0] = at_least(out[o, i, 0], least, number(0)) * share
 
 
+class Folded(NamedTuple):
+    """The sum of the powers of a row, and the largest element of the next row."""
+
+    total: float
+    coming: Element
+
+
 @generic
-def softmax_rows(data: Array, out: Array) -> int:
-    """Softmax of rows; the result stores exponentials, all scaled by the same factor.
+def powers_of_row(
+    data: Array, o: int, top: Element, powers: Array, at: int, exponential: Callable[..., Any], number: Callable[..., Any]
+) -> Folded:
+    """Store the powers of a row from element ``at`` of ``powers`` on.
 
     The maximum of the next row is computed in the same loop as the exponentials of a row, so that memory is never idle.
     """
+    n, total, ahead = data.shape[1], 0.0, min(o + 1, data.shape[0] - 1)
+    coming = data[ahead, 0, 0]
+    for start in range(0, n, RUN):
+        run = number(0)
+        for k in range(min(RUN, n - start)):
+            j = np.uint64(start + k)
+            power = exponential(data[o, j, 0] - top)
+            powers[np.uint64(at + start + k)] = power
+            run = add_in_any_order(run, power)
+            coming = larger(coming, data[ahead, j, 0])
+        total += np.float64(run)
+    return Folded(total, coming)
+
+
+@generic
+def softmax_rows(data: Array, out: Array) -> int:
+    """Softmax of rows; the result stores exponentials, all scaled by the same factor."""
     if data.size == 0:
         return OK
     outer, n, _ = data.shape
-    coming = largest(data, 0)
+    top = largest(data, 0)
     for o in range(outer):
-        top, total, ahead = coming, 0.0, min(o + 1, outer - 1)
-        coming = data[ahead, 0, 0]
-        for start in range(0, n, RUN):
-            run = number(0)
-            for k in range(min(RUN, n - start)):
-                j = np.uint64(start + k)
-                power = exponential(data[o, j, 0] - top)
-                out[o, j, 0] = power
-                run = add_in_any_order(run, power)
-                coming = larger(coming, data[ahead, j, 0])
-            total += np.float64(run)
+        made = powers_of_row(data, o, top, out.reshape(-1), o * n, exponential, number)
         # an infinity or a NaN in a row makes all its results NaN
-        share = number(1.0 / total) if top - top == number(0) else number(np.nan)
-        scale_row(out, o, share, number(tiny * total), number)
+        share = number(1.0 / made.total) if top - top == number(0) else number(np.nan)
+        scale_row(out, o, share, number(tiny * made.total), number)
+        top = made.coming
     return OK
 
 
@@ -128,22 +145,13 @@ def softmax_rows_held(data: Array, out: Array, powers: Array) -> int:
     if data.size == 0:
         return OK
     outer, n, _ = data.shape
-    coming = largest(data, 0)
+    top = largest(data, 0)
     for o in range(outer):
-        top, total, ahead = coming, 0.0, min(o + 1, outer - 1)
-        coming = data[ahead, 0, 0]
-        for start in range(0, n, RUN):
-            run = number(0)
-            for k in range(min(RUN, n - start)):
-                j = np.uint64(start + k)
-                power = exponential(data[o, j, 0] - top)
-                powers[j] = power
-                run = add_in_any_order(run, power)
-                coming = larger(coming, data[ahead, j, 0])
-            total += np.float64(run)
-        share, least = number(1.0 / total) if top - top == number(0) else number(np.nan), number(tiny * total)
+        made = powers_of_row(data, o, top, powers, 0, exponential, number)
+        share, least = number(1.0 / made.total) if top - top == number(0) else number(np.nan), number(tiny * made.total)
         for i in range(n):
             out[o, i, 0] = at_least(powers[np.uint64(i)], least, number(0)) * share
+        top = made.coming
     return OK
 
 
@@ -156,8 +164,12 @@ def log_softmax_rows(data: Array, out: Array) -> int:
     for o in range(outer):
         top = largest(data, o)
         shift = number(math.log(row_total(data, o, top, exponential, number)))
-        for j in range(n):
-            out[o, j, 0] = (data[o, j, 0] - top) - shift
+        if out.itemsize == 2:
+            for j in filled_range(n):
+                out[o, j, 0] = (data[o, j, 0] - top) - shift
+        else:
+            for j in range(n):
+                out[o, j, 0] = (data[o, j, 0] - top) - shift
     return OK
 
 

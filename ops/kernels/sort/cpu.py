@@ -206,25 +206,6 @@ def cumulate(data: Array, out: Array, exclusive: bool, is_product: bool) -> int:
     return OK
 
 
-@generic
-def cumulate_to_halves(data: Array, out: Array, exclusive: bool, is_product: bool) -> int:
-    """``cumulate`` into a storage-only dtype: accumulates in float64, and rounds each result separately."""
-    outer, n, inner = data.shape
-    for o in range(outer):
-        for i in range(inner):
-            total = 1.0 if is_product else 0.0
-            for j in range(n):
-                if exclusive:
-                    out[o, j, i] = total
-                if is_product:
-                    total *= data[o, j, i]
-                else:
-                    total += data[o, j, i]
-                if not exclusive:
-                    out[o, j, i] = total
-    return OK
-
-
 # ---- top k ---------------------------------------------------------------------------------------------------------
 
 

@@ -305,6 +305,7 @@ def half_value(emitter: Any, dtype: str, bits: Value, plain: Any) -> Value:
 def half_bits(emitter: Any, dtype: str, value: Value, plain: Any) -> Value:
     """The bits of the half nearest to a number; ``plain``: the function for other CPUs."""
     if half_conversions.has_conversions(dtype):
-        return Value(UINT16, (half_conversions.narrowed(emitter.builder, dtype, cast(emitter.builder, value, FLOAT32).scalar),))
+        b, filled = emitter.builder, emitter.fills_registers
+        return Value(UINT16, (half_conversions.narrowed(b, dtype, cast(b, value, FLOAT32).scalar, filled),))
     bits: Value = emitter.call_native(plain, [value])
     return bits

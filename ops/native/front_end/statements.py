@@ -65,6 +65,8 @@ class Statements(Calls):
         self._loops: list[_Loop] = []
         #: The iterations of the unrolled loops around: a loop inside has types of its own in each.
         self._iterations: tuple[int, ...] = ()
+        #: Whether the loop around is of vectors that fill registers (``vector_hints.FILLED``).
+        self.fills_registers = False
 
     def body(self, statements: list[ast.stmt]) -> None:
         """Emit statements; those that cannot be reached are left out."""
@@ -375,7 +377,9 @@ class Statements(Calls):
         b.position_at_end(inside)
         self.variables.follow(loop.head)
         self.variables.set(b, name, Value(kind, (at,)))
+        around, self.fills_registers = self.fills_registers, any(hint[0] == vector_hints.FILLED for hint in hints)
         self.body(node.body)
+        self.fills_registers = around
         made = self._end_body(loop, latch)
         b.position_at_end(latch)
         b.store(b.add(b.load(counter), step.scalar, flags=["nsw"] if kind.signed else ["nuw"]), counter)

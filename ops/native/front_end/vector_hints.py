@@ -55,6 +55,24 @@ def sum_range(*bounds: int) -> range:
     return range(*bounds)
 
 
+@twin
+def filled_range(*bounds: int) -> range:
+    """As ``range``, for a loop that stores halves: vectors of float32 that fill registers, as LLVM converts them best."""
+    return range(*bounds)
+
+
+@twin
+def filled_short_range(*bounds: int) -> range:
+    """As ``short_range``, of halves, also for a loop that stores them: vectors of float32 that fill registers."""
+    return range(*bounds)
+
+
+@twin
+def filled_sum_range(*bounds: int) -> range:
+    """As ``sum_range``, of halves: as many partial sums, in vectors of float32 that fill registers."""
+    return range(*bounds)
+
+
 def interleaved(function: Callable[..., Any]) -> Callable[..., Any]:
     """Mark a native function whose operations wait for each other: a loop that calls it takes two vectors at a time.
 
@@ -69,6 +87,12 @@ def interleaved(function: Callable[..., Any]) -> Callable[..., Any]:
 def multiply_add(a: Any, b: Any, c: Any) -> Any:
     """Compute ``a * b + c``, rounded once if the CPU can, else twice; all three of one dtype, a float, or vectors of such."""
     return a * b + c
+
+
+@instruction(lambda e, x: e.floats("canonicalize", x))
+def settled(x: Any) -> Any:
+    """The same float, which LLVM does not convert together with what it was converted from."""
+    return x
 
 
 @instruction(lambda e, x: e.floats("roundeven", x))
@@ -120,6 +144,8 @@ NOT_UNROLLED = ("llvm.loop.unroll.disable", 0, 0)
 #: The property of a loop of which no iteration reads what another one writes: LLVM cannot know so where an index is data.  It is
 #: ours; LLVM reads it at the loop's loads and stores.
 APART = ("relayvm.loop.apart", 0, 0)
+#: The property of a loop of vectors of float32 that fill registers.
+FILLED = "llvm.loop.vectorize.width"
 #: Elements of a loop over ``block_range``: two vectors of AVX2, one of AVX-512.
 BLOCK = 16
 _ALONE, _MASKED = ("llvm.loop.interleave.count", 32, 1), ("llvm.loop.vectorize.predicate.enable", 1, 1)
@@ -127,7 +153,7 @@ _ALONE, _MASKED = ("llvm.loop.interleave.count", 32, 1), ("llvm.loop.vectorize.p
 
 def _filled(*hints: tuple[str, int, int]) -> LoopHints:
     """The properties of a loop of vectors of float32 that fill registers, and whose iterations are apart."""
-    return ("llvm.loop.vectorize.width", 32, vector_bytes() // 4), APART, *hints
+    return (FILLED, 32, vector_bytes() // 4), APART, *hints
 
 
 def _block() -> LoopHints:
@@ -136,7 +162,7 @@ def _block() -> LoopHints:
 
 def whole_vectors() -> LoopHints:
     """The properties of a loop over a multiple of BLOCK elements: single vectors that fill registers."""
-    return ("llvm.loop.vectorize.width", 32, vector_bytes() // 4), _ALONE
+    return (FILLED, 32, vector_bytes() // 4), _ALONE
 
 
 def masked_vectors() -> LoopHints:
@@ -148,6 +174,9 @@ def masked_vectors() -> LoopHints:
 RANGES: dict[Callable[..., range], Callable[[], LoopHints]] = {
     short_range: lambda: (_ALONE, _MASKED),
     block_range: _block,
+    filled_range: lambda: ((FILLED, 32, vector_bytes() // 4),),
+    filled_sum_range: lambda: ((FILLED, 32, vector_bytes() // 4), ("llvm.loop.interleave.count", 32, 2)),
+    filled_short_range: lambda: ((FILLED, 32, vector_bytes() // 4), _ALONE, _MASKED),
     rest_range: lambda: _filled(_ALONE, _MASKED),
     sum_range: lambda: (("llvm.loop.interleave.count", 32, 4),),
 }

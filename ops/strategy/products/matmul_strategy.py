@@ -1,9 +1,9 @@
 """Implementations of matrix products, with the conditions under which each is correct and profitable.
 
 ==========  ====================================================================================================
-rows        few rows, or one column: one pass over a matrix
+rows        few rows, or one column, of floats of one dtype, or of halves to float32: one pass over a matrix
 bytes       8-bit integers by signed ones, to int32: tiles of bytes, one matrix packed group by group
-tiles       float32 or float64, the first matrix not transposed: the tiles of packed products, one matrix packed block by block
+tiles       the same, the first matrix not transposed: the tiles of packed products, one matrix packed block by block
 blas        float32 or float64
 blocks      float16 and bfloat16: blocks converted to float32, multiplied by the BLAS
 loops       any product
@@ -38,6 +38,8 @@ from ...native.matrix_tiles import CONFIG_BYTES
 
 #: Maximum number of rows for which ``rows`` is faster than a BLAS.
 THIN = 8
+#: The same of halves, rows of at least LONG_HALVES elements with rows, over tiles.
+THIN_HALVES, LONG_HALVES = 16, 256
 #: Columns, in panels, and multiplications from which tiles are mostly faster than OpenBLAS: measured with AVX-512, for 16 columns
 #: and for 64 and more.  With a second matrix that is transposed, less work pays too.
 LEAST_PANELS, LEAST_WORK = 2, 1 << 20
@@ -62,7 +64,7 @@ def tensor_times_matrix(transposed: Transposed) -> tuple[Kernel, ...]:
     return _kernels(
         predicates,
         bodies.matmul_rows,
-        tiles.matmul_tiles,
+        (tiles.matmul_tiles, tiles.matmul_half_tiles),
         packed.matmul_bytes,
         bodies.matmul_blas,
         halves.matmul_halves,
@@ -83,7 +85,7 @@ def batched_products(transposed: Transposed) -> tuple[Kernel, ...]:
     return _kernels(
         _Product(transposed, sizes, lambda call: call.outputs[0].shape[0]),
         bodies.batch_matmul_rows,
-        tiles.batch_matmul_tiles,
+        (tiles.batch_matmul_tiles, tiles.batch_matmul_half_tiles),
         packed.batch_matmul_bytes,
         bodies.batch_matmul_blas,
         halves.batch_matmul_halves,
@@ -95,6 +97,12 @@ def batched_products(transposed: Transposed) -> tuple[Kernel, ...]:
 def is_one_float(call: OpCall) -> bool:
     """Whether all tensors are float32, or all are float64."""
     return len(set(call.dtypes)) == 1 and call.dtypes[0] in GEMM
+
+
+def _adds_own(call: OpCall) -> bool:
+    """Whether sums have the dtype of the result: of float32, of float64, or of halves to float32."""
+    a, b, out = call.dtypes
+    return is_one_float(call) or (a in HALVES and b in HALVES and out == "float32")
 
 
 @frozen
@@ -116,8 +124,10 @@ class _Product:
         return (condition(min_(m, n), "<=", 1),) if all(self.transposed(call.attrs)) else ()
 
     def is_thin(self, call: OpCall) -> Conditions:
-        """The condition of few rows, or one column."""
-        m, n, _ = self.sizes(call)
+        """The condition of few rows, or one column; of halves also of few columns, in rows."""
+        m, n, k = self.sizes(call)
+        if not is_one_float(call) and self.transposed(call.attrs)[1]:
+            return (condition(min_(m, n), "<=", THIN_HALVES if (const(k) or 0) >= LONG_HALVES else THIN),)
         columns = const(n)
         # if there is certainly more than one column, only the rows matter
         return (condition(m if columns is not None and columns > 1 else min_(m, THIN * n), "<=", THIN),)
@@ -139,18 +149,23 @@ class _Product:
 
     def has_rows(self, call: OpCall) -> bool:
         """Whether the tensors are of one float dtype, and the first matrix is stored by rows."""
-        return is_one_float(call) and not self.transposed(call.attrs)[0]
+        return _adds_own(call) and not self.transposed(call.attrs)[0]
 
     def fills_tiles(self, call: OpCall) -> Conditions:
-        """The conditions under which tiles are faster than a BLAS: few of their columns are empty, and packing pays."""
+        """The conditions under which tiles are faster than a BLAS: few of their columns are empty, and packing pays.
+
+        None for halves, which a BLAS takes in blocks of float32.
+        """
+        if not is_one_float(call):
+            return ()
         m, n, k = self.sizes(call)
-        columns = LEAST_PANELS * panel_width(ITEMSIZE[call.dtypes[0]])
+        columns = LEAST_PANELS * panel_width(ITEMSIZE[call.dtypes[-1]])
         return (condition(n, ">=", columns), condition(m * n * k, ">=", LEAST_WORK))
 
     def blocks(self, call: OpCall) -> Dim:
         """The number of blocks of ``kernels.matmul.tiles``."""
         m, n, _ = self.sizes(call)
-        group = GROUP_PANELS * panel_width(ITEMSIZE[call.dtypes[0]])
+        group = GROUP_PANELS * panel_width(ITEMSIZE[call.dtypes[-1]])
         return self.count(call) * ((m + panels.ROWS - 1) // panels.ROWS) * ((n + group - 1) // group)
 
     def work(self, call: OpCall) -> Dim:
@@ -160,7 +175,12 @@ class _Product:
 
     def panel_elements(self, call: OpCall) -> Dim:
         """The number of elements of a group of panels of ``kernels.matmul.tiles``."""
-        return (min_(self.sizes(call)[2], panels.INNER) + 1) * (GROUP_PANELS * panel_width(ITEMSIZE[call.dtypes[0]]))
+        _, _, k = self.sizes(call)
+        group = GROUP_PANELS * panel_width(ITEMSIZE[call.dtypes[-1]])
+        if is_one_float(call):
+            return (min_(k, panels.INNER) + 1) * group
+        inner = min_(k, tiles.HALF_INNER)
+        return (inner + 1) * group + inner * tiles.HALF_ROWS
 
     def has_bytes(self, call: OpCall) -> bool:
         """Whether bytes, stored by rows, are multiplied by signed ones to int32."""
@@ -210,7 +230,7 @@ def _by_lt(call: OpCall) -> bool:
 def _kernels(
     predicates: _Product,
     rows: Any,
-    by_tiles: Any,
+    by_tiles: tuple[Any, Any],
     of_bytes: Any,
     blas: Any,
     blocks: Any,
@@ -230,10 +250,11 @@ def _kernels(
         return Kernel(name, None, cuda=cuda, adds=True, follows=bool(options), takes=takes, **common)
 
     return (
-        Kernel("rows", rows, takes=is_one_float, fits=predicates.stored_by_rows, pays=predicates.is_thin, **common),
+        Kernel("rows", rows, takes=_adds_own, fits=predicates.stored_by_rows, pays=predicates.is_thin, **common),
         Kernel(
             "tiles",
-            by_tiles,
+            by_tiles[0],
+            choose=lambda attrs, dtypes: by_tiles[dtypes[0] in HALVES],
             takes=predicates.has_rows,
             pays=predicates.fills_tiles,
             blocks=Blocks(predicates.blocks, predicates.work),

@@ -116,9 +116,10 @@ def test_rows_of_a_short_run_keep_their_size() -> None:
                     v2 = (v1 + i1_run * 256 + i1_at)"""
     text = nest(7, 80).replace("for i2 in range(80):\n                v2 = (v1 + i2)", runs.replace("COLUMNS", "80"))
     assert "range((80 + 255) // 256)" in text
-    short, _ = without_literals(text.replace("FUNCTION", "short_range"))
-    assert "range((80 + 255) // 256)" in short and "80 - i1_run * 256" in short
-    assert "80 - i1_run * 256" not in without_literals(text.replace("FUNCTION", "sum_range"))[0]
+    for own in ("", "filled_"):
+        short, _ = without_literals(text.replace("FUNCTION", f"{own}short_range"))
+        assert "range((80 + 255) // 256)" in short and "80 - i1_run * 256" in short
+        assert "80 - i1_run * 256" not in without_literals(text.replace("FUNCTION", f"{own}sum_range"))[0]
 
 
 def test_sums_in_any_order_keep_their_number_of_terms() -> None:

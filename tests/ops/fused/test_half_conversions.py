@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from relayvm.ops.core.tensor_types import HALVES, numpy_dtype
 from relayvm.ops.native import memory
 from relayvm.ops.native.compiled import kernel_store
+from relayvm.ops.native.front_end import vector_hints
 from relayvm.ops.native.generated_source import define
 from relayvm.ops.native.halves import CONVERSIONS
 from relayvm.ops.native.memory import array_float32, native  # type: ignore[attr-defined]
@@ -24,16 +25,19 @@ BOTH = pytest.mark.parametrize("dtype", HALVES)
 _LOOP = """
 def loop(halves, singles, n):
     x, y = array_{dtype}(halves, n), array_float32(singles, n)
-    for i in range(n):
+    for i in {ranges}(n):
         {statement}
     return 0
 """
+#: Loops of vectors that LLVM chooses, and of those that fill registers, for which some CPUs have another instruction.
+RANGES = pytest.mark.parametrize("ranges", ["range", "filled_range", "filled_short_range"])
 
 
-def loop(dtype: str, statement: str) -> Callable[[np.ndarray, np.ndarray], None]:
+def loop(dtype: str, statement: str, ranges: str = "range") -> Callable[[np.ndarray, np.ndarray], None]:
     """Machine code that runs over an array of halves ``x`` and one of float32 ``y``."""
     names: dict[str, Any] = {"array_float32": array_float32, f"array_{dtype}": memory.ARRAYS[f"array_{dtype}"]}
-    define("loop", _LOOP.format(dtype=dtype, statement=statement), names)
+    names |= {name: getattr(vector_hints, name) for name in (ranges,) if name != "range"}
+    define("loop", _LOOP.format(dtype=dtype, statement=statement, ranges=ranges), names)
     address = kernel_store.address_of(native(names["loop"]), "int64(int64, int64, int64)")
     function = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * 3)(address)
 
@@ -68,20 +72,22 @@ def quiet(values: np.ndarray) -> np.ndarray:
 
 
 @BOTH
-def test_every_pattern_is_written_back(dtype: str) -> None:
+@RANGES
+def test_every_pattern_is_written_back(dtype: str, ranges: str) -> None:
     """NaN with its payload, too, apart from the bit of signalling ones."""
     halves, back, between = PATTERNS.view(numpy_dtype(dtype)), np.zeros(2**16, numpy_dtype(dtype)), np.empty(2**16, np.float32)
     loop(dtype, "y[i] = x[i]")(halves, between)
-    loop(dtype, "x[i] = y[i]")(back, between)
+    loop(dtype, "x[i] = y[i]", ranges)(back, between)
     np.testing.assert_array_equal(quiet(back), quiet(PATTERNS.view(numpy_dtype(dtype))))
 
 
 @BOTH
+@RANGES
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
-def test_what_is_written_is_the_nearest(dtype: str) -> None:
+def test_what_is_written_is_the_nearest(dtype: str, ranges: str) -> None:
     values = singles()
     got = np.zeros(len(values), numpy_dtype(dtype))
-    loop(dtype, "x[i] = y[i]")(got, values)
+    loop(dtype, "x[i] = y[i]", ranges)(got, values)
     want, nan = values.astype(numpy_dtype(dtype)), np.isnan(values)
     np.testing.assert_array_equal(got.view(np.uint16)[~nan], want.view(np.uint16)[~nan])
     assert np.isnan(got.astype(np.float32)[nan]).all()

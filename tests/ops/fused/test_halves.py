@@ -363,6 +363,23 @@ def test_cumsum(dtype: str, jit: bool, exclusive: bool) -> None:
 
 @BOTH
 @JIT
+@pytest.mark.parametrize(("name", "function"), [("cumsum", np.cumsum), ("cumprod", np.cumprod)])
+def test_scans_of_every_length(name: str, function: Any, dtype: str, jit: bool) -> None:
+    """Rows of whole vectors and rests, and columns by lanes and alone; halves are exact."""
+    rng = np.random.default_rng(5)
+    for shape in [(2, n) for n in (0, 1, 7, 8, 9, 20, 41)] + [(3, 5, columns) for columns in (2, 8, 37, 73)]:
+        drawn = rng.choice([-1, 1, 2, 0.5], shape) if name == "cumprod" else rng.integers(-4, 5, shape) / 8
+        x = drawn.astype(numpy_dtype(dtype))
+        up_to = function(wide(x).astype(np.float64), 1)
+        before = np.concatenate([np.full_like(up_to[:, :1], name == "cumprod"), up_to[:, :-1]], 1)[:, : shape[1]]
+        for exclusive in (False, True):
+            (found,), _, _ = run(name, [x], jit=jit, axis=1, exclusive=exclusive)
+            with np.errstate(over="ignore"):
+                same(found, before if exclusive else up_to, dtype)
+
+
+@BOTH
+@JIT
 def test_search(dtype: str, jit: bool) -> None:
     x = np.round(sample((60,), dtype))
     (found,), _, count = run("argwhere", [x], jit=jit)

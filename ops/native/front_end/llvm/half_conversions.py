@@ -12,6 +12,8 @@ from llvmlite import ir
 from . import host
 
 _WORD, _HALF_WORD = ir.IntType(32), ir.IntType(16)
+#: LLVM's type of a bfloat16, which llvmlite lacks.
+_BFLOAT = type("BFloat", (ir.Type,), {"_to_string": lambda self: "bfloat"})()
 
 
 def has_conversions(dtype: str) -> bool:
@@ -38,14 +40,28 @@ def widened(b: Any, dtype: str, bits: Any) -> Any:
     return b.fpext(b.bitcast(bits, _as(bits.type, ir.HalfType())), kind)
 
 
-def narrowed(b: Any, dtype: str, value: Any) -> Any:
-    """The halves nearest to float32, as words."""
+def narrowed(b: Any, dtype: str, value: Any, is_filled: bool = False) -> Any:
+    """The halves nearest to float32, as words; ``is_filled``: whether a vector fills a register, or will do so."""
     kind = _as(value.type, _HALF_WORD)
     if dtype == "float16":
         return b.bitcast(b.fptrunc(value, _as(value.type, ir.HalfType())), kind)
     word = b.bitcast(value, _as(value.type, _WORD))
+    if "avx512bf16" in host.features() and (is_filled or isinstance(value.type, ir.VectorType)):
+        return _narrowed_by_instruction(b, word, kind)
     sixteen = _number(word, 16)
     cut = b.lshr(word, sixteen)
     rounded = b.lshr(b.add(b.add(word, _number(word, 0x7FFF)), b.and_(cut, _number(word, 1))), sixteen)
     nan = b.or_(cut, _number(word, 0x40))  # the payload may end below the cut, and leave an infinity
     return b.trunc(b.select(b.fcmp_unordered("uno", value, value), nan, rounded), kind)
+
+
+def _narrowed_by_instruction(b: Any, word: Any, kind: ir.Type) -> Any:
+    """As the CPU's instruction for bfloat16 rounds, which takes numbers below the least normal one for 0.
+
+    These get its exponent, and the half loses it.  LLVM takes vectors of 4 lanes where it chooses their number.
+    """
+    small = b.icmp_unsigned("==", b.and_(word, _number(word, 0x7F800000)), _number(word, 0))
+    normal = b.select(small, b.add(word, _number(word, 0x800000)), word)
+    half = b.fptrunc(b.bitcast(normal, _as(word.type, ir.FloatType())), _as(word.type, _BFLOAT))
+    bits = b.bitcast(half, kind)
+    return b.select(small, b.sub(bits, _number(bits, 0x80)), bits)
