@@ -172,7 +172,7 @@ def _at(device_type: str, element_type: Any, shape: Sequence[int], address: int)
     """The dense array at an address of the host.  Raises InputError for an address of a GPU."""
     if _device(device_type) != "cpu":
         raise InputError("an address of a GPU cannot be bound", help="bind_ortvalue_input(name, OrtValue(array)), by DLPack")
-    dtype = np.dtype(numpy_dtype(element_type) if isinstance(element_type, str) else element_type)
+    dtype: np.dtype[Any] = np.dtype(numpy_dtype(element_type) if isinstance(element_type, str) else element_type)
     count = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
     buffer = (ctypes.c_char * count).from_address(address)
-    return np.frombuffer(buffer, dtype).reshape(tuple(shape))
+    return np.frombuffer(memoryview(buffer), dtype).reshape(tuple(shape))
