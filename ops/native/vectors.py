@@ -252,7 +252,8 @@ def narrowed(one: Vector, other: Vector, dtype: Any) -> Vector:
     """
     range_of, lanes = np.iinfo(dtype), 16 // one.itemsize
     pairs = np.concatenate([one.reshape(-1, lanes), other.reshape(-1, lanes)], axis=1)
-    return np.clip(pairs.reshape(-1), range_of.min, range_of.max).astype(dtype)
+    limited: Vector = np.clip(pairs.reshape(-1), range_of.min, range_of.max).astype(dtype)
+    return limited
 
 
 @instruction(lambda e, a, b: e.call("sadd.sat", a.type, a, b, overloads=[a.type]))
