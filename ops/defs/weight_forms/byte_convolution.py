@@ -18,7 +18,7 @@ from ...core.op import Op, OpPattern, TypeRelError
 from ...kernels.byte_conv import cpu as bodies
 from ...kernels.byte_conv import cuda, geometry
 from ...kernels.byte_conv.blocks import SUM_ELEMENTS
-from ...kernels.byte_conv.depthwise import LANES, ORDER
+from ...kernels.byte_conv.depthwise import LANES, OF_VECTOR, ORDER
 from ...native.matrix_tiles import CONFIG_BYTES
 
 NAME = "nn.byte_conv2d"
@@ -150,9 +150,10 @@ def _panel_words(call: OpCall) -> Dim:
 
 def _table_numbers(call: OpCall) -> Dim:
     """The integers of the steps, and two for each vector of positions; of groups of one channel a mask for each and each step."""
-    steps, is_apart = call.inputs[1].shape[2], eq(call.inputs[1].shape[3], 1)
-    masks = where(is_apart, ORDER + (_plane(call) // LANES + 1) * steps, 0)
-    return steps + (_plane(call) // _LANES + 1) * 2 + masks
+    steps, is_apart, (rows, columns) = call.inputs[1].shape[2], eq(call.inputs[1].shape[3], 1), _out_sizes(call)
+    of_rows = min_(rows, _together(columns)) * (min_(columns, geometry.MOST_COLUMNS) // LANES + 1)
+    in_place = where(is_apart, ORDER + of_rows * (OF_VECTOR + steps), 0)
+    return steps + (_plane(call) // _LANES + 1) * 2 + in_place
 
 
 def _sum_elements(call: OpCall) -> Dim:
