@@ -189,43 +189,39 @@ def _add_vectors(channel: Channel, table: Array, steps: int, vectors: int, strid
         _add_tile(channel, table, steps, first, vectors, static(1), stride)
 
 
+class Tile(NamedTuple):
+    """Vectors that are computed together: the first words of them and of their masks; words from a step's masks to the next's."""
+
+    at: int
+    masks: int
+    apart: int
+
+
 @generic
 def _add_tile(channel: Channel, table: Array, steps: int, first: int, vectors: int, together: int, stride: int) -> None:
     """Compute the sums of vectors ``first`` and on, ``together`` of ``vectors``."""
-    of_vectors = ORDER + steps + OF_VECTOR * first
-    begin, last = channel.at + table[of_vectors], channel.at + table[of_vectors + OF_VECTOR * (together - 1)]
+    tile = Tile(ORDER + steps + OF_VECTOR * first, ORDER + steps + OF_VECTOR * vectors + first, vectors)
+    begin, last = channel.at + table[tile.at], channel.at + table[tile.at + OF_VECTOR * (together - 1)]
     # distances rise from a step to the next
-    is_inside = begin + table[ORDER] >= 0 and last + table[ORDER + steps - 1] + READ * stride <= len(channel.data)
-    masks = ORDER + steps + OF_VECTOR * vectors + first
-    if is_inside:
-        _add_words(channel, table, steps, of_vectors, masks, vectors, together, stride, static(1))
+    if begin + table[ORDER] >= 0 and last + table[ORDER + steps - 1] + READ * stride <= len(channel.data):
+        _add_words(channel, table, steps, tile, together, stride, static(1))
     else:
-        _add_words(channel, table, steps, of_vectors, masks, vectors, together, stride, static(0))
+        _add_words(channel, table, steps, tile, together, stride, static(0))
 
 
 @generic
-def _add_words(
-    channel: Channel,
-    table: Array,
-    steps: int,
-    of_vectors: int,
-    masks: int,
-    vectors: int,
-    together: int,
-    stride: int,
-    is_inside: int,
-) -> None:
-    """As ``_add_tile``; ``of_vectors``, ``masks``: their first words in the table; ``is_inside``: whether no load reaches beyond the data."""
+def _add_words(channel: Channel, table: Array, steps: int, tile: Tile, together: int, stride: int, is_inside: int) -> None:
+    """Compute the sums of a tile; ``is_inside``: whether no load reaches beyond the data."""
     (data, at, pad, weights, sums, to), order = channel, load(table, 0, ORDER).view(np.uint8)
     read = READ * stride
     outside, nothing = splat(pad[0], LANES * WORD), splat(pad[0], read)
     totals = [splat(weights.start[np.uint64(weights.first)], LANES)] * together
-    begins = [at + table[np.uint64(of_vectors + OF_VECTOR * v)] for v in static_range(together)]
+    begins = [at + table[np.uint64(tile.at + OF_VECTOR * v)] for v in static_range(together)]
     for step in range(steps):
         word = splat(weights.words[np.uint64(weights.at + step)], LANES).view(np.int8)
         distance = table[np.uint64(ORDER + step)]
         for v in static_range(together):
-            inside = mask_of_bits(table[np.uint64(masks + step * vectors + v)], LANES * WORD)
+            inside = mask_of_bits(table[np.uint64(tile.masks + step * tile.apart + v)], LANES * WORD)
             begin = begins[v] + distance
             if is_inside == 1:
                 some = load(data, begin, read)
@@ -234,4 +230,4 @@ def _add_words(
                 some = load_some(shifted(data, begin), 0, of_data, nothing)
             totals[v] = add_dot_of_bytes(totals[v], select(inside, permute(some, order), outside), word)
     for v in static_range(together):
-        store(sums, to + table[np.uint64(of_vectors + OF_VECTOR * v + 1)], totals[v])
+        store(sums, to + table[np.uint64(tile.at + OF_VECTOR * v + 1)], totals[v])
