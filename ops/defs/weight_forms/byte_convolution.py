@@ -19,6 +19,8 @@ from ...kernels.byte_conv import cpu as bodies
 from ...kernels.byte_conv import cuda, geometry
 from ...kernels.byte_conv.blocks import SUM_ELEMENTS
 from ...kernels.byte_conv.depthwise import LANES, OF_VECTOR, ORDER
+from ...kernels.byte_conv.pairs import PAIRS
+from ...kernels.byte_conv.tile import SLACK
 from ...native.matrix_tiles import CONFIG_BYTES
 
 NAME = "nn.byte_conv2d"
@@ -139,12 +141,13 @@ def _plane(call: OpCall) -> Dim:
 
 
 def _panel_words(call: OpCall) -> Dim:
-    """The most words of the planes of a region."""
+    """The most words of the planes of a region, and of pairs of the weights of a tile (see ``byte_conv.pairs``)."""
     inputs, columns = call.inputs[0].shape[1] // call.attrs.groups, _given(call.attrs)["taps"][1]
     count = inputs * -(-columns // WORD) if call.attrs.form == "columns" else (inputs + WORD - 1) // WORD
     if call.attrs.form == "blocks":
         count = (count + BLOCK - 1) // BLOCK * BLOCK
-    words: Dim = count * _plane(call) + _SLACK
+    pairs = PAIRS * (call.inputs[1].shape[2] * ROWS + SLACK)
+    words: Dim = count * _plane(call) + _SLACK + pairs
     return words
 
 

@@ -496,6 +496,13 @@ class Emission:
             total = binary(builder, ast.Add, total, products)
         return total
 
+    def dot_of_pairs(self, total: Value, a: Value, b: Value) -> Value:
+        """The instruction for products of 16 bits, or plain arithmetic."""
+        kind = _vector(total)
+        if a.type != b.type or a.type != Vector(Integer(16, True), 2 * kind.lanes):
+            raise Outside(f"products of {a.type} and {b.type}, added to {kind}")
+        return binary(self.builder, ast.Add, total, self._products_of_pairs(kind, a, b))
+
     def on_tiles(
         self, name: str, *tiles: Value, array: Value | None = None, at: Value | None = None, step: Value | None = None
     ) -> None:
