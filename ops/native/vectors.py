@@ -235,9 +235,46 @@ def sum_of_lanes(vector: Vector) -> Element:
     return vector[0]
 
 
+@instruction(lambda e, x: e.nearest_integers(x))
+def nearest_integers(x: Vector) -> Vector:
+    """Round float32 to int32, halves to the even one; outside of int32, and of NaN, -2**31.  For a CPU with x86's vectors."""
+    rounded = np.rint(x)
+    is_inside = (rounded >= -(2.0**31)) & (rounded < 2.0**31)
+    whole: Vector = np.where(is_inside, rounded, -(2.0**31)).astype(np.int32)
+    return whole
+
+
+@instruction(lambda e, one, other, dtype: e.narrowed(one, other, dtype))
+def narrowed(one: Vector, other: Vector, dtype: Any) -> Vector:
+    """Integers with a sign as those of half the bits, limited to their range: 16 bytes of ``one``, 16 of ``other``, the next 16.
+
+    For a CPU with x86's vectors.
+    """
+    range_of, lanes = np.iinfo(dtype), 16 // one.itemsize
+    pairs = np.concatenate([one.reshape(-1, lanes), other.reshape(-1, lanes)], axis=1)
+    limited: Vector = np.clip(pairs.reshape(-1), range_of.min, range_of.max).astype(dtype)
+    return limited
+
+
+@instruction(lambda e, a, b: e.call("sadd.sat", a.type, a, b, overloads=[a.type]))
+def add_limited(a: Vector, b: Vector) -> Vector:
+    """Compute ``a + b`` of integers with a sign, limited to their range."""
+    range_of = np.iinfo(a.dtype)
+    added: Vector = np.clip(a.astype(np.int64) + b, range_of.min, range_of.max).astype(a.dtype)
+    return added
+
+
 @instruction(lambda e, total, a, b: e.dot_of_bytes(total, a, b))
 def add_dot_of_bytes(total: Vector, a: Vector, b: Vector) -> Vector:
     """Add to each int32 of ``total`` the products of 4 neighbours: unsigned bytes of ``a`` and signed bytes of ``b``."""
     products = a.astype(np.int32) * b.astype(np.int32)
     added: Vector = total + products.reshape(-1, 4).sum(1, dtype=np.int32)
+    return added
+
+
+@instruction(lambda e, total, a, b: e.dot_of_pairs(total, a, b))
+def add_dot_of_pairs(total: Vector, a: Vector, b: Vector) -> Vector:
+    """Add to each int32 of ``total`` the products of 2 neighbours, int16, none of them -32768."""
+    products = a.astype(np.int32) * b.astype(np.int32)
+    added: Vector = total + products.reshape(-1, 2).sum(1, dtype=np.int32)
     return added

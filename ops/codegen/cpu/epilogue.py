@@ -45,6 +45,7 @@ from ..loop_nest.expression import LOAD, Cell
 from ..loop_nest.expression_text import element_of, indented
 from ..loop_nest.inlining import Nest, TooComplex, nest_of
 from ..loop_nest.linear_index import Lowered, is_elementwise, over_runs
+from ..loop_nest.quantised_text import QuantisedRun, parts_called
 from ..loop_nest.statements import Writer
 from .kernel_source import same_address
 from .loop_plan import rounded_by_store
@@ -305,30 +306,41 @@ class _Finish:
             positions = over(self.group, self.result)
             lines = [f"if {same_address(positions)}:", *indented(self._lines(positions, self.apart)), "else:", *indented(lines)]
         made = _function(FINISH, lines, ", sums, first, pitch" if self.when else "")
-        return made, bodies_of(made)
+        return made, (*bodies_of(made), *parts_called(made))
 
     def _lines(self, positions: Mapping[int, int], lowered: Lowered) -> list[str]:
         """The statements; each key of ``positions`` is a parameter that has the address of the tensor at the value."""
         kernel, extents = self._kernel(positions), lowered.extents
         lead = len(extents) - 1
-        writer = Writer(lowered.table, len(extents), kernel.context)
-        element = writer.value(lowered.element)
-        stored = f"{element_of(kernel.array(self.written), writer.value(lowered.offset))} = {element}"
+        is_apart = lowered is self.apart
+        quantised = QuantisedRun.of(lowered) if is_apart else None
+        if quantised:
+            before, row = quantised.row(kernel.context, kernel.array(self.written), _SUM)
+        else:
+            before, row = self._row(kernel, lowered)
         sizes = [kernel.size(d) for d in extents]
-        before, regions, inner = writer.regions[0], writer.regions[1:-1], writer.regions[-1]
         start = [f"lead = at // {sizes[-1]}", f"begin = at - lead * {sizes[-1]}"]
         for axis in reversed(range(1, lead)):
             start += [f"i{axis} = lead % {sizes[axis]}", f"lead = lead // {sizes[axis]}"]
-        row, after = [line for region in regions for line in region], _next_row(sizes[:-1])
-        if lowered is self.apart:
+        after = _next_row(sizes[:-1])
+        if is_apart:
             start, after = [*start, "first -= begin"], [*after, "first += pitch"]
-            if _is_of_sums(lowered):  # whole runs that follow one another are one run
+            if quantised is None and _is_of_sums(lowered):  # whole runs that follow one another are one run
                 start = [f"if pitch == count and count == {sizes[-1]}:", *indented(["count = rows * count", "rows = 1"]), *start]
-            inner = [f"{_SUM} = {element_of('sums', f'first + i{lead}')}", *inner]
-        is_rounded = self.group.values()[self.group.results[0]].dtype in HALVES
-        row += _run(f"i{lead}", [*inner, stored], is_rounded)
         lines = [*kernel.prologue, *before, *start, *(["i0 = lead"] if lead else []), "for _ in range(rows):", *indented(row)]
         return lines + indented(after)
+
+    def _row(self, kernel: CpuKernel, lowered: Lowered) -> tuple[list[str], list[str]]:
+        """The statements before all rows, and of a row."""
+        lead = len(lowered.extents) - 1
+        writer = Writer(lowered.table, lead + 1, kernel.context)
+        element = writer.value(lowered.element)
+        stored = f"{element_of(kernel.array(self.written), writer.value(lowered.offset))} = {element}"
+        before, regions, inner = writer.regions[0], writer.regions[1:-1], writer.regions[-1]
+        if lowered is self.apart:
+            inner = [f"{_SUM} = {element_of('sums', f'first + i{lead}')}", *inner]
+        is_rounded = self.group.values()[self.group.results[0]].dtype in HALVES
+        return before, [*(line for region in regions for line in region), *_run(f"i{lead}", [*inner, stored], is_rounded)]
 
     def fetching_text(self) -> str:
         kernel = self._kernel({})

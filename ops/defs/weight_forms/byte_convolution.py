@@ -18,7 +18,9 @@ from ...core.op import Op, OpPattern, TypeRelError
 from ...kernels.byte_conv import cpu as bodies
 from ...kernels.byte_conv import cuda, geometry
 from ...kernels.byte_conv.blocks import SUM_ELEMENTS
-from ...kernels.byte_conv.depthwise import LANES, ORDER
+from ...kernels.byte_conv.depthwise import LANES, OF_VECTOR, ORDER
+from ...kernels.byte_conv.pairs import PAIRS
+from ...kernels.byte_conv.tile import SLACK
 from ...native.matrix_tiles import CONFIG_BYTES
 
 NAME = "nn.byte_conv2d"
@@ -139,20 +141,22 @@ def _plane(call: OpCall) -> Dim:
 
 
 def _panel_words(call: OpCall) -> Dim:
-    """The most words of the planes of a region."""
+    """The most words of the planes of a region, and of pairs of the weights of a tile (see ``byte_conv.pairs``)."""
     inputs, columns = call.inputs[0].shape[1] // call.attrs.groups, _given(call.attrs)["taps"][1]
     count = inputs * -(-columns // WORD) if call.attrs.form == "columns" else (inputs + WORD - 1) // WORD
     if call.attrs.form == "blocks":
         count = (count + BLOCK - 1) // BLOCK * BLOCK
-    words: Dim = count * _plane(call) + _SLACK
+    pairs = PAIRS * (call.inputs[1].shape[2] * ROWS + SLACK)
+    words: Dim = count * _plane(call) + _SLACK + pairs
     return words
 
 
 def _table_numbers(call: OpCall) -> Dim:
     """The integers of the steps, and two for each vector of positions; of groups of one channel a mask for each and each step."""
-    steps, is_apart = call.inputs[1].shape[2], eq(call.inputs[1].shape[3], 1)
-    masks = where(is_apart, ORDER + (_plane(call) // LANES + 1) * steps, 0)
-    return steps + (_plane(call) // _LANES + 1) * 2 + masks
+    steps, is_apart, (rows, columns) = call.inputs[1].shape[2], eq(call.inputs[1].shape[3], 1), _out_sizes(call)
+    of_rows = min_(rows, _together(columns)) * (min_(columns, geometry.MOST_COLUMNS) // LANES + 1)
+    in_place = where(is_apart, ORDER + of_rows * (OF_VECTOR + steps), 0)
+    return steps + (_plane(call) // _LANES + 1) * 2 + in_place
 
 
 def _sum_elements(call: OpCall) -> Dim:

@@ -17,7 +17,7 @@ from ...native.status import OK
 from ..conv.epilogue import Epilogue
 from ..shaped import Shaped
 from .blocks import Part, add_blocks, configure_blocks, release_blocks
-from .depthwise import Channel, add_in_place, is_in_place, place_masks
+from .depthwise import Channel, add_in_place, is_in_place, place_vectors
 from .geometry import (
     BLOCKS,
     COLUMNS,
@@ -161,7 +161,7 @@ def compute_channels(
         is_here = is_in_place(conv) and region.columns == conv.out_sizes[1]
         pitch, planes, vectors = sums_pitch(count), planes_of(conv, region), 0
         if is_here:
-            vectors = place_masks(conv, region, buffers.table, steps)
+            vectors = place_vectors(conv, region, buffers.table, steps)
         else:
             place_steps(conv, planes, buffers.table)
             vectors = place_positions(region, planes, buffers.table, steps)
@@ -170,9 +170,9 @@ def compute_channels(
             for c in range(t * ROWS, t * ROWS + some):
                 weights, to = Weights(filters.data, c * steps, start, c, c), (c - t * ROWS) * pitch
                 if is_here:
-                    at = (b * channels + c) * conv.sizes[2] * conv.sizes[3] + begin
+                    at = ((b * channels + c) * conv.sizes[2] + region.row * conv.window.stride[0]) * conv.sizes[3]
                     channel = Channel(conv.data, at, conv.pad, weights, buffers.sums, to)
-                    add_in_place(channel, buffers.table, steps, vectors)
+                    add_in_place(channel, buffers.table, steps, vectors, conv.window.stride[1])
                 else:
                     for plane in range(planes.number):
                         place_plane(conv, region, planes, b, c * inputs, plane, buffers.panel)

@@ -11,7 +11,11 @@ from ...native.inlining import shared
 from ...native.memory import Array, generic
 from ...native.static_values import at_compile_time, static, static_range
 from ...native.vectors import Vector, add_dot_of_bytes, compress, load, mask_of_bits, splat, store
+from .pairs import PAIRS, add_pairs, even_pairs, multiplies_pairs, odd_pairs, place_pairs
 from .words import lanes_of_words
+
+#: Words of weights behind those of a tile, of which a vector makes pairs.
+SLACK = 16
 
 
 class Reads(NamedTuple):
@@ -53,6 +57,8 @@ class Sums(NamedTuple):
 def most_vectors(rows: int) -> int:
     """The most vectors of a tile: sums, vectors of data and a word of weights fit the registers."""
     registers, _ = vector_registers.registers()
+    if multiplies_pairs() and rows > 1:
+        return 2 if registers >= 32 else 1
     return 4 if rows == 1 else 3 if registers >= 32 else 1
 
 
@@ -63,6 +69,8 @@ def add_positions(reads: Reads, weights: Weights, sums: Sums, vectors: int, rows
     ``block``: the rows, and the words of a row, of a block of weights; 0 where there are none.  A static value.
     """
     most = most_vectors(rows)
+    if multiplies_pairs():
+        weights = pairs_of(reads, weights, rows, block)
     tiles, lanes = (vectors + most - 1) // most, lanes_of_words()
     for tile in range(tiles):
         first = tile * vectors // tiles
@@ -70,6 +78,19 @@ def add_positions(reads: Reads, weights: Weights, sums: Sums, vectors: int, rows
         for some in static_range(1, most + 1):
             if count == some:
                 compute_tile(reads, weights, sums, first, some, rows, lanes, block)
+
+
+@generic
+def pairs_of(reads: Reads, weights: Weights, rows: int, block: int) -> Weights:
+    """The weights as pairs, which are stored at the end of the array of planes."""
+    step = rows * max(block, 1)
+    begin = len(reads.panel) - PAIRS * (reads.steps * step + static(SLACK))
+    if block > 0:
+        for n in range(reads.steps):
+            place_pairs(weights.words, weights.at + n * block * block, step, reads.panel, begin + PAIRS * n * step)
+    else:
+        place_pairs(weights.words, weights.at, reads.steps * step, reads.panel, begin)
+    return Weights(reads.panel, begin, weights.start, weights.first, weights.last)
 
 
 @shared
@@ -84,7 +105,11 @@ def compute_tile(reads: Reads, weights: Weights, sums: Sums, first: int, vectors
     at, position = weights.at, first * lanes
     for step in range(reads.steps):
         here = position + reads.table[np.uint64(step)]
-        if block > 0:
+        if multiplies_pairs():
+            for word in range(reads.depth if block > 0 else 1):
+                _add_pairs(totals, reads.panel, here + word * reads.apart, at + PAIRS * word, max(block, 1), rows, lanes)
+            at += PAIRS * rows * max(block, 1)
+        elif block > 0:
             for word in range(reads.depth):
                 _add_word(totals, reads.panel, here + word * reads.apart, weights.words, at + word, block, rows, lanes)
             at += block * block
@@ -111,3 +136,14 @@ def _add_word(totals: list[Vector], panel: Array, here: int, words: Array, at: i
         word = splat(words[np.uint64(at + r * step)], lanes).view(np.int8)
         for v in static_range(vectors):
             totals[r * vectors + v] = add_dot_of_bytes(totals[r * vectors + v], data[v], word)
+
+
+@generic
+def _add_pairs(totals: list[Vector], panel: Array, here: int, at: int, step: int, rows: int, lanes: int) -> None:
+    """As ``_add_word``, by the pairs of the weights, which are in the array of planes."""
+    vectors = len(totals) // rows
+    even = [even_pairs(load(panel, here + n * lanes, lanes)) for n in static_range(vectors)]
+    odd = [odd_pairs(load(panel, here + n * lanes, lanes)) for n in static_range(vectors)]
+    for r in static_range(rows):
+        for v in static_range(vectors):
+            totals[r * vectors + v] = add_pairs(totals[r * vectors + v], even[v], odd[v], panel, at + PAIRS * r * step)

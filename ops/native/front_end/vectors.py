@@ -44,6 +44,24 @@ from .machine_types import (
 from .scalars import BITS, INTEGER, REAL, SIGNS, Outside, cast, half_bits, half_value, llvm_type
 
 _NUMBER = ir.IntType(32)
+#: The instruction of x86 for the nearest integers of so many float32; and its other operands, by the type of its result.
+_NEAREST: dict[int, tuple[Any, ...]] = {
+    4: ("sse2.cvtps2dq",),
+    8: ("avx.cvt.ps2dq.256",),
+    16: (
+        "avx512.mask.cvtps2dq.512",
+        lambda result: ir.Constant(result, ir.Undefined),
+        lambda result: ir.IntType(16)(-1),
+        lambda result: _NUMBER(4),  # by the rounding of the process
+    ),
+}
+#: The names of instructions of x86 that limit integers of registers of so many bytes; and of integers to others.
+_NARROWED = {16: "sse2.pack{}.128", 32: "avx2.pack{}", 64: "avx512.pack{}.512"}
+_LIMITED: dict[tuple[Scalar, Scalar], str] = {
+    (Integer(32, True), Integer(16, True)): "ssdw",
+    (Integer(16, True), Integer(8, True)): "sswb",
+    (Integer(16, True), Integer(8, False)): "uswb",
+}
 
 
 def is_vector(*values: Value) -> bool:
@@ -449,6 +467,22 @@ class Emission:
             data = self.builder.shuffle_vector(data, ir.Constant(data.type, ir.Undefined), wider)
         return self._called("llvm.x86.avx512.permvar.qi.512", line, [data, order.scalar])
 
+    def nearest_integers(self, x: Value) -> Value:
+        """The instruction of x86, which rounds as the process does: halves to the even one."""
+        result = Vector(Integer(32, True), _vector(x).lanes)
+        name, *more = _NEAREST.get(result.lanes, ("",))
+        if x.type != Vector(FLOAT32, result.lanes) or not name:
+            raise Outside(f"the nearest integers of {x.type}")
+        return self._called(f"llvm.x86.{name}", result, [x.scalar, *(part(llvm_type(result)) for part in more)])
+
+    def narrowed(self, one: Value, other: Value, dtype: Value) -> Value:
+        """The instructions of x86 that limit integers to half their bits, each 16 bytes of a register by themselves."""
+        kind, result = _vector(one), _element(static_values.given(dtype))
+        name = _NARROWED.get(kind.lanes * ITEMSIZE[dtype_name(kind.element)], "").format(_LIMITED.get((kind.element, result), ""))
+        if one.type != other.type or not name or (kind.element, result) not in _LIMITED:
+            raise Outside(f"{one.type} as {result}")
+        return self._called(f"llvm.x86.{name}", Vector(result, 2 * kind.lanes), [one.scalar, other.scalar])
+
     def dot_of_bytes(self, total: Value, a: Value, b: Value) -> Value:
         """The instruction of VNNI, with AVX-512 or its form for AVX2; else that for products of 16 bits, or plain arithmetic."""
         kind, builder = _vector(total), self.builder
@@ -461,6 +495,13 @@ class Emission:
             products = self._products_of_pairs(kind, self._halves(a, is_odd), self._halves(b, is_odd))
             total = binary(builder, ast.Add, total, products)
         return total
+
+    def dot_of_pairs(self, total: Value, a: Value, b: Value) -> Value:
+        """The instruction for products of 16 bits, or plain arithmetic."""
+        kind = _vector(total)
+        if a.type != b.type or a.type != Vector(Integer(16, True), 2 * kind.lanes):
+            raise Outside(f"products of {a.type} and {b.type}, added to {kind}")
+        return binary(self.builder, ast.Add, total, self._products_of_pairs(kind, a, b))
 
     def on_tiles(
         self, name: str, *tiles: Value, array: Value | None = None, at: Value | None = None, step: Value | None = None

@@ -54,6 +54,7 @@ SMALL = (
     Case(2, 9, 1, 1, 9, groups=9),
     Case(1, 3, 5, 18, 3, groups=3),
     Case(1, 3, 6, 35, 3, groups=3, stride=2),
+    Case(1, 3, 5, 18, 3, groups=3, taps=2, padding=0),
     Case(1, 4, 6, 6, 8, dilation=2, padding=3, groups=2),
     Case(1, 3, 6, 6, 3, dilation=2, padding=2, groups=3),
     Case(1, 17, 5, 7, 18),
@@ -72,6 +73,9 @@ LARGE = (
     Case(1, 5, 1, 2 * MOST_COLUMNS + 77, 9),
     Case(1, 6, 3, MOST_COLUMNS + 5, 8, taps=1, padding=0),
     Case(1, 17, 61, 70, 17, groups=17),
+    Case(2, 9, 30, 41, 9, groups=9, stride=2),
+    Case(1, 9, 3, 33, 9, groups=9, padding=0),
+    Case(1, 9, 20, 19, 9, groups=9, taps=5, stride=2, padding=4),
     Case(1, 17, 61, 70, 17, groups=17, taps=7, padding=3),
     Case(1, 3, 40, 90, 20, taps=7, stride=2, padding=3),
 )

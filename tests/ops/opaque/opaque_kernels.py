@@ -38,9 +38,14 @@ def descriptor(array: np.ndarray) -> np.ndarray:
 
 def function_of(source: KernelSource) -> Any:
     """The kernel as a plain function over the twins of the intrinsics."""
+    return memory.native(functions_of(source)[source.entry])
+
+
+def functions_of(source: KernelSource) -> dict[str, Any]:
+    """The functions of a kernel's text, by name, among the names that the text may use."""
     namespace: dict[str, Any] = {"math": math, **vars(memory), **scalar_types(), **{b.__name__: b for b in source.bodies}}
     define("kernel", source.text, namespace)
-    return memory.native(namespace[source.entry])
+    return namespace
 
 
 def group_of(name: str, attrs: Any, inputs: list[np.ndarray], known: Sequence[int] = ()) -> Group:

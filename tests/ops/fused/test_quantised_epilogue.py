@@ -1,0 +1,163 @@
+"""Elements of an epilogue that are rounded to bytes: vectors of them against numpy, for the registers of any machine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+from relayvm.ops.analysis.aliasing import in_place_pairs
+from relayvm.ops.codegen import fits, kernel_source
+from relayvm.ops.codegen.loop_nest import quantised_run
+from relayvm.ops.codegen.loop_nest.quantised_run import PARTS, store_parts_inside
+from relayvm.ops.core.group import Group, Literal, Node
+from relayvm.ops.core.op import get
+from relayvm.ops.core.tensor_types import Tensor, int_range
+from relayvm.ops.core.type_relation import build_group
+from relayvm.ops.defs.weight_forms.byte_convolution import NAME, ByteConv2dAttrs, words_of
+from relayvm.ops.native import memory
+from relayvm.ops.native.front_end.llvm import host
+from relayvm.ops.native.object_layout import NO_LIMIT, SHARE
+from relayvm.ops.native.static_values import static_range
+from relayvm.shape_funcs.symbolic.dim import dim, sym
+
+from ..narrow.test_byte_convolutions import MACHINES, on
+from ..native.front_end.machine_code import compiled, python_function
+from ..opaque.opaque_kernels import call, descriptor, functions_of
+
+#: Numbers that are far outside of bytes, halfway between two of them, and no numbers.
+HARD = [np.nan, np.inf, -np.inf, 2.0**31, -(2.0**31), 2.0**30, 3e38, -3e38, 2147483520.0, 32767.5, -32768.5, 0.5, 1.5, -0.5, -0.0]
+STORE = """
+def f(given, made, count, zero_point):
+    numbers, out = array_float32(given, {width}), array_{dtype}(made, {width})
+    parts = [part_of(numbers, part * lanes_of_part()) for part in static_range(4)]
+    if count == {width}:
+        store_parts(parts, zero_point, out, 0)
+    else:
+        some = [part_inside(numbers, part * lanes_of_part(), count, part) for part in static_range(4)]
+        store_parts_inside(some, zero_point, out, 0, count)
+    return 0
+"""
+
+
+def rounded(numbers: np.ndarray, zero_point: int, dtype: str) -> np.ndarray:
+    """The bytes of numbers; NaN is the lowest one."""
+    low, high = int_range(dtype)
+    moved = np.rint(numbers.astype(np.float64)) + zero_point
+    return np.where(np.isnan(moved), low, np.clip(moved, low, high)).astype(dtype)
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int8"])
+@pytest.mark.parametrize("machine", [*MACHINES, "any"])
+def test_numbers_become_bytes(machine: str, dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Vectors of 16 bytes without instructions that limit integers are those of another architecture."""
+    if machine == "avx512" and "avx512bw" not in host.features():
+        pytest.skip("the processor has no such vectors")
+    on("sse" if machine == "any" else machine, monkeypatch)
+    if machine == "any":
+        monkeypatch.setattr(host, "features", frozenset)
+    width, low, high = quantised_run.numbers_of_parts(), *int_range(dtype)
+    names = {name: value for name, value in vars(quantised_run).items() if hasattr(value, "__native__")}
+    plain = python_function(STORE.format(width=width, dtype=dtype), static_range=static_range, **names)
+    rng = np.random.default_rng(5)
+    near = rng.integers(-600, 600, 40 * width) / 2
+    for code in (plain, compiled(plain)):
+        for count in {width, width - 1, width // PARTS, 1}:
+            for zero_point in (low, 0 if low else 7, high):
+                numbers = rng.permutation([*HARD, *near])[:width].astype(np.float32)
+                out = np.full(width, 77, dtype)
+                with np.errstate(all="ignore"):
+                    assert code(numbers.ctypes.data, out.ctypes.data, count, zero_point) == 0
+                np.testing.assert_array_equal(out[:count], rounded(numbers[:count], zero_point, dtype))
+                assert (out[count:] == 77).all()
+
+
+def group_of(channels: int, dtype: str, zero_point: int, is_residual: bool) -> Group:
+    """A convolution of bytes with a scale and an addend for each channel, perhaps the bytes of another tensor, and a bound."""
+    rows, columns = sym("rows"), sym("columns")
+    image, row = (sym("n"), dim(channels), rows, columns), (dim(channels), dim(1), dim(1))
+    words = words_of(np.zeros((channels, channels, 1, 1), np.int8), 1, "channels").shape
+    shapes = [(*image,), tuple(map(dim, words)), (dim(channels),), (dim(1),), row, (dim(channels),), (*image,)]
+    dtypes = ["uint8", "int32", "int32", "uint8", "float32", "float32", dtype]
+    literals = (Literal("float32", float(zero_point)), Literal("int32", 3), Literal("float32", 0.37))
+    zero, three, scale = range(len(shapes), len(shapes) + 3)
+    nodes = [Node(NAME, ByteConv2dAttrs((1, 1)), (0, 1, 2, 3), ())]
+    last = scale + 1
+
+    def then(name: str, *args: int, **attrs: Any) -> int:
+        nodes.append(Node(name, get(name).attrs(**attrs), args, ()))
+        return last + len(nodes) - 1
+
+    found = then("nn.bias_add", then("multiply", then("cast", last, dtype="float32"), 4), 5)
+    if is_residual:
+        moved = then("subtract", then("cast", 6, dtype="int32"), three)
+        found = then("add", found, then("multiply", then("cast", moved, dtype="float32"), scale))
+    low, high = int_range(dtype)
+    bounded = then("clip", then("add", then("rint", found), zero), a_min=float(low) if low else -0.25, a_max=float(high))
+    then("cast", bounded, dtype=dtype)
+    return build_group(
+        [Tensor(d, s) for d, s in zip(dtypes, shapes, strict=True)], literals, tuple(nodes), (last + len(nodes) - 1,)
+    )
+
+
+class Layer(NamedTuple):
+    """The operands of a group, the exact sums of its convolution, and its result by numpy."""
+
+    arrays: list[np.ndarray]
+    sums: np.ndarray
+    wanted: np.ndarray
+
+
+def layers(dtype: str, zero_point: int, is_residual: bool) -> Iterator[Layer]:
+    """Operands of several sizes of rows."""
+    channels, rng = 5, np.random.default_rng(8)
+    weight = rng.integers(-128, 128, (channels, channels, 1, 1)).astype(np.int8)
+    scales = np.array([1e-3, 1e-5, 2.0**-12, 1e30, np.nan], np.float32).reshape(-1, 1, 1)
+    for n, rows, columns in [(2, 1, 1), (1, 7, 7), (1, 3, 21), (1, 8, 8), (1, 5, 13), (2, 9, 31)]:
+        data = rng.integers(0, 256, (n, channels, rows, columns)).astype(np.uint8)
+        start = rng.integers(-(2**20), 2**20, channels).astype(np.int32)
+        bias, other = rng.normal(size=channels).astype(np.float32), rng.integers(0, 128, data.shape).astype(dtype)
+        sums = np.einsum("nihw,oi->nohw", data.astype(np.int32), weight[:, :, 0, 0].astype(np.int32)) + start[:, None, None]
+        real = sums.astype(np.float32) * scales + bias[:, None, None]
+        if is_residual:
+            real = real + (other.astype(np.int32) - 3).astype(np.float32) * np.float32(0.37)
+        words = words_of(weight, 1, "channels")
+        yield Layer([data, words, start, np.zeros(1, np.uint8), scales, bias, other], sums, rounded(real, zero_point, dtype))
+
+
+CASES = [("uint8", 7, True), ("int8", -128, False), ("uint8", 0, False)]
+
+
+@pytest.mark.parametrize(("dtype", "zero_point", "is_residual"), CASES)
+def test_convolutions_that_end_in_bytes(dtype: str, zero_point: int, is_residual: bool) -> None:
+    group = group_of(5, dtype, zero_point, is_residual)
+    assert fits(group) and store_parts_inside.__name__ in kernel_source(group).text
+    for arrays, _, wanted in layers(dtype, zero_point, is_residual):
+        for pairs in ((), *((pair,) for pair in in_place_pairs(group))):
+            planned, own = replace(group, in_place=pairs), [a.copy() for a in arrays]
+            out = own[pairs[0][0]] if pairs else np.full(wanted.shape, 77, dtype)
+            for k in range(2):
+                share = np.array([(k, 2, NO_LIMIT, 1, 1)], SHARE)
+                assert call(kernel_source(planned), [*own, out], jit=True, share=share) == 0
+            np.testing.assert_array_equal(out, wanted)
+
+
+@pytest.mark.parametrize(("dtype", "zero_point", "is_residual"), CASES)
+def test_the_function_that_ends_them(dtype: str, zero_point: int, is_residual: bool) -> None:
+    """As Python, whose loads and stores are checked: the rows of an image, which are apart in the buffer of sums."""
+    source = kernel_source(group_of(5, dtype, zero_point, is_residual))
+    finish = functions_of(source)["finish"]
+    for arrays, sums, wanted in layers(dtype, zero_point, is_residual):
+        out, (n, channels, rows, columns) = np.full(wanted.shape, 77, dtype), wanted.shape
+        run, records = rows * columns, [*map(descriptor, [*arrays, out])]
+        argv = np.array([r.ctypes.data for r in records], np.int64)
+        buffer = np.full((n * channels, run + 3), 99, np.int32)
+        buffer[:, :run] = sums.reshape(n * channels, run)
+        with memory.watch() as announce, np.errstate(all="ignore"):
+            for block in (argv, *records, *arrays, out):
+                announce(block.ctypes.data, block.nbytes)
+            finish(argv.ctypes.data, 0, n * channels, run, buffer.reshape(-1), 0, run + 3)
+        np.testing.assert_array_equal(out, wanted)
