@@ -65,12 +65,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Before any test module is imported."""
     from . import optimization
-    from .emulator import proof
+    from .emulator import left_failed, proof
     from .ops import every_op_table
 
     config.pluginmanager.register(tiers)
     config.pluginmanager.register(optimization)
     config.pluginmanager.register(proof)
+    config.pluginmanager.register(left_failed)
     config.pluginmanager.register(every_op_table)  # here, for workers have no terminal
     listed = os.environ.get("RELAYVM_TEST_DEVICES")
     named = [*(listed.split(",") if listed else _testable()), *config.getoption("--device")]

@@ -226,6 +226,13 @@ def text() -> str:
     return library().emulator_text().decode()
 
 
+def failure() -> str:
+    """The text of the error that the emulated GPU has failed with; "" if it has not, or was never opened."""
+    if real.gpu is not None or not _emulated.cache_info().currsize or not get("error"):
+        return ""
+    return text() or str(get("error"))
+
+
 def reset() -> None:
     """Reset to the initial state: free all memory and handles, restore settings and counts.  A real GPU stays."""
     if real.gpu is None:

@@ -71,7 +71,10 @@ def _proven(cubin: Callable[..., bytes]) -> Callable[..., bytes]:
 
 @contextlib.contextmanager
 def plugged_in(proven: bool = True) -> Iterator[None]:
-    """While this is open, ``cuda`` is the emulated GPU, fresh.  ``proven``: NVRTC compiles each text, too."""
+    """While this is open, ``cuda`` is the emulated GPU, fresh; fresh again afterwards, whatever failed on it.
+
+    ``proven``: NVRTC compiles each text, too.
+    """
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(provider, "provider", EmulatedProvider())
         patch.setattr(nvrtc, "compiler", emulator.Compiler())
@@ -82,4 +85,5 @@ def plugged_in(proven: bool = True) -> Iterator[None]:
         try:
             yield
         finally:
+            emulator.reset()
             forget()

@@ -1,5 +1,6 @@
 // Memory of the devices and pinned host memory.  Every block lies between red zones, holds 0xA5 until it is written, and
-// again when it has been freed; both happen when the stream gets there.
+// again when it has been freed; both happen when the stream gets there.  No address is given twice by different states of the
+// machine, nor twice for pinned memory: what a machine of an earlier state frees late is no block of this state.
 #pragma once
 #include <cstring>
 #include <functional>
@@ -14,7 +15,7 @@
 
 namespace memory {
 
-constexpr uint64_t ALIGNMENT = 512, ZONE = 512, REGION = uint64_t(1) << 36;
+constexpr uint64_t ALIGNMENT = 512, ZONE = 512, PAGE = 4096, REGION = uint64_t(1) << 36, HOST_REGION = uint64_t(1) << 40;
 constexpr unsigned char POISON = 0xA5, RED = 0x5C;
 
 inline uint64_t rounded(uint64_t n) { return (n + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT; }
@@ -77,13 +78,31 @@ inline State& state() {
   return *all;
 }
 
+// Addresses of so many bytes, which take memory when they are written; or null.
+inline char* addresses(uint64_t bytes) {
+  void* region = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  return region == MAP_FAILED ? nullptr : static_cast<char*>(region);
+}
+
 inline Device& device(int ordinal) {
   Device& found = state().devices[ordinal];
-  if (!found.region) {
-    void* region = mmap(nullptr, REGION, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    found.region = region == MAP_FAILED ? nullptr : static_cast<char*>(region);
-  }
+  if (!found.region) found.region = addresses(REGION);
   return found;
+}
+
+// The place of pinned memory of `whole` bytes, in pages that were never used before; 0: there is none.
+inline uint64_t unused_pages(uint64_t whole) {
+  static char* region = addresses(HOST_REGION);
+  static uint64_t next = 0;
+  if (!region || next + whole > HOST_REGION) return 0;
+  next += whole;
+  return uint64_t(region) + next - whole;
+}
+
+// Gives the memory of pages back; their addresses stay taken, and whoever uses them ends the process.
+inline void give_back(uint64_t start, uint64_t whole) {
+  madvise(reinterpret_cast<void*>(start), whole, MADV_DONTNEED);
+  mprotect(reinterpret_cast<void*>(start), whole, PROT_NONE);
 }
 
 // The live block that [address, address + n) lies in, or null.
@@ -253,11 +272,10 @@ inline void trim_pools() {
 inline int allocate_host(uint64_t* out, uint64_t bytes) {
   if (bytes == 0) return gpu::failed(gpu::INVALID_VALUE, "an allocation of 0 bytes");
   if (gpu::is_due("fail_host_allocation")) return gpu::failed(gpu::OUT_OF_MEMORY, "this allocation was to fail");
-  uint64_t whole = (ZONE * 2 + rounded(bytes) + 4095) / 4096 * 4096;
-  void* start = mmap(nullptr, whole, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (start == MAP_FAILED) return gpu::failed(gpu::OUT_OF_MEMORY, "the host has no memory left");
-  memset(start, RED, whole);
-  *out = uint64_t(start) + ZONE;
+  uint64_t whole = (ZONE * 2 + rounded(bytes) + PAGE - 1) / PAGE * PAGE, start = unused_pages(whole);
+  if (!start) return gpu::failed(gpu::OUT_OF_MEMORY, "the host has no memory left");
+  memset(reinterpret_cast<void*>(start), RED, whole);
+  *out = start + ZONE;
   memset(reinterpret_cast<void*>(*out), POISON, bytes);
   state().host[*out] = {bytes, whole, true};
   return gpu::SUCCESS;
@@ -277,17 +295,26 @@ inline int free_host(uint64_t address) {
   while (state().quarantine.size() > 64) {
     uint64_t oldest = state().quarantine.front();
     state().quarantine.pop_front();
-    munmap(reinterpret_cast<void*>(oldest - ZONE), state().host[oldest].whole);
+    give_back(oldest - ZONE, state().host[oldest].whole);
     state().host.erase(oldest);
   }
   return gpu::SUCCESS;
 }
 
+// Forgets all blocks.  The devices' addresses go on behind those that were given.
 inline void reset() {
-  for (auto& [ordinal, device] : state().devices)
-    if (device.region) munmap(device.region, REGION);
-  for (auto& [address, block] : state().host) munmap(reinterpret_cast<void*>(address - ZONE), block.whole);
+  std::map<int, Device> devices;
+  for (auto& [ordinal, device] : state().devices) {
+    if (!device.region) continue;
+    uint64_t used = (device.next + PAGE - 1) / PAGE * PAGE;
+    madvise(device.region, used, MADV_DONTNEED);
+    if (used > REGION / 2) continue;  // the next state has another region
+    devices[ordinal].region = device.region;
+    devices[ordinal].next = used;
+  }
+  for (auto& [address, block] : state().host) give_back(address - ZONE, block.whole);
   state() = State{};
+  state().devices = std::move(devices);
 }
 
 }  // namespace memory
