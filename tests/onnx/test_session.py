@@ -13,6 +13,9 @@ import pytest
 import relayvm as relay
 import relayvm.onnxruntime as ort
 
+from ..emulator import emulator
+from ..emulator.platform import plugged_in
+
 TEXT = """<ir_version: 9, opset_import: ["": 18]> rows (float[rows, 4] x, float limit) => (float[found, 4] kept, float[4] total) {
     axis = Constant <value_ints = [1]> ()
     sums = ReduceSum <keepdims = 0> (x, axis)
@@ -177,3 +180,13 @@ def test_providers(model: Any) -> None:
         pytest.raises(relay.ConfigError, match="none of the providers can be used: NoProvider"),
     ):
         ort.InferenceSession(data, providers=["NoProvider"])
+
+
+@pytest.mark.skipif(emulator.available() is not None, reason=str(emulator.available()))
+def test_a_computer_without_a_gpu(model: Any) -> None:
+    with plugged_in(proven=False):
+        emulator.set("no_device", 1)
+        assert ort.get_available_providers() == ["CPUExecutionProvider"] and ort.get_device() == "CPU"
+        with pytest.warns(ort.ProviderWarning, match="'CUDAExecutionProvider' is not used: this machine has no such device"):
+            session = ort.InferenceSession(model.SerializeToString(), providers=["CUDAExecutionProvider", "CPUExecutionProvider"])
+        assert session.get_providers() == ["CPUExecutionProvider"]

@@ -8,7 +8,7 @@ from typing import Any
 
 from ....vm.device_table import DEVICES
 from ....vm.diagnostics.argument_errors import wrong
-from ....vm.diagnostics.source import ConfigError, RelayError
+from ....vm.diagnostics.source import ConfigError
 
 #: The device of each provider.
 PROVIDERS = {"CUDAExecutionProvider": "cuda", "CPUExecutionProvider": "cpu"}
@@ -37,11 +37,13 @@ def is_available(device: str) -> bool:
     """Whether this machine has a device."""
     if device == DEVICES[0]:
         return True
-    from ....vm.devices.cuda.driver_api.device import device as gpu  # reads the driver
+    from ....vm.devices.cuda.driver_api.device import CudaError  # reads the driver
+    from ....vm.devices.cuda.driver_api.device import device as gpu
+    from ....vm.devices.cuda.driver_api.driver import NoCuda
 
     try:
         gpu(0)
-    except (RelayError, OSError):
+    except (NoCuda, CudaError):
         return False
     return True
 
