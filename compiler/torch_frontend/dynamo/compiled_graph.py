@@ -6,6 +6,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ....declarations.frozen_dataclass import frozen
 from ....vm.api.machine import VirtualMachine
 from ...compile import compile
 from ..torch_package import torch_package
@@ -27,28 +28,24 @@ class CompiledGraph:
         self._compile()
 
     def __call__(self, *given: Any) -> list[Any]:
-        if self._has_changed():
+        current = self._current
+        if current.has_changed():
             with self._lock:
-                self._thaw()
-        found = self._threads.machine() if self._threads.known is None else self._threads.known
-        result = found.run(*[_passed(given[i]) for i in self._arguments])
+                current = self._thawed()
+        machine = current.machines.known or current.machines.machine()
+        result = machine.run(*[_passed(given[i]) for i in current.arguments])
         parts = result if isinstance(result, tuple) else (result,)
-        return [_returned(parts[at], how) if how else at for at, how in self._results]
+        return [_returned(parts[at], how) if how else at for at, how in current.results]
 
-    def _has_changed(self) -> bool:
-        return [t._version for t in self._kept] != self._versions or [t.data_ptr() for t in self._kept] != self._addresses
-
-    def _thaw(self) -> None:
-        """Compile again, with the tensors that were written as arguments."""
-        changed = [
-            position
-            for position, tensor, version, place in zip(self.own, self._kept, self._versions, self._addresses, strict=True)
-            if (tensor._version, tensor.data_ptr()) != (version, place)
-        ]
+    def _thawed(self) -> _Compilation:
+        """The compilation whose constants nobody has written: the last one, or a new one with those tensors as arguments."""
+        last = self._current
+        changed = [k for k, kept, now in zip(self.own, last.states, map(_state, last.kept), strict=True) if kept != now]
         for position in changed:
             del self.own[position]
         if changed:
             self._compile()
+        return self._current
 
     def _compile(self) -> None:
         from torch.utils._python_dispatch import _disable_current_modes
@@ -57,11 +54,30 @@ class CompiledGraph:
             made = GraphImport(self.graph, self.own)
             module = made.module()[0]
         exe = compile(module, target=_target(self.graph), **self.settings)
-        self._kept = list(self.own.values())
-        self._versions, self._addresses = [t._version for t in self._kept], [t.data_ptr() for t in self._kept]
-        self._arguments, self._results = made.arguments, made.results
-        self._threads = _Machines(exe)
+        kept = list(self.own.values())
+        # by a single assignment: other threads call the old compilation or the new one
+        self._current = _Compilation(_Machines(exe), kept, [*map(_state, kept)], made.arguments, made.results)
         self.compilations += 1
+
+
+@frozen
+class _Compilation:
+    """The machines of an executable, its constant tensors with their states, and the places of arguments and results."""
+
+    machines: _Machines
+    kept: Sequence[Any]
+    states: Sequence[tuple[int, int]]
+    arguments: Sequence[int]
+    results: Sequence[tuple[Any, str]]
+
+    def has_changed(self) -> bool:
+        """Whether somebody has written or moved a constant tensor."""
+        return [*map(_state, self.kept)] != self.states
+
+
+def _state(tensor: Any) -> tuple[int, int]:
+    """The number of writes of a tensor, and its address."""
+    return tensor._version, tensor.data_ptr()
 
 
 class _Machines(threading.local):
@@ -98,7 +114,7 @@ def _returned(result: Any, how: str) -> Any:
 
 
 def _target(graph: Any) -> str:
-    """The device of a graph's tensors.  Raises nothing: torch keeps a graph's tensors on one device, or copies between them."""
+    """The device of a graph: the GPU if a tensor is there."""
     metas: Sequence[Any] = [n.meta.get("val") for n in graph.graph.nodes if n.op == "placeholder"]
     kinds = {m.device.type for m in metas if isinstance(m, torch_package().Tensor)}
     return "cuda" if "cuda" in kinds else "cpu"
