@@ -80,6 +80,14 @@ class PackedFunc:
     because: str = ""
 
     @property
+    def formats(self) -> str:
+        """The dtypes of the inputs, each once, and of the results: ``uint8, int8 -> int32``."""
+        values = self.group.values()
+        both = self.group.params, [values[n] for n in self.group.results]
+        inputs, results = (dict.fromkeys(t.dtype for t in tensors) for tensors in both)
+        return f"{', '.join(inputs)} -> {', '.join(results)}".lstrip()
+
+    @property
     def name(self) -> str:
         return self.group.name
 

@@ -172,18 +172,9 @@ def _call(exe: ExecutableData, f: VMFunction, pc: int, packed: PackedFunc) -> Ke
     implementation = packed.group.implementation or ", ".join(dict.fromkeys(n.operator.implementations[-1] for n in nodes))
     ops = tuple(n.op for n in nodes)
     device, span = DEVICES[packed.device], span_of(exe, f, pc)
-    formats = _formats(packed)
-    return KernelCall(f.name, pc, packed.name, ops, implementation, packed.because, formats, device, span, _calls_library(packed))
-
-
-def _formats(packed: PackedFunc) -> str:
-    """The dtypes of the inputs, each once, and those of the results: ``uint8, int8 -> int32``."""
-    values = packed.group.values()
-    inputs, results = (
-        dict.fromkeys(t.dtype for t in tensors)
-        for tensors in (packed.group.params, map(values.__getitem__, packed.group.results))
+    return KernelCall(
+        f.name, pc, packed.name, ops, implementation, packed.because, packed.formats, device, span, _calls_library(packed)
     )
-    return f"{', '.join(inputs)} -> {', '.join(results)}".lstrip()
 
 
 def _calls_library(packed: PackedFunc) -> bool:

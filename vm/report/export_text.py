@@ -8,7 +8,7 @@ import io
 
 from ..inspection.figures import time_text
 from .profile_data import ProfileData, Site
-from .profile_views import Table, allocations, copies, operators, place, waits
+from .profile_views import Table, allocations, copies, float_products, formats, operators, place, waits
 from .tables import heading
 
 
@@ -24,12 +24,12 @@ def csv_text(profile: ProfileData) -> str:
 
 
 def markdown(profile: ProfileData) -> str:
-    """Markdown: heading, arguments and environment, then tables of operators, copies, waits, allocations and counters."""
+    """Markdown: heading, arguments, environment, tables of operators, formats, copies, waits, allocations, counters."""
     title, *times = heading(profile).split("\n")
     facts = [*(f"- {line}" for line in times), *(f"- `{a}`" for a in profile.arguments)]
     facts.append("- " + ", ".join(f"{name} {version}" for name, version in profile.environment.items()))
     blocks = [f"# {title}", "\n".join(facts)]
-    blocks += [_table(table(profile)) for table in (operators, copies, waits, allocations)]
+    blocks += [_table(table(profile)) for table in (operators, formats, float_products, copies, waits, allocations)]
     counters = tuple((name, f"{profile.per_run(name):g}") for name in profile.counters[0])
     blocks.append(_table(Table("counters, per run:", ("Counter", "Median"), counters, (0,))))
     prepared = tuple((use.how.replace("_", " "), use.name, time_text(use.ns)) for use in profile.prepared)

@@ -12,13 +12,14 @@ from typing import Any, NamedTuple
 
 from ...declarations.frozen_dataclass import frozen
 from ...ops.native.compiled.kernel_store import Use
+from ..bytecode.executable import FloatProduct
 from ..diagnostics.argument_errors import a_text
 from ..diagnostics.source import SourceText
 from ..runtime.tracing.trace_events import ALLOC, DTOH, HTOD, SYNC, Event
 from .series import Series
 
 #: Version of the JSON form; a reader refuses other versions.
-SCHEMA = 2
+SCHEMA = 3
 
 #: Quantiles of the run time in the summary.
 QUANTILES = (0.9, 0.99)
@@ -66,7 +67,7 @@ class Site:
     "" for arguments and results, which have none.  ``source``, ``line``: index in ``Profile.sources``, from 0, and line, from 1;
     -1 and 0 if there is none.  ``reason``: the reason of a copy or a wait, else empty.  ``asked_ns``: host time of the launches.
     ``types``: the arguments of the longest call.  ``n_types``: the number of different argument types.  ``holds``: the tensors
-    stored in the allocated storage.
+    stored in the allocated storage.  ``formats``: the dtypes of a kernel's inputs and results, ``uint8, int8 -> int32``.
     """
 
     kind: str
@@ -88,6 +89,7 @@ class Site:
     types: str
     n_types: int
     holds: str = ""
+    formats: str = ""
 
 
 class Moment(NamedTuple):
@@ -117,7 +119,8 @@ class ProfileData:
     comparisons.  ``sites``: sums by instruction.  ``timeline``: the events of one traced run; ``timeline_ns``: its duration;
     ``timeline_dropped``: the number of omitted events.  ``prepared``: the kernels loaded or compiled when the machine was
     made.  ``metrics``: the figures of the collectors for each timed run.
-    ``arguments``: the names and types of the arguments.
+    ``arguments``: the names and types of the arguments.  ``float_products``: the products of quantised tensors that the program
+    computes with floats, with the reasons.
     """
 
     device: str
@@ -139,6 +142,7 @@ class ProfileData:
     warmup: int = 0
     environment: Mapping[str, str] = field(default_factory=dict)
     sources: tuple[SourceText, ...] = ()
+    float_products: tuple[FloatProduct, ...] = ()
 
     @property
     def runs(self) -> int:

@@ -7,6 +7,7 @@ import json
 from typing import Any
 
 from ...ops.native.compiled.kernel_store import Use
+from ..bytecode.executable import FloatProduct
 from ..diagnostics.argument_errors import a_text
 from ..diagnostics.source import InputError, SourceText
 from ..inspection.figures import time_text
@@ -88,6 +89,7 @@ _ITEMS: dict[str, Any] = {
     "timeline": lambda d: Moment(*d),
     "prepared": lambda d: Use(*d),
     "sources": lambda d: SourceText(**d),
+    "float_products": lambda d: FloatProduct(**d),
 }
 
 

@@ -169,6 +169,7 @@ def _site(events: Sequence[Event], exe: ExecutableData, positions: Positions, co
         types=types_text(longest.types),
         n_types=len({e.types for e in events}),
         holds=contents.get(first.pc, "") if first.kind == ALLOC else "",
+        formats=exe.packed[first.subject].formats if first.kind in (KERNEL, HOST_CALL) else "",
     )
 
 

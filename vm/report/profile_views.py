@@ -62,6 +62,28 @@ def operators(profile: ProfileData) -> Table:
     return Table("operators:", header, tuple(rows), (8, 9, 10))
 
 
+def formats(profile: ProfileData) -> Table:
+    """Table with a row per set of dtypes that kernels read and write, longest first: time, calls, kernels, the longest kernel."""
+    groups: dict[str, list[Site]] = {}
+    for site in profile.sites:
+        if site.kind in _RUN_KINDS:
+            groups.setdefault(site.formats, []).append(site)
+    total = sum(s.total_ns for found in groups.values() for s in found)
+    rows = []
+    for dtypes, found in sorted(groups.items(), key=lambda g: -sum(s.total_ns for s in g[1])):
+        time, calls = sum(s.total_ns for s in found), sum(s.calls for s in found)
+        longest = max(found, key=lambda s: s.total_ns)
+        rows.append((_share(time, total), time_text(time), str(calls), str(len({s.name for s in found})), dtypes, longest.name))
+    header = ("Time(%)", "Time", "Calls", "Kernels", "Formats", "Longest kernel")
+    return Table("number formats:", header, tuple(rows), (4, 5))
+
+
+def float_products(profile: ProfileData) -> Table:
+    """Table with a row per product of quantised tensors that is computed with floats: its operator, place and reason."""
+    rows = tuple((p.op, p.place, p.because) for p in profile.float_products)
+    return Table("products of quantised tensors in floats:", ("Operator", "Place", "Because"), rows, (0, 1, 2))
+
+
 def copies(profile: ProfileData) -> Table:
     """Table with a row per copy: figures, time of the host's wait, reason, location."""
     waited = {(s.function, s.pc): s.total_ns for s in profile.sites if s.kind == SYNC}
@@ -206,6 +228,7 @@ def _curve(profile: ProfileData) -> list[str]:
 VIEWS: dict[str, Callable[[ProfileData], str]] = {
     "nvprof": profile_text,
     "operators": _with_heading(operators),
+    "formats": _with_heading(formats, float_products),
     "source": source_text,
     "memory": memory_text,
     "copies": _with_heading(copies, waits),

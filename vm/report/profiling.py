@@ -136,6 +136,7 @@ class Sampler:
             warmup=self.warmup,
             environment=dict(environment()),
             sources=exe.sources,
+            float_products=exe.float_products,
         )
 
 

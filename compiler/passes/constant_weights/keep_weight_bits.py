@@ -8,7 +8,8 @@ axis; transposes may stand between.  Numbers that 2 or 4 bits hold are stored so
 once.
 
 A product stays as it is where the weight has fewer than LEAST_ELEMENTS elements, scales vary along the inner axis in blocks that
-16 does not divide, or a scale is not finite: there the weight is dequantised when the program is compiled.
+16 does not divide, or a scale is not finite: there the weight is dequantised when the program is compiled, and the module holds
+the reason in ``float_products``.
 
 Requires: typed A-normal form, before composite operators are expanded and constants folded.
 Ensures: the same.  Calls of ``qnn.dequantize`` without a use are left to ``eliminate_dead_code``.
@@ -26,10 +27,11 @@ from ....ops.core.tensor_types import TensorType
 from ....ops.defs.products.nn import MatmulAttrs
 from ....ops.defs.weight_forms.dense_bits import NAME, DenseBitsAttrs
 from ....ops.kernels.weight_bits.weight_layout import BITS, LEAST_BLOCK, MOST_BLOCK, packed
+from ....vm.bytecode.executable import FloatProduct
 from ...analysis.fake_quantization import DEQUANTIZE
 from ...ir.anf import is_atom
 from ...ir.chain_rewriter import ChainRewriter, rewrite_chains
-from ...ir.expr import Call, Constant, Expr, IRModule, Var
+from ...ir.expr import Call, Constant, Expr, IRModule, Var, replace
 from ...ir.pass_declaration import declare_pass
 from .pack_weights import LEAST_ELEMENTS
 from .weighted_products import constant_like
@@ -41,10 +43,12 @@ _MOST_FILLED = 1.125
 
 @declare_pass("KeepWeightBits", "infer_type")
 def keep_weight_bits(mod: IRModule) -> IRModule:
-    """The module with products of data and the stored bits of dequantised constants."""
+    """The module with products of data and the stored bits of dequantised constants, and the reasons for the others."""
     keeper = _Keeper()
     new = rewrite_chains(mod, lambda body: _Rewriter(body, keeper))
-    return new if any(keeper.made.values()) else mod
+    if not any(isinstance(kept, _Kept) for kept in keeper.made.values()):
+        new = mod
+    return replace(new, float_products=(*mod.float_products, *keeper.left)) if keeper.left else new
 
 
 @frozen
@@ -94,14 +98,18 @@ class _Kept:
 
 
 class _Keeper:
-    """The stored weights of a module, each made once."""
+    """The stored weights of a module, each made once, or the reason why it has none.
+
+    ``left``: the products that stay in floats.
+    """
 
     def __init__(self) -> None:
-        self.made: dict[tuple[Any, ...], _Kept | None] = {}
+        self.made: dict[tuple[Any, ...], _Kept | str] = {}
+        self.left: list[FloatProduct] = []
         self._stored: list[_Stored] = []  # which keep their ids
 
-    def kept(self, stored: _Stored, inner: int) -> _Kept | None:
-        """The weight, whose axis ``inner`` is that of the sums, for ``nn.dense_bits``; None if that has no form for it."""
+    def kept(self, stored: _Stored, inner: int) -> _Kept | str:
+        """The weight, whose axis ``inner`` is that of the sums, for ``nn.dense_bits``; the reason if that has no form for it."""
         parts = stored.value, stored.scale.given, stored.zero_point.given
         key = (*map(id, parts), stored.is_transposed, stored.scale.block, stored.axis, inner)
         if key not in self.made:
@@ -110,17 +118,21 @@ class _Keeper:
         return self.made[key]
 
 
-def _kept(stored: _Stored, inner: int) -> _Kept | None:
+def _kept(stored: _Stored, inner: int) -> _Kept | str:
     numbers = stored.value.data.T if stored.is_transposed != (inner == 0) else stored.value.data
     rows, terms = numbers.shape
     scale, zero_point = stored.scale, stored.zero_point
     size = _block(terms, min((p.block for p in (scale, zero_point) if p.block and p.block_axis == inner), default=0))
-    if numbers.size < LEAST_ELEMENTS or not size or not np.isfinite(scale.given.data).all():
-        return None
+    if numbers.size < LEAST_ELEMENTS:
+        return f"the weight has {numbers.size} elements, fewer than {LEAST_ELEMENTS}"
+    if not np.isfinite(scale.given.data).all():
+        return "a scale is not finite"
+    if not size:
+        return f"the scales of the weight vary in blocks that {LEAST_BLOCK} does not divide"
     blocks = -(-terms // size)
     scales, zeros = (p.by_rows(rows, blocks, size, stored.axis, inner) for p in (scale, zero_point))
     if scales is None or zeros is None:
-        return None
+        return "the scales or zero points of the weight vary within a sum"
     least, bits, kept_zeros = _unsigned(numbers, zeros)
     filled = np.pad(numbers.astype(np.int16) - least, [(0, 0), (0, blocks * size - terms)]).astype(np.uint8)
     made = packed(filled.reshape(rows, blocks, size), bits), np.broadcast_to(scales, (rows, blocks)), kept_zeros
@@ -165,8 +177,13 @@ class _Rewriter(ChainRewriter):
             return None
         weight, is_transposed = self._untransposed(call.args[1])
         stored, by_rows = self._stored(weight), not is_matmul or call.attrs.transpose_b
-        kept = None if stored is None else self.keeper.kept(stored, 1 if by_rows != is_transposed else 0)
-        return None if kept is None else [(var, Call(get(NAME), (data, *kept.parts), kept.attrs, span=call.span, ty=call.ty))]
+        if stored is None:
+            return None
+        kept = self.keeper.kept(stored, 1 if by_rows != is_transposed else 0)
+        if isinstance(kept, str):
+            self.keeper.left.append(FloatProduct(call.op.name, call.span.place if call.span else "", kept))
+            return None
+        return [(var, Call(get(NAME), (data, *kept.parts), kept.attrs, span=call.span, ty=call.ty))]
 
     def _stored(self, atom: Expr) -> _Stored | None:
         """The constant bytes that an atom dequantises; None for any other value."""

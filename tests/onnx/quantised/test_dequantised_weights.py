@@ -107,9 +107,17 @@ def test_numbers_of_few_bits_and_zero_points_beyond_them() -> None:
         np.testing.assert_allclose(relay.VirtualMachine(exe).run(x).numpy(), wanted, rtol=1e-5, atol=1e-3)
 
 
-@pytest.mark.parametrize(("scale", "shape"), [(np.linspace(0.1, 1, K), (N, K)), (np.float32(0.5), (N, 8)), (np.inf, (N, K))])
-def test_weights_that_are_dequantised_before(scale: Any, shape: tuple[int, int]) -> None:
-    """Scales along the sums, few elements, a scale that is not finite."""
+#: The scales and the shape of weights that are dequantised before the run, by the reason.
+DEQUANTISED = {
+    "the scales or zero points of the weight vary within a sum": (np.linspace(0.1, 1, K), (N, K)),
+    "the weight has 512 elements, fewer than 4096": (np.float32(0.5), (N, 8)),
+    "a scale is not finite": (np.inf, (N, K)),
+}
+
+
+@pytest.mark.parametrize("reason", DEQUANTISED)
+def test_weights_that_are_dequantised_before(reason: str) -> None:
+    scale, shape = DEQUANTISED[reason]
     text = f'#[version = "0.0.5"]\ndef @main(%x: Tensor[(?n, {shape[1]}), float32], %w: Tensor[{shape}, int8], %s: '
     scale = np.asarray(scale, "float32")
     mod = relay.parse(
@@ -118,6 +126,7 @@ def test_weights_that_are_dequantised_before(scale: Any, shape: tuple[int, int])
     weight = np.ones(shape, "int8")
     exe = relay.compile(mod, params={"w": weight, "s": scale})
     assert {node.op for packed in exe.packed for node in packed.group.nodes} <= {"nn.dense_panels", "nn.dense"}
+    assert [(p.op, p.because) for p in exe.float_products] == [("nn.dense", reason)]
     found = relay.VirtualMachine(exe).run(np.ones((2, shape[1]), "float32")).numpy()
     np.testing.assert_allclose(found, np.full((2, N), np.broadcast_to(scale, shape[1:]).sum()), rtol=1e-5)
 

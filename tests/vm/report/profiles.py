@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from relayvm.ops.native.compiled.kernel_store import Use
+from relayvm.vm.bytecode.executable import FloatProduct
 from relayvm.vm.diagnostics.source import SourceText
 from relayvm.vm.report.profile_data import CopyRow, Moment, Row, Site
 from relayvm.vm.report.profile_report import Profile
@@ -50,6 +51,8 @@ def example() -> Profile:
                 80,
                 "float32[5, 2]",
                 1,
+                "",
+                "float32 -> float32",
             ),
             Site(
                 DTOH,
@@ -87,4 +90,5 @@ def example() -> Profile:
         warmup=2,
         environment={"python": "3"},
         sources=(SourceText("a.relay", "def @main() {\n  <b>exp</b>\n}\n"),),
+        float_products=(FloatProduct("nn.dense", "a.relay:2:3", "a scale is not finite"),),
     )

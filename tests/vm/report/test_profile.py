@@ -172,7 +172,7 @@ def test_bad_json_is_refused_by_name() -> None:
     for text, words in [
         ("{", "this is no profile"),
         ("[]", "has no schema"),
-        (json.dumps(data | {"schema": 99}), "has the schema 99; this version reads 2"),
+        (json.dumps(data | {"schema": 99}), "has the schema 99; this version reads 3"),
         (json.dumps(missing), "damaged: 'host'"),
         (json.dumps(data | {"host": [{"what": 1}]}), "damaged"),
         (json.dumps(data | {"timeline": [[1, 2]]}), "damaged"),

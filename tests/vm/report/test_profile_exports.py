@@ -36,7 +36,17 @@ def measured(device: str, n: int = 3) -> Profile:
 
 #: A profile of a program without kernels.
 EMPTY = dataclasses.replace(
-    example(), activities=(), host=(), copies=(), series=(), sites=(), timeline=(), prepared=(), metrics=(), sources=()
+    example(),
+    activities=(),
+    host=(),
+    copies=(),
+    series=(),
+    sites=(),
+    timeline=(),
+    prepared=(),
+    metrics=(),
+    sources=(),
+    float_products=(),
 )
 
 
@@ -54,8 +64,22 @@ def test_every_view_has_a_heading_and_something_to_say(name: str) -> None:
 
 
 def test_another_view() -> None:
-    with pytest.raises(InputError, match=r"no view 'operator'; did you mean operators\?\nhelp: views: nvprof, operators"):
+    with pytest.raises(InputError, match=r"no view 'operator'; did you mean operators\?\nhelp: views: nvprof, operators, f"):
         example().view("operator")
+
+
+def test_the_number_formats_of_kernels() -> None:
+    assert example().view("formats").splitlines()[3:] == [
+        "number formats:",
+        "Time(%)      Time  Calls  Kernels  Formats             Longest kernel",
+        "100.00%  3.0000us      2        1  float32 -> float32  exp",
+        "products of quantised tensors in floats:",
+        "Operator  Place        Because",
+        "nn.dense  a.relay:2:3  a scale is not finite",
+    ]
+    kernels = [s for s in measured("cpu").sites if s.kind == "kernel"]
+    assert kernels and {s.formats for s in kernels} == {"float32 -> float32"}
+    assert EMPTY.view("formats").splitlines()[3] == "number formats: none"
 
 
 def test_the_program_with_figures_in_its_margin() -> None:
