@@ -24,6 +24,8 @@ from ..comparison.verdict_text import verdict_text
 from ..inputs.given_inputs import InputSyntaxError, parse_shape, split_option
 from ..inputs.random_inputs import Range
 from ..load_program import STDIN, with_weights
+from .compare_nodes import AGAINST_HELP
+from .compare_nodes import against as compare_against
 from .compare_terminal import show
 from .expected import Expected
 from .terminal.exit_codes import ExitCode
@@ -138,6 +140,7 @@ def _file_option(name: str, help_text: str) -> Callable[[Command], Command]:
 @click.option(
     "--profiles/--no-profiles", default=None, help="Also print each side in nvprof's form; default: if there are two sides."
 )
+@click.option("--against", metavar="RUNTIME", help=AGAINST_HELP)
 @click.option("--brief", is_flag=True, help="Print results, copies, bytes, time and the reasons of copies only.")
 @click.option("--all", "everything", is_flag=True, help="Also print rows below 1 % of the time that do not differ.")
 @expected_options
@@ -157,6 +160,7 @@ def compare_command(
     link: SimulatedLink | None,
     conditions: tuple[str, ...],
     profiles: bool | None,
+    against: str | None,
     brief: bool,
     everything: bool,
     as_json: bool,
@@ -176,8 +180,17 @@ def compare_command(
     """Run FILE in several configurations, in turn, and show the differences; or several FILEs, or saved profiles (.json).
 
     --a to --d, --side and --preset define sides; with several FILEs, each FILE is a side. Every side is compared with the first.
+    --against compares a model with another runtime, value by value.
     Ends with 3 if results differ between sides, with 4 if results differ from --expected, with 1 if a --fail-if holds.
     """
+    if against is not None:
+        others = (named, preset, bindings, *(lettered[side] for side in "bcd"), params, link, conditions, html, trace, expected)
+        if any(others):
+            raise click.UsageError("--against has two sides, the program with the settings of --a and the other runtime")
+        given_inputs = wanted(values, shapes, dims, ranges, seed)
+        return compare_against(
+            files, against, lettered["a"], device, given_inputs, Tolerance(rtol, atol), repeat, as_json=as_json, json_out=json_out
+        )
     saved = [f for f in files if f.suffix == PROFILE_SUFFIX]
     if saved:
         inputs = (values, shapes, dims, ranges, params)
