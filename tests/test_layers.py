@@ -31,7 +31,7 @@ NAMED_FILES = {
     "scipy": ("ops/native/blas/blas_sources.py", "compiler/comparison/significance.py"),
     "ml_dtypes": ("ops/core/tensor_types.py",),
     "cupy": ("ops/codegen/cuda/device_code/nvrtc.py", "vm/devices/cuda/"),
-    "onnx": ("compiler/executors/onnx_backend.py", "compiler/onnx_frontend/"),
+    "onnx": ("compiler/executors/onnx_backend.py", "compiler/onnx_frontend/", "compiler/comparison/against/"),
     "google": ("compiler/onnx_frontend/importing/reading.py", "serving/protocol/messages.py"),
     "starlette": ("serving/rest.py",),
     "uvicorn": ("serving/server.py", "serving/watched.py"),

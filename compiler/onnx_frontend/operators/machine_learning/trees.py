@@ -176,5 +176,5 @@ def tree_ensemble_classifier(node: Node, x: Expr) -> list[Expr]:
     weights = _weights(node, x, "class", max(ids) + 1)
     column = relay.strided_slice(relay.sum(weights, axis=[1]), [max(ids)], [max(ids) + 1], [1], [1])
     given = node.attr("class_weights_as_tensor", node.attr("class_weights"))
-    is_share = min(given) >= 0 and node.attr("post_transform", "NONE") == "NONE"
-    return classified(node, _with_base(node, column, 1), labels, 0.5 if min(given) >= 0 else 0.0, is_share)
+    is_part = min(given) >= 0 and node.attr("post_transform", "NONE") == "NONE"
+    return classified(node, _with_base(node, column, 1), labels, 0.5 if min(given) >= 0 else 0.0, is_part)

@@ -186,8 +186,8 @@ def test_trees_with_weights_of_one_of_two_classes() -> None:
     want = 1 / (1 + np.exp(-forest.walked(x).sum(1)[:, 0].astype("float64")))
     np.testing.assert_allclose(scores, np.stack([1 - want, want], 1), rtol=1e-5, atol=1e-6)
     assert labels.tolist() == np.where(want > 0.5, 6, 5).tolist()
-    shares = attributes | {"class_weights": [abs(w) / 4 for w in attributes["class_weights"]]}
-    labels, scores = run("TreeEnsembleClassifier", {"x": x}, 2, classlabels_int64s=[5, 6], **shares)
+    parts = attributes | {"class_weights": [abs(w) / 4 for w in attributes["class_weights"]]}
+    labels, scores = run("TreeEnsembleClassifier", {"x": x}, 2, classlabels_int64s=[5, 6], **parts)
     assert labels.tolist() == np.where(scores[:, 1] > 0.5, 6, 5).tolist()
     np.testing.assert_allclose(scores.sum(1), 1, rtol=1e-5)
 
