@@ -1,4 +1,4 @@
-"""Command line: ``relayvm run|compile|convert|dump|explain|profile|compare|serve|tune|cache|ops|isa|env``.
+"""Command line: ``relayvm run|compile|convert|dump|explain|profile|bench|compare|serve|tune|cache|ops|isa|env``.
 
 Data goes to standard output, messages and progress to standard error.  Exit codes: see ``exit_codes``.
 """
@@ -68,6 +68,12 @@ def _show_warning(message: Any, category: Any, *_: Any, **__: Any) -> None:
     complain(f"warning: {printable(str(message))}")
 
 
+def _bench() -> click.Command:
+    from .bench_command import bench_command as found
+
+    return found
+
+
 def _cache() -> click.Command:
     from .cache_command import cache_command as found
 
@@ -114,6 +120,7 @@ class _Commands(click.Group):
     """The commands.  Those in files of their own are imported by a command line that names them, or lists all."""
 
     LATE: ClassVar = {
+        "bench": _bench,
         "cache": _cache,
         "compare": _compare,
         "convert": _convert,

@@ -215,6 +215,9 @@ class _Seconds(click.ParamType):  # type: ignore[type-arg]  # generic for mypy o
         return seconds
 
 
+seconds_option = click.option(
+    "--duration", "seconds", type=_Seconds(), default="3s", show_default=True, metavar="3s|1m", help="Time of the measurement."
+)
 budget_option = click.option("--budget", type=_Seconds(), metavar="60s|2m", help="Time limit of the measurements; default: none.")
 
 
