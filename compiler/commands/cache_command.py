@@ -1,4 +1,4 @@
-"""``relayvm cache``: list, verify, explain, prune and clear the kernel cache."""
+"""``relayvm cache``: list, verify, explain, move, prune and clear the kernel cache."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ from ..load_program import read_module
 from ..settings.config import Config
 from ..settings.targets import check_target
 from ..tuning.remember import misses
+from .cache_archive import export_entries, import_entries
 from .terminal.exit_codes import ExitCode
 from .terminal.options import config_option, device_option, file_argument, json_option, sizes_option
 from .terminal.streams import answer
@@ -155,6 +156,35 @@ def install(as_json: bool) -> None:
         help_ = "install as the owner of the package's folder"
         raise FileError(f"cannot write {folder}: {error.strerror or error}", help=help_) from error
     _answer({"folder": str(folder), "written": written}, [f"{folder}: {_count(written)} written"], as_json)
+
+
+# ---- archives ----------------------------------------------------------------------------------------------------------------
+
+
+@cache_command.command("export")
+@click.argument("out", type=click.Path(path_type=Path), metavar="OUT.tar")
+@json_option
+def export_command(out: Path, as_json: bool) -> None:
+    """Write all entries to one file, for an image or for machines with the same CPU, GPU and versions.
+
+    With RELAYVM_CACHE_DIR an empty folder while the programs run once, the file has the kernels of these programs alone.
+    """
+    with _folder_errors():
+        count, nbytes = export_entries(out)
+    _answer({"file": str(out), "entries": count, "bytes": nbytes}, [f"{out}: {_count(count)}, {bytes_text(nbytes)}"], as_json)
+
+
+@cache_command.command("import")
+@click.argument("archive", type=click.Path(path_type=Path), metavar="IN.tar")
+@json_option
+def import_command(archive: Path, as_json: bool) -> None:
+    """Store the entries of a file that `relayvm cache export` wrote.  They are machine code: import files that you trust."""
+    with _folder_errors():
+        counts = import_entries(archive)
+    lines = [f"{_count(counts['imported'])} imported, {counts['known']} known before"]
+    if counts["for_other_machines"]:
+        lines.append(f"{_count(counts['for_other_machines'])} for another CPU, which this machine does not use")
+    _answer(counts, lines, as_json)
 
 
 # ---- deletion ----------------------------------------------------------------------------------------------------------------
