@@ -13,6 +13,7 @@ from ...vm.diagnostics.argument_errors import wrong
 from ...vm.diagnostics.python_source import here
 from ...vm.diagnostics.source import ArgumentError
 from ..ir import expr as ir
+from ..ir.by_name import ByName
 from ..ir.expr import Function, GlobalVar, IRModule, TypeData
 from ..ir.visitor import free_vars
 from .build import a_name, as_expr
@@ -46,7 +47,7 @@ def closed_function(value: Any) -> Function:
 
 
 def _replace_functions(module: IRModule, functions: Mapping[str, Function]) -> None:
-    object.__setattr__(module, "functions", {**module.functions, **functions})
+    object.__setattr__(module, "functions", ByName({**module.functions, **functions}))
 
 
 def set_function(self: IRModule, key: str | GlobalVar | GlobalTypeVar, function: ir.Expr | TypeData) -> None:

@@ -12,6 +12,7 @@ from ...ops.core.tensor_types import Type
 from ...vm.diagnostics.argument_errors import UnknownName, a_text
 from ...vm.diagnostics.python_source import here
 from ...vm.diagnostics.source import ArgumentError
+from ..ir.by_name import ByName
 from ..ir.expr import Constructor, IRModule, TypeData, replace
 from ..text.parser import parse
 
@@ -28,7 +29,7 @@ def add_definitions(module: IRModule, definitions: dict[str, TypeData]) -> None:
             if owners.get(c.name_hint, name) != name:
                 message = f"the constructor {c.name_hint} of {name} is one of {owners[c.name_hint]}, too"
                 raise ArgumentError(message, here(), help="give one of them another name")
-    object.__setattr__(module, "type_definitions", {**module.type_definitions, **definitions})
+    object.__setattr__(module, "type_definitions", ByName({**module.type_definitions, **definitions}))
 
 
 def definition(module: IRModule, name: str) -> TypeData:
@@ -102,7 +103,7 @@ def add_missing(module: IRModule, other: IRModule) -> None:
     """Add the functions and types of a module that ``module`` does not have."""
     add_definitions(module, {n: d for n, d in other.type_definitions.items() if n not in module.type_definitions})
     added = {n: f for n, f in other.functions.items() if n not in module.functions}
-    object.__setattr__(module, "functions", {**module.functions, **added})
+    object.__setattr__(module, "functions", ByName({**module.functions, **added}))
 
 
 def apply(self: GlobalTypeVar, *args: Type) -> TypeCall:
