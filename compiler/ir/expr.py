@@ -291,9 +291,9 @@ class IRModule:
     float_products: tuple[FloatProduct, ...] = ()
 
     def __post_init__(self) -> None:
-        for field in ("functions", "type_definitions"):
-            if not isinstance(getattr(self, field), ByName):
-                object.__setattr__(self, field, ByName(getattr(self, field)))
+        for name in ("functions", "type_definitions"):
+            if not isinstance(getattr(self, name), ByName):
+                object.__setattr__(self, name, ByName(getattr(self, name)))
 
     @overload
     def __getitem__(self, name: str | GlobalVar) -> Function: ...
