@@ -145,6 +145,10 @@ class Constant(Expr):
         if not isinstance(data, NDArray):
             object.__setattr__(self, "data", data.view(NDArray))
 
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        """The array, as numpy asks for it: a constant may be the argument of a run."""
+        return np.array(self.data, dtype) if copy or dtype is not None else np.asarray(self.data)
+
 
 def _is_frozen(data: np.ndarray) -> bool:
     """Whether the array is contiguous, and neither it nor its bases are writeable: arrays, bytes or a file mapped for reading."""
