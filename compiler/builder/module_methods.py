@@ -17,7 +17,7 @@ from ..ir.by_name import ByName
 from ..ir.expr import Function, GlobalVar, IRModule, TypeData
 from ..ir.visitor import free_vars
 from .build import a_name, as_expr
-from .type_definitions import add_definitions
+from .type_definitions import add_definitions, add_tensor_arrays
 
 
 def function_name(key: Any, what: str) -> str:
@@ -79,6 +79,8 @@ def update(self: IRModule, other: IRModule | Mapping[str | GlobalVar, Function])
 def get_global_var(self: IRModule, name: str) -> GlobalVar:
     """The ``@name`` of a function of the module.  Raises UnknownName."""
     known = a_name(name, "get_global_var: the name", "@")
+    if known not in self.functions:
+        add_tensor_arrays(self, known)
     self[known]  # raises
     return GlobalVar(known, span=here())
 
