@@ -17,8 +17,7 @@ def assert_structural_equal(lhs: Structure, rhs: Structure, map_free_vars: bool 
     found = first_difference(lhs, rhs, map_free_vars)
     if found is None:
         return
-    texts = [_text(each).splitlines() for each in (lhs, rhs)]
-    lines = enumerate(itertools.zip_longest(*texts, fillvalue=""), 1)
+    lines = enumerate(itertools.zip_longest(_text(lhs).splitlines(), _text(rhs).splitlines(), fillvalue=""), 1)
     first = next(((number, *pair) for number, pair in lines if pair[0] != pair[1]), None)
     shown = first and f"line {first[0]} is `{first[1].strip()}` on the left, `{first[2].strip()}` on the right"
     message = f"the programs differ: {found[0]} on the left, {found[1]} on the right"

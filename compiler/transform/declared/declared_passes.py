@@ -26,6 +26,7 @@ from ...passes.constant_weights.fold_scale_axis import fold_scale_axis
 from ...passes.constant_weights.forward_fold_scale_axis import forward_fold_scale_axis
 from ...passes.constant_weights.quantize_weights import quantize_weights
 from ...passes.sizes.flexible_shape_dispatch import flexible_shape_dispatch
+from ...rules.requested_rules import RULES as REQUESTED
 from ...settings.config import Config
 from ..inlining import inline_values_used_once
 from ..module_pass import Pass
@@ -76,6 +77,13 @@ class DeadCodeElimination(DeclaredPass):
     def transform(self, mod: IRModule, context: PassContext) -> IRModule:
         out = super().transform(mod, context)
         return inline_values_used_once(out) if self._inlines else out
+
+
+class SimplifyExpr(DeclaredPass):
+    """The rules of the pipeline, and those of ``compiler/rules/requested_rules.py``, of which three change floats."""
+
+    def __init__(self) -> None:
+        super().__init__("SimplifyExpr", "simplify", more=(REQUESTED,))
 
 
 class EliminateCommonSubexpr(DeclaredPass):
@@ -172,6 +180,7 @@ _OPTIONED: dict[str, Callable[..., Pass]] = {
         FoldConstant,
         DeadCodeElimination,
         EliminateCommonSubexpr,
+        SimplifyExpr,
         ManifestLifetimes,
         RemoveUnusedFunctions,
         FlexibleShapeDispatch,
