@@ -141,12 +141,12 @@ The language and its Python interface differ on purpose where Relay's form would
   `relay.parse_expr("add")`, the name alone, is the operator. An operator that needs attributes is refused as a value.
 * `type T[A] {}` is printed as `extern type T[A]`: a type without constructors has no values of the program's own.
 * Numbers beyond the largest of their dtype are refused; the largest float32 may be written as it is printed, `3.4028235e+38f`.
-* The keys of `mod.functions` and `mod.type_definitions` are names, in texts and messages as in dicts; a GlobalVar or GlobalTypeVar
-  indexes them, and `mod.get_global_vars()` lists the variables.
+* The keys of `mod.functions` and `mod.type_definitions` are names; a GlobalVar or GlobalTypeVar indexes them, too, and
+  `mod.get_global_vars()` lists the variables.
 * `relay.FuncType` has no type constraints: they are the type rules of operators.
 * `structural_hash` is one number per program in every process, so free variables count by their types only.
-* The compiler's own rewrites keep every bit: `x + 0.0` stays, since it turns -0.0 into 0.0. `relay.transform.SimplifyExpr`, which a
-  program asks for, removes it as Relay does, and writes `y / sqrt(x)` as `y * rsqrt(x)`.
+* The compiler's own rewrites keep every bit: `x + 0.0` stays, since it turns -0.0 into 0.0. `relay.transform.SimplifyExpr`,
+  which a program asks for, removes it as Relay does, and writes `y / sqrt(x)` as `y * rsqrt(x)`.
 * In patterns, `dominates` lets constants take part only where `path` matches them; a `wildcard()` path lets any value take part.
 * `lib.get_graph_json()` lists parameters and kernels without their connections: those are in the bytecode.
 * `FakeQuantizationToInteger(optional_qnn_ops=...)` is refused: an operator that has a rule needs no mention.
