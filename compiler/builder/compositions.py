@@ -15,7 +15,7 @@ from ...vm.diagnostics.source import ArgumentError
 from ..ir.expr import Call, Constant, Expr, Tuple, TupleGetItem
 from .build import as_expr
 from .build import const as constant
-from .operator_functions import COMPOSED, operator_function
+from .operator_functions import COMPOSED, OF_OPERATORS, operator_function
 
 Build = TypeVar("Build", bound=Callable[..., Any])
 
@@ -27,7 +27,7 @@ def _at(path: str) -> Callable[[Build], Build]:
         function.__qualname__ = path
         if path in REGISTRY:
             function.__doc__ = get(path).doc
-        COMPOSED[path] = function
+        (OF_OPERATORS if path in REGISTRY else COMPOSED)[path] = function
         return function
 
     return place
