@@ -32,16 +32,20 @@ def test_random_numbers() -> None:
         node("RandomNormalLike", ["x"], ["f"], seed=1.0),
         node("RandomUniformLike", ["x"], ["g"], dtype=DOUBLE),
         node("Multinomial", ["x"], ["h"], sample_size=30, dtype=INT64),
+        node("Bernoulli", ["p"], ["k"], dtype=INT64),
+        node("Exp", ["x"], ["p"]),
     ]
+    nodes = [*nodes[-1:], *nodes[:-1]]  # `p` is an input of others
     x = np.full((40, 50), -np.inf, "float32")
     x[:, 7], x[:, 11] = np.log(3), 0.0
     module, _ = relay.frontend.from_onnx(model(*nodes), convert_config={"use_nt_batch_matmul": False})
     vm = relay.VirtualMachine(relay.compile(module))
-    found = [value.numpy() for value in vm.run(x)]
-    for before, again in zip(found, vm.run(x), strict=True):
+    p, *found = [value.numpy() for value in vm.run(x)]
+    for before, again in zip(found, list(vm.run(x))[1:], strict=True):
         assert np.array_equal(before, again.numpy())
-    a, b, c, d, e, f, g, h = found
-    assert [v.dtype for v in found] == ["float32"] * 2 + ["float64"] * 2 + ["float16", "float32", "float64", "int64"]
+    a, b, c, d, e, f, g, h, k = found
+    assert [v.dtype for v in found] == ["float32"] * 2 + ["float64"] * 2 + ["float16", "float32", "float64", "int64", "int64"]
+    assert (k[p == 0] == 0).all() and (k[p >= 1] == 1).all()
     assert not np.array_equal(a, b) and np.array_equal(c, d) and f.shape == g.shape == (40, 50) and h.shape == (40, 30)
     for values, mean, deviation in ((a, 3, 0.5), (c, 0, 1), (e, 1, 4 / 12**0.5), (f, 0, 1), (g, 0.5, 1 / 12**0.5)):
         assert abs(values.mean(dtype="float64") - mean) < 0.08 and abs(values.std(dtype="float64") - deviation) < 0.05

@@ -46,13 +46,25 @@ def random_numbers(node: Node) -> Expr:
 @onnx_operator("RandomNormalLike", "RandomUniformLike", since=1)
 def random_numbers_like(node: Node, x: Expr) -> Expr:
     """As `RandomNormal`; the sizes are known before the run."""
+    dtype = dtype_name(node.attr("dtype"), "the result") if node.has("dtype") else node.dtype(x)
+    return _drawn(node, _known_sizes(node, x), dtype)
+
+
+def _known_sizes(node: Node, x: Expr) -> list[int]:
+    """The sizes of an input.  Raises ModelError if one is known only at run time."""
     sizes = node.sizes(x)
     if any(size is None for size in sizes):
-        raise node.error(
-            "the sizes of its input must be known", "give the shape of the model's inputs: from_onnx(model, shape=...)"
-        )
+        help = "give the shape of the model's inputs: from_onnx(model, shape=...)"
+        raise node.error("the sizes of its input must be known", help)
+    return [size for size in sizes if size is not None]
+
+
+@onnx_operator("Bernoulli", since=15)
+def bernoulli(node: Node, x: Expr) -> Expr:
+    """As `RandomNormalLike`: 1 with the probability of the element, else 0."""
     dtype = dtype_name(node.attr("dtype"), "the result") if node.has("dtype") else node.dtype(x)
-    return _drawn(node, [size for size in sizes if size is not None], dtype)
+    within = node.dtype(x) if node.dtype(x) in _DRAWN else _DRAWN[0]
+    return cast_to(node, relay.less(_drawn(node, _known_sizes(node, x), within), cast_to(node, x, within)), dtype)
 
 
 @onnx_operator("Multinomial", since=7)
