@@ -41,13 +41,14 @@ def Any(name: str | None = None) -> Dim:
 
 def var(
     name: str, shape: Sequence[IntLike] | Type | str | None = None, dtype: str = "float32",
-    type_annotation: Type | str | None = None,
+    type_annotation: Type | str | None = None, span: Span | None = None,
 ) -> Var:  # fmt: skip
     """A variable: a parameter, or the variable of a ``Let``.
 
     With ``shape`` it is a tensor of that shape and ``dtype``; with neither shape nor ``type_annotation`` its type is inferred.
     The second argument may be the annotation; an annotation that is a dtype is a scalar's type.
-    Raises ArgumentError for an invalid name, size or dtype, or for both a shape and an annotation.
+    ``span``: its place, by default that of the caller.  Raises ArgumentError for an invalid name, size or dtype, or for both a
+    shape and an annotation.
     """
     name = a_name(name, "var: the name", "%")
     if isinstance(shape, (Type, str)) and type_annotation is None:
@@ -62,7 +63,7 @@ def var(
         type_annotation = an_annotation(
             type_annotation, f"var {name!r}: the type_annotation", "relay.TensorType((relay.Any(), 4))"
         )
-    return Var(name, type_annotation, span=here())
+    return Var(name, type_annotation, span=span or here())
 
 
 def scalar_type(dtype: AnyValue) -> TensorType:

@@ -12,10 +12,10 @@ from ...shape_funcs.symbolic.int_operations import INT64_MAX
 from ...vm.diagnostics.argument_errors import a_text, wrong
 from ...vm.diagnostics.python_source import here
 from ...vm.diagnostics.source import ArgumentError
-from ..ir.expr import Call, Constant, Expr, Tuple
+from ..ir.expr import Call, Constant, Expr, Tuple, TupleGetItem
 from .build import as_expr
 from .build import const as constant
-from .operator_functions import COMPOSED, operator_function
+from .operator_functions import COMPOSED, OF_OPERATORS, operator_function
 
 Build = TypeVar("Build", bound=Callable[..., Any])
 
@@ -25,7 +25,9 @@ def _at(path: str) -> Callable[[Build], Build]:
 
     def place(function: Build) -> Build:
         function.__qualname__ = path
-        COMPOSED[path] = function
+        if path in REGISTRY:
+            function.__doc__ = get(path).doc
+        (OF_OPERATORS if path in REGISTRY else COMPOSED)[path] = function
         return function
 
     return place
@@ -87,10 +89,21 @@ def segment_sum(data: Any, segment_ids: Any, num_segments: Any = None) -> Expr:
 
 
 @_at("nn.dropout_raw")
-def dropout_raw(data: Any, rate: Any = 0.5) -> Tuple:
-    """The data and the mask of ``nn.dropout``: nothing is dropped from a program that is run."""
-    kept = _call("nn.dropout", data, rate)
-    return Tuple((kept, _call("ones_like", kept)))
+def dropout_raw(data: Any, rate: Any = 0.5) -> Call:
+    """The data and a mask of ones: nothing is dropped from a program that is run."""
+    return _call("nn.dropout", data, rate)
+
+
+@_at("nn.dropout")
+def dropout(data: Any, rate: Any = 0.5) -> TupleGetItem:
+    return TupleGetItem(dropout_raw(data, rate), 0, span=here())
+
+
+@_at("strided_set")
+def strided_set(data: Any, v: Any, begin: Any, end: Any, strides: Any = None) -> Call:
+    if strides is None and isinstance(begin, Expr):
+        strides = _call("ones_like", begin)
+    return _call("strided_set", data, v, begin, end, strides)
 
 
 @_at("scatter")

@@ -57,8 +57,9 @@ class Var(metaclass=ConstructorOfNodes):
     node = ir.Var
 
     @staticmethod
-    def make(name: str, annotation: Type | None = None, span: Span | None = None, *, ty: Type | None = None) -> ir.Var:
-        return ir.Var(a_name(name, "Var: the name", "%"), an_annotation(annotation, "Var: the type"), span=span or here(), ty=ty)
+    def make(name_hint: str, type_annotation: Type | None = None, span: Span | None = None, *, ty: Type | None = None) -> ir.Var:
+        annotation = an_annotation(type_annotation, "Var: the type")
+        return ir.Var(a_name(name_hint, "Var: the name", "%"), annotation, span=span or here(), ty=ty)
 
 
 class GlobalVar(metaclass=ConstructorOfNodes):
@@ -67,8 +68,8 @@ class GlobalVar(metaclass=ConstructorOfNodes):
     node = ir.GlobalVar
 
     @staticmethod
-    def make(name: str, span: Span | None = None, *, ty: Type | None = None) -> ir.GlobalVar:
-        return ir.GlobalVar(a_name(name, "GlobalVar: the name", "@"), span=span or here(), ty=ty)
+    def make(name_hint: str, span: Span | None = None, *, ty: Type | None = None) -> ir.GlobalVar:
+        return ir.GlobalVar(a_name(name_hint, "GlobalVar: the name", "@"), span=span or here(), ty=ty)
 
 
 class Constant(metaclass=ConstructorOfNodes):
@@ -265,13 +266,19 @@ class TupleType(metaclass=ConstructorOfNodes):
 
 
 class FuncType(metaclass=ConstructorOfNodes):
-    """``FuncType([a, b], result)``."""
+    """``FuncType([a, b], result)``; type parameters belong to functions, constraints are the type rules of operators."""
 
     node = ty.FuncType
 
     @staticmethod
-    def make(params: Sequence[Type], result: Type) -> ty.FuncType:
-        return ty.FuncType(types(params, "FuncType: a parameter"), a_type(result, "FuncType: the result"))
+    def make(
+        arg_types: Sequence[Type], ret_type: Type, type_params: Sequence[TypeVar] = (), type_constraints: Sequence[AnyValue] = ()
+    ) -> ty.FuncType:
+        for what, given in (("type parameters", type_params), ("type constraints", type_constraints)):
+            if a_sequence(given or (), f"FuncType: the {what}"):
+                help = "relay.Function(..., type_params=[...]) has them; a relay.TypeVar may occur in any type"
+                raise ArgumentError(f"FuncType: a type has no {what} of its own", here(), help=help)
+        return ty.FuncType(types(arg_types, "FuncType: a parameter"), a_type(ret_type, "FuncType: the result"))
 
 
 def type_parameters(values: AnyValue, who: str) -> tuple[TypeVar, ...]:

@@ -13,10 +13,11 @@ from ...vm.diagnostics.argument_errors import wrong
 from ...vm.diagnostics.python_source import here
 from ...vm.diagnostics.source import ArgumentError
 from ..ir import expr as ir
+from ..ir.by_name import ByName
 from ..ir.expr import Function, GlobalVar, IRModule, TypeData
 from ..ir.visitor import free_vars
 from .build import a_name, as_expr
-from .type_definitions import add_definitions
+from .type_definitions import add_definitions, add_tensor_arrays
 
 
 def function_name(key: Any, what: str) -> str:
@@ -46,7 +47,7 @@ def closed_function(value: Any) -> Function:
 
 
 def _replace_functions(module: IRModule, functions: Mapping[str, Function]) -> None:
-    object.__setattr__(module, "functions", {**module.functions, **functions})
+    object.__setattr__(module, "functions", ByName({**module.functions, **functions}))
 
 
 def set_function(self: IRModule, key: str | GlobalVar | GlobalTypeVar, function: ir.Expr | TypeData) -> None:
@@ -78,6 +79,8 @@ def update(self: IRModule, other: IRModule | Mapping[str | GlobalVar, Function])
 def get_global_var(self: IRModule, name: str) -> GlobalVar:
     """The ``@name`` of a function of the module.  Raises UnknownName."""
     known = a_name(name, "get_global_var: the name", "@")
+    if known not in self.functions:
+        add_tensor_arrays(self, known)
     self[known]  # raises
     return GlobalVar(known, span=here())
 

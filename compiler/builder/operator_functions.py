@@ -37,8 +37,9 @@ class Namespace:
         if name.startswith("_"):  # no operator's name; inspection asks for such names often, and similar names take time
             raise AttributeError(f"there is no relay.{self._prefix}{name}", name=name, obj=self)
         full = self._prefix + name
-        if full in COMPOSED:
-            return COMPOSED[full]
+        for functions in (COMPOSED, OF_OPERATORS):
+            if full in functions:
+                return functions[full]
         if full in REGISTRY and REGISTRY[full].in_language:
             return operator_function(REGISTRY[full])
         if _is_namespace(full + "."):
@@ -56,6 +57,8 @@ class Namespace:
 
 #: Functions at paths of Relay's that are no operators (see ``compositions``).
 COMPOSED: dict[str, Callable[..., Any]] = {}
+#: The functions of operators that build more than a call of the operator.
+OF_OPERATORS: dict[str, Callable[..., Any]] = {}
 #: Every operator.
 operators = Namespace()
 

@@ -6,16 +6,14 @@ from typing import Any
 
 from ...ops.core.adt_types import GlobalTypeVar
 from ...ops.core.similar_names import did_you_mean
-from ...shape_funcs.symbolic.dim import const
+from ...shape_funcs.symbolic.dim import ANY, const
 from ...vm.diagnostics.argument_errors import wrong
 from ..ir.expr import Constructor, GlobalVar, IRModule, replace
 from ..std import tensor_array
 from ..std.tensor_array import suffix
-from ..text.header import VERSION_LINE
-from ..text.parser import parse
 from .build import a_dtype, a_shape
 from .module_methods import get_global_var
-from .type_definitions import add_missing, definition, get_constructor, get_type, import_from_std
+from .type_definitions import add_text, definition, get_constructor, get_type, import_from_std
 
 #: The attributes that name types and constructors: each type with Relay's names for it and for its constructors.
 _TYPES = {"List": ("rlist", "cons", "nil"), "Option": ("optional", "some", "none"), "Tree": ("tree", "rose")}
@@ -67,44 +65,56 @@ class Prelude:
 
     def _add_dtype(self, dtype: str) -> None:
         if self.get_name("tensor_t", dtype) not in self.mod.type_definitions:
-            self._add(tensor_array.text(dtype))
+            add_text(self.mod, tensor_array.text(dtype))
 
     def get_name_static(self, canonical: str, dtype: str, shape: Any) -> str:
         """The name of a type or function of tensor arrays of one shape: ``tensor_array_read_float32_2_3``."""
         dtype, sizes = a_dtype(dtype), _sizes(shape)
         return tensor_array.static_type(dtype, sizes) if canonical == "tensor_t" else f"{canonical}_{dtype}_{suffix(sizes)}"
 
-    def get_global_var_static(self, canonical: str, dtype: str, shape: Any) -> GlobalVar:
-        """A function of tensor arrays of one shape.  Raises UnknownName."""
-        self._add_shape(dtype, shape)
+    def get_global_var_static(self, canonical: str, dtype: str, shape: Any, batch_dim: int | None = None) -> GlobalVar:
+        """A function of tensor arrays of one shape; ``batch_dim`` has no effect.  Raises UnknownName."""
+        self.add_shape(dtype, shape)
         return get_global_var(self.mod, self.get_name_static(canonical, dtype, shape))
 
     def get_type_static(self, canonical: str, dtype: str, shape: Any) -> GlobalTypeVar:
         """The type ``tensor_t`` of the elements of tensor arrays of one shape.  Raises UnknownName."""
-        self._add_shape(dtype, shape)
+        self.add_shape(dtype, shape)
         return definition(self.mod, self.get_name_static(canonical, dtype, shape)).header
+
+    def get_ctor_static(self, ty_name: str, name: str, dtype: str, shape: Any) -> Constructor:
+        """A constructor of the type ``ty_name``, as of ``tensor_t`` (see ``get_tensor_ctor_static``).  Raises UnknownName."""
+        self.add_shape(dtype, shape)
+        return get_constructor(self.mod, self.get_name_static(ty_name, dtype, shape), self.get_name_static(name, dtype, shape))
 
     def get_tensor_ctor_static(self, name: str, dtype: str, shape: Any) -> Constructor:
         """A constructor of ``tensor_t``: ``tensor_nil``, or ``tensor_constructor``, which takes a tensor of the shape.
 
         Raises UnknownName.
         """
-        self._add_shape(dtype, shape)
-        names = dict(
-            zip(("tensor_nil", "tensor_constructor"), tensor_array.static_constructors(dtype, _sizes(shape)), strict=True)
-        )
-        return get_constructor(self.mod, self.get_name_static("tensor_t", dtype, shape), names.get(name, name))
+        return self.get_ctor_static("tensor_t", name, dtype, shape)
 
-    def _add_shape(self, dtype: str, shape: Any) -> None:
-        if self.get_name_static("tensor_t", dtype, shape) not in self.mod.type_definitions:
-            self._add(tensor_array.static_text(dtype, _sizes(shape)))
+    def add_shape(self, dtype: str, shape: Any) -> None:
+        """Add the types and functions of tensor arrays of one shape, if the module lacks them."""
+        dtype, sizes = a_dtype(dtype), _sizes(shape)
+        if self.get_name_static("tensor_array", dtype, shape) in self.mod.functions:
+            return
+        for each in dict.fromkeys(tensor_array.static_shapes(sizes)):
+            if tensor_array.static_type(dtype, each) not in self.mod.type_definitions:
+                add_text(self.mod, tensor_array.static_definition(dtype, each))
+        add_text(self.mod, tensor_array.static_text(dtype, sizes))
+        if sizes and sizes[0] is not None:  # whose functions split and concatenate
+            self.add_shape(dtype, (ANY, *a_shape(shape, "Prelude")[1:]))
 
-    def _add(self, text: str) -> None:
-        """Add the definitions of a text, which the program need not use."""
-        known = set(self.mod.functions)
-        parsed = parse(f"{VERSION_LINE}\n{text}\n", "tensor_array", init_module=self.mod)
-        made = {n: f.with_attr("Internal", 1) for n, f in parsed.functions.items() if n not in known}
-        add_missing(self.mod, replace(parsed, functions=made))
+    def split_values_of(self, dtype: str, shape: Any, value_shape: Any) -> None:
+        """Replace the function that splits tensors of ``shape`` by the function that splits those of ``value_shape``."""
+        for each in (shape, value_shape):
+            self.add_shape(dtype, each)
+        name = self.get_name_static("tensor_array_split", dtype, shape)
+        left = {n: f for n, f in self.mod.functions.items() if n not in (name, f"{name}_from")}
+        changed = replace(self.mod, functions=left)
+        add_text(changed, tensor_array.static_split(a_dtype(dtype), _sizes(shape), _sizes(value_shape)))
+        self.mod.update(changed)
 
     def __getattr__(self, name: str) -> Any:
         functions = vars(self)["mod"].functions if "mod" in vars(self) else {}

@@ -50,9 +50,26 @@ class StaticTensorArrayOps(TensorArrayOps):
         self.shape, self.batch_dim = shape, batch_dim
         super().__init__(prelude, dtype)
 
-    def get_name(self, canonical: str) -> str:
-        """The name in the module: ``tensor_array_read`` is ``tensor_array_read_float32_2_3``."""
+    def get_name(self, canonical: str, extra_shapes: Any = None) -> str:
+        """The name in the module: ``tensor_array_read`` is ``tensor_array_read_float32_2_3``; ``extra_shapes`` has no effect."""
         return self.prelude.get_name_static(canonical, self.dtype, self.shape)
+
+    def define_tensor_get_data(self) -> None:
+        """Add the types and functions to the module."""
+        self.register()
+
+    def define_tensor_array_scatter(self, indices_shape: Any = None, force_update: bool = False) -> None:
+        """Add the types and functions to the module; the function takes any number of indices."""
+        self.register()
+
+    def define_tensor_array_split(self, value_shape: Any = None, lengths_shape: Any = None, force_update: bool = False) -> None:
+        """Add the types and functions; with ``force_update`` the function splits tensors of ``value_shape``.
+
+        It takes any number of lengths.  Raises ArgumentError.
+        """
+        self.register()
+        if value_shape is not None and force_update:
+            self.prelude.split_values_of(self.dtype, self.shape, value_shape)
 
     def get_global_var(self, canonical: str) -> GlobalVar:
         """A function, as ``tensor_array_read``.  Raises UnknownName."""

@@ -8,16 +8,21 @@ from typing import Any
 
 from ...ops.core.adt_types import GlobalTypeVar, TypeCall
 from ...ops.core.similar_names import did_you_mean
-from ...ops.core.tensor_types import Type
+from ...ops.core.tensor_types import DTYPES, Type
 from ...vm.diagnostics.argument_errors import UnknownName, a_text
 from ...vm.diagnostics.python_source import here
 from ...vm.diagnostics.source import ArgumentError
+from ..ir.by_name import ByName
 from ..ir.expr import Constructor, IRModule, TypeData, replace
+from ..std import tensor_array
+from ..text.header import VERSION_LINE
 from ..text.parser import parse
 
 #: The file that every other file of the library may use.
 _PRELUDE = "prelude.rly"
 _STD = Path(__file__).parents[1] / "std"
+#: A function of the prelude, which is the library's own in a module to which the prelude was added.
+_A_FUNCTION = "foldl"
 
 
 def add_definitions(module: IRModule, definitions: dict[str, TypeData]) -> None:
@@ -28,12 +33,14 @@ def add_definitions(module: IRModule, definitions: dict[str, TypeData]) -> None:
             if owners.get(c.name_hint, name) != name:
                 message = f"the constructor {c.name_hint} of {name} is one of {owners[c.name_hint]}, too"
                 raise ArgumentError(message, here(), help="give one of them another name")
-    object.__setattr__(module, "type_definitions", {**module.type_definitions, **definitions})
+    object.__setattr__(module, "type_definitions", ByName({**module.type_definitions, **definitions}))
 
 
 def definition(module: IRModule, name: str) -> TypeData:
     """The type definition of a name.  Raises UnknownName."""
     if a_text(name, "the type's name") not in module.type_definitions:
+        add_tensor_arrays(module, name)
+    if name not in module.type_definitions:
         message = f"the module has no type {name}{did_you_mean(name, module.type_definitions)}"
         raise UnknownName(message, here(), help=f"its types: {', '.join(module.type_definitions) or 'none'}")
     return module.type_definitions[name]
@@ -102,7 +109,25 @@ def add_missing(module: IRModule, other: IRModule) -> None:
     """Add the functions and types of a module that ``module`` does not have."""
     add_definitions(module, {n: d for n, d in other.type_definitions.items() if n not in module.type_definitions})
     added = {n: f for n, f in other.functions.items() if n not in module.functions}
-    object.__setattr__(module, "functions", {**module.functions, **added})
+    object.__setattr__(module, "functions", ByName({**module.functions, **added}))
+
+
+def add_tensor_arrays(module: IRModule, name: str) -> None:
+    """Add the tensor arrays of a dtype to a module with the prelude, if they have a type or function of this name."""
+    library = _std_module(_PRELUDE)
+    if _A_FUNCTION not in module or module.functions[_A_FUNCTION] is not library.functions[_A_FUNCTION]:
+        return
+    dtype = next((d for d in DTYPES if name in (f"tensor_{d}_t", *(f"{each}_{d}" for each in tensor_array.FUNCTIONS))), None)
+    if dtype is not None:
+        add_text(module, tensor_array.text(dtype))
+
+
+def add_text(module: IRModule, definitions: str) -> None:
+    """Add the definitions of a text, without its version line, which the program need not use."""
+    known = set(module.functions)
+    parsed = parse(f"{VERSION_LINE}\n{definitions}\n", "tensor_array", init_module=module)
+    made = {n: f.with_attr("Internal", 1) for n, f in parsed.functions.items() if n not in known}
+    add_missing(module, replace(parsed, functions=made))
 
 
 def apply(self: GlobalTypeVar, *args: Type) -> TypeCall:

@@ -131,4 +131,25 @@ Results that are other than TVM's, on purpose:
 * Random words are those of Threefry-4x64 as in Random123: TVM omits the last addition of the key, and counts in all four words.
 * `random.multinomial` draws no element of weight 0; in TVM the first is drawn where the sums are below the random number.
 * `max` and `min` of an empty axis are an error; TVM gives the least or largest number of the dtype.
+* `sparse_reshape` does not compare indices with the shape, as TVM; a row of `sparse_fill_empty_rows` out of range is an error.
+* A program draws the same random numbers in each run: those of a seed, or of the name of an ONNX node's result; TVM's importer
+  draws a seed.
+
+The language and its Python interface differ on purpose where Relay's form would hide a fact:
+
+* An operator's name within an expression is a function that calls it, so that every value of a program is an expression;
+  `relay.parse_expr("add")`, the name alone, is the operator. An operator that needs attributes is refused as a value.
+* `type T[A] {}` is printed as `extern type T[A]`: a type without constructors has no values of the program's own.
+* Numbers beyond the largest of their dtype are refused; the largest float32 may be written as it is printed, `3.4028235e+38f`.
+* The keys of `mod.functions` and `mod.type_definitions` are names; a GlobalVar or GlobalTypeVar indexes them, too, and
+  `mod.get_global_vars()` lists the variables.
+* `relay.FuncType` has no type constraints: they are the type rules of operators.
+* `structural_hash` is one number per program in every process, so free variables count by their types only.
+* The compiler's own rewrites keep every bit: `x + 0.0` stays, since it turns -0.0 into 0.0. `relay.transform.SimplifyExpr`,
+  which a program asks for, removes it as Relay does, and writes `y / sqrt(x)` as `y * rsqrt(x)`.
+* In patterns, `dominates` lets constants take part only where `path` matches them; a `wildcard()` path lets any value take part.
+* `lib.get_graph_json()` lists parameters and kernels without their connections: those are in the bytecode.
+* `FakeQuantizationToInteger(optional_qnn_ops=...)` is refused: an operator that has a rule needs no mention.
+* The functions of static tensor arrays take any number of indices and lengths, so `batch_dim`, `indices_shape` and
+  `lengths_shape` have no effect.
 """

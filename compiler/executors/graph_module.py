@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -12,7 +14,7 @@ from ...vm.bytecode.named_arrays import load_param_dict
 from ...vm.device_table import DEVICES
 from ...vm.diagnostics.argument_errors import UnknownName, a_count, a_text
 from ...vm.diagnostics.python_source import here
-from ...vm.diagnostics.source import ArgumentError, InputError
+from ...vm.diagnostics.source import InputError
 from ...vm.report.benchmark import BenchmarkResult
 from ..lowered import Program, as_module, bind_params
 from .static_program import check_static
@@ -82,10 +84,16 @@ class GraphExecutorFactory:
             raise UnknownName(f"the library has no module {name!r}", here(), help=f"it has {self.libmod_name!r}")
         return lambda device=None: GraphModule(VirtualMachine(self.executable, device))
 
+    def get_graph_json(self) -> str:
+        """The parameters and kernels of the program as the nodes of a JSON text; the bytecode has their connections."""
+        nodes = [{"op": "null", "name": name} for name, _ in self.executable.inputs]
+        kernels = [{"op": "tvm_op", "name": line} for line in self.executable.primitives.splitlines()]
+        return json.dumps({"nodes": nodes + kernels, "arg_nodes": list(range(len(nodes)))})
+
     def __iter__(self) -> Iterator[Any]:
-        """Refuse Relay's old form ``graph, lib, params = relay.build(...)``.  Raises ArgumentError."""
-        help = 'lib = relay.build(...); lib["default"](device) runs the program, lib.get_params() are its values'
-        raise ArgumentError("relay.build has one result, which does not unpack", here(), help=help)
+        """Relay's old form ``graph, lib, params = relay.build(...)``, which is deprecated: the library has the three."""
+        warnings.warn("lib = relay.build(...) has lib.get_graph_json() and lib.get_params()", DeprecationWarning, stacklevel=2)
+        return iter((self.get_graph_json(), self, self.get_params()))
 
 
 def build(

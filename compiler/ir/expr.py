@@ -20,6 +20,7 @@ from ...ops.core.tensor_types import TensorType, Type
 from ...vm.diagnostics.argument_errors import UnknownName, a_text
 from ...vm.diagnostics.python_source import here
 from ...vm.diagnostics.source import ArgumentError, SourceText, Span
+from .by_name import ByName
 
 if TYPE_CHECKING:
     from ...vm.bytecode.executable import FloatProduct
@@ -90,6 +91,12 @@ class Var(Expr):
     name: str
     annotation: Type | None = None
 
+    if TYPE_CHECKING:
+
+        def __init__(
+            self, name_hint: str, type_annotation: Type | None = None, span: Span | None = None, *, ty: Type | None = None
+        ) -> None: ...  # fmt: skip
+
     @property
     def name_hint(self) -> str:
         """Relay's name of ``name``."""
@@ -137,6 +144,10 @@ class Constant(Expr):
             data.setflags(write=False)
         if not isinstance(data, NDArray):
             object.__setattr__(self, "data", data.view(NDArray))
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        """The array, as numpy asks for it: a constant may be the argument of a run."""
+        return np.array(self.data, dtype) if copy or dtype is not None else np.asarray(self.data)
 
 
 def _is_frozen(data: np.ndarray) -> bool:
@@ -261,12 +272,11 @@ class Constructor(Expr):
 
 @frozen(eq=False)
 class TypeData:
-    """A type definition: ``type List[A] { Cons(A, List[A]), Nil }``.  ``is_extern``: ``extern type Name``."""
+    """A type definition: ``type List[A] { Cons(A, List[A]), Nil }``, without constructors ``extern type Name``."""
 
     header: GlobalTypeVar
     type_vars: tuple[TypeVar, ...] = ()
     constructors: tuple[Constructor, ...] = ()
-    is_extern: bool = False
     span: Span | None = field(default=None, repr=False)
 
 
@@ -275,13 +285,19 @@ class IRModule:
     """Functions by name, usually with ``main``, and type definitions by name.
 
     ``float_products``: the products of quantised tensors that a pass has left in floats.  Users may change a module: that
-    replaces the mappings ``functions`` and ``type_definitions``, which are never written.  Passes create new modules.
+    replaces the mappings ``functions`` and ``type_definitions``, which are never written, and which a GlobalVar or GlobalTypeVar
+    indexes as its name does.  Passes create new modules.
     """
 
     functions: Mapping[str, Function] = field(default_factory=dict)
     source: SourceText | None = None
     type_definitions: Mapping[str, TypeData] = field(default_factory=dict)
     float_products: tuple[FloatProduct, ...] = ()
+
+    def __post_init__(self) -> None:
+        for name in ("functions", "type_definitions"):
+            if not isinstance(getattr(self, name), ByName):
+                object.__setattr__(self, name, ByName(getattr(self, name)))
 
     @overload
     def __getitem__(self, name: str | GlobalVar) -> Function: ...

@@ -10,6 +10,7 @@ import itertools
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from ...ops.core.adt_types import TypeVar, map_type
 from ...ops.core.op import Op
 from ...ops.core.tensor_types import Type
 from ...vm.diagnostics.argument_errors import wrong
@@ -17,20 +18,24 @@ from .expr import Call, Constant, Constructor, Expr, Function, GlobalVar, If, IR
 from .match_expr import Match, Pattern, PatternConstructor, PatternTuple, PatternVar, RefCreate, RefRead, RefWrite
 from .visitor import bound_vars, children
 
+#: Values with a structure.
+Structure = Expr | IRModule | Op | Type | TypeData
 
-def structural_equal(a: Expr | IRModule, b: Expr | IRModule, map_free_vars: bool = False) -> bool:
-    """Alpha-equivalence: equal programs up to the names of variables.
 
-    Sharing counts: ``%0 = f(%x); (%0, %0)`` differs from ``(f(%x), f(%x))``.  Spans, inferred types and the order of a module's
-    functions do not count.  Dimensions without a name are equal to each other.  Free variables are equal if they are the same
-    object or, with ``map_free_vars``, if they correspond.
+def structural_equal(a: Structure, b: Structure, map_free_vars: bool = False) -> bool:
+    """Alpha-equivalence: equal programs, operators, types or type definitions, up to the names of variables.
+
+    Sharing counts: ``%0 = f(%x); (%0, %0)`` differs from ``(f(%x), f(%x))``, but not the sharing of constants and empty tuples.
+    Spans, inferred types and the order of a module's functions do not count.  Dimensions without a name are equal to each other.
+    Free variables, and type variables of a type, are equal if they are the same object or, with ``map_free_vars``, if they
+    correspond.
     """
     return first_difference(a, b, map_free_vars) is None
 
 
-def first_difference(a: Expr | IRModule, b: Expr | IRModule, map_free_vars: bool = False) -> tuple[str, str] | None:
+def first_difference(a: Structure, b: Structure, map_free_vars: bool = False) -> tuple[str, str] | None:
     """The first parts of two programs that differ, as texts; None for structurally equal programs."""
-    if a is b and isinstance(a, (Expr, IRModule)):
+    if a is b and isinstance(a, Structure):
         return None
     for x, y in itertools.zip_longest(_canonical(a, map_free_vars), _canonical(b, map_free_vars)):
         if x != y:
@@ -44,24 +49,35 @@ def _part_text(part: Any) -> str:
         return "nothing"
     if isinstance(part, Var):
         return f"%{part.name}"
+    if isinstance(part, TypeVar):
+        return part.name
     if isinstance(part, int):
         return "a variable or expression from before"
     return " ".join(str(word) for word in part if word is not None)
 
 
-def structural_hash(a: Expr | IRModule) -> int:
-    """A 64-bit hash, equal for structurally equal programs, the same in every process."""
+def structural_hash(a: Structure, map_free_vars: bool = False) -> int:
+    """A 64-bit hash, equal for structurally equal programs, the same in every process.
+
+    ``map_free_vars`` has no effect: a free variable counts by its type, so that the hash is one of the program.
+    """
     digest = hashlib.blake2b(digest_size=8)
     for item in _canonical(a, map_free_vars=True):
         digest.update(repr(item).encode())
     return int.from_bytes(digest.digest(), "little")
 
 
-def _canonical(a: Expr | IRModule, map_free_vars: bool) -> Iterator[Any]:
+def _canonical(a: Structure, map_free_vars: bool) -> Iterator[Any]:
     """The stream: plain data, and free variables themselves unless they are mapped."""
-    if not isinstance(a, (Expr, IRModule)):
-        raise wrong("the compared value", "a module or an expression", a)
-    if isinstance(a, IRModule):
+    if not isinstance(a, Structure):
+        raise wrong("the compared value", "a module, an expression, an operator or a type", a)
+    if isinstance(a, Op):
+        yield ("operator", a.name)
+    elif isinstance(a, TypeData):
+        yield _definition(a)
+    elif isinstance(a, Type):
+        yield from _type_alone(a, map_free_vars)
+    elif isinstance(a, IRModule):
         for name in sorted(a.type_definitions):
             yield _definition(a.type_definitions[name])
         for name in sorted(a.functions):
@@ -82,6 +98,8 @@ def _expression(root: Expr, map_free_vars: bool) -> Iterator[Any]:
             yield ("global", expr.name)
         elif isinstance(expr, Constructor):
             yield ("constructor", expr.belong_to.name, expr.name_hint)
+        elif isinstance(expr, Tuple) and not expr.fields:
+            yield _head(expr)
         elif id(expr) in numbers:
             yield numbers[id(expr)]
         elif isinstance(expr, Var):
@@ -130,7 +148,7 @@ def _attrs(attrs: Any) -> Any:
 
 def _definition(data: TypeData) -> tuple[Any, ...]:
     inputs = [(c.name_hint, *map(_type, c.inputs)) for c in data.constructors]
-    return ("type", data.header.name, data.is_extern, tuple(v.name for v in data.type_vars), *inputs)
+    return ("type", data.header.name, tuple(v.name for v in data.type_vars), *inputs)
 
 
 def _pattern(pattern: Pattern) -> Any:
@@ -143,6 +161,18 @@ def _pattern(pattern: Pattern) -> Any:
         case PatternTuple(patterns=patterns):
             return ("", *map(_pattern, patterns))
     return "_"
+
+
+def _type_alone(ty: Type, map_free_vars: bool) -> Iterator[Any]:
+    """A type that is compared by itself, with numbers for type variables."""
+    numbers: dict[TypeVar, TypeVar] = {}
+
+    def number(part: Type) -> Type | None:
+        return numbers.setdefault(part, TypeVar(str(len(numbers)))) if isinstance(part, TypeVar) else None
+
+    yield (type(ty).__name__, str(map_type(ty, number)))
+    if not map_free_vars:
+        yield from numbers
 
 
 def _type(ty: Type | None) -> str | None:

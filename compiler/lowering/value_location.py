@@ -79,7 +79,7 @@ class Chain:
 
     def bind(self, name: str | Var, value: Expr, ty: Type | None) -> Var:
         """Append ``let name = value``; a str becomes a new variable."""
-        var = name if isinstance(name, Var) else Var(name=self.frame.names(name), span=self.span, ty=ty)
+        var = name if isinstance(name, Var) else Var(self.frame.names(name), span=self.span, ty=ty)
         if var.ty is not ty:
             var = replace(var, ty=ty)
         self.bindings.append((var, value if value.ty is ty else replace(value, ty=ty)))

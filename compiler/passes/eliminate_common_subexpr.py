@@ -11,6 +11,7 @@ earlier call of the chain or of an enclosing chain; likewise tuples and projecti
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from ...ops.core.op import Op
@@ -23,15 +24,16 @@ _COMPARED_BYTES = 1024
 
 
 @declare_pass("EliminateCommonSubexpr", "to_a_normal_form")
-def eliminate_common_subexpr(mod: IRModule) -> IRModule:
-    """The module without repeated expressions."""
-    return replace(mod, functions={name: replace(f, body=_Finder().chain(f.body)) for name, f in mod.functions.items()})
+def eliminate_common_subexpr(mod: IRModule, skips: Callable[[Expr], Any] | None = None) -> IRModule:
+    """The module without repeated expressions, but for those that ``skips`` holds for."""
+    return replace(mod, functions={name: replace(f, body=_Finder(skips).chain(f.body)) for name, f in mod.functions.items()})
 
 
 class _Finder:
     """The rewriter of one function."""
 
-    def __init__(self) -> None:
+    def __init__(self, skips: Callable[[Expr], Any] | None) -> None:
+        self.skips = skips
         self.found: dict[Any, Var] = {}  # the available expressions of the enclosing chains
         self.same: dict[Expr, Expr] = {}
 
@@ -44,6 +46,8 @@ class _Finder:
         for var, value in bindings:
             value = rebuild(value, self._atom, self.chain)
             key = _key(value)
+            if self.skips is not None and key is not None and self.skips(value):
+                key = None
             if key is not None and key in self.found:
                 self.same[var] = self.found[key]
                 continue

@@ -24,9 +24,12 @@ from ..ir.pass_declaration import declare_pass
 
 
 @declare_pass("DeadCodeElimination", "to_a_normal_form")
-def eliminate_dead_code(mod: IRModule, entries: Sequence[str] = ("main",)) -> IRModule:
-    """The module without dead code; if none of ``entries`` exists, all global functions are kept."""
-    is_removable = removable(mod)
+def eliminate_dead_code(mod: IRModule, entries: Sequence[str] = ("main",), ignore_effects: bool = False) -> IRModule:
+    """The module without dead code; if none of ``entries`` exists, all global functions are kept.
+
+    ``ignore_effects``: a binding may be removed even if it has an effect.
+    """
+    is_removable = (lambda value: True) if ignore_effects else removable(mod)
     functions = {name: replace(f, body=DeadBindings(is_removable).chain(f.body)) for name, f in mod.functions.items()}
     mod = replace(mod, functions=functions)
     roots = [e for e in entries if e in mod.functions]

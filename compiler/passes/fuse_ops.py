@@ -64,7 +64,7 @@ from .operator_clusters import Cluster, OperatorCall, group_of, read_spans
 MAX_NODES, MAX_PARAMS = 64, 60
 
 
-@declare_pass("FuseOps", "infer_type")
+@declare_pass("FuseOps", "infer_type", "expand_composites")
 def fuse_ops(mod: IRModule, context: LoweringContext, enabled: bool = True) -> IRModule:
     """The module with primitives; with ``enabled=False`` each operator is a primitive of its own.
 

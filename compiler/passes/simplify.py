@@ -30,9 +30,9 @@ from .eliminate_dead_code import eliminate_dead_code
 
 
 @declare_pass("SimplifyExpr", "infer_type")
-def simplify(mod: IRModule) -> IRModule:
-    """The module with simpler calls."""
-    return _simplified(mod, (ARITHMETIC, MOVEMENT))
+def simplify(mod: IRModule, more: tuple[Rules, ...] = ()) -> IRModule:
+    """The module with simpler calls; ``more``: rules besides, which need not keep every bit of a float."""
+    return _simplified(mod, (ARITHMETIC, MOVEMENT, *more))
 
 
 @declare_pass("SimplifyExprPostAlterOp", "infer_type")
@@ -78,10 +78,23 @@ class _Simplifier:
                 self.same[var] = simple
                 continue
             # a variable may be known to have more named sizes than its value
-            value = value if is_atom(simple) else simple
+            value = value if simple is value or is_atom(simple) else self._with_atoms(simple, out)
             self.scope.values[var] = value
             out.append((var, value))
         return rebuild_lets(chain, out, self._atom(result))
+
+    def _with_atoms(self, value: Expr, bindings: list[tuple[Var, Expr]]) -> Expr:
+        """``value`` with variables in the place of calls among its arguments, which a rule made."""
+        if not isinstance(value, Call) or all(map(is_atom, value.args)):
+            return value
+        args = []
+        for arg in value.args:
+            if not is_atom(arg):
+                var = Var(arg.op.name if isinstance(arg, Call) and isinstance(arg.op, Op) else "v", span=arg.span, ty=arg.ty)
+                self.scope.values[var] = arg
+                bindings.append((var, arg))
+            args.append(arg if is_atom(arg) else var)
+        return replace(value, args=tuple(args))
 
     def _simplest(self, value: Expr) -> Expr:
         """``value``, rewritten until no rule matches."""

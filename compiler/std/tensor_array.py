@@ -19,8 +19,8 @@ FUNCTIONS = (
 
 
 def suffix(shape: Sequence[int | None]) -> str:
-    """The end of a name for a shape: ``2_3``; ``ANY`` for an unknown size, ``scalar`` for no axes."""
-    return "_".join("ANY" if d is None else str(d) for d in shape) or "scalar"
+    """The end of a name for a shape: ``2_3``; ``any`` for an unknown size, ``scalar`` for no axes."""
+    return "_".join("any" if d is None else str(d) for d in shape) or "scalar"
 
 
 def _tensor(rank: int, dtype: str) -> str:
@@ -103,10 +103,11 @@ def text(dtype: str) -> str:
     return "\n".join(parts)
 
 
-#: Functions of tensor arrays of one shape.
+#: Functions of tensor arrays of one shape; those of tensors with rows have no function for scalars.
 STATIC_FUNCTIONS = (
-    "tensor_concatenate", "tensor_get_data", "tensor_array", "tensor_array_read", "tensor_array_write", "tensor_array_scatter",
-    "tensor_array_concat", "tensor_array_stack", "tensor_array_gather", "tensor_array_unstack", "tensor_array_get_data",
+    "tensor_take", "tensor_concatenate", "tensor_expand_dims", "tensor_get_data", "tensor_array", "tensor_array_read",
+    "tensor_array_write", "tensor_array_scatter", "tensor_array_split", "tensor_array_concat", "tensor_array_stack",
+    "tensor_array_gather", "tensor_array_unstack", "tensor_array_get_data",
 )  # fmt: skip
 
 
@@ -118,44 +119,43 @@ def static_type(dtype: str, shape: Sequence[int | None]) -> str:
 def static_constructors(dtype: str, shape: Sequence[int | None]) -> tuple[str, str]:
     """The names of the constructors without a tensor, and with a tensor."""
     end = f"{dtype}_{suffix(shape)}"
-    return f"static_tensor_nil_{end}", f"static_tensor_{end}"
+    return f"tensor_nil_{end}", f"tensor_constructor_{end}"
+
+
+def static_definition(dtype: str, shape: Sequence[int | None]) -> str:
+    """The type of tensors of one shape; None is an unknown size."""
+    nil, of = static_constructors(dtype, shape)
+    return f"type {static_type(dtype, shape)} {{ {nil}, {of}({_static_tensor(shape, dtype)}) }}"
+
+
+def static_shapes(shape: Sequence[int | None]) -> list[tuple[int | None, ...]]:
+    """The shapes whose types ``static_text`` names: with one more axis; with any number of rows; of a row."""
+    return [tuple(shape), (None, *shape), *([(None, *shape[1:]), tuple(shape[1:])] if shape else [])]
 
 
 def static_text(dtype: str, shape: Sequence[int | None]) -> str:
-    """The type of tensors of ``shape``, and the functions of tensor arrays of that shape; None is an unknown size.
-
-    The results of concatenations, and of stacks, are tensors of another shape: their type must be in the module, too.
-    """
+    """The functions of tensor arrays of ``shape``; None is an unknown size."""
     t, (nil, of) = static_type(dtype, shape), static_constructors(dtype, shape)
     names = {name: f"{name}_{dtype}_{suffix(shape)}" for name in STATIC_FUNCTIONS}
-    ty = _static_tensor(shape, dtype)
-    rows = (None, *shape[1:])
-    parts = [f"type {t} {{ {nil}, {of}({ty}) }}"]
-    parts.append(f"def @{names['tensor_get_data']}(%x: {t}) -> {ty} {{ match? (%x) {{ {of}(%t) => %t }} }}")
-    parts.append(
-        f"def @{names['tensor_array_get_data']}(%ta: List[{t}], %n: int32) -> {ty} {{"
-        f" @{names['tensor_get_data']}(@{names['tensor_array_read']}(%ta, %n)) }}"
-    )
-    stacked, stacked_rows = (None, *shape), _static_tensor((None, *shape), dtype)
-    common = _COMMON.partition("def @{concat}")[0]
+    ty, grown = _static_tensor(shape, dtype), _static_tensor((None, *shape), dtype)
+    grown_t, grown_of = static_type(dtype, (None, *shape)), static_constructors(dtype, (None, *shape))[1]
+    stack = names["tensor_array_stack"]
     short = {key: names[f"tensor_array_{key}"] for key in ("read", "write", "scatter")}
-    parts.append(common.format(array=names["tensor_array"], t=t, nil=nil, **short))
-    if shape:
-        parts += _static_rows(names, t, of, ty, _static_tensor(rows, dtype))
-    parts.append(
-        f"def @{names['tensor_array_stack']}(%ta: List[{t}]) -> {stacked_rows} {{ match? (%ta) {{"
-        f" Cons({of}(%t), Nil) => {{ let %r: {stacked_rows} = expand_dims(%t, axis=0); %r }},"
-        f" Cons({of}(%t), %rest) => concatenate((expand_dims(%t, axis=0), @{names['tensor_array_stack']}(%rest)), axis=0),"
-        " } }"
-    )
-    parts.append(_gather(names, t, _static_tensor(stacked, dtype)))
-    name = names["tensor_array_unstack"]
-    parts.append(
-        f"def @{name}_from(%k: int32, %x: {stacked_rows}, %found: List[{t}]) -> List[{t}] {{\n"
-        f"  if (%k == 0) {{ %found }} else {{ @{name}_from(%k - 1, %x, Cons({of}(take(%x, %k - 1, axis=0)), %found)) }}\n}}\n"
-        f"def @{name}(%x: {stacked_rows}) -> List[{t}] {{\n"
-        f'  @{name}_from(take(shape_of(%x, dtype="int32"), 0), %x, Nil)\n}}'
-    )
+    parts = [
+        f"def @{names['tensor_get_data']}(%x: {t}) -> {ty} {{ match? (%x) {{ {of}(%t) => %t }} }}",
+        f"def @{names['tensor_array_get_data']}(%ta: List[{t}], %n: int32) -> {ty} {{"
+        f" @{names['tensor_get_data']}(@{names['tensor_array_read']}(%ta, %n)) }}",
+        f"def @{names['tensor_expand_dims']}(%x: {t}) -> {grown_t} {{"
+        f" match? (%x) {{ {of}(%t) => {{ let %r: {grown} = expand_dims(%t, axis=0); {grown_of}(%r) }} }} }}",
+        _COMMON.partition("def @{concat}")[0].format(array=names["tensor_array"], t=t, nil=nil, **short),
+        f"def @{stack}_data(%ta: List[{t}]) -> {grown} {{ match? (%ta) {{"
+        f" Cons({of}(%t), Nil) => {{ let %r: {grown} = expand_dims(%t, axis=0); %r }},"
+        f" Cons({of}(%t), %rest) => concatenate((expand_dims(%t, axis=0), @{stack}_data(%rest)), axis=0),"
+        " } }",
+        f"def @{stack}(%ta: List[{t}]) -> {grown_t} {{ {grown_of}(@{stack}_data(%ta)) }}",
+        _gather(names, t, grown_t),
+        *(_static_rows(names, dtype, shape) if shape else ()),
+    ]
     return "\n".join(parts)
 
 
@@ -163,15 +163,42 @@ def _static_tensor(shape: Sequence[int | None], dtype: str) -> str:
     return f"Tensor[({', '.join('?' if d is None else str(d) for d in shape)}), {dtype}]" if shape else dtype
 
 
-def _static_rows(names: dict[str, str], t: str, of: str, ty: str, rows: str) -> list[str]:
+def _static_rows(names: dict[str, str], dtype: str, shape: Sequence[int | None]) -> list[str]:
     """The functions along the first axis of the tensors."""
+    whole, several, one = tuple(shape), (None, *shape[1:]), tuple(shape[1:])
+    t, rows_t, row_t = (static_type(dtype, each) for each in (whole, several, one))
+    of, rows_of, row_of = (static_constructors(dtype, each)[1] for each in (whole, several, one))
+    ty, rows = _static_tensor(whole, dtype), _static_tensor(several, dtype)
+    concat, unstack = names["tensor_array_concat"], names["tensor_array_unstack"]
+    cut = f'{{ let %r: {rows} = take(%t, arange(%low, %high, 1, dtype="int32"), axis=0); {rows_of}(%r) }}'
     return [
-        f"def @{names['tensor_concatenate']}(%x: {rows}, %y: {rows}) -> {rows} {{ concatenate((%x, %y), axis=0) }}",
-        f"def @{names['tensor_array_concat']}(%ta: List[{t}]) -> {rows} {{ match? (%ta) {{"
-        f" Cons({of}(%t), Nil) => {{ let %r: {rows} = %t; %r }},"
-        f" Cons({of}(%t), %rest) => concatenate((%t, @{names['tensor_array_concat']}(%rest)), axis=0),"
+        f"def @{names['tensor_take']}(%x: {t}, %low: int32, %high: int32) -> {rows_t} {{ match? (%x) {{ {of}(%t) => {cut} }} }}",
+        f"def @{names['tensor_concatenate']}(%x: {t}, %y: {t}) -> {rows_t} {{ match? (%x, %y) {{"
+        f" ({of}(%a), {of}(%b)) => {{ let %r: {rows} = concatenate((%a, %b), axis=0); {rows_of}(%r) }} }} }}",
+        f"def @{concat}_data(%ta: List[{rows_t}]) -> {rows} {{ match? (%ta) {{"
+        f" Cons({rows_of}(%t), Nil) => %t,"
+        f" Cons({rows_of}(%t), %rest) => concatenate((%t, @{concat}_data(%rest)), axis=0),"
         " } }",
+        f"def @{concat}(%ta: List[{rows_t}]) -> {rows_t} {{ match (%ta) {{"
+        f" Nil => {static_constructors(dtype, several)[0]}, _ => {rows_of}(@{concat}_data(%ta)) }} }}",
+        f"def @{unstack}_from(%k: int32, %x: {ty}, %found: List[{row_t}]) -> List[{row_t}] {{\n"
+        f"  if (%k == 0) {{ %found }} else {{\n"
+        f"    @{unstack}_from(%k - 1, %x, Cons({row_of}(take(%x, %k - 1, axis=0)), %found))\n  }}\n}}\n"
+        f"def @{unstack}(%x: {ty}) -> List[{row_t}] {{\n"
+        f'  @{unstack}_from(take(shape_of(%x, dtype="int32"), 0), %x, Nil)\n}}',
+        static_split(dtype, shape, shape),
     ]
+
+
+def static_split(dtype: str, shape: Sequence[int | None], value: Sequence[int | None]) -> str:
+    """The function that splits a tensor of the shape ``value`` into rows of tensors of ``shape``, and its loop."""
+    several = (None, *shape[1:])
+    names = {
+        "tensor_array_split": f"tensor_array_split_{dtype}_{suffix(shape)}",
+        "tensor_take": f"tensor_take_{dtype}_{suffix(value)}",
+        "tensor_array_write": f"tensor_array_write_{dtype}_{suffix(several)}",
+    }
+    return _split(names, static_type(dtype, several), static_type(dtype, value))
 
 
 def _common(names: dict[str, str], t: str, nil: str, c: str, join: str, grown: str) -> str:

@@ -105,8 +105,10 @@ class Elaborator(TypeElaborator):
         """Whether a text has no definitions."""
         return not definitions
 
-    def expression(self, tree: Syntax) -> Expr:
-        """The expression of a text that is an expression."""
+    def expression(self, tree: Syntax) -> Expr | Op:
+        """The expression of a text that is an expression; the operator of a text that is its name."""
+        if len(tree.children) == 1 and getattr(tree.children[0], "data", None) == "operator":
+            return self.find_operator(tree.children[0]) or MISTAKE
         free = [item for item in tree.children if getattr(item, "data", None) == "free"]
         for item in free:
             name, annotation = item.children

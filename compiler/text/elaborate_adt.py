@@ -78,11 +78,11 @@ class AdtElaborator(Elaborator):
             self.mistake(f"the type {name} has the name of a dtype", name, code=codes.Syntax.DUPLICATE)
         type_vars = self.type_params(params)
         header = GlobalTypeVar(str(name))
-        self.type_definitions[str(name)] = TypeData(header, type_vars, is_extern=item.data == "extern_type", span=self.span(item))
+        self.type_definitions[str(name)] = TypeData(header, type_vars, span=self.span(item))
 
     def define_type(self, item: Syntax) -> None:
         data = self.type_definitions[str(item.children[0])]
-        if data.is_extern:
+        if item.data == "extern_type":
             return
         self.type_vars = {v.name: v for v in data.type_vars}
         made = []

@@ -5,6 +5,7 @@ A suffix without a width has Relay's default: ``42i`` is int32, ``3bf`` bfloat16
 
 from __future__ import annotations
 
+import functools
 import re
 
 import numpy as np
@@ -102,12 +103,18 @@ def _fits(value: int, dtype: str) -> bool:
 
 def _float(value: float, dtype: str, text: str) -> np.ndarray:
     element = numpy_dtype(dtype).type
-    with np.errstate(over="ignore"):
-        out = np.array(element(value))
-    if np.isinf(out) and "inf" not in text:
-        largest = float(np.nextafter(element(np.inf), element(0)))  # versions of ml_dtypes print other numbers of digits
+    largest, bound = _largest(dtype)
+    if abs(value) > bound and "inf" not in text:
         raise LiteralError(f"{text} is out of range", f"the largest {dtype} is {largest}")
-    return out
+    return np.array(element(value))
+
+
+@functools.cache
+def _largest(dtype: str) -> tuple[float, float]:
+    """The largest number of a dtype, and the largest that is read: the printer rounds the former, perhaps upwards."""
+    element = numpy_dtype(dtype).type
+    largest = np.nextafter(element(np.inf), element(0))  # versions of ml_dtypes print other numbers of digits
+    return float(largest), max(float(largest), float(str(largest)))
 
 
 def read_attribute_number(text: str) -> int | float:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TypeVar
 
+from ...ops.core.op import Op
 from ...ops.core.tensor_types import Type
 from ...ops.native.gc_pause import collection_paused
 from ...vm.diagnostics import codes
@@ -80,8 +81,10 @@ def fromtext(data: str | SourceText | Path, source_name: str | None = None) -> I
     return parse(data, "<string>" if source_name is None else source_name)
 
 
-def parse_expr(text: str | SourceText | Path, source_name: str = "<string>") -> Expr:
+def parse_expr(text: str | SourceText | Path, source_name: str = "<string>") -> Expr | Op:
     """The expression of a text; the version line is optional, functions need not exist.
+
+    The text that is an operator's name alone is the operator; within an expression the name is a function that calls it.
 
     Free variables are declared: ``free_var %x: Tensor[(?,), float32]; %x``.  Raises ParseError.
     """
@@ -196,6 +199,8 @@ class _Recovery:
         self.source, self.driver, self.tokens, self.at = source, driver, tokens, at
         self.token = tokens[at]
         self.accepts = driver.accepts() - {ERROR}
+        if "RPAR" in self.accepts:  # statements in parentheses are rarer than a missing comma or parenthesis
+            self.accepts.discard("SEMICOLON")
 
     # ---- the message ----
 

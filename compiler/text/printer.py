@@ -55,26 +55,26 @@ _INDENT = "  "
 _MOST_INDENTS = 64
 
 
-def pretty_print(what: IRModule | Expr) -> str:
+def pretty_print(what: IRModule | Expr | Op) -> str:
     """The text without the metadata section.  Raises ArgumentError."""
     return astext(what, show_meta_data=False)
 
 
 def astext(
-    what: IRModule | Expr,
+    what: IRModule | Expr | Op,
     show_meta_data: bool = True,
     annotate: Annotate | None = None,
     *,
     show_types: bool = False,
     show_spans: bool = False,
 ) -> str:
-    """The text of a module or expression.
+    """The text of a module, an expression or an operator.
 
     Constants that are no literals go to a metadata section; without ``show_meta_data`` it is omitted, and the text does not parse
     back.  ``show_types`` adds a comment with the inferred type to each line that has one, ``show_spans`` with its place in the
     source, ``annotate`` with the text that the function gives for the line's expression.  Raises ArgumentError.
     """
-    if not isinstance(what, (Expr, IRModule)):
+    if not isinstance(what, (Expr, IRModule, Op)):
         raise wrong("astext: the argument", "a module or an expression", what)
     if annotate is not None and not callable(annotate):
         raise wrong("astext: annotate", "a function of an expression, whose result is a text", annotate)
@@ -83,6 +83,8 @@ def astext(
     if isinstance(what, IRModule):
         texts = [_definition(data) for data in what.type_definitions.values()]
         texts += [_Printer(constants, comments).definition(name, f) for name, f in what.functions.items()]
+    elif isinstance(what, Op):
+        texts = [f"{what.name}\n"]
     else:
         texts = [_Printer(constants, comments).expression(what)]
     parts = [VERSION_LINE + "\n", *texts]
@@ -266,9 +268,9 @@ def type_params(type_vars: Sequence[TypeVar]) -> str:
 
 def _definition(data: TypeData) -> str:
     """A type definition."""
-    head = f"{'extern ' * data.is_extern}type {data.header}{type_params(data.type_vars)}"
-    if data.is_extern:
-        return head + "\n"
+    head = f"type {data.header}{type_params(data.type_vars)}"
+    if not data.constructors:
+        return f"extern {head}\n"
     lines = []
     for c in data.constructors:
         fields = f"({', '.join(map(str, c.inputs))})" if c.inputs else ""

@@ -18,7 +18,7 @@ import numpy as np
 
 from ...declarations.frozen_dataclass import frozen
 from ...ops.core.op import Op, get
-from ...ops.core.tensor_types import TensorType, int_range
+from ...ops.core.tensor_types import TensorType, TupleType, int_range
 from ...vm.diagnostics.python_source import here
 from ...vm.diagnostics.source import ArgumentError
 from ..analysis.fake_quantization import DEQUANTIZE, MOVES, QUANTIZE, fake_quantized_region, is_call_of
@@ -43,9 +43,10 @@ class _Unsupported(Exception):
     """A part of a region without a rule; ``args``: the reason."""
 
 
-def fake_quantization_to_integer(mod: IRModule, hard_fail: bool) -> IRModule:
+def fake_quantization_to_integer(mod: IRModule, hard_fail: bool, use_qat: bool = False) -> IRModule:
     """The module with integers in the regions whose operators have rules.
 
+    ``use_qat``: so are operators with rules and dequantized arguments in the regions that stay; their results are dequantized.
     Raises ArgumentError for a region that stays, with ``hard_fail``.
     """
 
@@ -61,7 +62,28 @@ def fake_quantization_to_integer(mod: IRModule, hard_fail: bool) -> IRModule:
             return node
 
     functions = {n: f if f.is_primitive else rewritten_function(graph_of(f, mod), visit) for n, f in mod.functions.items()}
+    if use_qat:
+        functions = {n: f if f.is_primitive else rewritten_function(f, _dequantized_later) for n, f in functions.items()}
     return replace(mod, functions=functions)
+
+
+def _dequantized_later(node: Expr) -> Expr:
+    """A call of dequantized arguments as the dequantized result of integers; another expression as it is."""
+    if not isinstance(node, Call) or not isinstance(node.op, Op) or not (node.op.name in _RULES or node.op.name in MOVES):
+        return node
+    parts = [part for arg in node.args for part in (arg.fields if isinstance(arg, Tuple) else (arg,))]
+    if not all(is_call_of(part, DEQUANTIZE) for part in parts) or isinstance(node.ty, TupleType):
+        return node
+    known: dict[int, Any] = {}
+    try:
+        for part in (*parts, *(arg for arg in node.args if isinstance(arg, Tuple))):
+            known[id(part)] = _of(part, known)
+        found = _of(node, known)
+    except _Unsupported:
+        return node
+    numbers = _constant(found.scale, "float32"), _constant(found.zero_point, "int32")
+    made = _call("qnn.dequantize", found.value, *numbers, axis=found.axis if found.scale.size > 1 else -1)
+    return replace(made, ty=node.ty, span=node.span)
 
 
 def _call(name: str, *args: Any, **attrs: Any) -> Call:
@@ -105,7 +127,7 @@ def _of(node: Expr, known: dict[int, Any]) -> Any:
         zero_point = _known(node.args[2])
         if zero_point.size == 0 or (zero_point != zero_point.reshape(-1)[0]).any():
             raise _Unsupported("zero points that differ between channels have no rule")
-        scale, ty = _known(node.args[1]), node.args[0].ty
+        scale, ty = _known(node.args[1]), node.ty
         axis = node.attrs.axis % ty.rank if isinstance(ty, TensorType) and ty.rank else -1
         return _Quantized(node.args[0], scale if scale.size > 1 else scale.reshape(()), int(zero_point.reshape(-1)[0]), axis)
     rule = _RULES.get(node.op.name) or (_moved if node.op.name in MOVES else None)
@@ -142,7 +164,8 @@ def _one_scale(*parts: _Quantized) -> None:
 def _moved(call: Call, args: list[_Quantized]) -> _Quantized:
     (data,) = args
     _one_scale(data)
-    return replace_value(data, replace(call, args=(data.value,), ty=None))
+    ty = replace(call.ty, dtype=_dtype(data)) if isinstance(call.ty, TensorType) else None
+    return replace_value(data, replace(call, args=(data.value,), ty=ty))
 
 
 def _relu(call: Call, args: list[_Quantized]) -> _Quantized:

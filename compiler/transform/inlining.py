@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 from ...ops.core.op import Op
 from ..ir.call_graph import mentioned, recursive_functions
-from ..ir.expr import Call, Expr, Function, IRModule, Let, replace
+from ..ir.expr import Call, Expr, Function, IRModule, Let, Var, replace
 from ..ir.match_expr import RefCreate, RefRead, RefWrite
-from ..ir.visitor import children, free_vars, post_order, with_children
+from ..ir.visitor import children, free_vars, post_order, uses, with_children
 from ..passes.beta_reduction import can_be_inlined, with_calls_inlined
 
 
@@ -49,14 +49,33 @@ def to_graph_normal_form(mod: IRModule) -> IRModule:
     return replace(mod, functions={name: f if f.is_primitive else graph_of(f, mod) for name, f in mod.functions.items()})
 
 
-def graph_of(function: Function, mod: IRModule) -> Function:
-    """One function of ``to_graph_normal_form``."""
+def inline_values_used_once(mod: IRModule) -> IRModule:
+    """The module with values that are used once in the place of their variables, as ``to_graph_normal_form`` puts all values.
+
+    A value that a function within the function uses keeps its variable: the inner function may run often.
+    """
+    functions = {name: f if f.is_primitive else graph_of(f, mod, _used_once(f)) for name, f in mod.functions.items()}
+    return replace(mod, functions=functions)
+
+
+def _used_once(function: Function) -> Callable[[Var], bool]:
+    nodes = post_order(function)
+    count = uses(nodes)
+    captured = {id(var) for node in nodes if isinstance(node, Function) and node is not function for var in free_vars(node)}
+    return lambda var: count.get(id(var)) == 1 and id(var) not in captured
+
+
+def graph_of(function: Function, mod: IRModule, is_wanted: Callable[[Var], bool] = lambda var: True) -> Function:
+    """One function of ``to_graph_normal_form``; ``is_wanted``: whether the value of a variable takes its place."""
     nodes = post_order(function)
     ordered = any(isinstance(node, _REFERENCES) for f in mod.functions.values() for node in post_order(f))
     values = {
         id(node.var): node.value
         for node in nodes
-        if isinstance(node, Let) and not _keeps_variable(node.value) and not (ordered and _has_order(node.value))
+        if isinstance(node, Let)
+        and is_wanted(node.var)
+        and not _keeps_variable(node.value)
+        and not (ordered and _has_order(node.value))
     }
     new: dict[int, Expr] = {}
     for node in nodes:

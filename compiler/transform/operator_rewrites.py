@@ -151,6 +151,8 @@ def _with_own_casts(function: Function, shared: set[int]) -> Function:
 def _pads_with_zeros(pad: Expr | None) -> bool:
     if not (isinstance(pad, Call) and isinstance(pad.op, Op) and pad.op.name == "nn.pad" and pad.attrs.pad_mode == "constant"):
         return False
+    if any(width < 0 for pair in pad.attrs.pad_width for width in pair):
+        return False
     value = pad.args[1]
     return isinstance(value, Constant) and not value.data.any()
 

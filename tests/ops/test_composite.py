@@ -160,7 +160,7 @@ def test_l2_normalize(axis: Any, dtype: str) -> None:
 
 def windows(x: np.ndarray, size: int, axis: int) -> np.ndarray:
     """The sum of squares over ``size`` neighbours."""
-    pad = [(size // 2, size // 2) if a == axis % x.ndim else (0, 0) for a in range(x.ndim)]
+    pad = [(size // 2, (size - 1) // 2) if a == axis % x.ndim else (0, 0) for a in range(x.ndim)]
     squares = np.pad(exact(x) ** 2, pad)
     return np.lib.stride_tricks.sliding_window_view(squares, size, axis).sum(-1)
 
@@ -169,7 +169,7 @@ def windows(x: np.ndarray, size: int, axis: int) -> np.ndarray:
 @pytest.mark.parametrize(("dims", "axis"), [((1, 4, 2, 2), 1), ((2, 2, 1, 5), 3), ((3, 4), -1), ((6,), 0), ((1, 2, 3, 1, 2), 2)])
 def test_lrn(dims: tuple[int, ...], axis: int, dtype: str) -> None:
     x = array(dims, dtype)
-    for size in (1, 3, 9):
+    for size in (1, 2, 3, 4, 9):
         wanted = exact(x) / (1.5 + 0.5 / size * windows(x, size, axis)) ** 0.75
         close(run("nn.lrn", x, size=size, axis=axis, bias=1.5, alpha=0.5), wanted, dtype)
 
@@ -311,7 +311,7 @@ WRONG = [
      "nn.batch_norm: moving_var has 4 elements, but axis 1 of the data has size 3"),
     ("nn.batch_norm", [tensor(2, 3), V3, V3, V3, tensor()], {}, 4, "nn.batch_norm: moving_var must have 1 dimension, not 0"),
     ("nn.l2_normalize", [tensor(2, 3)], {"eps": 0.0, "axis": (0, 0)}, None, "nn.l2_normalize: axis (0, 0) names an axis twice"),
-    ("nn.lrn", [tensor(2, 3)], {"size": 2}, None, "nn.lrn: size is 2; it must be odd, so that a window has a middle"),
+    ("nn.lrn", [tensor(2, 3)], {"size": 0}, None, "nn.lrn: size is 0; it must be at least 1"),
     ("nn.dropout", [tensor(2)], {"rate": 1.0}, None, "nn.dropout: rate is 1.0; it must be at least 0 and less than 1"),
     ("nn.cross_entropy", [tensor(2, 3), tensor(2, 4)], {}, 1,
      "nn.cross_entropy: axis 1 of targets has size 4, that of predictions 3"),

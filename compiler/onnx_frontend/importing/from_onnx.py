@@ -34,6 +34,9 @@ _FIRST = 4
 #: The most elements of all such tensors together: thresholds and the like, not the weights of a network.
 MOST_ELEMENTS = 64
 
+#: Relay's options of an import; they choose among forms that the compiler chooses among.
+_CONVERT_CONFIG = ("use_nt_batch_matmul",)
+
 
 def from_onnx(
     model: Any,
@@ -42,6 +45,7 @@ def from_onnx(
     opset: int | None = None,
     freeze_params: bool = True,
     overridable: bool | Sequence[str] | None = None,
+    convert_config: Mapping[str, Any] | None = None,
 ) -> tuple[IRModule, dict[str, np.ndarray]]:
     """The module of an ONNX model, and its parameters by name.
 
@@ -55,6 +59,8 @@ def from_onnx(
     model has at least version 4 of the format, they have together at most 64 elements, and the import need not know them;
     exporters that list all weights of a network mean constants.
 
+    ``convert_config``: Relay's ``{"use_nt_batch_matmul": ...}``, which has no effect: the compiler chooses the form of products.
+
     A ``dim_param`` becomes a size ``?name``: equal names are equal sizes.  Raises FileError for a file that cannot be read,
     ModelError for a model that cannot be imported, ArgumentError for wrong arguments.
     """
@@ -63,6 +69,9 @@ def from_onnx(
         raise wrong("from_onnx: dtype", "the name of a dtype, or names by input", dtype)
     if not (overridable is None or isinstance(overridable, bool)):
         a_sequence(overridable, "from_onnx: overridable", "True, False, or names of stored tensors")
+    for key in a_mapping(convert_config, "from_onnx: convert_config", "options by name"):
+        if key not in _CONVERT_CONFIG:
+            raise wrong("from_onnx: a key of convert_config", f"one of {', '.join(_CONVERT_CONFIG)}", key)
     return _imported(read_model(model, opset), shapes, dtype, freeze_params, overridable)
 
 

@@ -71,7 +71,12 @@ def normalised(
 @onnx_operator("LRN", since=1)
 def local_response_normalization(node: Node, x: Expr) -> Expr:
     size = node.required("size")
-    return relay.nn.lrn(x, size=size, bias=node.attr("bias", 1.0), alpha=node.attr("alpha", 1e-4), beta=node.attr("beta", 0.75))
+    bias, alpha, beta = node.attr("bias", 1.0), node.attr("alpha", 1e-4), node.attr("beta", 0.75)
+    if size % 2:
+        return relay.nn.lrn(x, size=size, bias=bias, alpha=alpha, beta=beta)
+    # a window of an even size has one channel more after the middle than before it
+    back_to_front = relay.nn.lrn(relay.reverse(x, axis=1), size=size, bias=bias, alpha=alpha, beta=beta)
+    return relay.reverse(back_to_front, axis=1)
 
 
 @onnx_operator("LpNormalization", since=1)

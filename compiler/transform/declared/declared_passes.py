@@ -26,7 +26,9 @@ from ...passes.constant_weights.fold_scale_axis import fold_scale_axis
 from ...passes.constant_weights.forward_fold_scale_axis import forward_fold_scale_axis
 from ...passes.constant_weights.quantize_weights import quantize_weights
 from ...passes.sizes.flexible_shape_dispatch import flexible_shape_dispatch
+from ...rules.requested_rules import RULES as REQUESTED
 from ...settings.config import Config
+from ..inlining import inline_values_used_once
 from ..module_pass import Pass
 from ..pass_context import PassContext, PassInfo
 from ..requirements import apply, required_names
@@ -62,12 +64,36 @@ class FoldConstant(DeclaredPass):
 
 
 class DeadCodeElimination(DeclaredPass):
-    """Global functions are kept; ``RemoveUnusedFunctions`` removes them."""
+    """Global functions are kept; ``RemoveUnusedFunctions`` removes them.
+
+    ``inline_once``: a value that is used once takes the place of its variable.  ``ignore_impurity``: an unused binding is removed
+    even if it has an effect.
+    """
 
     def __init__(self, inline_once: bool = False, ignore_impurity: bool = False) -> None:
-        if inline_once or ignore_impurity:
-            raise ArgumentError("DeadCodeElimination: inline_once and ignore_impurity are not supported", here())
-        super().__init__("DeadCodeElimination", "eliminate_dead_code")
+        self._inlines = bool(inline_once)
+        super().__init__("DeadCodeElimination", "eliminate_dead_code", ignore_effects=bool(ignore_impurity))
+
+    def transform(self, mod: IRModule, context: PassContext) -> IRModule:
+        out = super().transform(mod, context)
+        return inline_values_used_once(out) if self._inlines else out
+
+
+class SimplifyExpr(DeclaredPass):
+    """The rules of the pipeline, and those of ``compiler/rules/requested_rules.py``, of which three change floats."""
+
+    def __init__(self) -> None:
+        super().__init__("SimplifyExpr", "simplify", more=(REQUESTED,))
+
+
+class EliminateCommonSubexpr(DeclaredPass):
+    """``fskip``: a function of an expression; those for which it is true are evaluated as often as they occur."""
+
+    def __init__(self, fskip: Callable[[Expr], Any] | None = None) -> None:
+        if fskip is not None and not callable(fskip):
+            raise wrong("EliminateCommonSubexpr: fskip", "a function of an expression", fskip)
+        options = {} if fskip is None else {"skips": fskip}
+        super().__init__("EliminateCommonSubexpr", "eliminate_common_subexpr", **options)
 
 
 class RemoveUnusedFunctions(DeclaredPass):
@@ -153,6 +179,8 @@ _OPTIONED: dict[str, Callable[..., Pass]] = {
         FuseOps,
         FoldConstant,
         DeadCodeElimination,
+        EliminateCommonSubexpr,
+        SimplifyExpr,
         ManifestLifetimes,
         RemoveUnusedFunctions,
         FlexibleShapeDispatch,

@@ -147,13 +147,15 @@ def _fake_quantization_to_integer(
 ) -> Pass:
     """Operators of floats between ``qnn.dequantize`` and ``qnn.quantize`` as operators of integers.
 
-    ``hard_fail``: a region that stays is an error.  ``use_qat`` and ``optional_qnn_ops`` are not supported.
+    ``hard_fail``: a region that stays is an error.  ``use_qat``: operators with dequantized arguments in a region that stays
+    become operators of integers, too.  ``optional_qnn_ops`` is not supported.
     """
-    if use_qat or optional_qnn_ops:
-        raise ArgumentError("FakeQuantizationToInteger: use_qat and optional_qnn_ops are not supported", here())
+    if optional_qnn_ops:
+        help = "an operator that has a rule needs no mention"
+        raise ArgumentError("FakeQuantizationToInteger: optional_qnn_ops is not supported", here(), help=help)
 
     def run(mod: IRModule, context: PassContext) -> IRModule:
-        return fake_quantization_to_integer(mod, bool(hard_fail))
+        return fake_quantization_to_integer(mod, bool(hard_fail), bool(use_qat))
 
     return ModulePass(run, PassInfo(0, "FakeQuantizationToInteger", ("InferType",)))
 

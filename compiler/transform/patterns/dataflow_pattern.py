@@ -1,8 +1,7 @@
 """Patterns of expressions, built like expressions: ``is_op("nn.relu")(is_op("nn.conv2d")(wildcard(), is_constant()))``.
 
 A pattern object that occurs twice matches one expression.  The two arguments of ``add`` and ``multiply`` match in either order.
-Patterns see calls, tuples and branches, not the values that lets bind to variables: ``relay.transform.ToGraphNormalForm`` puts
-those in place.
+A variable that a let binds is a variable, not its value: ``relay.transform.ToGraphNormalForm`` puts values in place.
 """
 
 from __future__ import annotations
@@ -63,9 +62,20 @@ class DFPattern:
         """The pattern that ``option_constructor`` makes of this one, or this one.  Raises ArgumentError."""
         return _a_pattern(option_constructor(self), "the optional pattern") | self
 
-    if TYPE_CHECKING:  # bound in ``matching``
+    def dominates(self, parent: DFPattern, path: DFPattern | None = None) -> DominatorPattern:
+        """The pattern, all of whose arguments come from one match of ``parent`` through matches of ``path``, by default any.
+
+        Raises ArgumentError.
+        """
+        return dominates(parent, wildcard() if path is None else path, self)
+
+    if TYPE_CHECKING:  # bound in ``matching`` and ``partition``
 
         def match(self, expr: Expr) -> bool: ...
+
+        def partition(
+            self, expr: Expr, attrs: Mapping[str, Any] | None = None, check: Callable[[Expr], Any] = ...
+        ) -> Expr: ...  # fmt: skip
 
 
 @frozen(eq=False)
@@ -122,6 +132,39 @@ class IfPattern(DFPattern):
     cond: DFPattern
     true_branch: DFPattern
     false_branch: DFPattern
+
+
+@frozen(eq=False)
+class LetPattern(DFPattern):
+    """A let."""
+
+    var: DFPattern
+    value: DFPattern
+    body: DFPattern
+
+
+@frozen(eq=False)
+class FunctionPattern(DFPattern):
+    """A function with ``params``; None: with any.  Raises ArgumentError."""
+
+    params: Sequence[DFPattern] | None
+    body: DFPattern
+
+    def __post_init__(self) -> None:
+        if self.params is not None:
+            given = a_sequence(self.params, "FunctionPattern: the parameters", "[is_var(), is_var()]")
+            params = tuple(_a_pattern(param, "FunctionPattern: a parameter") for param in given)
+            object.__setattr__(self, "params", params)
+        _a_pattern(self.body, "FunctionPattern: the body")
+
+
+@frozen(eq=False)
+class DominatorPattern(DFPattern):
+    """``child``, all of whose arguments come from one match of ``parent`` through any number of matches of ``path``."""
+
+    parent: DFPattern
+    path: DFPattern
+    child: DFPattern
 
 
 @frozen(eq=False)
@@ -215,6 +258,16 @@ def is_tuple_get_item(tuple_value: DFPattern, index: int | None = None) -> Tuple
 def is_if(cond: DFPattern, true_branch: DFPattern, false_branch: DFPattern) -> IfPattern:
     """An ``if``.  Raises ArgumentError."""
     return IfPattern(*(_a_pattern(part, "is_if: a part") for part in (cond, true_branch, false_branch)))
+
+
+def is_let(var: DFPattern, value: DFPattern, body: DFPattern) -> LetPattern:
+    """A let.  Raises ArgumentError."""
+    return LetPattern(*(_a_pattern(part, "is_let: a part") for part in (var, value, body)))
+
+
+def dominates(parent: DFPattern, path: DFPattern, child: DFPattern) -> DominatorPattern:
+    """``child``, all of whose arguments come from one match of ``parent`` through matches of ``path``.  Raises ArgumentError."""
+    return DominatorPattern(*(_a_pattern(part, "dominates: a part") for part in (parent, path, child)))
 
 
 def has_type(ttype: Type, pattern: DFPattern | None = None) -> TypePattern:

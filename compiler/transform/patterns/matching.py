@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from ....ops.core.op import Op
+from ....ops.core.op import Op, OpPattern
 from ....ops.core.tensor_types import TensorType, Type
 from ....vm.diagnostics.argument_errors import wrong
 from ....vm.diagnostics.python_source import here
 from ....vm.diagnostics.source import ArgumentError
-from ...ir.expr import Call, Constant, Expr, Function, If, IRModule, Tuple, TupleGetItem, Var
+from ...ir.expr import Call, Constant, Expr, Function, If, IRModule, Let, Tuple, TupleGetItem, Var
 from ...ir.structural_equal import structural_equal
-from ...ir.visitor import free_vars, post_order
+from ...ir.visitor import children, free_vars, post_order
 from ...ir.visitor import rewrite as rewritten
 from ..inlining import graph_of
 from ..requirements import with_requirements
@@ -23,8 +23,11 @@ from .dataflow_pattern import (
     ConstantPattern,
     DataTypePattern,
     DFPattern,
+    DominatorPattern,
     ExprPattern,
+    FunctionPattern,
     IfPattern,
+    LetPattern,
     ShapePattern,
     TupleGetItemPattern,
     TuplePattern,
@@ -33,7 +36,7 @@ from .dataflow_pattern import (
     WildcardPattern,
 )
 
-#: The expression, or operator, that each pattern matched.
+#: The expression, or operator, that each pattern matched; a tuple of expressions for the path of a dominator.
 Found = dict[DFPattern, Any]
 #: Operators whose two arguments match in either order.
 _COMMUTATIVE = ("add", "multiply")
@@ -77,6 +80,9 @@ def _inner_matches(pattern: DFPattern, node: Any, found: Found) -> Iterator[Foun
             fits = isinstance(node, Var) and name in ("", node.name)
         case ConstantPattern():
             fits = isinstance(node, Constant)
+        case DominatorPattern():
+            yield from _dominated(pattern, node, found)
+            return
         case AltPattern(left=left, right=right):
             yield from _matches(left, node, found)
             yield from _matches(right, node, found)
@@ -91,6 +97,40 @@ def _inner_matches(pattern: DFPattern, node: Any, found: Found) -> Iterator[Foun
             return
     if fits:
         yield found
+
+
+def _dominated(pattern: DominatorPattern, node: Any, found: Found) -> Iterator[Found]:
+    """The ways in which a node and its arguments match; the pattern of the path has the tuple of its matches."""
+    for inner in _matches(pattern.child, node, found):
+        region = _region(pattern, node, inner)
+        if region is not None:
+            parent, between = region
+            for whole in _matches(pattern.parent, parent, inner):
+                yield {**whole, pattern.path: between}
+
+
+def _region(pattern: DominatorPattern, child: Expr, found: Found) -> tuple[Expr, tuple[Expr, ...]] | None:
+    """The parent, and the expressions between it and the child; None if an argument comes from elsewhere."""
+    parents: dict[int, Expr] = {}
+    between: dict[int, Expr] = {}
+    pending = _arguments(child)
+    while pending:
+        part = pending.pop()
+        if id(part) in parents or id(part) in between:
+            continue
+        if next(_matches(pattern.parent, part, found), None) is not None:
+            parents[id(part)] = part
+        elif next(_matches(pattern.path, part, {}), None) is not None:
+            between[id(part)] = part
+            pending += _arguments(part)
+        else:
+            return None
+    return (next(iter(parents.values())), tuple(between.values())) if len(parents) == 1 else None
+
+
+def _arguments(node: Expr) -> list[Expr]:
+    """The parts of an expression without the callee."""
+    return list(node.args if isinstance(node, Call) else children(node))
 
 
 def _all(parts: Sequence[tuple[DFPattern, Any]], found: Found) -> Iterator[Found]:
@@ -119,6 +159,12 @@ def _parts(pattern: DFPattern, node: Any) -> Iterator[list[tuple[DFPattern, Any]
             yield [(value, node.tuple_value)]
         case IfPattern(cond=cond, true_branch=true, false_branch=false), If():
             yield [(cond, node.cond), (true, node.true_branch), (false, node.false_branch)]
+        case LetPattern(var=var, value=value, body=body), Let():
+            yield [(var, node.var), (value, node.value), (body, node.body)]
+        case FunctionPattern(params=None, body=body), Function():
+            yield [(body, node.body)]
+        case FunctionPattern(params=tuple(params), body=body), Function() if len(params) == len(node.params):
+            yield [*zip(params, node.params, strict=True), (body, node.body)]
 
 
 def _has_property(pattern: DFPattern, node: Any) -> bool:
@@ -136,12 +182,19 @@ def _has_property(pattern: DFPattern, node: Any) -> bool:
 
 
 _ABSENT = object()
+#: Relay's numbers of the patterns of operators, where they are other than opaque.
+_RELAY_PATTERNS = {
+    **{each: each for each in (OpPattern.ELEMWISE, OpPattern.BROADCAST, OpPattern.INJECTIVE, OpPattern.COMM_REDUCE)},
+    OpPattern.RESHAPE: OpPattern.INJECTIVE,
+}
 
 
 def _attribute(node: Any, name: str) -> Any:
-    """An attribute of a call or a function, with a list for a tuple."""
+    """An attribute of a call, a function or an operator, with a list for a tuple."""
     if isinstance(node, Function):
         return node.attrs.get(name, _ABSENT)
+    if isinstance(node, Op):
+        return _RELAY_PATTERNS.get(node.pattern, OpPattern.OPAQUE) if name == "TOpPattern" else _ABSENT
     value = getattr(node.attrs, name, _ABSENT) if isinstance(node, Call) else _ABSENT
     return _plain(value)
 
@@ -215,7 +268,9 @@ def _once(callback: DFPatternCallback, expr: Expr) -> Expr:
         found = matched(callback.pattern, post)
         if found is None:
             return post
-        new = callback.callback(post, post, {pattern: [node] for pattern, node in found.items()})
+        new = callback.callback(
+            post, post, {pattern: list(each) if isinstance(each, tuple) else [each] for pattern, each in found.items()}
+        )
         if not isinstance(new, Expr):
             raise wrong("rewrite: the result of the callback", "an expression", new)
         return new

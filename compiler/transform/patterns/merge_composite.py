@@ -13,7 +13,7 @@ that is used elsewhere prevents it.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,12 +26,15 @@ from ..inlining import graph_of
 from .dataflow_pattern import CallPattern, ConstantPattern, DFPattern, ExprPattern, TupleGetItemPattern, TuplePattern
 from .matching import Found, matched
 
+#: The attribute of composite functions that names their operators.
+_PARTITIONED = "PartitionedFromPattern"
+
 
 @frozen
 class CompositePattern:
-    """A row of a pattern table: the name of the composite function, the pattern, and a check of what matches."""
+    """A row of a pattern table: the attributes of the composite function, the pattern, and a check of what matches."""
 
-    name: str
+    attrs: Mapping[str, Any]
     pattern: DFPattern
     check: Callable[[Expr], Any]
 
@@ -43,7 +46,8 @@ def pattern_table(given: Any) -> tuple[CompositePattern, ...]:
         parts = a_sequence(row, "MergeComposite: a row of the pattern table", '("conv_relu", pattern)')
         if len(parts) not in (2, 3) or not isinstance(parts[1], DFPattern) or not all(map(callable, parts[2:])):
             raise wrong("MergeComposite: a row of the pattern table", "a name, a pattern, and perhaps a check", row)
-        rows.append(CompositePattern(a_text(parts[0], "MergeComposite: a name"), parts[1], *parts[2:] or (lambda expr: True,)))
+        attrs = {"Composite": a_text(parts[0], "MergeComposite: a name")}
+        rows.append(CompositePattern(attrs, parts[1], *parts[2:] or (lambda expr: True,)))
     return tuple(rows)
 
 
@@ -54,7 +58,7 @@ def merge_composite(mod: IRModule, table: Sequence[CompositePattern]) -> IRModul
         graph = f if f.is_primitive else graph_of(f, mod)
         numbers = itertools.count()
         for row in table if not f.is_primitive else ():
-            graph = _merged(graph, row, numbers)
+            graph = merged(graph, row, numbers)
         functions[name] = graph
     return replace(mod, functions=functions)
 
@@ -71,7 +75,7 @@ def _outside_composites(function: Function) -> list[Expr]:
         elif id(node) not in seen:
             seen.add(id(node))
             stack.append((node, True))
-            if not (isinstance(node, Function) and "Composite" in node.attrs):
+            if not _is_composite(node):
                 stack.extend((child, False) for child in reversed(children(node)))
     return order
 
@@ -84,7 +88,12 @@ class _Composite:
     arguments: list[Expr]
 
 
-def _merged(function: Function, row: CompositePattern, numbers: Iterator[int]) -> Function:
+def _is_composite(node: Expr) -> bool:
+    return isinstance(node, Function) and ("Composite" in node.attrs or _PARTITIONED in node.attrs)
+
+
+def merged(function: Function, row: CompositePattern, numbers: Iterator[int]) -> Function:
+    """The function with the calls that a pattern matches as calls of functions; ``numbers``: one for each of them."""
     order = _outside_composites(function)
     position, count = {id(node): k for k, node in enumerate(order)}, uses(order)
     taken: set[int] = set()
@@ -98,13 +107,13 @@ def _merged(function: Function, row: CompositePattern, numbers: Iterator[int]) -
     new: dict[int, Expr] = {}
     for node in order:
         found_here = roots.get(id(node))
-        if isinstance(node, Function) and "Composite" in node.attrs:
+        if _is_composite(node):
             new[id(node)] = node
         elif found_here is None:
             new[id(node)] = with_children(node, tuple(new[id(child)] for child in children(node)))
         else:
             args = tuple(new[id(argument)] for argument in found_here.arguments)
-            callee = _function(node, found_here, row.name, next(numbers))
+            callee = _function(node, found_here, row.attrs, next(numbers))
             new[id(node)] = Call(callee, args, span=node.span, ty=node.ty)
     out = new[id(function)]
     assert isinstance(out, Function)
@@ -115,6 +124,8 @@ def _composite(root: Expr, found: Found, position: dict[int, int], count: dict[i
     """The parts of a match; None if one of its inner values is used outside."""
     kept = (CallPattern, TuplePattern, TupleGetItemPattern)
     inside = {id(node): node for pattern, node in found.items() if isinstance(pattern, kept) and isinstance(node, Expr)}
+    between = [node for nodes in found.values() if isinstance(nodes, tuple) for node in nodes]
+    inside |= {id(node): node for node in between if isinstance(node, (Call, Tuple, TupleGetItem))}
     constants = {id(node) for pattern, node in found.items() if isinstance(pattern, (ConstantPattern, ExprPattern))}
     inner = sorted(inside.values(), key=lambda node: position[id(node)])
     if not inner:
@@ -130,13 +141,13 @@ def _composite(root: Expr, found: Found, position: dict[int, int], count: dict[i
     return _Composite(inner, list(arguments.values()))
 
 
-def _function(root: Expr, composite: _Composite, name: str, number: int) -> Function:
+def _function(root: Expr, composite: _Composite, attrs: Mapping[str, Any], number: int) -> Function:
     params = [Var(f"FunctionVar_{number}_{k}", a.ty, span=a.span, ty=a.ty) for k, a in enumerate(composite.arguments)]
     new: dict[int, Expr] = {id(a): p for a, p in zip(composite.arguments, params, strict=True)}
     for node in composite.inner:
         new[id(node)] = with_children(node, tuple(new.get(id(child), child) for child in children(node)))
-    attrs = {"Composite": name, "PartitionedFromPattern": "".join(map(_word, composite.inner))}
-    return Function(tuple(params), new[id(root)], None, attrs, span=root.span)
+    noted = {**attrs, _PARTITIONED: "".join(map(_word, composite.inner))}
+    return Function(tuple(params), new[id(root)], None, noted, span=root.span)
 
 
 def _word(node: Expr) -> str:

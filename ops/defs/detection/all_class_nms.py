@@ -93,7 +93,7 @@ def _regular(attrs: RegularNonMaxSuppressionAttrs) -> dict[str, Any]:
 Op(
     name="vision.all_class_non_max_suppression",
     doc="The boxes of each image and class with a score above `score_threshold` that overlap no better box by more than "
-    "`iou_threshold`, at most `max_output_boxes_per_class` (-1: all).  A box is given by two corners.  In tensorflow format, -1 "
+    "`iou_threshold`, at most `max_output_boxes_per_class` (-1: all).  A box is given by two corners.  In tensorflow format, 0 "
     "fills the rest.",
     inputs=_INPUTS,
     python=Parameters.of(

@@ -51,11 +51,11 @@ class DilateAttrs:
     dilation_value: float = 0.0
 
 
-def _padded(data: Value, axes: Axes, before: Sequence[Scalar], output: Value, mode: str, value: Scalar | None) -> Scalar:
-    """The element at ``axes`` of ``data`` with ``before[k]`` elements added before axis k."""
+def _padded(
+    data: Value, axes: Axes, before: Sequence[Scalar], padded: Sequence[int], mode: str, value: Scalar | None
+) -> Scalar:  # fmt: skip
+    """The element at ``axes`` of ``data`` with ``before[k]`` elements added before axis k, an axis of ``padded``."""
     at = [i - b for i, b in zip(axes, before, strict=True)]
-    # an axis with an unchanged size is not padded
-    padded = [k for k in range(data.rank) if data.shape[k] is not output.shape[k]]
     if mode == "constant":
         assert value is not None
         found = data(*at)
@@ -83,17 +83,22 @@ def _mirrored(at: Scalar, size: Scalar) -> Scalar:
 def _pad(inputs: tuple[Value, ...], axes: Axes, attrs: PadAttrs, output: Value) -> Scalar:
     data, value = inputs
     before = [index(b) for b, _ in attrs.pad_width]
-    return _padded(data, axes, before, output, attrs.pad_mode, cast(value(), output.dtype))
+    return _padded(data, axes, before, _changed(attrs.pad_width), attrs.pad_mode, cast(value(), output.dtype))
+
+
+def _changed(width: Widths) -> list[int]:
+    """The axes that are padded.  An axis may keep its size and be padded: as many elements are removed as added."""
+    return [axis for axis, pair in enumerate(width) if any(pair)]
 
 
 def _mirror_pad(inputs: tuple[Value, ...], axes: Axes, attrs: MirrorPadAttrs, output: Value) -> Scalar:
-    return _padded(inputs[0], axes, [index(b) for b, _ in attrs.pad_width], output, attrs.mode, None)
+    return _padded(inputs[0], axes, [index(b) for b, _ in attrs.pad_width], _changed(attrs.pad_width), attrs.mode, None)
 
 
 def _dyn_pad(inputs: tuple[Value, ...], axes: Axes, attrs: DynPadAttrs, output: Value) -> Scalar:
     data, width, value = inputs
     before = [as_index(width(k, 0)) for k in range(data.rank)]
-    return _padded(data, axes, before, output, attrs.pad_mode, cast(value(), output.dtype))
+    return _padded(data, axes, before, range(data.rank), attrs.pad_mode, cast(value(), output.dtype))
 
 
 def _dilate(inputs: tuple[Value, ...], axes: Axes, attrs: DilateAttrs, output: Value) -> Scalar:
@@ -125,8 +130,8 @@ def _static_pad(attrs: DynPadAttrs, width: tuple[int, ...]) -> PadAttrs:
 
 Op(
     name="nn.pad",
-    doc="Elements added around a tensor: `nn.pad([1, 2], 0, pad_width=[[1, 2]]) = [0, 1, 2, 0, 0]`; with `reflect` an axis is "
-    "longer than the padding on either end.",
+    doc="Elements added around a tensor: `nn.pad([1, 2], 0, pad_width=[[1, 2]]) = [0, 1, 2, 0, 0]`; with `constant` a "
+    "negative width removes elements, with `reflect` an axis is longer than the padding on either end.",
     inputs=("data", "pad_value"),
     python=_PYTHON,
     attrs=PadAttrs,

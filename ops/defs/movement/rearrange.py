@@ -6,13 +6,12 @@ from typing import Any, Literal
 
 from ....declarations.frozen_dataclass import frozen
 from ...composition.legalize import converted, indices, whole_dtype
-from ...core.compute import Guard, Scalar, Select, Value, apply, cast, index
+from ...core.compute import Scalar, Select, Value, apply, cast, index
 from ...core.dtype_rules import INTEGERS, NUMBERS, like_first, require
 from ...core.op import Op, OpPattern, TypeRelError
 from ...core.scalar_attrs import element, require_element
 from ...core.tensor_types import is_float
-from ...native.status import BAD_VALUE
-from .indexing import as_index, inside
+from .indexing import as_index
 from .transform import AxisAttrs, replaced
 
 Axes = tuple[Scalar, ...]
@@ -66,10 +65,10 @@ def _reverse(inputs: tuple[Value, ...], axes: Axes, attrs: AxisAttrs, output: Va
 def _reverse_sequence(inputs: tuple[Value, ...], axes: Axes, attrs: ReverseSequenceAttrs, output: Value) -> Scalar:
     data, lengths = inputs
     sequence, batch = attrs.seq_axis % data.rank, attrs.batch_axis % data.rank
-    length, at = as_index(lengths(axes[batch])), axes[sequence]
+    length = apply("minimum", apply("maximum", as_index(lengths(axes[batch])), index(1)), data.size(sequence))
+    at = axes[sequence]
     transposed = apply("where", at < length, length - 1 - at, at, dtype="int64")
-    # a valid length is between 0 and the size
-    return Guard(inside(length, data.size(sequence) + 1), BAD_VALUE, data(*replaced(axes, sequence, transposed)))
+    return data(*replaced(axes, sequence, transposed))
 
 
 def _sequence_mask(inputs: tuple[Value, ...], axes: Axes, attrs: SequenceMaskAttrs, output: Value) -> Scalar:
@@ -119,7 +118,8 @@ _injective("reverse", "An axis back to front: `reverse([1, 2, 3], axis=0) = [3, 
 _injective(
     "reverse_sequence",
     "The first `seq_lengths[k]` elements of sequence k in reverse order: "
-    "`reverse_sequence([[1, 2, 3], [4, 5, 6]], [2, 3]) = [[2, 1, 3], [6, 5, 4]]`.",
+    "`reverse_sequence([[1, 2, 3], [4, 5, 6]], [2, 3]) = [[2, 1, 3], [6, 5, 4]]`; a length below 1 is 1, one beyond the "
+    "sequence its size.",
     ("data", "seq_lengths"),
     ReverseSequenceAttrs,
     _reverse_sequence,

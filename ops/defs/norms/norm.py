@@ -178,11 +178,11 @@ def _l2_normalize(inputs: Inputs, attrs: L2NormalizeAttrs) -> Term:
 def _lrn(inputs: Inputs, attrs: LrnAttrs) -> Term:
     (data,) = widened(*inputs)
     axis = axis_in(attrs.axis, data.rank)
-    if attrs.size < 1 or attrs.size % 2 == 0:
-        raise ShapeError(f"size is {attrs.size}; it must be odd, so that a window has a middle")
+    if attrs.size < 1:
+        raise ShapeError(f"size is {attrs.size}; it must be at least 1")
     x, half = _three_axes(data, axis), attrs.size // 2
     # one more window than channels, so that there is a window even without channels
-    window = AvgPool1dAttrs(attrs.size, padding=(half, half + 1), layout=data_layouts(1)[1], count_include_pad=True)
+    window = AvgPool1dAttrs(attrs.size, padding=(half, attrs.size - half), layout=data_layouts(1)[1], count_include_pad=True)
     means = call(get("nn.avg_pool1d"), x * x, attrs=window)
     means = call(get("strided_slice"), means, attrs=SliceAttrs((0,), (-1,), axes=(1,)))
     x = x / call(POWER, means * attrs.alpha + attrs.bias, number(attrs.beta, data.dtype))
@@ -271,7 +271,8 @@ composite(
 )
 composite(
     name="nn.lrn",
-    doc="`x / (bias + alpha / size * s) ** beta`, `s` the sum of squares over the `size` channels around it: "
+    doc="`x / (bias + alpha / size * s) ** beta`, `s` the sum of squares over the `size` channels around it, of an even number "
+    "one more before than after it: "
     "`nn.lrn([[2.0]], size=1, bias=0.0, alpha=1.0, beta=0.5) = [[1.0]]`.",
     inputs=("data",),
     attrs=LrnAttrs,
@@ -280,7 +281,8 @@ composite(
 )
 composite(
     name="nn.dropout",
-    doc="As in inference: the data as it is, and a mask of ones: `nn.dropout([1.0, 2.0]) = ([1.0, 2.0], [1.0, 1.0])`.",
+    doc="As in inference: the data as it is, and a mask of ones, which Python's `relay.nn.dropout` leaves out: "
+    "`nn.dropout([1.0, 2.0]) = ([1.0, 2.0], [1.0, 1.0])`.",
     inputs=("data",),
     attrs=DropoutAttrs,
     dtype=_several(like_inputs("nn.dropout", ["data"], DTYPES), 2),

@@ -102,7 +102,7 @@ def _reshape(inputs: tuple[Term, Term, Term], attrs: Any) -> tuple[Term, Term]:
 composite(
     name=_RESHAPE,
     doc="The indices of a sparse tensor's values after a reshape, and the new sizes, in which one -1 stands for what is left: "
-    "`sparse_reshape([[0, 1], [1, 2]], [2, 3], [3, -1]) = ([[0, 1], [2, 1]], [3, 2])`.",
+    "`sparse_reshape([[0, 1], [1, 2]], [2, 3], [3, -1]) = ([[0, 1], [2, 1]], [3, 2])`; indices are not held against the shape.",
     inputs=_RESHAPED,
     dtype=_reshape_rule,
     expand=_reshape,

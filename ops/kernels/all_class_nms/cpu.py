@@ -105,7 +105,7 @@ def suppress_classes_of_images(
     boxes: Array, scores: Shaped, limit: Array, iou_threshold: Array, score_threshold: Array, selected: Array, selected_scores:
     Array, total: Array, counts: Array, candidates: Candidates, of_image: Sortable,
 ) -> int:  # fmt: skip
-    """Class and box of the kept boxes of each image, best first, and their scores; -1 after them; their number."""
+    """Class and box of the kept boxes of each image, best first, and their scores; 0 after them; their number."""
     if len(limit) != 1 or len(iou_threshold) != 1 or len(score_threshold) != 1:
         return BAD_VALUE
     images, classes, n = scores.dims[0], scores.dims[1], scores.dims[2]
@@ -116,8 +116,8 @@ def suppress_classes_of_images(
             selected[b, j, 0], selected[b, j, 1] = of_image.order[j] // n, of_image.order[j] % n
             selected_scores[b, j] = of_image.keys[j]
         for j in range(done, classes * n):
-            selected[b, j, 0] = selected[b, j, 1] = -1
-            selected_scores[b, j] = -1
+            selected[b, j, 0] = selected[b, j, 1] = 0
+            selected_scores[b, j] = 0
         total[b] = done
     counts[0] = 0
     return OK

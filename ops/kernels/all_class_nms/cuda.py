@@ -260,8 +260,8 @@ def all_class_non_max_suppression(call: OpaqueCall) -> CudaSource:
     selected, found, total = call.results
     classes.write_in_order(
         "(classes * length)",
-        "selected[work * 2] = selected[work * 2 + 1] = -1;\n"
-        f"      found_scores[work] = {converted('-1.0f', 'float32', found.dtype)};",
+        "selected[work * 2] = selected[work * 2 + 1] = 0;\n"
+        f"      found_scores[work] = {converted('0.0f', 'float32', found.dtype)};",
         "selected[to * 2] = row % classes;\n    selected[to * 2 + 1] = kept_at[work];\n    "
         f"found_scores[to] = {converted('score', classes.number, found.dtype)};",
         total,

@@ -15,7 +15,7 @@ MIRRORS = {"reflect": 1, "REFLECT": 1, "SYMMETRIC": 0}
 
 @register_shape_func("nn.pad")
 def pad(inputs: tuple[Operand, Operand], attrs: Any) -> Shape:
-    """Each size plus both numbers of ``attrs.pad_width``; the pad value is a scalar."""
+    """Each size plus both numbers of ``attrs.pad_width``, which may be negative in the mode ``constant``; a scalar pad value."""
     need_rank(inputs[1], 0, "the pad value", 1)
     return _padded(inputs[0], _pairs(attrs.pad_width), attrs.pad_mode, None)
 
@@ -49,7 +49,10 @@ def _padded(data: Operand, width: Sequence[tuple[Dim, Dim]], mode: str, source: 
     out = []
     for axis, (size, pair) in enumerate(zip(data.shape, width, strict=True)):
         for width_there in pair:
-            as_size(width_there, f"pad_width of axis {axis}", source)
+            if mode == "constant":  # a negative width removes elements
+                _check_removal(size, width_there, axis, source)
+            else:
+                as_size(width_there, f"pad_width of axis {axis}", source)
             if mode in MIRRORS:
                 message = f"axis {axis} of size {{}} is too short to be mirrored {{}} far"
                 check(le(width_there, max_(0, size - MIRRORS[mode])), message, size, width_there, input=0, axis=axis)
@@ -58,7 +61,15 @@ def _padded(data: Operand, width: Sequence[tuple[Dim, Dim]], mode: str, source: 
             nothing = all_(le(pair[0], 0), le(pair[1], 0))
             check(any_(lt(0, size), nothing), f"axis {axis} is empty: it has no edge to repeat", input=0, axis=axis)
         out.append(pair[0] + size + pair[1])
+        if mode == "constant":
+            _check_removal(size, pair[0] + pair[1], axis, source)
     return tuple(out)
+
+
+def _check_removal(size: Dim, width: Dim, axis: int, source: int | None) -> None:
+    """No more elements are removed than an axis has."""
+    message = f"axis {axis} has size {{}}, pad_width adds {{}} elements"
+    check(le(0, size + width), message, size, width, input=source, axis=axis)
 
 
 @register_shape_func("nn.dilate")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ...symbolic.argument_checks import as_size, axis_in, dimensions, need_rank, same_size, vector
-from ...symbolic.dim import Shape, const, dim, le, result_size
+from ...symbolic.dim import Shape, const, dim, eq, le, result_size
 from ...symbolic.registry import Operand, ShapeError, check, register_shape_func
 
 
@@ -105,8 +105,11 @@ def _dense(inputs: tuple[Operand, ...], shape: Shape) -> Shape:
 def sparse_fill_empty_rows(inputs: tuple[Operand, Operand, Operand, Operand], attrs: Any) -> list[Shape]:
     """The indices and values with one more for each empty row, at most for every row; per row whether it is empty."""
     indices, values, dense_shape, default = inputs
-    for number, x, rank, what in ((0, indices, 2, "the indices"), (1, values, 1, "the values"), (3, default, 0, "the default")):
+    for number, x, rank, what in ((0, indices, 2, "the indices"), (1, values, 1, "the values")):
         need_rank(x, rank, what, number)
+    if default.rank:
+        need_rank(default, 1, "the default", 3)
+        check(eq(default.shape[0], 1), "the default has {} elements, not 1", default.shape[0], input=3)
     sizes = vector(dense_shape, "dense_shape", 2)
     if not sizes:
         raise ShapeError("dense_shape has no sizes: there are no rows", input=2)

@@ -167,7 +167,8 @@ def _wrap(r: Random, text: str) -> str:
     forms = [
         f"({inner}, {inner})", f"({inner},)", f"{inner}.0", f"-{inner}", f"({inner} + {inner})", f"{unary}({inner})",
         f"if (True) {{ {inner} }} else {{ {inner} }}", f"fn () {{ {inner} }}", f"fn () {{ {inner} }}()", f"{inner}()",
-        f"{{ let %made = {inner}; %made }}", f"({inner}, {inner}).1", f"shape_of({inner}, dtype=\"int64\")", f"{inner}.7",
+        f"{{ let %made = {inner}; %made }}", f"(let %made = {inner}; %made)", f"match {inner} {{ %made => %made }}",
+        f"({inner}, {inner}).1", f"shape_of({inner}, dtype=\"int64\")", f"{inner}.7",
         f"fn (%q: Tensor[(?, 4), float32]) {{ {inner} }}",
     ]  # fmt: skip
     return _put(text, span, r.choice(forms))

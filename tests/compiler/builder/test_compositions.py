@@ -62,8 +62,15 @@ def test_earlier_names_of_scatter() -> None:
 
 
 def test_dropout_raw_and_const() -> None:
-    kept, mask = relay.nn.dropout_raw(x(), 0.5)
-    assert (kept.op.name, mask.op.name) == ("nn.dropout", "ones_like")
+    a = relay.var("a", (2, 3))
+    kept, mask = relay.nn.dropout_raw(a, 0.5)
+    assert kept.tuple_value is mask.tuple_value and kept.tuple_value.op.name == "nn.dropout"
+    strided = relay.strided_set(a, a, relay.const([0, 0]), relay.const([2, 3]))  # every stride is 1
+    function = relay.Function([a], relay.Tuple([relay.nn.dropout(a) + a, mask, strided]))
+    executor = relay.create_executor("vm", relay.IRModule.from_expr(function))
+    data = np.arange(6, dtype="float32").reshape(2, 3)
+    for found, wanted in zip(executor.evaluate()(relay.const(data)), (2 * data, np.ones((2, 3)), data), strict=True):
+        np.testing.assert_array_equal(found.numpy(), wanted)
     assert relay.nn.const(1.5).data == np.float32(1.5)
 
 

@@ -220,7 +220,6 @@ WRONG: list[tuple[Callable[[], relay.Expr], str]] = [
     (lambda: relay.matrix_set_diag(X, Y, "a"), 'matrix_set_diag: attribute k1 takes an integer, not "a"'),
     (lambda: relay.variance(X, unbiased=True, with_mean=Y),
      "variance: unbiased=True cannot be given with with_mean"),
-    (lambda: relay.strided_set(X, Y, SIZE, SIZE), "strided_set: strides must be given when begin is an expression"),
     (lambda: relay.stft(VALUES, 2, window=[1.0, "a"]),
      "no constant can be made of the list [1.0, 'a']: the dtypes are"),
     (lambda: relay.reshape(X, None), "reshape: attribute newshape is missing (newshape takes a list of integers)"),

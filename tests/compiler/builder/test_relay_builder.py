@@ -67,6 +67,23 @@ def test_nobody_else_sees_a_change() -> None:
     assert np.array_equal(run(module, X).numpy(), -X)
 
 
+def test_functions_and_types_are_found_by_their_variables() -> None:
+    module = relay.IRModule.from_expr(relay.Function([a := x()], a))
+    header = relay.GlobalTypeVar("T")
+    module[header] = relay.TypeData(header, [], [])
+    main, other = module.get_global_var("main"), relay.GlobalVar("other")
+    for functions in (module.functions, relay.transform.ToANormalForm()(module).functions, copy.copy(module).functions):
+        by_any: AnyValue = functions
+        assert by_any[main] is functions["main"] is by_any.get(main) and main in by_any
+        assert other not in by_any and by_any.get(other) is None and list(by_any) == ["main"]
+        with pytest.raises(KeyError):
+            by_any[other]
+        with pytest.raises(KeyError):
+            functions["other"]
+    types: AnyValue = module.type_definitions
+    assert types[header] is module[header] and header in types
+
+
 def test_a_parsed_module_can_be_changed() -> None:
     module = relay.parse(
         '#[version = "0.0.5"] def @main(%x: Tensor[(2), float32]) { @f(%x) } def @f(%x: Tensor[(2), float32]) { %x }'
@@ -197,7 +214,13 @@ def test_python_does_not_branch_on_an_expression(fails: Callable[[relay.Expr, re
 
 def test_the_names_of_parts() -> None:
     kind = relay.TensorType((2, relay.Any()), "float32")
-    a = relay.var("a", kind)
+    place = relay.Span(relay.SourceName("model.py"), 3, 3, 1, 2)
+    a = relay.var("a", kind, span=place)
+    named = relay.Var("a", type_annotation=kind, span=place)
+    assert a.span is place is named.span and named.annotation == kind and relay.GlobalVar(name_hint="f").name == "f"
+    assert relay.FuncType([kind], kind, [], []) == relay.FuncType(arg_types=[kind], ret_type=kind)
+    with pytest.raises(relay.ArgumentError, match="FuncType: a type has no type parameters of its own"):
+        relay.FuncType([kind], kind, [relay.TypeVar("A")])
     assert a.type_annotation == kind and a.name_hint == "a" and relay.GlobalVar("f").name_hint == "f"
     function = relay.Function([a], a, kind)
     assert function.params == (a,) and function.body is a and function.ret_type == kind

@@ -101,48 +101,88 @@ def test_unstack_of_other_ranks(rank: int) -> None:
     same(relay.VirtualMachine(relay.compile(mod)).run(), list(value))
 
 
-@pytest.mark.parametrize("shape", [(), (3,), (relay.Any(), 2)])
-def test_one_shape(shape: tuple[Any, ...]) -> None:
+@pytest.mark.parametrize("shape", [(), (3,), (2, 3), (relay.Any(), 2)])
+@pytest.mark.extensive(shape=[(2, 3)])
+def test_every_function_of_one_shape(shape: tuple[Any, ...]) -> None:
     p = relay.Prelude()
     sizes = tuple(d if isinstance(d, int) else 5 for d in shape)
-    data = np.arange(4 * int(np.prod(sizes)), dtype="float32").reshape(4, *sizes)
+    data = np.arange(2 * int(np.prod(sizes)), dtype="float32").reshape(2, *sizes)
 
-    def f(name: str) -> Any:
-        return p.get_global_var_static(name, "float32", shape)
+    def f(name: str, of: tuple[Any, ...] = shape) -> Any:
+        return p.get_global_var_static(name, "float32", of)
 
-    x = relay.var("x", shape=(relay.Any(), *shape))
-    i = relay.const(np.array([2, 0, 3, 1], "int32"))
-    make = p.get_tensor_ctor_static("tensor_constructor", "float32", shape)
-    one = make(relay.const(data[0] + 1)) if relay.Any() not in shape else None
-    rows = f("tensor_array_unstack")(x)
-    parts: dict[str, Any] = {
-        "scatter": f("tensor_array_scatter")(f("tensor_array")(relay.const(5)), i, rows),
-        "read": f("tensor_array_read")(rows, relay.const(2)),
-    }
-    tensors = {
-        "stack": f("tensor_array_stack")(rows),
-        "gather": f("tensor_array_gather")(rows, i),
-        "data": f("tensor_array_get_data")(rows, relay.const(3)),
-        "own": f("tensor_get_data")(f("tensor_array_read")(rows, relay.const(1))),
+    def make(value: Any, of: tuple[Any, ...] = shape) -> Any:
+        return p.get_tensor_ctor_static("tensor_constructor", "float32", of)(value)
+
+    x, y = relay.var("x", shape=shape), relay.var("y", shape=shape)
+    both = f("tensor_array_write")(f("tensor_array")(relay.const(3)), relay.const(0), make(x))
+    both = f("tensor_array_write")(both, relay.const(2), make(y))
+    i = relay.const(np.array([2, 0], "int32"))
+    pair = f("tensor_array_scatter")(f("tensor_array")(relay.const(2)), relay.const(np.array([1, 0], "int32")), both)
+    parts: dict[str, tuple[Any, list[Any]]] = {
+        "write": (both, [data[0], None, data[1]]),
+        "read": (f("tensor_array_read")(both, relay.const(2)), [data[1]]),
+        "gather": (f("tensor_array_gather")(both, i), [data[::-1]]),
+        "stack": (f("tensor_array_stack")(f("tensor_array_unstack", (2, *shape))(relay.const(data))), [data]),
+        "expand_dims": (f("tensor_expand_dims")(make(x)), [data[:1]]),
     }
     if shape:
-        tensors["concat"] = f("tensor_array_concat")(rows)
-        tensors["both"] = f("tensor_concatenate")(tensors["concat"], tensors["concat"])
-    if one is not None:
-        parts["write"] = f("tensor_array_write")(rows, relay.const(0), one)
-    p.mod["main"] = relay.Function([x], relay.Tuple([*parts.values(), *tensors.values()]))
-    found = dict(zip([*parts, *tensors], relay.VirtualMachine(relay.compile(p.mod)).run(data), strict=True))
-    same(found["scatter"], [data[1], data[3], data[0], data[2], None])
-    same(found["read"], [data[2]])
-    if one is not None:
-        same(found["write"], [data[0] + 1, *data[1:]])
-    joined = data.reshape(-1, *sizes[1:])
-    wanted = {"stack": data, "gather": data[[2, 0, 3, 1]], "data": data[3], "own": data[1], "concat": joined}
-    wanted["both"] = np.concatenate([joined, joined])
-    for name in tensors:
-        np.testing.assert_array_equal(found[name].numpy(), wanted[name])
-    header = p.get_type_static("tensor_t", "float32", shape)
-    assert header.name == p.get_name_static("tensor_t", "float32", shape)
+        several = (relay.Any(), *shape[1:])
+        lengths = relay.const(np.array([1, sizes[0] - 1], "int32"))
+        split = f("tensor_array_split")(f("tensor_array", several)(relay.const(3)), make(x), lengths)
+        parts |= {
+            "take": (f("tensor_take")(make(x), relay.const(1), relay.const(2)), [data[0][1:2]]),
+            "concatenate": (f("tensor_concatenate")(make(x), make(y)), [np.concatenate([data[0], data[1]])]),
+            "split": (split, [data[0][:1], data[0][1:], None]),
+            "concat": (f("tensor_array_concat")(p.rev(p.tl(p.rev(split)))), [data[0]]),
+            "concat of none": (f("tensor_array_concat")(p.nil()), [None]),
+            "unstack": (f("tensor_array_unstack")(x), list(data[0])),
+        }
+    tensors = {
+        "data": (f("tensor_array_get_data")(both, relay.const(2)), data[1]),
+        "own": (f("tensor_get_data")(f("tensor_array_read")(pair, relay.const(1))), data[0]),
+    }
+    results = [expr for expr, _ in (*parts.values(), *tensors.values())]
+    p.mod["main"] = relay.Function([x, y], relay.Tuple(results))
+    assert relay.structural_equal(relay.parse(p.mod.astext()), p.mod)
+    found = dict(zip([*parts, *tensors], relay.VirtualMachine(relay.compile(p.mod)).run(*data), strict=True))
+    for name, (_, wanted) in parts.items():
+        if name == "concat of none":
+            assert found[name].constructor.startswith("tensor_nil_float32_any")
+        else:
+            same(found[name], wanted)
+    for name, (_, array) in tensors.items():
+        np.testing.assert_array_equal(found[name].numpy(), array)
+    tested = {n.removeprefix("tensor_array_").removeprefix("tensor_") for n in tensor_array.STATIC_FUNCTIONS}
+    assert tested <= parts.keys() | {"array", "scatter", "get_data", "array_get_data"} or not shape
+
+
+def test_a_split_of_values_of_another_shape() -> None:
+    mod = relay.IRModule()
+    ops = relay.prelude.StaticTensorArrayOps(relay.prelude.Prelude(mod), "float32", (relay.Any(), 3))
+    ops.define_tensor_array_scatter((2,), True)
+    ops.define_tensor_array_split((4, 3), (2,), True)
+    ops.define_tensor_get_data()
+    x = relay.var("x", shape=(4, 3))
+    value = ops.prelude.get_ctor_static("tensor_t", "tensor_constructor", "float32", (4, 3))(x)
+    array = ops.get_global_var("tensor_array")(relay.const(2))
+    split = ops.get_global_var("tensor_array_split")(array, value, relay.const(np.array([1, 3], "int32")))
+    mod["main"] = relay.Function([x], split)
+    same(relay.create_executor("vm", mod).evaluate()(X), [X[:1], X[1:]])
+
+
+def test_types_and_functions_of_a_dtype_are_there_without_use() -> None:
+    mod = relay.IRModule()
+    relay.Prelude(mod)
+    header, nil, *_ = mod.get_type("tensor_float32_t")
+    assert header.name == "tensor_float32_t" and nil.name_hint == "tensor_nil_float32"
+    assert (
+        mod.get_global_var("tensor_array_read_int64").name == "tensor_array_read_int64"
+        and "tensor_int64_t" in mod.type_definitions
+    )
+    for fails in (lambda: mod.get_type("tensor_float31_t"), lambda: relay.IRModule().get_type("tensor_float32_t")):
+        with pytest.raises(relay.RelayError, match="the module has no type tensor_float3"):
+            fails()
 
 
 def test_functions_that_are_not_used_are_not_compiled() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -182,6 +183,24 @@ def test_weights_are_loaded_into_a_built_module(tmp_path: Path) -> None:
     assert module.get_output(0).tolist() == EXPECTED[0]
 
 
+def test_the_triple_of_old_programs() -> None:
+    with pytest.warns(DeprecationWarning, match=r"lib.get_graph_json\(\) and lib.get_params\(\)"):
+        graph, lib, params = relay.build(program(), "llvm", params={"w": W})
+    nodes = json.loads(graph)["nodes"]
+    assert [node["name"] for node in nodes if node["op"] == "null"] == ["x"] and np.array_equal(params["w"], W)
+    assert any("add" in node["name"] for node in nodes if node["op"] == "tvm_op")
+    module = lib["default"](relay.cpu())
+    module.run(x=X)
+    assert module.get_output(0).tolist() == EXPECTED[0]
+
+
+def test_parameters_bound_by_name() -> None:
+    main = program()["main"]
+    bound = relay.build_module.bind_params_by_name(main, {"w": W, "v": X})
+    assert [p.name_hint for p in bound.params] == ["x"]
+    assert relay.structural_equal(bound, relay.bind(main, {main.params[1]: relay.const(W)}))
+
+
 # ---- wrong uses ------------------------------------------------------------------------------------------------------
 
 Wrong = tuple[Callable[[], object], str, Any]
@@ -215,8 +234,10 @@ WRONG: tuple[Wrong, ...] = (
      "VMCompiler.set_params: params must be a dict with names as keys, not the list [1]",
      "parameters of @main by name"),
     (lambda: relay.vm.compile(program(), "llvm", params={"w": [[1], [1, 2]]}), "params: %w is no array: list", ...),
-    (lambda: list(relay.build(program(), "llvm")), "relay.build has one result, which does not unpack",
-     'lib = relay.build(...); lib["default"](device) runs the program, lib.get_params() are its values'),
+    (lambda: relay.build_module.bind_params_by_name(program(), {}),
+     "bind_params_by_name: the function must be a relay.Function, not an IRModule", None),
+    (lambda: relay.build_module.bind_params_by_name(program()["main"], {"w": X[0]}),
+     "params: %w is Tensor[(2, 3), float32], but the value is Tensor[(3), float32]", None),
     (lambda: relay.build(program(), "llvm")["main"], "the library has no module 'main'", "it has 'default'"),
     (lambda: relay.build(program(), "llvm")["default"]().run(), "@main: no value for %x, %w",
      "its parameters: %x: Tensor[(2, 3), float32], %w: Tensor[(2, 3), float32]"),

@@ -61,7 +61,7 @@ DEFINITIONS = {
     "List": TypeData(_LIST, (A,), (Constructor("Cons", (A, TypeCall(_LIST, (A,))), _LIST, 0), Constructor("Nil", (), _LIST, 1))),
     "tf.Pair": TypeData(_PAIR, (A, B), (Constructor("Both", (A, B, RefType(TupleType((A, B)))), _PAIR, 0),)),
     "Bit": TypeData(_BIT, (), (Constructor("Off", (), _BIT, 0), Constructor("On", (), _BIT, 1))),
-    "Storage": TypeData(GlobalTypeVar("Storage"), is_extern=True),
+    "Storage": TypeData(GlobalTypeVar("Storage")),
 }
 CONSTRUCTORS = tuple(c for data in DEFINITIONS.values() for c in data.constructors)
 #: Types of a module with these definitions, in a function with the type parameters ``A`` and ``B``.

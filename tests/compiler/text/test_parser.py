@@ -9,9 +9,11 @@ from relayvm.compiler.ir.expr import Call, Constant, Function, GlobalVar, If, Le
 from relayvm.compiler.ir.structural_equal import structural_equal
 from relayvm.compiler.text.infix import MINUS, SIGNS
 from relayvm.compiler.text.parser import parse, parse_expr
+from relayvm.compiler.text.printer import astext
 from relayvm.ops.core import op
-from relayvm.ops.core.tensor_types import FuncType, TensorType, TupleType, numpy_dtype, scalar
+from relayvm.ops.core.tensor_types import DTYPES, FuncType, TensorType, TupleType, is_float, numpy_dtype, scalar
 from relayvm.shape_funcs.symbolic.dim import ANY, sym
+from relayvm.vm.diagnostics.source import ParseError
 
 from ...programs import HEADER
 
@@ -57,6 +59,27 @@ def test_literals(text: str, dtype: str, value: float) -> None:
     assert expr.data.dtype.name == dtype and expr.data[()] == np.array(value, numpy_dtype(dtype))
 
 
+def test_an_operators_name_alone_is_the_operator() -> None:
+    for name in ("add", "nn.dense", "one_hot"):
+        assert parse_expr(name) is op.get(name) and parse_expr(astext(op.get(name))) is op.get(name)
+        assert structural_equal(parse_expr(f"/* {name} */ {name}"), op.get(name))
+    assert not structural_equal(op.get("add"), op.get("subtract"))
+
+
+@pytest.mark.parametrize("text", ["65505f16", "-65520f16", "3.40282347e39f", "3.5e38bf", "1.8e308f64"])
+def test_a_number_beyond_the_largest_is_refused(text: str) -> None:
+    with pytest.raises(ParseError, match="is out of range"):
+        parse_expr(text)
+
+
+@pytest.mark.parametrize("dtype", [d for d in DTYPES if is_float(d)])
+def test_the_largest_number_is_read(dtype: str) -> None:
+    largest = np.nextafter(numpy_dtype(dtype).type(np.inf), numpy_dtype(dtype).type(0))
+    for value in (largest, -largest, np.nextafter(largest, largest / 2)):
+        expr = Constant(np.array(value))
+        assert structural_equal(parse_expr(astext(expr)), expr) and "meta" not in astext(expr)
+
+
 def test_minus_before_a_value() -> None:
     expr = parse_expr("free_var %x; --%x")
     assert isinstance(expr, Call) and expr.op is MINUS.op and isinstance(expr.args[0], Call) and expr.args[0].op is MINUS.op
@@ -96,7 +119,12 @@ def test_signs(sign: object) -> None:
         ('cast(1, dtype="uint")', 'cast(1, dtype="uint32")'),
         ("1 % 2 * 3", "multiply(floor_mod(1, 2), 3)"),
         ("fn (%a, %b) { %a%%b }", "fn (%a, %b) { floor_mod(%a, %b) }"),
-        ("add", "fn (%lhs, %rhs) { add(%lhs, %rhs) }"),
+        ("(add, exp)", "(fn (%lhs, %rhs) { add(%lhs, %rhs) }, fn (%data) { exp(%data) })"),
+        ("(let %a = 1; 3) + 2", "add({ let %a = 1; 3 }, 2)"),
+        ("(1; ((%0 = 2; 3; %0), 4))", "{ 1; ({ %0 = 2; 3; %0 }, 4) }"),
+        ("match 1 { %a => %a }", "match (1) { %a => %a }"),
+        ("match (1, 2).0 { %a => %a }", "match ((1, 2).0) { %a => %a }"),
+        ("match? (1, 2) { (%a, _) => %a }", "match? ((1, 2)) { (%a, _) => %a }"),
         ("let %f = concatenate; %f((1, 2))", "let %f = fn (%data) { concatenate(%data) }; %f((1, 2))"),
         ("@map(exp, 1f)", "@map(fn (%data) { exp(%data) }, 1f)"),
         ("@f(1, b.c=[2], a=3)", "@f(1, a=3, b.c=[2])"),

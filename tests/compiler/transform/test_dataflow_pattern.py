@@ -16,7 +16,29 @@ any_ = dp.wildcard
 # ---- matches -------------------------------------------------------------------------------------------------------
 
 SHARED = any_()
+ELEMENTWISE = any_().has_attr({"TOpPattern": 0})(any_())
+DIAMOND = dp.is_op("add")(any_(), any_()).dominates(dp.is_op("sort")(any_()), ELEMENTWISE)
+SORTED, OTHER = relay.sort(x), relay.sort(x)
 MATCHES = [
+    (DIAMOND, relay.tanh(relay.exp(SORTED)) + relay.tanh(SORTED), True),
+    (DIAMOND, relay.tanh(SORTED) + SORTED, True),
+    (DIAMOND, SORTED + SORTED, True),
+    (DIAMOND, relay.tanh(SORTED) + relay.tanh(OTHER), False),
+    (DIAMOND, relay.tanh(SORTED) + relay.tanh(x), False),
+    (DIAMOND, relay.sum(SORTED, 1) + relay.tanh(SORTED), False),
+    (DIAMOND, relay.tanh(SORTED) + x, False),
+    (DIAMOND, relay.tanh(SORTED), False),
+    (dp.is_op("exp")(any_()).dominates(dp.is_var("x")), relay.exp(relay.sum(relay.tanh(x), 1)), True),
+    (dp.is_op("exp")(any_()).dominates(dp.is_var("y")), relay.exp(relay.sum(relay.tanh(x), 1)), False),
+    (dp.dominates(dp.is_var("x"), ELEMENTWISE, dp.is_op("exp")(any_())), relay.exp(relay.tanh(x)), True),
+    (dp.is_let(SHARED, dp.is_constant(), dp.is_op("exp")(SHARED)), relay.Let(x, relay.const(1.0), relay.exp(x)), True),
+    (dp.is_let(SHARED, any_(), SHARED), relay.Let(x, relay.const(1.0), relay.exp(x)), False),
+    (dp.is_let(any_(), any_(), any_()), relay.exp(x), False),
+    (dp.FunctionPattern([SHARED, any_()], dp.is_op("exp")(SHARED)), relay.Function([x, y], relay.exp(x)), True),
+    (dp.FunctionPattern([any_(), SHARED], dp.is_op("exp")(SHARED)), relay.Function([x, y], relay.exp(x)), False),
+    (dp.FunctionPattern([any_()], any_()), relay.Function([x, y], relay.exp(x)), False),
+    (dp.FunctionPattern(None, any_()).has_attr({"Inline": 1}), relay.Function([x], x).with_attr("Inline", 1), True),
+    (dp.FunctionPattern(None, dp.is_var()), relay.Function([x], relay.exp(x)), False),
     (any_(), x, True),
     (dp.is_var(), x, True),
     (dp.is_var("x"), x, True),
@@ -188,6 +210,11 @@ def test_a_value_that_is_used_elsewhere_prevents_the_match() -> None:
         (lambda: any_().optional(lambda p: 3), "the optional pattern must be a pattern, not the int 3"),
         (lambda: dp.rewrite(3, x), "rewrite: a callback must be a DFPatternCallback with a pattern"),
         (lambda: dp.rewrite(LogOfExp(), 3), "rewrite: the expression must be an expression, not the int 3"),
+        (lambda: dp.FunctionPattern([3], any_()), "FunctionPattern: a parameter must be a pattern, not the int 3"),
+        (lambda: dp.is_let(3, any_(), any_()), "is_let: a part must be a pattern, not the int 3"),
+        (lambda: any_().dominates(3), "dominates: a part must be a pattern, not the int 3"),
+        (lambda: any_().partition(3), "partition: the expression must be an expression, not the int 3"),
+        (lambda: any_().partition(x, check=3), "partition: check must be a function of an expression, not the int 3"),
         (lambda: transform.MergeComposite([("a", 3)]), "a row of the pattern table must be a name, a pattern, and perhaps a"),
         (lambda: transform.MergeComposite(3), "MergeComposite: the pattern table must be a list or tuple, not the int 3"),
     ],
@@ -198,6 +225,39 @@ def test_wrong_patterns(fails, text: str) -> None:
     assert text in str(error.value)
 
 
-def test_missing_patterns_say_why() -> None:
-    with pytest.raises(AttributeError, match=r"there is no relay\.dataflow_pattern\.dominates: a pattern has a fixed number"):
-        _ = dp.dominates
+def test_partition() -> None:
+    body = relay.exp(relay.tanh(x)) + relay.tanh(relay.exp(y.astype("float32")))
+    pattern = dp.is_op("exp")(any_())
+    got = dp.partition(
+        pattern, relay.Function([x, y], body), {"Kind": "e"}, lambda expr: isinstance(expr.args[0].op, relay.op.Op)
+    )
+    functions = [n for n in post_order(got.body) if isinstance(n, relay.Function)]
+    assert [(dict(f.attrs), len(f.params)) for f in functions] == [({"Kind": "e", "PartitionedFromPattern": "exp_"}, 1)] * 2
+    assert relay.structural_equal(relay.parse_expr(got.astext()), got)
+    inlined = relay.transform.InferType()(relay.IRModule.from_expr(got))
+    assert str(inlined["main"].ty.ret_type) == "Tensor[(2, 3), float32]"
+    assert relay.structural_equal(dp.partition(pattern, got), got), "what is partitioned stays"
+    assert pattern.partition(body, check=lambda expr: False) is body
+
+
+def test_a_partition_of_a_diamond_has_its_path() -> None:
+    diamond = relay.tanh(relay.exp(SORTED)) + relay.tanh(SORTED)
+    got = DIAMOND.partition(relay.exp(diamond))
+    (function,) = (n for n in post_order(got) if isinstance(n, relay.Function))
+    assert function.attrs["PartitionedFromPattern"] == "sort_exp_tanh_tanh_add_" and len(function.params) == 1
+    kept = relay.Tuple([diamond, SORTED])
+    assert relay.structural_equal(DIAMOND.partition(kept), kept), "the sorted values are used elsewhere"
+
+
+def test_a_rewrite_sees_the_path() -> None:
+    class Between(dp.DFPatternCallback):
+        def __init__(self):
+            super().__init__(rewrite_once=True)
+            self.pattern = DIAMOND
+
+        def callback(self, pre, post, node_map):
+            assert node_map[DIAMOND.parent][0].op.name == "sort"
+            return relay.const(float(len(node_map[ELEMENTWISE])))
+
+    found = Between().rewrite(relay.exp(relay.tanh(relay.exp(SORTED)) + relay.tanh(SORTED)))
+    assert relay.structural_equal(found, relay.exp(relay.const(3.0)))

@@ -87,6 +87,32 @@ def test_integers_give_the_results_of_floats(name: str) -> None:
     assert len(np.unique(want)) > 2 and np.abs(want - got).max() <= 1
 
 
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.extensive(name=["dense with bias", "concatenation"])
+def test_operators_before_one_without_a_rule(name: str) -> None:
+    """``use_qat``: the floats are those of the integers, which ``tanh`` takes."""
+    params, body, operators = CASES[name]
+    mod = relay.IRModule.from_expr(relay.Function(params, quantized(relay.tanh(body * const(0.125)))))
+    assert relay.structural_equal(transform.FakeQuantizationToInteger()(mod), mod)
+    new = transform.FakeQuantizationToInteger(use_qat=True)(mod)
+    assert relay.structural_equal(relay.parse(new.astext()), new)
+    typed = transform.InferType()(new)
+    calls = [n for n in post_order(typed["main"]) if isinstance(n, relay.Call)]
+    in_floats = {call.op.name for call in calls if "float" in str(call.ty)}
+    assert in_floats == {"qnn.dequantize", "tanh", "multiply"} | (operators if name == "field" else set())
+    args = [RNG.integers(-40, 40, [int(str(d)) for d in p.annotation.shape]).astype(p.annotation.dtype) for p in params]
+    want, got = (relay.create_executor("debug", m).evaluate()(*args).numpy().astype("int32") for m in (mod, new))
+    assert np.abs(want - got).max() <= 1
+
+
+def test_relu_after_a_movement() -> None:
+    mod = relay.IRModule.from_expr(relay.Function([X], quantized(relay.nn.relu(relay.reshape(floats(X, 0.5, 4), [-1])))))
+    new = transform.FakeQuantizationToInteger(hard_fail=True)(mod)
+    data = np.arange(-4, 4, dtype="int8").reshape(2, 4)
+    want, got = (relay.create_executor("debug", m).evaluate()(data).numpy() for m in (mod, transform.InferType()(new)))
+    assert np.array_equal(got, want)
+
+
 X_F, SCALE = relay.var("f", (2, 4)), relay.var("s", ())
 
 
@@ -115,8 +141,8 @@ def test_floats_from_elsewhere_are_not_fake_quantized() -> None:
 
 
 def test_wrong_options() -> None:
-    with pytest.raises(relay.ArgumentError, match="use_qat and optional_qnn_ops are not supported"):
-        transform.FakeQuantizationToInteger(use_qat=True)
+    with pytest.raises(relay.ArgumentError, match="optional_qnn_ops is not supported"):
+        transform.FakeQuantizationToInteger(optional_qnn_ops=["nn.softmax"])
     with pytest.raises(relay.ArgumentError, match="list_fake_quantized_op_freqs: the module must be an IRModule, not the int 3"):
         relay.analysis.list_fake_quantized_op_freqs(3)
 

@@ -10,6 +10,8 @@ from relayvm.compiler.ir.pass_declaration import DECLARED
 from relayvm.compiler.ir.visitor import post_order
 from relayvm.compiler.ir.well_formed import has_form
 
+from ...programs import HEADER
+
 transform = relay.transform
 #: Arguments of the passes that need some.
 ARGUMENTS = {"FlexibleShapeDispatch": ([8],)}
@@ -44,6 +46,46 @@ def test_passes_do_their_work() -> None:
     fused, single = transform.FuseOps()(mod), transform.FuseOps(fuse_opt_level=0)(mod)
     assert 1 < len(fused.functions) < len(single.functions)
     assert transform.InferType()(mod)["main"].body.ty is not None
+
+
+def test_expressions_that_stay_repeated() -> None:
+    mod = program()
+    assert (
+        calls(transform.EliminateCommonSubexpr(lambda expr: isinstance(expr, relay.Call) and expr.op.name == "exp")(mod), "exp")
+        == 2
+    )
+    assert calls(transform.EliminateCommonSubexpr(fskip=lambda expr: False)(mod), "exp") == 1
+
+
+def test_dead_code_options() -> None:
+    text = (
+        HEADER
+        + """
+    def @main(%x: float32, %r: ref(float32)) {
+      let %unused = ref_write(%r, %x);
+      let %once = exp(%x);
+      let %twice = tanh(%once);
+      let %captured = log(%x);
+      let %f = fn (%y: float32) { %y + %captured };
+      let %both = %twice * %twice;
+      %f(%both)
+    }"""
+    )
+    mod = relay.parse(text)
+    plain, inlined = transform.DeadCodeElimination()(mod), transform.DeadCodeElimination(inline_once=True)(mod)
+    pure = transform.DeadCodeElimination(ignore_impurity=True, inline_once=True)(mod)
+    want = """
+    def @main(%x: float32, %r: ref(float32)) {
+      let %unused = ref_write(%r, %x);
+      let %twice = tanh(exp(%x));
+      let %captured = log(%x);
+      let %f = fn (%y: float32) { %y + %captured };
+      %f(%twice * %twice)
+    }"""
+    assert "%once" in plain.astext() and "ref_write" in plain.astext()
+    ordered = want.replace("%f(%twice * %twice)", "let %last = %f(%twice * %twice); %last")
+    assert relay.structural_equal(inlined, relay.parse(HEADER + ordered)), "a call keeps its place among writes"
+    assert relay.structural_equal(pure, relay.parse(HEADER + want.replace("let %unused = ref_write(%r, %x);", "")))
 
 
 def test_unused_functions_stay_until_they_are_removed() -> None:
@@ -194,6 +236,7 @@ def test_a_transformed_module_runs() -> None:
     ("make", "message"),
     [
         (lambda: transform.InferType()(1), "InferType: the argument must be an IRModule, not the int 1"),
+        (lambda: transform.EliminateCommonSubexpr(3), "EliminateCommonSubexpr: fskip must be a function of an expression"),
         (lambda: transform.InferType(1), "relay.transform.InferType takes no arguments"),
         (lambda: transform.Sequential([transform.InferType]), "Sequential: pass 0 must be a pass"),
         (lambda: transform.module_pass(lambda mod, ctx: mod), "module_pass: the opt_level must be a whole number of at least 0"),

@@ -23,12 +23,16 @@ def pad(d: Draw, name: str) -> Call:
     if mode in ("SYMMETRIC", "REFLECT", "reflect"):
         # no wider than the axis can be mirrored, whatever its size class
         width = tuple((0, 0) if n <= 2 or d.size in ("one", "empty") else w for n, w in zip(x.shape, width, strict=True))
+    elif mode == "constant":  # the last axis loses elements
+        n = x.shape[-1]
+        width = (*width[:-1], d.pick(width[-1], (-min(n, 2), 1), (2, -min(n, 1))))
     value = d.array(())
     kinds = {"SYMMETRIC": "symmetric", "REFLECT": "reflect"}
     more = {"constant_values": wide(value)} if mode == "constant" else {}
 
     def wanted() -> np.ndarray:
-        return np.pad(wide(x), width, kinds.get(mode, mode), **more)
+        out = np.pad(wide(x), [(max(a, 0), max(b, 0)) for a, b in width], kinds.get(mode, mode), **more)
+        return out[tuple(slice(max(-a, 0), n - max(-b, 0)) for (a, b), n in zip(width, out.shape, strict=True))]
 
     if mirror:
         return call([x], wanted, pad_width=width, mode=mode)
@@ -50,10 +54,10 @@ def dilate(d: Draw, name: str) -> Call:
 def reverse_sequence(d: Draw, name: str) -> Call:
     x = d.array(d.dims(3))
     sequence, batch = d.pick((1, 0), (0, 1), (2, 0))
-    lengths = d.rng.integers(0, x.shape[sequence] + 1, x.shape[batch]).astype(d.pick("int64", "int32"))
+    lengths = d.rng.integers(-1, x.shape[sequence] + 3, x.shape[batch]).astype(d.pick("int64", "int32"))
     out = np.moveaxis(x.copy(), (batch, sequence), (0, 1))
     for row, n in zip(out, lengths, strict=True):
-        row[:n] = row[:n][::-1].copy()
+        row[: max(n, 1)] = row[: max(n, 1)][::-1].copy()
     return call([x, lengths], np.moveaxis(out, (0, 1), (batch, sequence)), seq_axis=sequence, batch_axis=batch)
 
 

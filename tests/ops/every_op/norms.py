@@ -72,12 +72,12 @@ def l2_normalize(d: Draw, name: str) -> Call:
 @recipe("nn.lrn", by_width=True)
 def lrn(d: Draw, name: str) -> Call:
     x = d.array(d.dims(4, least=1))
-    axis, size = d.pick(1, 3, -3), d.pick(5, 3, 1)
+    axis, size = d.pick(1, 3, -3), d.pick(5, 4, 1)
 
     def wanted() -> np.ndarray:
         w = np.moveaxis(wide(x), axis, 0)
         half = size // 2
-        sums = [(w[max(k - half, 0) : k + half + 1] ** 2).sum(0) for k in range(len(w))]
+        sums = [(w[max(k - half, 0) : k - half + size] ** 2).sum(0) for k in range(len(w))]
         out = w / (2.0 + 0.1 / size * np.array(sums).reshape(w.shape)) ** 0.75
         return np.moveaxis(out, 0, axis)
 

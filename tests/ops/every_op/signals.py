@@ -127,7 +127,7 @@ def all_class_nms(d: Draw, name: str) -> Call:
             table = [(b, *row) for b, found in enumerate(rows) for row in found]
             return [np.array(table, int).reshape(-1, 3), np.array([len(table)])]
         most = 3 * boxes.shape[1]
-        selected, values = np.full((2, most, 2), -1), np.full((2, most), -1.0)
+        selected, values = np.zeros((2, most, 2), int), np.zeros((2, most))
         for b, found in enumerate(rows):
             ordered = sorted(found, key=lambda row: -float(scores[(b, *row)]))
             for k, row in enumerate(ordered):

@@ -79,9 +79,11 @@ def sparse_fill_empty_rows(d: Draw, name: str) -> Call:
     shape = d.dims(2, least=1)
     n = min(d.dims(1)[0], 20)
     at = np.stack([d.rng.integers(0, k, n) for k in shape], -1).astype("int64")  # in any order
-    values, default = d.array((n,)), d.array(())
+    values, default = d.array((n,)), d.array(d.pick((), (1,)))
     order = np.argsort(at[:, 0], kind="stable")
-    rows = [[(at[i], values[i]) for i in order if at[i, 0] == row] or [((row, 0), default)] for row in range(shape[0])]
+    rows = [
+        [(at[i], values[i]) for i in order if at[i, 0] == row] or [((row, 0), default.reshape(()))] for row in range(shape[0])
+    ]
     entries = [entry for row in rows for entry in row]
     wanted = [
         np.array([i for i, _ in entries]),

@@ -92,7 +92,7 @@ def test_only_the_sizes_are_read_on_the_host() -> None:
     [
         ([((4,), "int64"), ((4,), "float32"), ((2,), "int64"), ((), "float32")], "the indices must have 2 dimensions, not 1"),
         ([((4, 2), "int64"), ((4, 1), "float32"), ((2,), "int64"), ((), "float32")], "the values must have 1 dimension, not 2"),
-        ([((4, 2), "int64"), ((4,), "float32"), ((2,), "int64"), ((1,), "float32")], "the default must have 0 dimensions, not 1"),
+        ([((4, 2), "int64"), ((4,), "float32"), ((2,), "int64"), ((2,), "float32")], "the default has 2 elements, not 1"),
         ([((4, 2), "int64"), ((4,), "float32"), ((), "int64"), ((), "float32")], "dense_shape must have 1 dimension, not 0"),
         ([((4, 0), "int64"), ((4,), "float32"), ((0,), "int64"), ((), "float32")], "dense_shape has no sizes: there are no rows"),
         (
