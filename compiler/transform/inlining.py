@@ -52,11 +52,11 @@ def to_graph_normal_form(mod: IRModule) -> IRModule:
 def graph_of(function: Function, mod: IRModule) -> Function:
     """One function of ``to_graph_normal_form``."""
     nodes = post_order(function)
-    ordered = any(isinstance(node, _REFERENCES) for f in mod.functions.values() for node in post_order(f))
+    ordered = has_references(mod)
     values = {
         id(node.var): node.value
         for node in nodes
-        if isinstance(node, Let) and not _keeps_variable(node.value) and not (ordered and _has_order(node.value))
+        if isinstance(node, Let) and not _keeps_variable(node.value) and not (ordered and has_order(node.value))
     }
     new: dict[int, Expr] = {}
     for node in nodes:
@@ -79,7 +79,12 @@ def _keeps_variable(value: Expr) -> bool:
 _REFERENCES = (RefCreate, RefRead, RefWrite)
 
 
-def _has_order(value: Expr) -> bool:
+def has_references(mod: IRModule) -> bool:
+    """Whether the module makes, reads or writes references."""
+    return any(isinstance(node, _REFERENCES) for f in mod.functions.values() for node in post_order(f))
+
+
+def has_order(value: Expr) -> bool:
     """Whether the value may read or write a reference."""
     nodes = post_order(value)
     return any(isinstance(n, _REFERENCES) or (isinstance(n, Call) and not isinstance(n.op, Op)) for n in nodes)

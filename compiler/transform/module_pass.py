@@ -29,9 +29,13 @@ class Pass:
         context = PassContext.current()
         if not context.should_run(mod, self.info):
             return mod
-        out = self.transform(with_requirements(mod, self.info.required), context)
+        out = self.transform(self.prepare(mod), context)
         context.has_run(out, self.info)
         return out
+
+    def prepare(self, mod: IRModule) -> IRModule:
+        """The module after the passes that this one requires."""
+        return with_requirements(mod, self.info.required)
 
     def transform(self, mod: IRModule, context: PassContext) -> IRModule:
         """The new module."""
