@@ -44,7 +44,7 @@ def variable_types(mod: IRModule) -> tuple[IRModule, Mapping[Var, Var]]:
 
 
 def _inferred(mod: IRModule, typer: MakeTyper) -> tuple[IRModule, Mapping[Var, Var]]:
-    """The module with types by the rules of ``typer``, and its annotated parameters (see ``Inferred``).  Raises TypeCheckError."""
+    """The module with types by the rules of ``typer``, and the annotated parameters of ``Inferred``.  Raises TypeCheckError."""
     check_nesting(mod)
     for name, function in mod.functions.items():
         _check_parameters(name, function)
