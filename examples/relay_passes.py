@@ -2,9 +2,8 @@
 
     python examples/relay_passes.py
 
-Each part looks at a module or changes it, runs it by the executors "debug" and "vm", and compares the results with Python.  A pass
-gives a module back in the form that it has: shared expressions stay shared, constructors stay constructors, generic functions stay
-generic.
+Each part looks at a module or changes it, runs it by the executors "debug" and "vm", and compares the results with Python.
+A pass gives a module back in the form that it has: shared expressions, constructors and generic functions stay.
 """
 
 import math
@@ -88,7 +87,9 @@ class TanhAsSigmoid:
                 new = super().visit_call(call)
                 if new.op != relay.op.get("tanh"):
                     return new
-                return relay.subtract(relay.multiply(factor, relay.sigmoid(relay.multiply(factor, new.args[0]))), relay.const(1.0))
+                return relay.subtract(
+                    relay.multiply(factor, relay.sigmoid(relay.multiply(factor, new.args[0]))), relay.const(1.0)
+                )
 
         return Rewrite().visit(function)
 
@@ -178,7 +179,9 @@ def generic_functions():
     mod["main"] = relay.Function([x], prelude.foldl(add, relay.const(0.0), prelude.map(square, numbers)))
     typed = relay.transform.InferType()(mod)
     assert str(typed["map"].checked_type) == "fn [A, B](fn (A) -> B, List[A]) -> List[B]", typed["map"].checked_type
-    calls = {node.op.name_hint: node for node in nodes(typed["main"]) if isinstance(node, relay.Call) and hasattr(node.op, "name_hint")}
+    calls = {
+        node.op.name_hint: node for node in nodes(typed["main"]) if isinstance(node, relay.Call) and hasattr(node.op, "name_hint")
+    }
     assert [str(ty) for ty in calls["map"].type_args] == ["float32", "float32"] and "Cons" in calls
     assert str(calls["map"].checked_type) == "List[float32]"
     assert len(typed.functions) == len(mod.functions) > 20, "the functions of the prelude stay"

@@ -131,4 +131,15 @@ Results that are other than TVM's, on purpose:
 * Random words are those of Threefry-4x64 as in Random123: TVM omits the last addition of the key, and counts in all four words.
 * `random.multinomial` draws no element of weight 0; in TVM the first is drawn where the sums are below the random number.
 * `max` and `min` of an empty axis are an error; TVM gives the least or largest number of the dtype.
+
+Passes take and give the form of a module that Relay's do: shared expressions, lets, constructors, matches and generic functions
+stay, `InferType` fills in result types and the type arguments of calls. On purpose:
+
+* Types are more exact than `?`: equal sizes of a type have one name, `?n`, and an annotation that is more exact than the inferred
+  type is checked at run time, where Relay refuses the program. After a pass of the compiler such a check is a call of
+  `vm.assert_shape` in the program.
+* A pass returns a new module, whose expressions have types; those that were given keep theirs.
+* The body of a generic function whose operators need known types, as `fn [A](%x: A) { add(%x, %x) }`, has types only at its
+  instances. Relay refuses it; here a pass other than `InferType` gives back a module with the instances.
+* `FuseOps` gives global functions `@fused_...` with the attribute `Primitive`, Relay's functions in the place of calls.
 """

@@ -250,9 +250,9 @@ class _Copy:
         self.type_args: dict[Expr, tuple[Type, ...]] = {}
         self.mapping: dict[TypeVar, Type] = dict(zip(instance.function.type_params, instance.type_args, strict=True))
         self.solver = TypeSolver(program, self.mapping)
-        # each use of a global name gets an object of its own, and so its own type arguments
+        # each use of a global name, also in a copy, gets an object of its own, and so its own type arguments
         function = instance.function
-        self.source = replace(function, body=copy_per_use(_own_uses(function.body))) if not function.is_primitive else function
+        self.source = replace(function, body=_own_uses(copy_per_use(function.body))) if not function.is_primitive else function
         self.names = Names({v.name for v in _bound(self.source)})
         self.undeclared: set[Var] = set()
 

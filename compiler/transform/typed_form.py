@@ -8,7 +8,6 @@ type parameters in the place of opaque types.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
 
 from ...declarations.frozen_dataclass import frozen
 from ...ops.core.adt_types import GlobalTypeVar, TypeCall, TypeVar, map_type
@@ -19,7 +18,7 @@ from ..ir.anf import Names
 from ..ir.expr import Call, Constant, Constructor, Expr, Function, GlobalVar, IRModule, Let, TypeData, Var, replace
 from ..ir.match_expr import Clause, Match, Pattern, PatternConstructor, PatternTuple, PatternVar
 from ..ir.visitor import children, post_order, with_children
-from ..ir.well_formed import check_bindings
+from ..ir.well_formed import check_bindings, check_nesting
 from ..passes.infer_type import variable_types
 from ..passes.to_a_normal_form import with_atoms
 from ..polymorphism.local_functions import with_opaque_copies
@@ -39,10 +38,11 @@ def typed_form(mod: IRModule) -> IRModule:
     normal: dict[str, Function] = {}
     atoms: dict[Expr, Expr] = {}
     for name, function in mod.functions.items():
-        anf, own = with_atoms(function)
-        normal[name] = with_opaque_copies(anf, opaque.of, atoms)
+        normal[name], own = with_atoms(function)
         atoms.update(own)
-    typed = _inferred(replace(mod, functions=normal), opaque)
+    check_nesting(replace(mod, functions=normal))
+    copied = {name: with_opaque_copies(function, opaque.of, atoms) for name, function in normal.items()}
+    typed = _inferred(replace(mod, functions=copied), opaque)
     return _TypedForm(mod, typed, atoms, opaque).run()
 
 
@@ -80,7 +80,6 @@ class _Typed:
     copies: Copies
     module: IRModule
     variables: Mapping[Var, Var]
-    untyped: frozenset[str] = field(default=frozenset())
 
 
 def _inferred(normal: IRModule, opaque: _OpaqueTypes) -> _Typed:
@@ -98,7 +97,7 @@ def _inferred(normal: IRModule, opaque: _OpaqueTypes) -> _Typed:
             raise
     _with_types(module, {})  # a mistake of the program itself is raised
     kept = {name: types for name, types in wanted.items() if _has_types(module, {name: types})}
-    return replace(_with_types(module, kept), untyped=frozenset(wanted.keys() - kept))
+    return _with_types(module, kept)
 
 
 def _with_types(module: IRModule, wanted: Mapping[str, tuple[Type, ...]]) -> _Typed:
@@ -120,6 +119,7 @@ class _TypedForm:
     def __init__(self, mod: IRModule, typed: _Typed, atoms: Mapping[Expr, Expr], opaque: _OpaqueTypes) -> None:
         self.mod, self.typed, self.atoms, self.opaque = mod, typed, atoms, opaque
         self.vars: dict[Var, Var] = {}
+        self.functions: dict[Var, Function] = {}  # functions bound by lets
 
     def run(self) -> IRModule:
         return replace(self.mod, functions={name: self._global(name, f) for name, f in self.mod.functions.items()})
@@ -129,7 +129,9 @@ class _TypedForm:
         if function.is_primitive or copy is None:
             return function if copy is None else copy
         new: dict[int, Expr] = {}
-        for node in post_order(function.body):
+        nodes = post_order(function.body)
+        self.functions |= {let.var: let.value for let in nodes if isinstance(let, Let) and isinstance(let.value, Function)}
+        for node in nodes:
             new[id(node)] = self._node(node, new)
         # the parameters of the copy have the inferred annotations
         return self._function(function, new[id(function.body)], copy.ty)
@@ -167,6 +169,7 @@ class _TypedForm:
         return self._polymorphic(copy.ty, original)
 
     def _polymorphic(self, ty: Type | None, function: Function) -> Type | None:
+        """The type of a function, with its type parameters."""
         ty = None if ty is None else self.opaque.without(ty)
         return replace(ty, type_params=function.type_params) if isinstance(ty, FuncType) and function.type_params else ty
 
@@ -202,8 +205,9 @@ class _TypedForm:
 
     def _var(self, var: Var) -> Var:
         if var not in self.vars:
-            ty = self._type(var)
-            atom = self._atom(var)
+            ty, atom = self._type(var), self._atom(var)
+            if var in self.functions:
+                ty = self._polymorphic(ty, self.functions[var])
             copy = self.typed.copies.atoms.get(atom, atom)
             known = self.typed.variables.get(copy) if isinstance(copy, Var) else None
             annotation = var.annotation

@@ -45,7 +45,11 @@ def fits(pattern: Ty, ty: Ty, mapping: dict[str, Ty]) -> bool:
         return mapping.setdefault(pattern, ty) == ty
     if isinstance(pattern, str) or isinstance(ty, str):
         return bool(pattern == ty)
-    return len(pattern) == len(ty) and pattern[0] == ty[0] and all(fits(p, t, mapping) for p, t in zip(pattern[1:], ty[1:], strict=True))
+    return (
+        len(pattern) == len(ty)
+        and pattern[0] == ty[0]
+        and all(fits(p, t, mapping) for p, t in zip(pattern[1:], ty[1:], strict=True))
+    )
 
 
 @dataclass(frozen=True)
@@ -106,7 +110,11 @@ class Programs:
     def generic(self) -> Generic:
         """A generic function, whose parameters determine its type variables."""
         atoms = (A, B, *SCALARS)
-        params = [("a", A), ("b", B), *((self.name("p"), self.type(atoms, functions=True)) for _ in range(self.random.randrange(3)))]
+        params = [
+            ("a", A),
+            ("b", B),
+            *((self.name("p"), self.type(atoms, functions=True)) for _ in range(self.random.randrange(3))),
+        ]
         result = self.type(atoms)
         made = Generic(self.name("f"), params, result, self.term(result, dict(params), 3))
         self.functions.append(made)
