@@ -84,7 +84,7 @@ class TypeMutator(TypeFunctor):
         return tt
 
     def visit_func_type(self, ft: Any) -> Any:
-        return FuncType(tuple(map(self.visit, ft.params)), self.visit(ft.result))
+        return replace(ft, params=tuple(map(self.visit, ft.params)), result=self.visit(ft.result))
 
     def visit_tuple_type(self, tt: Any) -> Any:
         return TupleType(tuple(map(self.visit, tt.fields)))

@@ -16,7 +16,7 @@ from ...ops.core.adt_types import TypeKind, TypeVar
 from ...ops.core.op import Op, TypeRelError
 from ...ops.core.similar_names import did_you_mean
 from ...ops.core.tensor_types import DTYPES, FuncType, TensorType, TupleType, Type, is_float, numpy_dtype
-from ...shape_funcs.symbolic.dim import ANY, MAX_RANK, Dim, IntLike, dim, sym
+from ...shape_funcs.symbolic.dim import ANY, MAX_RANK, Dim, IntLike, Size, dim, sym
 from ...vm.diagnostics.argument_errors import a_count, a_sequence, a_text, described, wrong
 from ...vm.diagnostics.python_source import here
 from ...vm.diagnostics.source import ArgumentError, Span
@@ -118,6 +118,7 @@ def const(value: AnyValue, dtype: str | None = None) -> Constant:
     """
     if isinstance(value, Constant):
         return value
+    value = value.value if isinstance(value, Size) else value
     wanted: np.dtype | str | None = None if dtype is None else a_dtype(dtype)
     try:
         if wanted is None and not hasattr(value, "dtype"):
@@ -163,6 +164,7 @@ def as_expr(value: AnyValue, dtype: str | None = None) -> Expr:
         return ir.Tuple(tuple(as_expr(v) for v in value), span=here())
     if isinstance(value, bool):
         return const(value)
+    value = value.value if isinstance(value, Size) else value
     if isinstance(value, (int, float)):
         if dtype == "bool" or (isinstance(value, float) and dtype is not None and not is_float(dtype)):
             message = f"{value!r} is no {dtype}"
@@ -259,7 +261,7 @@ def make_call(op: Op | Expr, args: tuple[Expr, ...], attrs: AnyValue = None, spa
 
 def _binary(op: Op, swap: bool) -> Callable[[Expr, AnyValue], AnyValue]:
     def method(self: Expr, other: AnyValue) -> AnyValue:
-        if not isinstance(other, (Expr, bool, int, float, np.ndarray, np.generic)):
+        if not isinstance(other, (Expr, bool, int, float, Size, np.ndarray, np.generic)):
             return NotImplemented
         right = as_expr(other, known_dtype(self))
         return make_call(op, (right, self) if swap else (self, right), span=here())

@@ -152,4 +152,15 @@ The language and its Python interface differ on purpose where Relay's form would
 * `FakeQuantizationToInteger(optional_qnn_ops=...)` is refused: an operator that has a rule needs no mention.
 * The functions of static tensor arrays take any number of indices and lengths, so `batch_dim`, `indices_shape` and
   `lengths_shape` have no effect.
+
+Passes take and give the form of a module that Relay's do: shared expressions, lets, constructors, matches and generic functions
+stay, `InferType` fills in result types and the type arguments of calls. On purpose:
+
+* Types are more exact than `?`: equal sizes of a type have one name, `?n`, and an annotation that is more exact than the inferred
+  type is checked at run time, where Relay refuses the program. After a pass of the compiler such a check is a call of
+  `vm.assert_shape` in the program.
+* A pass returns a new module, whose expressions have types; those that were given keep theirs.
+* The body of a generic function whose operators need known types, as `fn [A](%x: A) { add(%x, %x) }`, has types only at its
+  instances. Relay refuses it; here a pass other than `InferType` gives back a module with the instances.
+* `FuseOps` gives global functions `@fused_...` with the attribute `Primitive`, Relay's functions in the place of calls.
 """

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from .anf import inner_chains, operands, rebuild, rebuild_lets, values
 from .expr import Expr, If, Var, let_chain
@@ -10,10 +10,10 @@ from .expr import Expr, If, Var, let_chain
 
 class DeadBindings:
     """Dead binding elimination in one function; ``is_removable``: whether evaluating a value other than an ``if`` has no
-    effect."""
+    effect; ``kept``: the names of variables that stay bound."""
 
-    def __init__(self, is_removable: Callable[[Expr], bool]) -> None:
-        self.is_removable = is_removable
+    def __init__(self, is_removable: Callable[[Expr], bool], kept: Collection[str] = ()) -> None:
+        self.is_removable, self.kept = is_removable, kept
         self.used: set[Expr] = set()
 
     def chain(self, chain: Expr) -> Expr:
@@ -22,7 +22,7 @@ class DeadBindings:
         self.used.add(result)
         kept: list[tuple[Var, Expr]] = []
         for var, value in reversed(bindings):
-            if var in self.used or not self._does_nothing(value):
+            if var in self.used or not self._does_nothing(value) or var.name in self.kept:
                 self.used.update(operands(value))
                 kept.append((var, rebuild(value, lambda atom: atom, self.chain)))
         return rebuild_lets(chain, kept[::-1], result)

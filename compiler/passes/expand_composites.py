@@ -20,7 +20,7 @@ calls costs one walk.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -38,12 +38,12 @@ from .infer_type import infer_type
 
 
 @declare_pass("SimplifyInference", "infer_type")
-def expand_composites(mod: IRModule) -> IRModule:
-    """The module without composite operators."""
+def expand_composites(mod: IRModule, infer: Callable[[IRModule], IRModule] = infer_type) -> IRModule:
+    """The module without composite operators; ``infer`` types a module."""
     functions = {name: replace(f, body=_chain(f.body)) for name, f in mod.functions.items()}
     if all(functions[name].body is f.body for name, f in mod.functions.items()):
         return mod
-    return infer_type(replace(mod, functions=functions))
+    return infer(replace(mod, functions=functions))
 
 
 def _chain(chain: Expr) -> Expr:

@@ -12,7 +12,9 @@ tuples in scope; and ``if`` on a constant, which becomes the branch taken.
     let %y = multiply(%i, %k);                 %y
     %y
 
-Requires: typed A-normal form without composite operators.
+A call of a composite operator is folded if all of its arguments are constants; the compiler expands those operators before.
+
+Requires: typed A-normal form.
 Ensures: the same; no binding's value is a constant.
 """
 
@@ -24,23 +26,24 @@ from typing import Any
 import numpy as np
 
 from ...ops.core.op import Op, OpPattern, TypeRelError
-from ...ops.core.tensor_types import TensorType, TupleType, Type, array_bytes, numpy_dtype, tensors
+from ...ops.core.tensor_types import FuncType, TensorType, TupleType, Type, array_bytes, numpy_dtype, tensors
 from ...ops.core.type_relation import relate
 from ...ops.defs.movement.transform import ShapeOfAttrs
 from ...shape_funcs.symbolic.dim import const
 from ...shape_funcs.symbolic.registry import ShapeError
 from ...vm.diagnostics.source import RelayError
 from ..ir.anf import is_atom, operands, rebuild, rebuild_lets
-from ..ir.expr import Call, Constant, Expr, If, IRModule, Tuple, TupleGetItem, Var, let_chain, replace, type_of
+from ..ir.expr import Call, Constant, Expr, Function, If, IRModule, Let, Tuple, TupleGetItem, Var, let_chain, replace, type_of
 from ..ir.pass_declaration import declare_pass
 from ..rules.elements import ElementTable, Known
 from ..rules.rewriting import Definitions
+from .expand_composites import expand_composites
 
 #: A result larger than this and than its inputs is cheaper to compute than to store.
 MAX_BYTES = 1 << 20
 
 
-@declare_pass("FoldConstant", "infer_type", "expand_composites")
+@declare_pass("FoldConstant", "infer_type")
 def fold_constant(mod: IRModule) -> IRModule:
     """The module with constant expressions evaluated."""
     functions = {}
@@ -154,6 +157,8 @@ class _Folder:
         if not (isinstance(value, Call) and isinstance(value.op, Op)):
             return value
         args = [self._constant(a) for a in value.args]
+        if value.op.expand is not None:
+            return _expanded(value) if all(isinstance(a, Constant) for a in value.args) else value
         if value.op.stateful or value.op.pattern is OpPattern.MACHINE or None in args:
             return value
         return _evaluate(value, value.op, args)
@@ -211,6 +216,16 @@ def _evaluate(call: Call, op: Op, args: list[_ArrayValue]) -> Expr:
         fields = tuple(_as_constant(r, call) for r in result)
         return Tuple(fields, span=call.span, ty=call.ty)
     return _as_constant(result, call)
+
+
+def _expanded(call: Call) -> Expr:
+    """The result of a call of a composite operator on constants: a constant or a tuple of them; the call if it is not folded."""
+    var = Var("value", ty=call.ty)
+    single = Function((), Let(var, call, var, ty=call.ty), ty=FuncType((), type_of(call)))
+    bindings, result = let_chain(_folded_body(expand_composites(IRModule({"main": single}))["main"].body))
+    value = dict(bindings).get(result, result) if isinstance(result, Var) else result
+    fields = value.fields if isinstance(value, Tuple) else (value,)
+    return value if all(isinstance(field, Constant) for field in fields) else call
 
 
 def _is_large(ty: Type | None, input_bytes: int) -> bool:

@@ -14,13 +14,14 @@ Raises TypeCheckError with every independent mistake of the module.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from functools import partial
 
 from ...ops.core.similar_names import nearest
 from ...ops.core.tensor_types import MAX_FIELDS, TypeTooLarge
 from ...vm.diagnostics import codes
 from ...vm.diagnostics.source import Diagnostic, TypeCheckError
 from ..ir.call_graph import callers, mentioned, recursion_groups
-from ..ir.expr import Function, GlobalVar, IRModule, replace, type_of
+from ..ir.expr import Function, GlobalVar, IRModule, Var, replace, type_of
 from ..ir.pass_declaration import declare_pass
 from ..ir.well_formed import check_nesting
 from ..type_inference.adt_rules import AdtTyper
@@ -32,16 +33,28 @@ from ..type_inference.typing_rules import FunctionTyper
 @declare_pass("InferType", "to_a_normal_form", "monomorphize")
 def infer_type(mod: IRModule) -> IRModule:
     """The module with types.  Raises TypeCheckError."""
+    return _inferred(mod, FunctionTyper)[0]
+
+
+def variable_types(mod: IRModule) -> tuple[IRModule, Mapping[Var, Var]]:
+    """The module with types, and the typed variable of each variable of ``mod``.  Raises TypeCheckError."""
+    typed: dict[Var, Var] = {}
+    out, annotated = _inferred(mod, partial(FunctionTyper, typed=typed))
+    return out, {**typed, **{param: typed[new] for param, new in annotated.items() if new in typed}}
+
+
+def _inferred(mod: IRModule, typer: MakeTyper) -> tuple[IRModule, Mapping[Var, Var]]:
+    """The module with types by the rules of ``typer``, and the annotated parameters of ``Inferred``.  Raises TypeCheckError."""
     check_nesting(mod)
     for name, function in mod.functions.items():
         _check_parameters(name, function)
     inferred = infer_parameters(mod, _ModuleTyper)
-    module = _ModuleTyper(inferred.module, FunctionTyper)
+    module = _ModuleTyper(inferred.module, typer)
     typed = module.type_functions(mod.functions)
     errors = [*inferred.errors, *map(inferred.explained, module.errors)]
     if errors or inferred.dependent:
         raise TypeCheckError(sorted(errors or inferred.dependent, key=_place))
-    return typed
+    return typed, inferred.annotated
 
 
 class _ModuleTyper:

@@ -33,7 +33,7 @@ SMALL = 6
 MOST_ADDED = 4096
 
 
-@declare_pass("InlineFunctions", "infer_type")
+@declare_pass("InlineFunctions", "monomorphize", "infer_type")
 def inline_functions(mod: IRModule) -> IRModule:
     """The module with calls of global functions as the bodies of these functions."""
     left = MOST_ADDED

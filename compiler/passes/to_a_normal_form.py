@@ -15,6 +15,7 @@ used in a single branch is evaluated in that branch only.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -40,10 +41,21 @@ from ..ir.pass_declaration import declare_pass
 from ..ir.visitor import bound_vars, children, with_children
 
 
-@declare_pass("ToANormalForm")
+@declare_pass("ToANormalForm", makes_form=True)
 def to_a_normal_form(mod: IRModule) -> IRModule:
     """The module in A-normal form; linear in its size, without recursion over the depth of its expressions."""
-    return replace(mod, functions={name: _normalize(f) for name, f in mod.functions.items()})
+    return replace(mod, functions={name: with_atoms(f)[0] for name, f in mod.functions.items()})
+
+
+def with_atoms(function: Function) -> tuple[Function, Mapping[Expr, Expr]]:
+    """The function in A-normal form, and the atom of each of its expressions that has become the value of a binding.
+
+    A let has the atom of its result; its variable has an atom if it is no variable of the A-normal form.
+    """
+    if function.is_primitive:
+        return function, {}
+    normalizer = _Normalizer(function)
+    return normalizer.run(), normalizer.atom
 
 
 @dataclass(eq=False)
@@ -64,12 +76,6 @@ class _Event(NamedTuple):
 
     node: Expr
     binds: bool
-
-
-def _normalize(function: Function) -> Function:
-    if function.is_primitive:
-        return function
-    return _Normalizer(function).run()
 
 
 def _walk(root: Expr) -> list[_Event]:

@@ -23,11 +23,12 @@ from collections.abc import Callable, Collection
 from ..ir.anf import free_vars, inner_chains, operands, rebuild, values
 from ..ir.dead_bindings import DeadBindings
 from ..ir.expr import Expr, Function, If, IRModule, Let, Var, let_chain, make_lets, replace
+from ..ir.match_expr import RefRead
 from ..ir.pass_declaration import declare_pass
 from .eliminate_dead_code import removable
 
 
-@declare_pass("ToBasicBlockNormalForm", "infer_type")
+@declare_pass("ToBasicBlockNormalForm", "infer_type", makes_form=True)
 def to_basic_block_normal_form(mod: IRModule) -> IRModule:
     """The module with lets for the values that other blocks use, and without dead bindings."""
     functions, is_removable = {}, removable(mod)
@@ -82,4 +83,5 @@ class _Inliner:
             return var not in free_vars(value)
         if isinstance(value, If):
             return all(self.is_removable(v) for chain in inner_chains(value) for v in values(chain))
-        return self.is_removable(value)
+        # a read may not be moved past a write
+        return not isinstance(value, RefRead) and self.is_removable(value)

@@ -9,6 +9,8 @@ A recursive function uses itself at the type of its copy.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+
 from ...ops.core.adt_types import TypeVar, substitute_types
 from ...ops.core.tensor_types import Type
 from ..ir.anf import rebuild, rebuild_lets
@@ -53,6 +55,29 @@ class _Uses:
         return rebuild_lets(chain, [(v, rebuild(x, self.atom, self.chain)) for v, x in bindings], self.atom(end))
 
 
+def with_opaque_copies(function: Function, opaque: Callable[[TypeVar], Type], copied: _Env) -> Function:
+    """The function with a copy of each inner polymorphic function without type parameters, after it.
+
+    ``opaque``: the type in the place of a type parameter.  ``copied`` gets the variables of the copies.
+    """
+
+    def chain(expr: Expr) -> Expr:
+        bindings, result = let_chain(expr)
+        out: list[tuple[Var, Expr]] = []
+        for var, value in bindings:
+            if isinstance(value, Function) and value.type_params:
+                renamer = _Renamer()
+                new = Var(var.name, span=var.span)
+                made = renamer.function(value, {var: new}, {}, {v: opaque(v) for v in value.type_params})
+                copied.update({**renamer.renamed, var: new})
+                out += [(var, value), (new, replace(made, body=chain(made.body)))]
+            else:
+                out.append((var, rebuild(value, lambda atom: atom, chain)))
+        return rebuild_lets(expr, out, result)
+
+    return function if function.is_primitive else replace(function, body=chain(function.body))
+
+
 def _copied(var: Var, function: Function) -> tuple[Var, Expr]:
     """A copy of an inner function, whose every variable is new, under a new variable."""
     new = Var(var.name, span=var.span)
@@ -60,12 +85,17 @@ def _copied(var: Var, function: Function) -> tuple[Var, Expr]:
 
 
 class _Renamer:
-    """Copies with new variables for all variables that are bound inside."""
+    """Copies with new variables for all variables that are bound inside: ``renamed``."""
 
-    def function(self, function: Function, env: _Env, types: dict[TypeVar, Type]) -> Function:
-        """A copy of a function."""
-        own = tuple(TypeVar(v.name) for v in function.type_params)
-        types = {**types, **dict(zip(function.type_params, own, strict=True))}
+    def __init__(self) -> None:
+        self.renamed: _Env = {}
+
+    def function(
+        self, function: Function, env: _Env, types: dict[TypeVar, Type], given: Mapping[TypeVar, Type] | None = None
+    ) -> Function:
+        """A copy of a function, with type parameters of its own or, if types are ``given`` for them, without any."""
+        own = () if given is not None else tuple(TypeVar(v.name) for v in function.type_params)
+        types = {**types, **(given if given is not None else dict(zip(function.type_params, own, strict=True)))}
         params = tuple(self._var(p, types) for p in function.params)
         body = self.chain(function.body, {**env, **dict(zip(function.params, params, strict=True))}, types)
         ret_type = None if function.ret_type is None else substitute_types(function.ret_type, types)
@@ -108,4 +138,5 @@ class _Renamer:
 
     def _var(self, var: Var, types: dict[TypeVar, Type]) -> Var:
         annotation = None if var.annotation is None else substitute_types(var.annotation, types)
-        return Var(var.name, annotation, span=var.span)
+        new = self.renamed[var] = Var(var.name, annotation, span=var.span)
+        return new

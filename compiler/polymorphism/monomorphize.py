@@ -37,7 +37,7 @@ from ..ir.expr import (
     make_lets,
     replace,
 )
-from ..ir.match_expr import Match, RefCreate, RefRead, RefWrite
+from ..ir.match_expr import Match, RefCreate, RefRead, RefWrite, pattern_vars
 from ..ir.pass_declaration import declare_pass
 from ..ir.visitor import bound_vars, children
 from ..ir.well_formed import check_nesting
@@ -54,13 +54,50 @@ _REFERENCES = {RefCreate: MAKE_REF, RefRead: READ_REF, RefWrite: WRITE_REF}
 _Env = dict[Expr, Expr]
 
 
-@declare_pass("Monomorphize", "to_a_normal_form")
+@declare_pass("Monomorphize", "to_a_normal_form", makes_form=True)
 def monomorphize(mod: IRModule) -> IRModule:
     """The module without type parameters, matches and references; ``mod`` itself if it has none of them."""
-    if not any(map(_concerns, mod.functions.values())):
+    if is_monomorphic(mod):
         return mod
     check_nesting(mod)
-    return _Monomorphizer(mod).run()
+    return _Monomorphizer(mod, {}).run()
+
+
+@frozen
+class Copies:
+    """``module``: the module without type parameters.  ``names``: the name in it of each function that has a copy to read.
+
+    ``atoms``: for each variable of such a function the atom in its copy.  ``found``: the types found by unification, whose sizes
+    are numbers or ``?``, of variables that have no atom: those of unreachable clauses.  ``type_args``: the type arguments of the
+    call of a polymorphic function that a variable is bound to.
+    """
+
+    module: IRModule
+    names: Mapping[str, str]
+    atoms: Mapping[Expr, Expr]
+    found: Mapping[Expr, Type]
+    type_args: Mapping[Expr, tuple[Type, ...]]
+
+
+def copies_to_read(mod: IRModule, wanted: Mapping[str, tuple[Type, ...]]) -> Copies:
+    """``monomorphize`` with a copy of each ``wanted`` function for these type arguments too, and the way from ``mod`` to it."""
+    if is_monomorphic(mod):
+        return Copies(mod, {name: name for name in mod.functions}, {}, {}, {})
+    check_nesting(mod)
+    run = _Monomorphizer(mod, wanted)
+    module = run.run()
+    names, atoms, found, type_args = dict[str, str](), dict[Expr, Expr](), dict[Expr, Type](), dict[Expr, tuple[Type, ...]]()
+    for copy in run.read:
+        names[copy.original] = copy.instance.name
+        atoms |= copy.atoms
+        found |= copy.types_found()
+        type_args |= copy.type_args
+    return Copies(module, names, atoms, found, type_args)
+
+
+def is_monomorphic(mod: IRModule) -> bool:
+    """Whether the module, in A-normal form, has no type parameters, constructors, matches and references."""
+    return not any(map(_concerns, mod.functions.values()))
 
 
 def _concerns(function: Function) -> bool:
@@ -102,8 +139,10 @@ class _Instance:
 class _Monomorphizer:
     """The pass over one module; it answers the questions of a ``constraints.Program``."""
 
-    def __init__(self, mod: IRModule) -> None:
-        self.mod = mod
+    def __init__(self, mod: IRModule, wanted: Mapping[str, tuple[Type, ...]]) -> None:
+        self.mod, self.wanted = mod, wanted
+        #: The copies of functions without type parameters, and the wanted ones.
+        self.read: list[_Copy] = []
         self.names = Names({n for n, f in mod.functions.items() if not _on_demand(f)})
         self.instances: dict[tuple[str, str], _Instance] = {}
         self.waiting: list[_Instance] = []
@@ -119,13 +158,20 @@ class _Monomorphizer:
         used = {n: _Instance(n, f, ()) for n, f in self.mod.functions.items() if not _on_demand(f)}
         self.waiting = [instance for instance in used.values() if _is_declared(instance.function)]
         last = [] if len(self.waiting) == len(used) else self._callers_first(used)
+        original = {id(instance): name for name, instance in used.items()}
+        for name, type_args in self.wanted.items():
+            self.instance(GlobalVar(name), type_args)
+            original[id(self.waiting[-1])] = name
         while self.waiting or last:
             instance = (self.waiting or last).pop(0)
+            copy = _Copy(self, instance, original.get(id(instance), ""))
             try:
-                functions[instance.name] = _Copy(self, instance).function()
+                functions[instance.name] = copy.function()
             except TypeTooLarge as error:
                 message = f"a type in @{instance.name} is too large: {error}"
                 raise TypeCheckError(message, instance.function.span, help=error.help, code=codes.Type.SIZE) from None
+            if copy.original:
+                self.read.append(copy)
         if self.errors:
             raise TypeCheckError(self.errors)
         return replace(self.mod, functions={**{name: functions[name] for name in used}, **functions})
@@ -193,15 +239,20 @@ class _Monomorphizer:
 
 
 class _Copy:
-    """One function of the new module."""
+    """One function of the new module.  ``original``: the name of the function that it is the copy to read of, or empty.
 
-    def __init__(self, program: _Monomorphizer, instance: _Instance) -> None:
-        self.program, self.instance = program, instance
+    ``atoms``: the atom of each variable of the original; ``type_args``: see ``Copies``.
+    """
+
+    def __init__(self, program: _Monomorphizer, instance: _Instance, original: str) -> None:
+        self.program, self.instance, self.original = program, instance, original
+        self.atoms: dict[Expr, Expr] = {}
+        self.type_args: dict[Expr, tuple[Type, ...]] = {}
         self.mapping: dict[TypeVar, Type] = dict(zip(instance.function.type_params, instance.type_args, strict=True))
         self.solver = TypeSolver(program, self.mapping)
-        # each use of a global name gets an object of its own, and so its own type arguments
+        # each use of a global name, also in a copy, gets an object of its own, and so its own type arguments
         function = instance.function
-        self.source = replace(function, body=copy_per_use(_own_uses(function.body))) if not function.is_primitive else function
+        self.source = replace(function, body=_own_uses(copy_per_use(function.body))) if not function.is_primitive else function
         self.names = Names({v.name for v in _bound(self.source)})
         self.undeclared: set[Var] = set()
 
@@ -222,6 +273,11 @@ class _Copy:
         self.mapping |= {v: self.solver.type_of(term) or TupleType(()) for v, term in self.solver.mapping.items()}
         return self._function(self.source, {})
 
+    def types_found(self) -> dict[Expr, Type]:
+        """The types, as far as known, of the variables that are in no part of the copy."""
+        left = [v for v in self.solver.vars if v not in self.atoms]
+        return {v: ty for v in left if (ty := self.solver.type_of(self.solver.vars[v])) is not None}
+
     def _take_arguments(self) -> None:
         """Give parameters whose types the function leaves open the types of the arguments in calls."""
         unknown = [p for p in self.source.params if p.annotation is None and self.solver.type_of(self.solver.vars[p]) is None]
@@ -236,6 +292,7 @@ class _Copy:
 
     def _function(self, function: Function, env: Mapping[Expr, Expr]) -> Function:
         params = tuple(replace(p, annotation=self._param(p)) for p in function.params)
+        self.atoms.update(zip(function.params, params, strict=True))
         body = self._chain(function.body, {**env, **dict(zip(function.params, params, strict=True))})
         return replace(function, params=params, body=body, ret_type=self._type(function.ret_type), type_params=())
 
@@ -263,6 +320,9 @@ class _Copy:
                 inner[var] = made
             else:
                 out.append((new, made))
+            self.atoms[var] = inner[var]
+            if isinstance(value, Call) and value.op in self.solver.instances:
+                self.type_args[var] = self._type_arguments(value.op)
         return make_lets(out, self._atom(result, inner, out))
 
     def _value(self, value: Expr, env: _Env, out: list[tuple[Var, Expr]]) -> Expr:
@@ -284,11 +344,14 @@ class _Copy:
     def _atom(self, atom: Expr, env: Mapping[Expr, Expr], out: list[tuple[Var, Expr]]) -> Expr:
         function = self.program.function(atom.name) if isinstance(atom, GlobalVar) else None
         if isinstance(atom, GlobalVar) and function is not None and _on_demand(function):
-            types = tuple(self.solver.type_of(t) or TupleType(()) for t in self.solver.instances[atom])
-            return self.program.instance(atom, types)
+            return self.program.instance(atom, self._type_arguments(atom))
         if isinstance(atom, Constructor):
             return self._constructor_value(atom, out)
         return env.get(atom, atom)
+
+    def _type_arguments(self, use: Expr) -> tuple[Type, ...]:
+        """The types of the type parameters of a global function at one of its uses."""
+        return tuple(self.solver.type_of(t) or TupleType(()) for t in self.solver.instances[use])
 
     # ---- constructors and matches ----------------------------------------------------------------------------------------
 
@@ -320,7 +383,13 @@ class _Copy:
             self.program.errors += mistakes
             return self._atom(match.data, env, out)  # the module is refused
         data = self._atom(match.data, env, out)
-        lowering = MatchLowering(match, data, result, self._pattern_type, self._right_side, self.program.definition, self.names)
+        bound = [v for clause in match.clauses for v in pattern_vars(clause.lhs)]
+
+        def right_side(chain: Expr, inner: Mapping[Expr, Expr]) -> Expr:
+            self.atoms.update((v, inner[v]) for v in bound if v in inner)
+            return self._chain(chain, inner)
+
+        lowering = MatchLowering(match, data, result, self._pattern_type, right_side, self.program.definition, self.names)
         missing = lowering.missing()
         if missing is not None:
             self.program.errors.append(missing)
@@ -328,9 +397,6 @@ class _Copy:
 
     def _pattern_type(self, var: Var) -> Type | None:
         return self.solver.type_of(self.solver.vars[var])
-
-    def _right_side(self, chain: Expr, env: Mapping[Expr, Expr]) -> Expr:
-        return self._chain(chain, env)
 
 
 def _own_uses(chain: Expr) -> Expr:

@@ -68,14 +68,14 @@ def _used_once(function: Function) -> Callable[[Var], bool]:
 def graph_of(function: Function, mod: IRModule, is_wanted: Callable[[Var], bool] = lambda var: True) -> Function:
     """One function of ``to_graph_normal_form``; ``is_wanted``: whether the value of a variable takes its place."""
     nodes = post_order(function)
-    ordered = any(isinstance(node, _REFERENCES) for f in mod.functions.values() for node in post_order(f))
+    ordered = has_references(mod)
     values = {
         id(node.var): node.value
         for node in nodes
         if isinstance(node, Let)
         and is_wanted(node.var)
         and not _keeps_variable(node.value)
-        and not (ordered and _has_order(node.value))
+        and not (ordered and has_order(node.value))
     }
     new: dict[int, Expr] = {}
     for node in nodes:
@@ -98,7 +98,12 @@ def _keeps_variable(value: Expr) -> bool:
 _REFERENCES = (RefCreate, RefRead, RefWrite)
 
 
-def _has_order(value: Expr) -> bool:
+def has_references(mod: IRModule) -> bool:
+    """Whether the module makes, reads or writes references."""
+    return any(isinstance(node, _REFERENCES) for f in mod.functions.values() for node in post_order(f))
+
+
+def has_order(value: Expr) -> bool:
     """Whether the value may read or write a reference."""
     nodes = post_order(value)
     return any(isinstance(n, _REFERENCES) or (isinstance(n, Call) and not isinstance(n.op, Op)) for n in nodes)

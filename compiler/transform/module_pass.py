@@ -29,9 +29,13 @@ class Pass:
         context = PassContext.current()
         if not context.should_run(mod, self.info):
             return mod
-        out = self.transform(with_requirements(mod, self.info.required), context)
+        out = self.transform(self.prepare(mod), context)
         context.has_run(out, self.info)
         return out
+
+    def prepare(self, mod: IRModule) -> IRModule:
+        """The module after the passes that this one requires."""
+        return with_requirements(mod, self.info.required)
 
     def transform(self, mod: IRModule, context: PassContext) -> IRModule:
         """The new module."""
@@ -66,7 +70,7 @@ def plain_pass(name: str, run: Callable[[IRModule], IRModule], level: int, *requ
 
 
 class FunctionPass(Pass):
-    """A pass from a function of one function of the module, the module and the context."""
+    """A pass from a function of one function of the module, the module and the context.  The types of the result are inferred."""
 
     def __init__(self, function: Callable[[Function, IRModule, PassContext], Function], info: PassInfo) -> None:
         super().__init__(info)
@@ -78,7 +82,7 @@ class FunctionPass(Pass):
             functions[name] = self._function(function, mod, context)
             if not isinstance(functions[name], Function):
                 raise wrong(f"{self.info.name}: the result for @{name}", "a Function", functions[name])
-        return replace(mod, functions=functions)
+        return with_requirements(replace(mod, functions=functions), ("InferType",))
 
 
 class Sequential(Pass):

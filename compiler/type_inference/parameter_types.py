@@ -61,13 +61,15 @@ class Inferred:
 
     ``errors``: a diagnostic per parameter without a type; its annotation is FAILED.  ``dependent``: the same for parameters whose
     uses depend on other values without a type; another error is then the cause.  ``origins``: for each note on the type of an
-    inferred parameter, the note on the use that gave the type.
+    inferred parameter, the note on the use that gave the type.  ``annotated``: the parameter with an annotation in the place of
+    each that had none.
     """
 
     module: IRModule
     errors: Sequence[Diagnostic] = ()
     dependent: Sequence[Diagnostic] = ()
     origins: Mapping[Note, Note] = field(default_factory=dict)
+    annotated: Mapping[Var, Var] = field(default_factory=dict)
 
     def explained(self, error: Diagnostic) -> Diagnostic:
         """The diagnostic with the origin of each inferred type in its notes."""
@@ -92,6 +94,7 @@ class _Inference:
         self.uses: dict[str, _Uses] = {}
         self.typer = typer_of(mod, partial(_ParameterTyper, uses=self.uses))
         self.origins: dict[Note, Note] = {}
+        self.annotated: dict[Var, Var] = {}
         self.errors: list[Diagnostic] = []
 
     def run(self) -> Inferred:
@@ -110,12 +113,14 @@ class _Inference:
         dependent = [without_type(*open_) for open_ in left if open_[0] in waiting]
         self.errors += [without_type(*open_) for open_ in left if open_[0] not in waiting]
         self._annotate({p: FAILED for p, _, _ in left})
-        return Inferred(replace(self.mod, functions=self.functions), self.errors, dependent, self.origins)
+        return Inferred(replace(self.mod, functions=self.functions), self.errors, dependent, self.origins, self.annotated)
 
     def _annotate(self, types: Mapping[Var, Type]) -> set[str]:
         """Annotate these parameters.  The names of the changed functions."""
         changed = {name for name, uses in self.uses.items() if any(p in types for p in uses.open)}
-        new = {name: _annotated(self.functions[name], types) for name in changed}
+        params = {param: replace(param, annotation=ty) for param, ty in types.items()}
+        self.annotated.update(params)
+        new = {name: _annotated(self.functions[name], params) for name in changed}
         self.functions.update(new)
         self.typer.change(new)
         return changed
@@ -176,9 +181,8 @@ def _functions(mod: IRModule) -> Iterator[Function]:
         yield from (value for value in values(function.body) if isinstance(value, Function))
 
 
-def _annotated(function: Function, types: Mapping[Var, Type]) -> Function:
-    """The function with annotations for these parameters of its own and of the functions in it."""
-    new = {param: replace(param, annotation=ty) for param, ty in types.items()}
+def _annotated(function: Function, new: Mapping[Var, Var]) -> Function:
+    """The function with these parameters, annotated, in the place of its own and of those of the functions in it."""
 
     def atom(expr: Expr) -> Expr:
         return new.get(expr, expr) if isinstance(expr, Var) else expr

@@ -38,11 +38,15 @@ from .value_names import shown_name
 class FunctionTyper:
     """The typer of one global function and its inner functions.
 
-    ``lookup``: the signature of a global function, or the diagnostic of an unknown name; ``errors`` collects diagnostics.
+    ``lookup``: the signature of a global function, or the diagnostic of an unknown name; ``errors`` collects diagnostics;
+    ``typed``, if given, the typed variable of each variable, also of those that are out of scope.
     """
 
-    def __init__(self, lookup: Callable[[GlobalVar], Signature | Diagnostic], errors: list[Diagnostic], adts: AdtTyper) -> None:
-        self.lookup, self.errors, self.adts = lookup, errors, adts
+    def __init__(
+        self, lookup: Callable[[GlobalVar], Signature | Diagnostic], errors: list[Diagnostic], adts: AdtTyper,
+        typed: dict[Var, Var] | None = None,
+    ) -> None:  # fmt: skip
+        self.lookup, self.errors, self.adts, self.typed = lookup, errors, adts, typed
         self.env: dict[Var, Var] = {}  # the typed variable of each variable
         self.selves: dict[Var, Var] = {}  # the typed variable of each recursive function, used in its body
         self.known: dict[Expr, Any] = {}  # the known values of variables: an array, or a tuple of arrays and Nones
@@ -65,6 +69,8 @@ class FunctionTyper:
                 self.binder.match(ty, ty, self.env[p])
         want = None if function.ret_type is None else signature.result
         body = self._chain(function.body, want, f"the result of {signature.name}")
+        if self.typed is not None:
+            self.typed.update(zip(function.params, params, strict=True))
         for p in function.params:
             self.env.pop(p, None)
         self.names, self.binder = outer
@@ -124,6 +130,8 @@ class FunctionTyper:
         else:
             self._add(new, typed)
         self.env[var] = new
+        if self.typed is not None:
+            self.typed[var] = new
 
     def _annotated(self, var: Var, typed: Expr) -> Var:
         """Bind ``var`` to ``typed`` under its annotation, with the required checks."""

@@ -121,7 +121,7 @@ def map_type(ty: Type, change: Callable[[Type], Type | None]) -> Type:
         case TupleType():
             return TupleType(tuple(map_type(f, change) for f in ty.fields))
         case FuncType():
-            return FuncType(tuple(map_type(p, change) for p in ty.params), map_type(ty.result, change))
+            return replace(ty, params=tuple(map_type(p, change) for p in ty.params), result=map_type(ty.result, change))
         case TypeCall():
             return replace(ty, args=tuple(map_type(a, change) for a in ty.args))
         case RefType():

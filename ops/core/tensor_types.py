@@ -150,10 +150,11 @@ class TupleType(Type):
 
 @frozen
 class FuncType(Type):
-    """A function type.  Raises TypeTooLarge beyond the limits."""
+    """A function type.  ``type_params``: the type variables of a polymorphic function.  Raises TypeTooLarge beyond the limits."""
 
     params: tuple[Type, ...]
     result: Type
+    type_params: tuple[Type, ...] = ()
 
     def __post_init__(self) -> None:
         _few(len(self.params), "a function", "parameters")
@@ -170,7 +171,8 @@ class FuncType(Type):
         return self.result
 
     def __str__(self) -> str:
-        return f"fn ({', '.join(map(str, self.params))}) -> {self.result}"
+        own = f"[{', '.join(map(str, self.type_params))}]" if self.type_params else ""
+        return f"fn {own}({', '.join(map(str, self.params))}) -> {self.result}"
 
 
 @frozen

@@ -24,6 +24,7 @@ from ...shape_funcs.symbolic.dim import (
     dim,
     element_of,
     is_nonneg,
+    is_static,
     postorder,
     product,
     substitute,
@@ -288,7 +289,8 @@ def _reasons_of_params(group: Group, dependence: str) -> list[tuple[CopyReason, 
 def counts_of(outputs: Sequence[Shape]) -> tuple[tuple[int, int], ...]:
     """``(result, index)`` for each result whose first axis has the size reported as the kernel's count ``index``."""
     for shape in outputs:
-        assert all(d.op != RESULT for d in postorder(shape) if d not in shape[:1]), "only the first axis can be trimmed"
+        rest = () if is_static(shape) else postorder(shape)
+        assert all(d.op != RESULT for d in rest if d not in shape[:1]), "only the first axis can be trimmed"
     return tuple((k, s[0].args[1]) for k, s in enumerate(outputs) if s and s[0].op == RESULT)
 
 
@@ -304,7 +306,7 @@ def typed_operands(op: Op, types: Sequence[Any], constants: Sequence[Any] | None
     def operand(i: int, ty: Any, value: Any) -> Operand:
         if not isinstance(ty, TensorType):
             raise TypeRelError(f"{op.name}: {_input(op, i)} must be a tensor, not {ty}", input=i)
-        assert ANY not in ty.shape, "a type of which type inference has not named every dim"
+        assert not any(d is ANY for d in ty.shape), "a type of which type inference has not named every dim"
         if not op.data_dependent[i]:
             return Operand(ty.shape, ty.dtype)
         if value is not None:

@@ -5,7 +5,8 @@ Structurally equal expressions are the *same object*, so ``is`` tests whether tw
 
 Sums and products are kept in a normal form (a polynomial over *atoms*), hence ``n + m is m + n`` and
 ``(n * 6) // 3 is n * 2``.  All other operations (division, minimum, comparison, selection) are atoms.
-Comparisons and conditions are Dims with the value 0 or 1.  ``where`` replaces ``if``, because a Dim has no truth value.
+Comparisons and conditions are Dims with the value 0 or 1.  ``where`` replaces ``if``, because a Dim that is no number has no
+truth value.
 """
 
 from __future__ import annotations
@@ -14,8 +15,10 @@ import functools
 import hashlib
 import itertools
 import math
+import operator
 import weakref
 from collections.abc import Callable, Container, Iterable, Mapping
+from numbers import Number
 from typing import Any, ClassVar, Union
 
 from .int_operations import (
@@ -92,8 +95,10 @@ class Dim:
     def __new__(cls, op: str, *args: object) -> Dim:
         interned = cls._table.get((op, args))
         if interned is None:
-            new = super().__new__(cls)
+            new = super().__new__(Size if op == INT else cls)
             new.op, new.args, new.operands = op, args, _operands_of(op, args)
+            if op == INT:
+                new.hash = hash(args[0])
             new.key = _key_of(new)
             new.nonneg = _nonneg_of(new)
             new.depth, new.has_result, new.is_wide = 1, op == RESULT, _is_wide(op, args)
@@ -110,12 +115,14 @@ class Dim:
         return self.key
 
     def __add__(self, other: IntLike) -> Dim:
-        return _added(self, dim(other))
+        b = dim(other)
+        return dim(self.args[0] + b.args[0]) if self.op == INT == b.op else _added(self, b)
 
     __radd__ = __add__
 
     def __sub__(self, other: IntLike) -> Dim:
-        return _subtracted(self, dim(other))
+        b = dim(other)
+        return dim(self.args[0] - b.args[0]) if self.op == INT == b.op else _subtracted(self, b)
 
     def __rsub__(self, other: IntLike) -> Dim:
         return dim(other) - self
@@ -124,7 +131,8 @@ class Dim:
         return self * -1
 
     def __mul__(self, other: IntLike) -> Dim:
-        return _multiplied(self, dim(other))
+        b = dim(other)
+        return dim(self.args[0] * b.args[0]) if self.op == INT == b.op else _multiplied(self, b)
 
     __rmul__ = __mul__
 
@@ -145,6 +153,74 @@ class Dim:
         raise TypeError(f"the dimension {self} has no truth value at compile time: use where(), check() or const()")
 
 
+class Size(Dim):
+    """A Dim that is a number: an int to Python, equal to that int, with its hash.
+
+    To hash it takes longer than to hash any other Dim, so arithmetic of numbers looks nothing up.
+    """
+
+    __slots__ = ("hash",)
+    hash: int
+
+    @property
+    def value(self) -> int:
+        """The number, by the name that it has in Relay's ``IntImm``."""
+        number: int = self.args[0]
+        return number
+
+    def __index__(self) -> int:
+        return self.value
+
+    def __int__(self) -> int:
+        return self.value
+
+    def __float__(self) -> float:
+        return float(self.value)
+
+    def __truediv__(self, other: Any) -> Any:
+        return self.value / other
+
+    def __rtruediv__(self, other: Any) -> Any:
+        return other / self.value
+
+    def __pow__(self, other: Any) -> Any:
+        return self.value**other
+
+    def __abs__(self) -> int:
+        return abs(self.value)
+
+    def __round__(self) -> int:
+        return self.value
+
+    def __bool__(self) -> bool:
+        return self.value != 0
+
+    def __hash__(self) -> int:
+        return self.hash
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, Dim):
+            return self is other
+        number = getattr(other, "value", other)
+        return bool(self.args[0] == number) if isinstance(number, Number) else NotImplemented
+
+    def __lt__(self, other: Any) -> bool:
+        return self._compared(other, operator.lt)
+
+    def __le__(self, other: Any) -> bool:
+        return self._compared(other, operator.le)
+
+    def __gt__(self, other: Any) -> bool:
+        return self._compared(other, operator.gt)
+
+    def __ge__(self, other: Any) -> bool:
+        return self._compared(other, operator.ge)
+
+    def _compared(self, other: Any, compare: Callable[[Any, Any], bool]) -> bool:
+        number = getattr(other, "value", other)
+        return compare(self.value, number) if isinstance(number, Number) else NotImplemented
+
+
 Shape = tuple[Dim, ...]
 
 
@@ -156,7 +232,12 @@ def dim(value: IntLike) -> Dim:
     if isinstance(value, Dim):
         return value
     small = _SMALL.get(value)
-    return Dim(INT, int(value)) if small is None else small
+    return _number(value) if small is None else small
+
+
+@functools.lru_cache(_KEPT)
+def _number(value: int) -> Dim:
+    return Dim(INT, int(value))
 
 
 def sym(name: str, *, is_size: bool = True) -> Dim:
@@ -284,7 +365,6 @@ def max_(a: IntLike, b: IntLike) -> Dim:
     return b if high is not None and high <= 0 else _limit(MAX, max, a, b)
 
 
-@functools.lru_cache(_KEPT)
 def _gap(a: Dim, b: Dim) -> tuple[int | None, int | None]:
     """Bounds of ``a - b``: lower and upper, each None if unknown."""
     if a is b:
@@ -292,6 +372,12 @@ def _gap(a: Dim, b: Dim) -> tuple[int | None, int | None]:
     if a.op == INT == b.op:
         gap = a.args[0] - b.args[0]
         return gap, gap
+    return _unknown_gap(a, b)
+
+
+@functools.lru_cache(_KEPT)
+def _unknown_gap(a: Dim, b: Dim) -> tuple[int | None, int | None]:
+    """Bounds of ``a - b`` for different sizes of which one at least is unknown."""
     terms = _sum(_terms(a), {atoms: -c for atoms, c in _terms(b).items()})
     rest = terms.pop((), 0)
     signs = {c > 0 for c in terms.values() if c}
@@ -507,22 +593,16 @@ def _key(d: Dim) -> str:
 
 @functools.lru_cache(_KEPT)
 def _added(a: Dim, b: Dim) -> Dim:
-    if a.op == INT == b.op:
-        return dim(a.args[0] + b.args[0])
     return _from_terms(_sum(_terms(a), _terms(b)))
 
 
 @functools.lru_cache(_KEPT)
 def _subtracted(a: Dim, b: Dim) -> Dim:
-    if a.op == INT == b.op:
-        return dim(a.args[0] - b.args[0])
     return _from_terms(_sum(_terms(a), {atoms: -c for atoms, c in _terms(b).items()}))
 
 
 @functools.lru_cache(_KEPT)
 def _multiplied(a: Dim, b: Dim) -> Dim:
-    if a.op == INT == b.op:
-        return dim(a.args[0] * b.args[0])
     x, y = _terms(a), _terms(b)
     if len(x) > 1 and len(y) > 1 and len(x) * len(y) > MAX_TERMS:
         return Dim(MUL, *sorted((a, b), key=_key))

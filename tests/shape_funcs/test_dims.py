@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import operator
+import pickle
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -124,3 +127,24 @@ def test_float_ranges() -> None:
     words = [d.dim(as_word(x)) for x in (0.0, 1.0, 0.1)]
     assert d.arange_length(*words) is d.dim(10)
     assert d.arange_length(words[0], d.dim(as_word(float("inf"))), words[2]) is d.dim(0)
+
+
+@given(st.integers(-(2**63), 2**63 - 1), st.integers(-70, 70))
+def test_a_known_size_is_a_number(value: int, other: int) -> None:
+    size = d.dim(value)
+    assert size == value and value == size and int(size) == value == size.value and hash(size) == hash(value)
+    assert {value: "found"}[size] == "found" and size in {value} and (size, other) == (value, other)
+    for compare in (operator.eq, operator.ne, operator.lt, operator.le, operator.gt, operator.ge):
+        for a, b in ((size, other), (other, size), (size, d.dim(other)), (size, np.int64(other))):
+            assert compare(a, b) == compare(int(a), int(b))
+    assert bool(size) is bool(value) and size / 2 == value / 2 and round(size) == value and abs(size) == abs(value)
+    assert pickle.loads(pickle.dumps(size)) is size
+    assert (size == d.sym("n")) is False and size != "4" and size != None  # noqa: E711
+
+
+def test_known_sizes_are_taken_for_ints() -> None:
+    two, three = d.shape((2, 3))
+    assert np.zeros((two, three)).shape == (2, 3) and list(range(two)) == [0, 1] and "abc"[two] == "c" and f"{three}" == "3"
+    assert np.arange(6).reshape(two, three)[:two, 1].tolist() == [1, 4]
+    with pytest.raises(TypeError):
+        range(d.sym("n"))

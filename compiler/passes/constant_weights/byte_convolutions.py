@@ -48,7 +48,7 @@ _MOVED = {"uint8": 0, "int8": 128}
 _BYTES = np.iinfo(np.int8)
 
 
-@declare_pass("ByteConvolutions", "infer_type")
+@declare_pass("ByteConvolutions", "monomorphize", "infer_type")
 def byte_convolutions(mod: IRModule, forced: Collection[str] = ()) -> IRModule:
     """The module with calls of ``nn.byte_conv2d``.  ``forced``: names of operators that stay as they are."""
     if set(forced) & set(_REPLACED):

@@ -33,7 +33,7 @@ from ...ir.pass_declaration import declare_pass
 from .weighted_products import WeightedProduct, constant_like, per_channel, product_of
 
 
-@declare_pass("BackwardFoldScaleAxis", "fold_constant")
+@declare_pass("BackwardFoldScaleAxis", "expand_composites", "fold_constant")
 def fold_scale_axis(mod: IRModule) -> IRModule:
     """The module with per-channel scales and shifts folded into the weights before them."""
     functions = {}

@@ -38,7 +38,7 @@ from .weighted_products import constant_like, per_channel, weight_of
 _HOMOGENEOUS = frozenset({"nn.relu", "nn.leaky_relu", "nn.max_pool1d", "nn.max_pool2d", "nn.max_pool3d"})
 
 
-@declare_pass("ForwardFoldScaleAxis", "fold_constant")
+@declare_pass("ForwardFoldScaleAxis", "expand_composites", "fold_constant")
 def forward_fold_scale_axis(mod: IRModule) -> IRModule:
     """The module with scales per channel folded into the weights after them."""
     functions = {}

@@ -58,7 +58,7 @@ Form = Callable[[np.ndarray], np.ndarray]
 MOST_PADDED = 1.5
 
 
-@declare_pass("PackWeights", "infer_type", "fold_constant")
+@declare_pass("PackWeights", "infer_type", "expand_composites", "fold_constant")
 def pack_weights(mod: IRModule, forced: Collection[str] = ()) -> IRModule:
     """The module with constant weights in panels.  ``forced``: names of operators that stay as they are."""
     packer = WeightPacker(forced)

@@ -31,7 +31,7 @@ from .weighted_products import constant_like, weight_of
 _ROWS = 256
 
 
-@declare_pass("QuantizeWeights", "infer_type", "fold_constant")
+@declare_pass("QuantizeWeights", "infer_type", "expand_composites", "fold_constant")
 def quantize_weights(mod: IRModule, bits: int = 4, block: int = 32) -> IRModule:
     """The module with constant weights of ``bits`` bits, 2, 4 or 8, in blocks of a power of 2 from 16 on."""
     quantizer = _Quantizer(bits, block)

@@ -42,7 +42,7 @@ _CONVERSIONS = frozenset((DEQUANTIZE, QUANTIZE))
 _Bindings = list[tuple[Var, Expr]]
 
 
-@declare_pass("ByteTables", "infer_type")
+@declare_pass("ByteTables", "monomorphize", "infer_type")
 def byte_tables(mod: IRModule) -> IRModule:
     """The module with look-ups in the place of functions of a byte."""
     new = rewrite_chains(mod, _Rewriter)

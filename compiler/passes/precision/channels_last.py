@@ -34,7 +34,7 @@ _REDUCTIONS = ("mean", "sum", "max", "min")
 _Bindings = list[tuple[Var, Expr]]
 
 
-@declare_pass("ChannelsLast", "infer_type")
+@declare_pass("ChannelsLast", "monomorphize", "infer_type")
 def channels_last(mod: IRModule) -> IRModule:
     """The module with convolutions of halves with channels last."""
     functions = {n: f if f.is_primitive else replace(f, body=_Turner().chain(f.body), ty=None) for n, f in mod.functions.items()}

@@ -51,7 +51,7 @@ _HOMOGENEOUS = {
 _Bindings = list[tuple[Var, Expr]]
 
 
-@declare_pass("EarlyQuantisation", "infer_type")
+@declare_pass("EarlyQuantisation", "monomorphize", "infer_type")
 def early_quantisation(mod: IRModule) -> IRModule:
     """The module with ``qnn.quantize`` in front of movements, and without scales where others can have them."""
     new = rewrite_chains(mod, _Rewriter)

@@ -52,7 +52,7 @@ _CHOICES = MOVES | {"take"}
 _Bindings = list[tuple[Var, Expr]]
 
 
-@declare_pass("IntegerProducts", "infer_type")
+@declare_pass("IntegerProducts", "monomorphize", "infer_type")
 def integer_products(mod: IRModule) -> IRModule:
     """The module with products of integers in the place of products of dequantised tensors, and the reasons for the others."""
     kept: list[FloatProduct] = []

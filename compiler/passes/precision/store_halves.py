@@ -39,7 +39,7 @@ from .stored_values import Classes, Operation, Signature, StoredValues
 _Bindings = list[tuple[Var, Expr]]
 
 
-@declare_pass("StoreHalves", "infer_type")
+@declare_pass("StoreHalves", "monomorphize", "infer_type")
 def store_halves(
     mod: IRModule, dtype: str = "float16", entries: Collection[str] = ("main",), wide: Collection[str] = ()
 ) -> IRModule:

@@ -48,7 +48,7 @@ _READERS = ("nn.softmax", "nn.log_softmax", *(f"nn.max_pool{n}d" for n in (1, 2,
 _Bindings = list[tuple[Var, Expr]]
 
 
-@declare_pass("WidenHalves", "infer_type", "fold_constant")
+@declare_pass("WidenHalves", "monomorphize", "infer_type", "expand_composites", "fold_constant")
 def widen_halves(mod: IRModule, forced: Collection[str] = (), casts_store: bool = False) -> IRModule:
     """The module with operators of float32 in the place of operators of halves.
 

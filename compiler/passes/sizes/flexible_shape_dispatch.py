@@ -77,7 +77,7 @@ class ShapeBuckets:
     slices: bool
 
 
-@declare_pass(PASS, "infer_type")
+@declare_pass(PASS, "monomorphize", "infer_type")
 def flexible_shape_dispatch(mod: IRModule, buckets: ShapeBuckets) -> IRModule:
     """The module whose ``main`` chooses among versions of itself."""
     if "main" not in mod.functions:

@@ -44,6 +44,9 @@ class DeclaredPass(Pass):
         self._options = options
         super().__init__(PassInfo(_level(function), name, required_names(self._declaration)))
 
+    def prepare(self, mod: IRModule) -> IRModule:
+        return mod  # the form in which the compiler needs it is made within ``transform``
+
     def transform(self, mod: IRModule, context: PassContext) -> IRModule:
         return apply(self._declaration, mod, **self._options)
 

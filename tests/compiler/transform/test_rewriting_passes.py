@@ -200,7 +200,7 @@ def test_change_batch() -> None:
     data, weight = relay.var("data", (1, 4)), relay.var("weight", (3, 4))
     mod = transform.InferType()(main(data, weight, body=relay.nn.dense(data, weight)))
     typed = transform.InferType()(transform.ChangeBatch({mod["main"].params[0]: 0}, 8)(mod))
-    assert typed["main"].ret_type is None and str(typed["main"].ty.result) == "Tensor[(8, 3), float32]"
+    assert str(typed["main"].ret_type) == str(typed["main"].ty.result) == "Tensor[(8, 3), float32]"
 
 
 def test_expressions() -> None:
@@ -260,7 +260,7 @@ def test_mixed_precision_of_the_result() -> None:
         kept = transform.InferType()(transform.ToMixedPrecision()(mod))
     assert kept["main"].ty.result.dtype == "float32"
     plain = main(a, body=relay.exp(a) + a)
-    assert relay.structural_equal(transform.ToMixedPrecision()(plain), plain)
+    assert relay.structural_equal(transform.ToMixedPrecision()(plain), transform.InferType()(plain))
 
 
 def test_recast() -> None:
@@ -309,7 +309,7 @@ def test_convert_layout() -> None:
     assert sorted(transforms) == [("NCHW", "NHWC"), ("NHWC", "NCHW"), ("OIHW", "HWIO"), ("OIHW", "HWIO")]
     data = np.random.default_rng(3).normal(size=(1, 3, 6, 6)).astype("float32")
     assert np.allclose(run(new, data).numpy(), run(mod, data).numpy(), rtol=1e-4, atol=1e-5)
-    assert relay.structural_equal(transform.ConvertLayout({"nn.conv2d": ["NCHW"]})(mod), mod)
+    assert relay.structural_equal(transform.ConvertLayout({"nn.conv2d": ["NCHW"]})(mod), transform.InferType()(mod))
 
 
 def test_eta_expand() -> None:
