@@ -64,7 +64,7 @@ class _OpaqueTypes:
 
     def definitions(self) -> dict[str, TypeData]:
         """The definitions of the opaque types, without constructors."""
-        return {name: TypeData(GlobalTypeVar(name), is_extern=True) for name in self.variables}
+        return {name: TypeData(GlobalTypeVar(name)) for name in self.variables}
 
     def without(self, ty: Type) -> Type:
         """A type with type parameters in the place of opaque types."""
