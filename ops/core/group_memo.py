@@ -20,7 +20,9 @@ class _Known:
 
     def __init__(self, group: Group) -> None:
         self.group = group
-        self.key = (group.key(), group.shapes, tuple(n.operator for n in group.nodes))
+        # a Dim is equal to no other Dim, and the group keeps its Dims
+        shapes = tuple(tuple(map(id, shape)) for shape in group.shapes)
+        self.key = (group.key(), shapes, tuple(n.operator for n in group.nodes))
         self.hash = hash(self.key)
 
     def __hash__(self) -> int:

@@ -97,7 +97,7 @@ class Dim:
         if interned is None:
             new = super().__new__(Size if op == INT else cls)
             new.op, new.args, new.operands = op, args, _operands_of(op, args)
-            if op == INT:
+            if isinstance(new, Size):
                 new.hash = hash(args[0])
             new.key = _key_of(new)
             new.nonneg = _nonneg_of(new)

@@ -47,6 +47,10 @@ class Operand:
     dtype: str
     data: Shape | None = None
 
+    def __hash__(self) -> int:
+        # a Dim is equal to no other Dim, and a number takes longer to hash
+        return hash((*map(id, self.shape), self.dtype, self.data))
+
     @property
     def rank(self) -> int:
         return len(self.shape)
