@@ -39,7 +39,7 @@ class HalfBuffers(NamedTuple):
 
 
 @generic
-def leave(argv: int, at: int, rows: int, count: int) -> None:
+def leave(argv: int, at: int, rows: int, count: int, sums: Array, first: int, pitch: int) -> None:
     """Leave a part of the sums as it is: those of all planes are finished together."""
 
 
