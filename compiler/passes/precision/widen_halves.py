@@ -44,7 +44,12 @@ from ..infer_type import infer_type
 from .operator_precision import ATTENTION, CONVOLUTIONS, WIDE, WIDE_RESULTS, Role, accepted, interpolates, role_of
 
 #: Operators that read halves in less time than a cast and their kernels of float32 take; pools, where channels are first.
-_READERS = ("nn.softmax", "nn.log_softmax", *(f"nn.max_pool{n}d" for n in (1, 2, 3)))
+_READERS = frozenset(
+    (
+        *("nn.softmax", "nn.log_softmax", "nn.global_avg_pool2d"),
+        *(f"nn.{kind}_pool{n}d" for kind in ("max", "adaptive_avg") for n in (1, 2, 3)),
+    )
+)
 _Bindings = list[tuple[Var, Expr]]
 
 
