@@ -49,11 +49,11 @@ def main() -> int:
 
     lines, missed = [], 0
     print(f"{'':64}{OURS + ' us':>34}{PEER + ' us':>34}{FLOATS + ' us':>12}{'of peer':>9}{'of own':>8}  differs", flush=True)
-    for case in _cases(given.only):
+    for subject, case in _cases(given.only):
         if given.name and given.name not in case.name:
             continue
         rounds = given.rounds or (QUICK_ROUNDS if given.quick else ROUNDS)
-        line = measured(case, rounds, given.threads, QUICK_S if given.quick else SAMPLE_S)
+        line = {"subject": subject, **measured(case, rounds, given.threads, QUICK_S if given.quick else SAMPLE_S)}
         lines.append(line)
         over = {name for name, goal in ((PEER, case.goal), (FLOATS, case.own_goal)) if line["of"].get(name, 0) > goal}
         missed += bool(over)
@@ -64,7 +64,7 @@ def main() -> int:
             print(f"geometric mean, of {ratio}: {statistics.geometric_mean(found):.2f}; the largest: {max(found):.2f}")
     print(f"above a goal: {missed} of {len(lines)}")
     if given.record:
-        _record(given, lines, machine())
+        _record(given, [line for line in lines if line["subject"] != OPERATORS], machine())
     return 0
 
 
@@ -83,11 +83,13 @@ def _subjects() -> dict[str, tuple[Callable[[Sequence[int]], Iterator[Case]], Se
     }
 
 
-def _cases(only: Sequence[str]) -> Iterator[Case]:
+def _cases(only: Sequence[str]) -> Iterator[tuple[str, Case]]:
+    """The cases, each with its subject."""
     subjects = _subjects()
     for name in only or (name for name in subjects if name != OPERATORS):
         make, rows = subjects[name]
-        yield from make(rows)
+        for case in make(rows):
+            yield name, case
 
 
 def _arguments() -> argparse.Namespace:

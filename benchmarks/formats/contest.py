@@ -23,7 +23,10 @@ def machine() -> dict[str, Any]:
 
 
 def measured(case: Case, rounds: int, threads: int, sample_s: float) -> dict[str, Any]:
-    """A line of the table; a sample has at least ``sample_s`` seconds.  Raises AssertionError for results that differ by more than the case allows."""
+    """A line of the table; a sample has at least ``sample_s`` seconds.
+
+    Raises AssertionError for results that differ by more than the case allows.
+    """
     runs: dict[str, Callable[[], Any]] = {}
     runs[OURS], first = _ours(case.narrow, case.inputs, case.config)
     runs[FLOATS], wanted = _ours(case.real, case.real_inputs, {})

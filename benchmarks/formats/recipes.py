@@ -16,9 +16,9 @@ from .case import HALVES
 
 sys.path.append(str(Path(__file__).resolve().parents[2]))
 
-from tests.ops.every_op import all_recipes as all_recipes  # noqa: E402 - declares the recipes
-from tests.ops.every_op.drawing import Draw  # noqa: E402
-from tests.ops.every_op.recipe import Call, attrs_of, dtypes_of, flags_of, operators, recipe_of, regroup  # noqa: E402
+from tests.ops.every_op import all_recipes as all_recipes  # declares the recipes
+from tests.ops.every_op.drawing import Draw
+from tests.ops.every_op.recipe import Call, attrs_of, dtypes_of, flags_of, operators, recipe_of, regroup
 
 #: Sizes by rank: a long row, rows of a text, a batch of matrices, an image's channels, some images of a film.
 USUAL = {0: (), 1: (51200,), 2: (800, 256), 3: (8, 160, 64), 4: (1, 64, 56, 56), 5: (1, 16, 8, 28, 28)}
