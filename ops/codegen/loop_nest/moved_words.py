@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 from typing import Any
 
 from ...core.group import Group
-from ...core.op import OpPattern
+from ...core.op import OpPattern, TypeRelError
 from ...core.tensor_types import HALVES, Tensor
 from .expression import APPLY, GUARD, LITERAL, LOAD, SELECT, Cell, Cells
 from .inlining import nests
@@ -34,7 +33,7 @@ def in_words(group: Group) -> Group:
         return Tensor(_WORD, tensor.shape) if tensor.dtype in HALVES else tensor
 
     nodes = tuple(type(n)(n.op, _of_words(n.attrs), n.args, tuple(map(word, n.outputs))) for n in group.nodes)
-    return Group(
+    made = Group(
         tuple(map(word, group.params)),
         group.literals,
         nodes,
@@ -43,6 +42,16 @@ def in_words(group: Group) -> Group:
         group.in_place,
         group.workspace,
     )
+    return made if _takes_words(made) else group
+
+
+def _takes_words(group: Group) -> bool:
+    """Whether the operators accept the dtypes of their inputs: some of floats only choose among elements and zeros."""
+    try:
+        nests(group)
+    except TypeRelError:
+        return False
+    return True
 
 
 def _of_words(attrs: Any) -> Any:
@@ -53,7 +62,7 @@ def _of_words(attrs: Any) -> Any:
 
 def _is_zero(cell: Cell) -> bool:
     """Whether a cell is the number 0, whose bits are those of the word 0."""
-    return cell.kind == LITERAL and cell.what == 0 and math.copysign(1.0, cell.what) > 0
+    return cell.kind == LITERAL and cell.what == repr(0.0)
 
 
 def _moves(cells: Cells, element: int) -> bool:
