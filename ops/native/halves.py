@@ -1,8 +1,8 @@
 """float16 and bfloat16 in machine code: 16 bits in memory, float32 in a register.
 
-The conversions are bit arithmetic without branches, which vectorises on any CPU.  They keep the payload of a NaN, but a
-signalling NaN may become quiet.  A CPU that converts by an instruction does so (``front_end.llvm.half_conversions``), with the
-same results.  Generated kernels that only move elements move words (``codegen.loop_nest.moved_words``): they change
+The conversions are bit arithmetic without branches, which vectorises on any CPU.  They keep the payload of a NaN.  A CPU that
+converts by an instruction does so (``front_end.llvm.half_conversions``), with the same results, except that a signalling NaN
+may become quiet.  Generated kernels that only move elements move words (``codegen.loop_nest.moved_words``): they change
 no bit.
 """
 
@@ -60,9 +60,10 @@ def _bfloat16_value(bits: Element) -> Element:
 def _bfloat16_bits(value: Element) -> np.uint16:
     """The bfloat16 nearest to a number, as its bits."""
     word = float32_bits(np.float32(value))
-    rounded = word + 0x7FFF + (word >> 16 & 1)
-    # a NaN becomes quiet: its upper half is no infinity
-    return np.uint16((word | 0x400000 if word & 0x7FFFFFFF > _INFINITE_32 else rounded) >> 16)
+    rounded = (word + 0x7FFF + (word >> 16 & 1)) >> 16
+    cut = word >> 16
+    nan = cut | (0x40 if cut & 0x7F == 0 else 0)
+    return np.uint16(nan if word & 0x7FFFFFFF > _INFINITE_32 else rounded)
 
 
 @instruction(lambda e, bits: e.half_value("float16", bits, _float16_value))
