@@ -1,4 +1,4 @@
-"""A subject of the benchmark: a model in a narrow format, and the same model in float32."""
+"""A subject of the benchmark: a program in a narrow format, and the same program in float32."""
 
 from __future__ import annotations
 
@@ -10,26 +10,47 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
+import relayvm as relay
+
+#: A model of ONNX, or a program.
+Source = bytes | relay.IRModule
+#: The formats of 16 bits.
+HALVES = ("float16", "bfloat16")
+
 
 @dataclass(frozen=True)
 class Case:
-    """A model in a narrow format, the same in float32, and the inputs of a run of each.
+    """A program in a narrow format, the same in float32, and the inputs of a run of each.
 
-    ``error``: the most that a result may differ from onnxruntime's, in parts of the largest magnitude of onnxruntime's result.
+    ``error``: the most that a result may differ from onnxruntime's, or if onnxruntime does not run it from that of float32, in
+    parts of the largest magnitude of the other result.
     ``goal``, ``own_goal``: the most that a run takes of onnxruntime's time and of the time in float32.  ``peer``: whether
-    onnxruntime runs the model.
+    onnxruntime runs the model, of ONNX.  ``stored``: the bytes of a weight that a run has to read, or 0.
     """
 
     name: str
-    narrow: bytes
-    real: bytes
+    narrow: Source
+    real: Source
     inputs: Mapping[str, np.ndarray]
     real_inputs: Mapping[str, np.ndarray]
     error: float = 0.0
     goal: float = 0.9
     own_goal: float = 0.5
     peer: bool = True
+    stored: int = 0
     config: Mapping[str, Any] = field(default_factory=dict)
+
+
+def halves_of(array: np.ndarray, dtype: str) -> np.ndarray:
+    """An array of floats as halves."""
+    import ml_dtypes
+
+    return np.ascontiguousarray(array.astype(ml_dtypes.bfloat16 if dtype == "bfloat16" else np.float16))
+
+
+def unit(dtype: str) -> float:
+    """The largest relative error of a rounding to halves."""
+    return {"float16": 2.0**-11, "bfloat16": 2.0**-8}[dtype]
 
 
 def model(

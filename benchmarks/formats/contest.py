@@ -13,8 +13,8 @@ from onnx_models import machine_state
 import relayvm as relay
 from relayvm.vm.report.interleaved import Timing, measure
 
-from .case import Case
-from .command import FLOATS, OURS, PEER, SAMPLE_S
+from .case import Case, Source
+from .command import FLOATS, OURS, PEER, READ
 
 
 def machine() -> dict[str, Any]:
@@ -22,17 +22,23 @@ def machine() -> dict[str, Any]:
     return dict(machine_state())
 
 
-def measured(case: Case, rounds: int, threads: int) -> dict[str, Any]:
-    """A line of the table.  Raises AssertionError for results that differ by more than the case allows."""
+def measured(case: Case, rounds: int, threads: int, sample_s: float) -> dict[str, Any]:
+    """A line of the table; a sample has at least ``sample_s`` seconds.
+
+    Raises AssertionError for results that differ by more than the case allows.
+    """
     runs: dict[str, Callable[[], Any]] = {}
     runs[OURS], first = _ours(case.narrow, case.inputs, case.config)
-    differs = 0.0
+    runs[FLOATS], wanted = _ours(case.real, case.real_inputs, {})
     if case.peer:
+        assert isinstance(case.narrow, bytes)
         runs[PEER], wanted = _theirs(case.narrow, case.inputs, threads)
-        differs = _difference(first, wanted)
-        assert differs <= case.error, f"{case.name}: results differ by {differs}, {case.error} are allowed"
-    runs[FLOATS], _ = _ours(case.real, case.real_inputs, {})
-    found = measure(runs, rounds, SAMPLE_S, clock=time.process_time)
+        assert first.dtype == wanted.dtype
+    if case.stored:
+        runs[READ] = np.ones(case.stored // 8, np.int64).max
+    differs = _difference(first, wanted)
+    assert differs <= case.error, f"{case.name}: results differ by {differs}, {case.error} are allowed"
+    found = measure(runs, rounds, sample_s, clock=time.process_time)
     ratios = {name: found[OURS].ratio(timing) for name, timing in found.items() if name != OURS}
     return {
         "case": case.name,
@@ -49,14 +55,14 @@ def _plain(timing: Timing) -> dict[str, float]:
 
 def _difference(one: np.ndarray, other: np.ndarray) -> float:
     """The largest difference of two results, in parts of the largest magnitude of the second."""
-    assert (one.dtype, one.shape) == (other.dtype, other.shape)
+    assert one.shape == other.shape
     a, b = one.astype(np.float64), other.astype(np.float64)
     return float(np.abs(a - b).max(initial=0.0) / max(np.abs(b).max(initial=0.0), 1e-30))
 
 
-def _ours(source: bytes, inputs: Mapping[str, np.ndarray], config: Mapping[str, Any]) -> tuple[Callable[[], Any], np.ndarray]:
-    """A run of a model by relayvm, and its first result."""
-    mod, params = relay.frontend.from_onnx(source)
+def _ours(source: Source, inputs: Mapping[str, np.ndarray], config: Mapping[str, Any]) -> tuple[Callable[[], Any], np.ndarray]:
+    """A run of a program by relayvm, and its first result."""
+    mod, params = relay.frontend.from_onnx(source) if isinstance(source, bytes) else (source, {})
     vm = relay.VirtualMachine(relay.compile(mod, params=params, **config))
     given = [*inputs.values()]
     result = vm.run(*given)

@@ -17,6 +17,8 @@ RECORDS = "????-??-??-models-cpu*.json"
 SHOWN = ("onnxruntime", "torch", "numba")
 #: The dynamic program of the summary.
 DYNAMIC = "detection tail, 2000"
+#: The subjects of ``benchmarks/formats`` with numbers of 8 bits; older records have no others, and name none.
+OF_BYTES = ("products", "layers", "dynamic", "static")
 #: The contestants on a GPU that the summary compares.
 ON_GPU = "relayvm, graphs=auto / torch graph"
 
@@ -32,7 +34,8 @@ def readme_markdown() -> str:
         (f"{DYNAMIC} candidates: sizes depend on values, CPU", peer, f"{dynamic:.2f}"),
     ]
     formats = _read(newest_formats())
-    bytes_rows = [row["of"]["onnxruntime"] for row in formats["rows"] if "onnxruntime" in row["of"]]
+    of_bytes = [row for row in formats["rows"] if row.get("subject", OF_BYTES[0]) in OF_BYTES]
+    bytes_rows = [row["of"]["onnxruntime"] for row in of_bytes if "onnxruntime" in row["of"]]
     found.insert(
         1, (f"{len(bytes_rows)} networks, products and convolutions of 8 bits, CPU, one thread", peer, _mean(bytes_rows))
     )

@@ -208,6 +208,7 @@ class Kernel:
     #: Unless "", the result may be written over an operand of the epilogue: the body passes ``finish`` the array with its sums,
     #: the first sum of the part, and the elements from a run of sums to the next.  "always": a buffer of the body's.  "over": the
     #: last buffer of ``scratch`` while the result shares memory with an operand or has another dtype, else the result itself.
+    #: "whole": the result itself; while it has another dtype, the body's result is a buffer, and no operand is written over.
     apart: str = ""
     libraries: Mapping[str, str] = field(default_factory=dict)
     choose: Callable[[Any, tuple[str, ...]], Callable[..., int]] | None = None

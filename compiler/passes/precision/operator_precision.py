@@ -12,6 +12,8 @@ from typing import Any
 
 from ....ops.core.op import Op, OpPattern, TypeRelError
 from ....ops.core.tensor_types import TensorType, TupleType, Type
+from ....ops.defs.convolution.expanded_conv import NAME as EXPANDED
+from ....ops.defs.weight_forms.winograd_filters import NAME as OF_FILTERS
 
 WIDE = "float32"
 
@@ -33,6 +35,8 @@ class Role(enum.Enum):
 
 
 CONVOLUTIONS = frozenset(f"nn.conv{n}d{more}" for n in (1, 2, 3) for more in ("", "_transpose"))
+#: Convolutions whose weights have another form, or that compute two convolutions together.
+FORMS_OF_CONVOLUTION = frozenset((OF_FILTERS, EXPANDED))
 ATTENTION = frozenset(("nn.attention", "nn.batch_attention"))
 #: Operators whose products are computed from halves, and added in float32.
 PRODUCTS = frozenset(("nn.dense", "nn.matmul", "nn.batch_matmul")) | ATTENTION | CONVOLUTIONS

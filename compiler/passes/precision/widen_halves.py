@@ -41,10 +41,25 @@ from ...ir.pass_declaration import declare_pass
 from ..constant_weights.pack_weights import WeightPacker
 from ..constant_weights.weighted_products import constant_like
 from ..infer_type import infer_type
-from .operator_precision import ATTENTION, CONVOLUTIONS, WIDE, WIDE_RESULTS, Role, accepted, interpolates, role_of
+from .operator_precision import (
+    ATTENTION,
+    CONVOLUTIONS,
+    FORMS_OF_CONVOLUTION,
+    WIDE,
+    WIDE_RESULTS,
+    Role,
+    accepted,
+    interpolates,
+    role_of,
+)
 
 #: Operators that read halves in less time than a cast and their kernels of float32 take; pools, where channels are first.
-_READERS = ("nn.softmax", "nn.log_softmax", *(f"nn.max_pool{n}d" for n in (1, 2, 3)))
+_READERS = frozenset(
+    (
+        *("nn.softmax", "nn.log_softmax", "nn.global_avg_pool2d"),
+        *(f"nn.{kind}_pool{n}d" for kind in ("max", "adaptive_avg") for n in (1, 2, 3)),
+    )
+)
 _Bindings = list[tuple[Var, Expr]]
 
 
@@ -155,7 +170,7 @@ class _Widener:
             return False
         if role is Role.ELEMENTS or (role is Role.PRODUCT and not _reads_once(call, op)):
             return True
-        if interpolates(op, attrs):
+        if op.name in FORMS_OF_CONVOLUTION or interpolates(op, attrs):
             return True
         if role is Role.FOLLOW and (op.name not in _READERS or getattr(attrs, "layout", "NC")[1] != "C"):
             return True

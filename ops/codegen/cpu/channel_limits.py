@@ -16,7 +16,7 @@ from ...core.group import Group
 from ...core.group_memo import per_group
 from ..loop_nest.expression import APPLY, AXIS, LITERAL, LOAD, Cell
 from ..loop_nest.linear_index import Lowered, Table
-from .epilogue import lowered
+from .epilogue import changes_dtype, lowered
 
 #: The parameter of a body that stores limited results.
 ADDEND = "addend"
@@ -33,11 +33,11 @@ class Limits:
     high: float = math.inf
 
 
-def arguments(group: Group, result: str) -> tuple[list[str], dict[str, Any]]:
-    """Statements that define ADDEND, and the constants of a body that takes it; ``result``: the array with the results."""
+def arguments(group: Group, other: str) -> tuple[list[str], dict[str, Any]]:
+    """Statements that define ADDEND, and the constants of a body that takes it; ``other``: an array of the dtype of the sums."""
     limits = limits_of(group) if group.has_epilogue else None
     if limits is None:
-        return [f"{ADDEND} = {result}"], {"lowest": -math.inf, "highest": math.inf, "is_limited": False}
+        return [f"{ADDEND} = {other}"], {"lowest": -math.inf, "highest": math.inf, "is_limited": False}
     tensor, given = f"tensor(load_i64(argv + {8 * limits.param}))", group.params[limits.param]
     size = " * ".join(f"{tensor}.shape[{axis}]" for axis in range(len(given.shape)))
     constants = {"lowest": limits.low, "highest": limits.high, "is_limited": True}
@@ -46,7 +46,9 @@ def arguments(group: Group, result: str) -> tuple[list[str], dict[str, Any]]:
 
 @per_group
 def limits_of(group: Group) -> Limits | None:
-    """The limits that are the whole epilogue of ``group``; None for any other epilogue."""
+    """The limits that are the whole epilogue of ``group``; None for any other epilogue, such as one that changes the dtype."""
+    if changes_dtype(group):
+        return None
     loops = lowered(group)
     number, high = _bound(loops.table, loops.element, "minimum", math.inf)
     number, low = _bound(loops.table, number, "maximum", -math.inf)

@@ -56,6 +56,8 @@ if TYPE_CHECKING:
 
 #: The names of the generated functions.
 FINISH, FETCH = "finish", "fetch_operands"
+#: ``Kernel.apart`` of a kernel whose result may be a buffer.
+WHOLE = "whole"
 #: The local of FINISH with an element of sums that are in a buffer.
 _SUM = "total"
 
@@ -104,8 +106,8 @@ def run_axes(group: Group) -> int:
 
 
 def leaves_sums(kernel: Kernel) -> bool:
-    """Whether the wrapper may let a body store its whole result in a buffer, and finish it afterwards."""
-    return not kernel.finishes and kernel.views[-1] == "dims"
+    """Whether the wrapper may let a body store its whole result in a buffer, and finish it there or afterwards."""
+    return (not kernel.finishes or kernel.apart == WHOLE) and kernel.views[-1] == "dims"
 
 
 def changes_dtype(group: Group) -> bool:
@@ -125,7 +127,7 @@ def overwritten(group: Group) -> tuple[int, ...]:
     Only the epilogue reads them, each element for the result at the same index.
     """
     kernel, first = group.kernel_on(HOST), set(_refs(group.nodes[0].args, 0))
-    if kernel is None or not kernel.apart:  # parts of sums are stored in the result before the operands are read
+    if kernel is None or kernel.apart in ("", WHOLE):  # parts of sums are stored in the result before the operands are read
         return ()
     loops, result = nest(elementwise(group)), group.values()[group.results[0]]
     loads: dict[int, list[Cell]] = {}

@@ -14,7 +14,7 @@ from typing import Any
 from ....shape_funcs.symbolic.dim import Dim, const, dim, product
 from ...core.group import Group
 from ...core.group_memo import per_group
-from ...core.tensor_types import ITEMSIZE, is_float
+from ...core.tensor_types import ITEMSIZE, computed_in, is_float
 from ...native.front_end import vector_hints
 from ...native.jit import block_transpose, non_temporal, prefetch
 from ...native.threads import work_partition
@@ -209,9 +209,10 @@ class CpuKernel(Sizes):
         writer.regions[0] += before
         n = min(len(extents) - 1, LEVELS) if len(extents) > 1 else len(extents)
         partition = Partition(extents[:n], grain=GRAIN if len(extents) == 1 else 1)
-        called = (
-            "range" if moving or not extents else range_of_stores(self.tensors[position].dtype, writer.regions[-1], extents[-1])
-        )
+        dtype = self.tensors[position].dtype
+        called = "range" if moving or not extents else range_of_stores(dtype, writer.regions[-1], extents[-1])
+        if before and computed_in(dtype) == "float32":  # elements at places that a column holds: LLVM cannot tell them apart
+            called = "rest_range"
         lines = [*loops(self.context, writer.regions, partition, inner[n:], body, called), *after]
         return unless_empty(extents, lines) if writer.hoisted else lines
 

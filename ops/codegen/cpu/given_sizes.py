@@ -25,7 +25,7 @@ _LEAST, _SMALL = 2, 32
 _ANY_ORDER = "_in_any_order("
 #: Arguments of Python's functions that may be sizes, by their positions; those of native functions are of type ``Size``.
 _OF_SIZES = {
-    **dict.fromkeys(("range", "filled_range"), (0, 1)),
+    **dict.fromkeys(("range", "filled_range", "rest_range"), (0, 1)),
     **dict.fromkeys(("short_range", "sum_range", "filled_short_range", "filled_sum_range"), ()),
     "min": (1,),
     "max": (),

@@ -203,7 +203,7 @@ class _Wrapper:
         if any(isinstance(value, StaticWord) for value in given.values()):
             bodies = (*bodies, static)
         if channel_limits.ADDEND in taken:
-            defined, limits = channel_limits.arguments(self.group, f"v{len(self.tensors) - 1}")
+            defined, limits = channel_limits.arguments(self.group, "v0")
             self.lines, given = self.lines + defined, given | limits
             self.arguments.append(channel_limits.ADDEND)
         call = body_call.text(body, iter(self.arguments), {name: _constant(value) for name, value in given.items()})
@@ -254,7 +254,7 @@ class _Wrapper:
                 self.arguments.append(f"shape{number}")
             return
         self._descriptor(number, place)
-        if self.is_converted and not self.kernel.finishes and number + 1 == len(self.tensors):
+        if self.is_converted and epilogue.leaves_sums(self.kernel) and number + 1 == len(self.tensors):
             self._sums_of_all(number, tensor)
             return
         data, (first, *rest) = f"tensor(t{number}).data", self._sizes(number, tensor)
@@ -268,7 +268,6 @@ class _Wrapper:
 
     def _sums_of_all(self, number: int, tensor: GroupTensor) -> None:
         """Let the body store its result in a buffer: the result has another dtype."""
-        assert epilogue.leaves_sums(self.kernel)
         self.buffers[f"v{number}"] = Buffer(tensor.dtype, product(self.sized.nodes[0].outputs[0].shape))
         self.arguments.append(f"v{number}")
         self._shape(number, len(tensor.shape))

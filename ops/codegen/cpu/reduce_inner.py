@@ -366,7 +366,7 @@ def _in_runs(
     lines = [f"{name} = {start}" for run in runs for name, start in run.state]
     inside = [f"{axis} = {axis}_run * {RUN} + {axis}_at", *regions[-1], *step]
     # two vectors at a time, if these are best for the element; as many, whatever is finished in the loop
-    own = "range" if calls_interleaved(regions[-1]) else "filled_sum_range" if of_halves else "sum_range"
+    own = "filled_sum_range" if of_halves else "range" if calls_interleaved(regions[-1]) else "sum_range"
     lines += [f"for {axis}_at in {ranges(size, own)}(min({RUN}, {size} - {axis}_run * {RUN})):", *indented(inside)]
     lines += [line for run in runs for line in run.join]
     lines = [f"for {axis}_run in range(({size} + {RUN - 1}) // {RUN}):", *indented(lines)]
@@ -375,7 +375,7 @@ def _in_runs(
 
 def range_of_stores(dtype: str, lines: Iterable[str], extent: str) -> str:
     """The function for the range of a loop that computes ``lines`` and stores so many elements of ``dtype``."""
-    return ranges(extent, "filled_range") if dtype in HALVES and not calls_interleaved(lines) else "range"
+    return ranges(extent, "filled_range") if dtype in HALVES else "range"
 
 
 def calls_interleaved(lines: Iterable[str]) -> bool:

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from ...core.group import Group, Node
-from ...core.op import OpPattern
+import dataclasses
+from typing import Any
+
+from ...core.group import Group
+from ...core.op import OpPattern, TypeRelError
 from ...core.tensor_types import HALVES, Tensor
-from .expression import GUARD, LOAD, SELECT, Cells
+from .expression import APPLY, GUARD, LITERAL, LOAD, SELECT, Cell, Cells
 from .inlining import nests
 
 #: The dtype of a half as a word.
 _WORD = "uint16"
+#: The function that chooses one of two elements.
+_WHERE = "where"
 
 
 def in_words(group: Group) -> Group:
@@ -17,7 +22,7 @@ def in_words(group: Group) -> Group:
 
     Raises TooComplex.
     """
-    if not any(t.dtype in HALVES for t in group.params) or any(map(_needs_values, group.nodes)):
+    if not any(t.dtype in HALVES for t in group.params) or any(n.operator.pattern is OpPattern.COMM_REDUCE for n in group.nodes):
         return group
     if any(literal.dtype in HALVES for literal in group.literals):  # an operand beside words would be a half
         return group
@@ -27,8 +32,8 @@ def in_words(group: Group) -> Group:
     def word(tensor: Tensor) -> Tensor:
         return Tensor(_WORD, tensor.shape) if tensor.dtype in HALVES else tensor
 
-    nodes = tuple(type(n)(n.op, n.attrs, n.args, tuple(map(word, n.outputs))) for n in group.nodes)
-    return Group(
+    nodes = tuple(type(n)(n.op, _of_words(n.attrs), n.args, tuple(map(word, n.outputs))) for n in group.nodes)
+    made = Group(
         tuple(map(word, group.params)),
         group.literals,
         nodes,
@@ -37,22 +42,38 @@ def in_words(group: Group) -> Group:
         group.in_place,
         group.workspace,
     )
+    return made if _takes_words(made) else group
 
 
-def _needs_values(node: Node) -> bool:
-    """Whether an operator folds elements, or states a dtype of its own, such as a cast."""
-    return node.operator.pattern is OpPattern.COMM_REDUCE or not set(HALVES).isdisjoint(map(str, vars(node.attrs).values()))
+def _takes_words(group: Group) -> bool:
+    """Whether the operators accept the dtypes of their inputs: some of floats only choose among elements and zeros."""
+    try:
+        nests(group)
+    except TypeRelError:
+        return False
+    return True
+
+
+def _of_words(attrs: Any) -> Any:
+    """The attributes with words where they state halves, as the dtype of a result."""
+    stated = {name: _WORD for name, value in vars(attrs).items() if isinstance(value, str) and value in HALVES}
+    return dataclasses.replace(attrs, **stated) if stated else attrs
+
+
+def _is_zero(cell: Cell) -> bool:
+    """Whether a cell is the number 0, whose bits are those of the word 0."""
+    return cell.kind == LITERAL and cell.what == repr(0.0)
 
 
 def _moves(cells: Cells, element: int) -> bool:
-    """Whether halves among the cells are loaded and chosen only; a result without halves may be computed of other dtypes."""
+    """Whether halves among the cells are loaded, chosen and 0 only; a result without halves may be computed of other dtypes."""
     chosen, pending = set[int](), [element]
     while pending:
         number = pending.pop()
         chosen.add(number)
         cell = cells[number]
-        if cell.kind in (SELECT, GUARD):
+        if cell.kind in (SELECT, GUARD) or (cell.kind == APPLY and cell.what == _WHERE):
             pending += cell.args[1:]
-        elif cell.kind != LOAD and cell.dtype in HALVES:
+        elif cell.kind != LOAD and cell.dtype in HALVES and not _is_zero(cell):
             return False
     return all(cells[number].dtype not in HALVES for number in cells.reached((element,)) - chosen)

@@ -122,5 +122,5 @@ def convolve_channels(conv: Convolution, work: Array, epilogue: Epilogue, limits
             limit_sums(work, sums, out_extent, channel, count, limits)
         turn(work, sums, LANES, count, out_extent, out, first * out_extent, out_extent)
         if not is_limited:
-            epilogue.finish(epilogue.argv, first * out_extent, count, out_extent)
+            epilogue.finish(epilogue.argv, first * out_extent, count, out_extent, out, first * out_extent, out_extent)
         first += count

@@ -153,7 +153,7 @@ def add_plane(
             source = Rows(plane.data, plane.at + (z * padded[1] + y) * padded[2], plane.step)
             add_taps(source, columns, weights, Rows(out.data, here, row), rows, width, add)
             if is_last:
-                epilogue.finish(epilogue.argv, here, 1, rows * width)
+                epilogue.finish(epilogue.argv, here, 1, rows * width, out.data, here, 0)
 
 
 @generic
@@ -188,4 +188,5 @@ def convolve_planes(conv: Convolution, work: Array, numbers: Array, epilogue: Ep
                 is_last = i + 1 == inputs and not is_small
                 add_plane(plane, padded, Taps(numbers, width), weights, out, o * positions, i, is_last, epilogue)
         if is_small:
-            epilogue.finish(epilogue.argv, first * outputs * positions, count * outputs, positions)
+            begin = first * outputs * positions
+            epilogue.finish(epilogue.argv, begin, count * outputs, positions, out.data, begin, positions)

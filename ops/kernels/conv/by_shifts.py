@@ -102,12 +102,12 @@ def multiply_rows(
         if is_together:
             multiply_shifts(of_weight, padded.data, padded.at, numbers, Rows(sums, 0, length), count, length)
             copy_rows(sums, length, pitch, Rows(out.data, here, out.step), count, rows, columns)
-            epilogue.finish(epilogue.argv, here, count, rows * columns)
+            epilogue.finish(epilogue.argv, here, count, rows * columns, out.data, here, out.step)
         else:
             for y in range(rows):
                 first, to = padded.at + y * pitch, here + y * columns
                 multiply_shifts(of_weight, padded.data, first, numbers, Rows(out.data, to, out.step), count, columns)
-                epilogue.finish(epilogue.argv, to, count, columns)
+                epilogue.finish(epilogue.argv, to, count, columns, out.data, to, out.step)
 
 
 @generic

@@ -71,10 +71,10 @@ def convolve_windows(conv: Convolution, zeros: Array, epilogue: Epilogue, limits
                     Results(conv.out.data, here, rows, columns), planes, Bounds(addend, c, lowest, highest, is_limited),
                 )  # fmt: skip
                 if together == 1 and not is_limited:
-                    epilogue.finish(epilogue.argv, here, 1, rows * columns)
+                    epilogue.finish(epilogue.argv, here, 1, rows * columns, conv.out.data, here, 0)
             o += count
         if together > 1 and not is_limited:
-            epilogue.finish(epilogue.argv, first * positions, end - first, positions)
+            epilogue.finish(epilogue.argv, first * positions, end - first, positions, conv.out.data, first * positions, positions)
 
 
 @generic
@@ -110,6 +110,6 @@ def convolve_depthwise(
                     Results(out.data, here, rows, out.sizes[COLUMN]),
                 )  # fmt: skip
                 if together == 1:
-                    epilogue.finish(epilogue.argv, here, 1, rows * out.sizes[COLUMN])
+                    epilogue.finish(epilogue.argv, here, 1, rows * out.sizes[COLUMN], out.data, here, 0)
         if together > 1:
-            epilogue.finish(epilogue.argv, first * positions, end - first, positions)
+            epilogue.finish(epilogue.argv, first * positions, end - first, positions, conv.out.data, first * positions, positions)

@@ -43,7 +43,8 @@ def is_finished(conv: Convolution, epilogue: Epilogue) -> bool:
     if not is_trivial(conv, out.data):
         return False
     if out.data.size > 0:
-        epilogue.finish(epilogue.argv, 0, out.sizes[BATCH] * out.sizes[CHANNEL], position_count(out))
+        run = position_count(out)
+        epilogue.finish(epilogue.argv, 0, out.sizes[BATCH] * out.sizes[CHANNEL], run, out.data, 0, run)
     return True
 
 

@@ -23,7 +23,7 @@ from ..spatial.cpu import CHANNEL, COLUMN, DEPTH, ROW, Spatial
 from ..spatial.halves import widen
 
 #: Elements of planes of data, and of planes of sums, that are widened and computed together.
-TOGETHER = 2**12
+TOGETHER = 2**11
 #: The fewest rows of the result that are computed together, of large planes.
 LEAST_ROWS = 8
 
@@ -39,7 +39,7 @@ class HalfBuffers(NamedTuple):
 
 
 @generic
-def leave(argv: int, at: int, rows: int, count: int) -> None:
+def leave(argv: int, at: int, rows: int, count: int, sums: Array, first: int, pitch: int) -> None:
     """Leave a part of the sums as it is: those of all planes are finished together."""
 
 

@@ -14,11 +14,16 @@ import numpy as np
 from ...native.front_end.vector_hints import add_in_any_order
 from ...native.jit.largest_of_taps import MOST_STEP, take_largest
 from ...native.memory import Array, Axes, Element, generic
+from ...native.static_values import static, static_range
 from ...native.status import EMPTY_REDUCTION, OK
-from ...native.vectors import from_element
+from ...native.vector_registers import vector_bytes
+from ...native.vectors import from_element, lanes_below, load, load_or_zero, splat, sum_of_lanes
 from ..shaped import Shaped
 from ..spatial.cpu import BATCH, CHANNEL, COLUMN, DEPTH, ROW, Spatial, end_inside, first_inside, spatial, start_of
 from ..spatial.halves import narrow, widen
+
+#: Vectors of sums of halves: an addition waits for the one before it in its vector.
+_SUMS, _HALF_BYTES = 4, 2
 
 
 class Windows(NamedTuple):
@@ -46,6 +51,27 @@ def largest_of_window(given: Spatial, at: int, window: Axes, dilation: Axes) -> 
                 if out != out:
                     return out
     return out
+
+
+@generic
+def sum_of_halves(given: Spatial, at: int, window: Axes) -> float:
+    """As ``sum_of_window``, of neighbouring halves: vectors of float32 are added to their lanes, and lanes in float64."""
+    total, lanes, steps, run = 0.0, vector_bytes() // 4, given.steps, window[5] - window[4]
+    is_whole = run == steps[ROW]
+    rows, count = (1, (window[3] - window[2]) * run) if is_whole else (window[3] - window[2], run)
+    sums = [splat(np.float32(0.0), static(lanes))] * _SUMS
+    for z in range(window[0], window[1]):
+        for y in range(rows):
+            line = at + z * steps[DEPTH] + (window[2] + y) * steps[ROW] + window[4]
+            some = count // (_SUMS * lanes) * (_SUMS * lanes)
+            for x in range(0, some, _SUMS * lanes):
+                for n in static_range(_SUMS):
+                    sums[n] = sums[n] + load(given.data, line + x + n * lanes, static(lanes))
+            for x in range(some, count, lanes):
+                sums[0] = sums[0] + load_or_zero(given.data, line + x, lanes_below(count - x, static(lanes)))
+    for n in static_range(_SUMS):
+        total += np.float64(sum_of_lanes(sums[n]))
+    return total
 
 
 @generic
@@ -419,6 +445,12 @@ def adaptive_avg_pool(data: Shaped, out: Shaped, layouts: tuple[bool, ...]) -> i
                 window = shared_window(given.sizes, place_of(number, sizes), sizes)
                 count = elements(window, (1, 1, 1))
                 for inner in range(sizes[CHANNEL] if layouts[1] else 1):
-                    to = start_of(results, b, outer + inner) + number * results.steps[COLUMN]
-                    out.data[to] = sum_of_window(given, start_of(given, b, outer + inner), window, (1, 1, 1)) / count
+                    to, at = (
+                        start_of(results, b, outer + inner) + number * results.steps[COLUMN],
+                        start_of(given, b, outer + inner),
+                    )
+                    if data.data.itemsize == _HALF_BYTES and not layouts[0]:
+                        out.data[to] = sum_of_halves(given, at, window) / count
+                    else:
+                        out.data[to] = sum_of_window(given, at, window, (1, 1, 1)) / count
     return OK

@@ -38,7 +38,7 @@ def block_range(*bounds: int) -> range:
 
 @twin
 def rest_range(*bounds: int) -> range:
-    """As ``range``, for a loop over fewer than BLOCK elements, without a sum: masked vectors that fill registers.
+    """As ``range``, for a loop without a sum, such as one behind whole blocks: masked vectors that fill registers.
 
     No iteration reads an element that another one writes (``APART``).
     """

@@ -32,6 +32,7 @@ class Planes(Convolution):
             scratch=(Scratch(length=self.plane_elements), Scratch("int64", length=self.plane_numbers)),
             blocks=Blocks(self.plane_blocks, self.plane_work),
             finishes=self.rank,
+            apart="whole",
             **self.given,
         )
 

@@ -34,6 +34,7 @@ class Shifts(Convolution):
             ),
             blocks=Blocks(self.band_blocks, self.multiplications, self.bands_of_channels, self.parts_of_bands),
             finishes=self.rank,
+            apart="whole",
             **self.given,
         )
 

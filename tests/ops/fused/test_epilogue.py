@@ -17,7 +17,7 @@ from relayvm.ops.codegen import fits, kernel_source
 from relayvm.ops.codegen.cpu.channel_limits import limits_of
 from relayvm.ops.core.group import Group, Literal, Node
 from relayvm.ops.core.op import TypeRelError, get
-from relayvm.ops.core.tensor_types import Tensor
+from relayvm.ops.core.tensor_types import Tensor, numpy_dtype
 from relayvm.ops.core.type_relation import build_group, shape_program
 from relayvm.ops.native.object_layout import NO_LIMIT, SHARE
 from relayvm.shape_funcs.symbolic.dim import Dim, const, dim, sym
@@ -50,6 +50,7 @@ def cases(draw: st.DrawFn) -> dict[str, Any]:
         "attrs": {"groups": groups, "strides": draw(st.integers(1, 2)), "padding": draw(st.integers(0, 1))},
         "tail": draw(st.lists(st.sampled_from(operators), min_size=1, max_size=4)),
         "dtype": draw(st.sampled_from(["float32", "float64"])),
+        "stored": draw(st.sampled_from(["", "", "float64"])),  # an array of the sums covers no more memory than the result
         "is_known": draw(st.booleans()),
         "seed": draw(st.integers(0, 10**6)),
     }
@@ -96,6 +97,9 @@ def made(case: dict[str, Any]) -> tuple[Group, list[np.ndarray]]:
         further = () if operand == "" else (n,) if operand == "literal" else (operand,)
         nodes.append(Node(name, get(name).attrs(), (last, *further), ()))
         last += 1
+    if stored := case.get("stored"):
+        nodes.append(Node("cast", get("cast").attrs(stored), (last,), ()))
+        last += 1
     group = build_group([Tensor(dtype, s) for s in shapes], literals, tuple(nodes), (last,))
     rng = np.random.default_rng(case["seed"])
     return group, [rng.standard_normal(s).astype(dtype) for s in arrays_of]
@@ -104,7 +108,7 @@ def made(case: dict[str, Any]) -> tuple[Group, list[np.ndarray]]:
 def run(group: Group, arrays: list[np.ndarray], jit: bool, parts: int = 1, over: int | None = None) -> np.ndarray:
     """The result of a group of one kernel, which runs in ``parts``, each once; ``over``: the operand that is its memory."""
     (shape,) = shape_program(group).program.run(arrays)
-    out = np.full(shape, 77, arrays[0].dtype)
+    out = np.full(shape, 77, numpy_dtype(group.values()[group.results[0]].dtype))
     if over is not None:
         out = arrays[over].copy()
         arrays = [*arrays[:over], out, *arrays[over + 1 :]]
@@ -138,7 +142,7 @@ def same(group: Group, arrays: list[np.ndarray], jit: bool) -> None:
 
 
 @settings(max_examples=60)
-@given(cases(), st.sampled_from(["tiles", "planes", "direct"]))
+@given(cases(), st.sampled_from(["tiles", "planes", "shifts", "direct"]))
 def test_an_epilogue_gives_the_bits_of_its_operators(case: dict[str, Any], implementation: str) -> None:
     group, arrays = made(case)
     same(replace(group, implementation=implementation), arrays, jit=False)
@@ -170,11 +174,12 @@ def test_epilogues_in_machine_code(implementation: str) -> None:
 def test_epilogues_that_limit_each_channel(dtype: str) -> None:
     """Windows of 3 x 3 of each channel, whose sums are limited before they are stored; others, which are finished afterwards."""
     limits = [("nn.bias_add", "channel")], [("nn.bias_add", "channel"), "nn.relu"]
-    for tail, is_limited in [*((tail, True) for tail in limits), (["nn.relu"], False), ([("add", "result"), "nn.relu"], False)]:
+    others = [(["nn.relu"], "", False), ([("add", "result"), "nn.relu"], "", False), (limits[1], "float16", False)]
+    for tail, stored, is_limited in [*((tail, "", True) for tail in limits), *others]:
         for sizes, stride, is_known in [((2, 5, 9, 20), 1, False), ((1, 3, 7, 5), 2, True), ((1, 2, 90, 33), 1, False)]:
             weight, attrs = (sizes[1], 1, 3, 3), {"groups": sizes[1], "padding": 1, "strides": stride}
             case = {"data": sizes, "weight": weight, "attrs": attrs, "tail": tail, "dtype": dtype, "is_known": is_known}
-            group, arrays = made({**case, "seed": 3})
+            group, arrays = made({**case, "stored": stored, "seed": 3})
             group = replace(group, implementation="planes")
             assert (limits_of(group) is not None) is is_limited
             same(group, arrays, jit=True)
@@ -205,16 +210,17 @@ def test_epilogues_of_positions(sizes: tuple[int, ...]) -> None:
 @pytest.mark.split(2)
 @pytest.mark.parametrize("implementation", ["winograd", "shifts"])
 def test_epilogues_of_sums_in_a_buffer(implementation: str) -> None:
-    """Results in memory of their own and over an operand; without terms, too."""
+    """Results in memory of their own, of halves and over an operand; without terms, too."""
     for sizes, weight in [
         ((2, 30, 13, 18), (33, 30, 3, 3)),
         ((1, 24, 9, 9), (25, 24, 3, 3)),
         ((2, 0, 5, 9), (3, 0, 3, 3)),
         ((1, 3, 9, 60), (9, 3, 3, 3)),
     ]:
-        for tail in (["nn.relu"], [("nn.bias_add", "channel"), ("add", "result"), "tanh"], [("multiply", "channel column")]):
+        tails = ["nn.relu"], [("nn.bias_add", "channel"), ("add", "result"), "tanh"], [("multiply", "channel column")]
+        for tail, stored in zip(tails, ("float16", "", ""), strict=True):
             case = {"data": sizes, "weight": weight, "attrs": {"padding": 1}, "tail": tail, "dtype": "float32"}
-            group, arrays = made({**case, "is_known": False, "seed": 3})
+            group, arrays = made({**case, "stored": stored, "is_known": False, "seed": 3})
             same(replace(group, implementation=implementation), arrays, jit=True)
 
 

@@ -1,23 +1,34 @@
-"""Programs of one call each, for ``format_halves.py``: tensors of a typical size, and of some operators also of the first cache.
+"""Programs of one call each, in float16 and bfloat16: every operator of the registry that takes floats.
 
-Elementwise operators and reductions are those of the registry that take floats; the others are listed.
+Listed are calls of a typical size, and of some operators also of the size of the first cache.  An operator that the list lacks is
+called as the recipe of its tests says (``recipes``).
 """
 
 from __future__ import annotations
 
+import math
+import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from half_networks import words
 
+import relayvm as relay
 from relayvm import ops  # noqa: F401 - registers
 from relayvm.ops.core.op import REGISTRY, Op, OpPattern, TypeRelError, get
 from relayvm.ops.core.tensor_types import is_float
 
-#: Shapes: rows of a text, few of them, an image's channels, a matrix, a batch of matrices.
+from .case import HALVES, Case, halves_of, unit
+
+#: Shapes: rows of a text, few of them, an image's channels, a matrix, a batch of matrices, channels of a signal and of a film.
 ROWS, FEW, IMAGE, SQUARE, BATCH = (800, 256), (20, 256), (1, 64, 56, 56), (512, 512), (8, 64, 64)
+SIGNAL, FILM = (1, 64, 800), (1, 16, 8, 28, 28)
 #: Stands for the dtype in a program.
 _DTYPE = "DTYPE"
+#: Operators whose results are bits, which formats have of their own.
+_OF_BITS = ("reinterpret",)
+#: The most that results differ, in roundings of the largest, and the most time that halves take, in times of float32's.
+ERROR, GOAL = 60, 1.5
 
 
 @dataclass(frozen=True)
@@ -38,18 +49,19 @@ class Operator:
         """The first words of the row."""
         return f"{self.call} {'x'.join(map(str, self.shapes[0]))}"
 
-    def program(self, dtype: str) -> tuple[str, list[np.ndarray]]:
-        """The text for a dtype, and the arguments."""
+    def program(self, dtype: str) -> tuple[relay.IRModule, dict[str, np.ndarray]]:
+        """The program for a dtype, and the arguments."""
         random = np.random.default_rng(3)
-        given = [words(random.uniform(self.low, self.high, shape), "bfloat16").astype(np.float32) for shape in self.shapes]
-        arguments = [x if dtype == "float32" else words(x, dtype) for x in given]
+        given = [halves_of(random.uniform(self.low, self.high, shape), "bfloat16").astype(np.float32) for shape in self.shapes]
+        arguments = [x if dtype == "float32" else halves_of(x, dtype) for x in given]
         arguments += self.others
         kinds = [
             f"%x{n}: Tensor[({', '.join(map(str, x.shape))}{',' if x.ndim == 1 else ''}), {x.dtype.name}]"
             for n, x in enumerate(arguments)
         ]
         call = self.call.replace(_DTYPE, dtype)
-        return f'#[version = "0.0.5"]\ndef @main({", ".join(kinds)}) {{ {call} }}', arguments
+        text = f'#[version = "0.0.5"]\ndef @main({", ".join(kinds)}) {{ {call} }}'
+        return relay.parse(text), {f"x{n}": x for n, x in enumerate(arguments)}
 
 
 #: The ranges of functions that are not defined everywhere, or leave the range of float16.
@@ -142,14 +154,28 @@ OPERATORS = [
     Operator('image.resize2d(%x0, size=[112, 112], method="cubic")', (IMAGE,)),
     Operator("nn.upsampling(%x0, scale_h=2, scale_w=2)", (IMAGE,)),
     *_named("nn.max_pool2d nn.avg_pool2d", "{}(%x0, pool_size=[3, 3], strides=[2, 2], padding=[1, 1])", shapes=(IMAGE,)),
+    *_named("nn.max_pool1d nn.avg_pool1d", "{}(%x0, pool_size=[2], strides=[2])", shapes=(SIGNAL,)),
+    *_named("nn.max_pool3d nn.avg_pool3d", "{}(%x0, pool_size=[2, 2, 2], strides=[2, 2, 2])", shapes=(FILM,)),
+    Operator("image.grid_sample(%x0, %x1)", (IMAGE, (1, 2, 56, 56)), low=-1, high=1),
+    Operator(
+        "vision.roi_align(%x0, %x1, pooled_size=[7, 7], spatial_scale=50.0, sample_ratio=2)", (IMAGE, (100, 5)), low=0, high=0.9
+    ),
     *_named("nn.global_avg_pool2d nn.global_max_pool2d", shapes=(IMAGE,)),
     Operator("nn.adaptive_avg_pool2d(%x0, output_size=[7, 7])", (IMAGE,)),
     Operator("nn.conv2d(%x0, %x1, padding=[1, 1])", (IMAGE, (64, 64, 3, 3))),
     Operator("nn.conv2d(%x0, %x1)", (IMAGE, (64, 64, 1, 1))),
     Operator("nn.conv2d(%x0, %x1, padding=[1, 1], groups=64)", (IMAGE, (64, 1, 3, 3))),
     Operator("nn.conv2d(%x0, %x1, padding=[2, 2], strides=[2, 2], groups=64)", (IMAGE, (64, 1, 5, 5))),
+    Operator("nn.conv2d(%x0, %x1, padding=[1, 1], groups=384)", ((1, 384, 14, 14), (384, 1, 3, 3))),
+    Operator("nn.conv2d(%x0, %x1, padding=[3, 3], strides=[2, 2])", ((1, 3, 224, 224), (64, 3, 7, 7))),
+    Operator("nn.conv2d(%x0, %x1, strides=[2, 2])", (IMAGE, (128, 64, 1, 1))),
+    *(Operator("nn.conv2d(%x0, %x1)", ((1, c, n, n), (o, c, 1, 1))) for c, o, n in ((256, 64, 14), (384, 64, 14), (512, 512, 7))),
     Operator("nn.conv2d_transpose(%x0, %x1, strides=[2, 2])", ((1, 32, 28, 28), (32, 32, 2, 2))),
-    Operator("nn.conv1d(%x0, %x1, padding=[1])", ((1, 64, 800), (64, 64, 3))),
+    Operator("nn.conv2d_transpose(%x0, %x1, strides=[2, 2], padding=[1, 1])", ((1, 64, 28, 28), (64, 64, 4, 4))),
+    Operator("nn.conv1d(%x0, %x1, padding=[1])", (SIGNAL, (64, 64, 3))),
+    Operator("nn.conv1d_transpose(%x0, %x1, strides=[2])", (SIGNAL, (64, 64, 4))),
+    Operator("nn.conv3d(%x0, %x1, padding=[1, 1, 1])", (FILM, (16, 16, 3, 3, 3))),
+    Operator("nn.conv3d_transpose(%x0, %x1, strides=[2, 2, 2])", (FILM, (16, 16, 2, 2, 2))),
     Operator("nn.dense(%x0, %x1)", (SQUARE, SQUARE)),
     *(Operator("nn.dense(%x0, %x1)", ((rows, 1024), (1024, 1024))) for rows in (1, 8, 33)),
     *(Operator("nn.matmul(%x0, %x1)", ((rows, 1024), (1024, 1024))) for rows in (1, 8, 33)),
@@ -166,3 +192,36 @@ OPERATORS = [
     Operator("scatter_elements(%x0, %x1, %x0, axis=0)", others=(np.zeros((800, 256), np.int64) + np.arange(800)[:, None],)),
     Operator('nn.mirror_pad(%x0, pad_width=[[0, 0], [0, 0], [1, 1], [1, 1]], mode="REFLECT")', (IMAGE,)),
 ]
+
+
+def _listed() -> set[str]:
+    """The names of the operators that are called in the list."""
+    return {name for operator in OPERATORS for name in re.findall(r"[\w.]+(?=\()", operator.call)}
+
+
+def operators(rows: Sequence[int]) -> Iterator[Case]:
+    """Each operator in both formats; ``rows`` is not read."""
+    for operator in OPERATORS:
+        real, real_inputs = operator.program("float32")
+        for dtype in HALVES:
+            program, inputs = operator.program(dtype)
+            yield _case(f"{operator.name}, {dtype}", program, real, inputs, real_inputs, dtype)
+    from . import recipes
+
+    listed = _listed()
+    for op in recipes.of_floats():
+        for dtype in HALVES if op.name not in listed else ():
+            made, of_real = recipes.drawn(op, dtype), recipes.drawn(op, recipes.REAL)
+            widened = [x.astype(recipes.REAL) if x.dtype.name in HALVES else x for x in made.flat]
+            program, inputs = recipes.program(op, made, made.flat)
+            real, real_inputs = recipes.program(op, of_real, widened)
+            sizes = " ".join("x".join(map(str, x.shape)) for x in made.flat[:1])
+            case = _case(f"{op.name} {sizes}, {dtype}", program, real, inputs, real_inputs, dtype)
+            yield replace(case, error=math.inf) if op.name in _OF_BITS else case
+
+
+def _case(
+    name: str, program: relay.IRModule, real: relay.IRModule, inputs: dict[str, np.ndarray], real_inputs: dict[str, np.ndarray],
+    dtype: str,
+) -> Case:  # fmt: skip
+    return Case(name, program, real, inputs, real_inputs, ERROR * unit(dtype), own_goal=GOAL, peer=False)

@@ -1,8 +1,9 @@
-"""Networks of float32 as ONNX graphs, and the same graphs in float16 or bfloat16, for ``format_halves.py``."""
+"""Networks of float32 as ONNX graphs, and the same graphs in float16 and bfloat16."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import onnx
@@ -11,9 +12,13 @@ from encoder import encoder
 from onnx_graph import Graph
 from vision_networks import resnet18
 
+from .case import HALVES, Case, halves_of, unit
+
 #: Sizes of a decoder like Llama's: layers, features, heads of queries, heads of keys, inner features, words, words before.
 LAYERS, FEATURES, HEADS, KEY_HEADS, INNER, WORDS, CONTEXT = 6, 512, 8, 2, 1536, 8000, 512
 _WIDTH = FEATURES // HEADS
+#: The most that results differ, in roundings of the largest, and the most time that halves take, in times of float32's.
+ERROR, GOAL = 60, 1.1
 
 
 def _rms_norm(g: Graph, x: str) -> str:
@@ -100,7 +105,7 @@ def of_halves(model: bytes, dtype: str) -> bytes:
     def narrow(tensor: onnx.TensorProto) -> None:
         if tensor.data_type == onnx.TensorProto.FLOAT:
             array = onnx.numpy_helper.to_array(tensor)
-            tensor.CopyFrom(onnx.helper.make_tensor(tensor.name, kind, array.shape, words(array, dtype).tobytes(), raw=True))
+            tensor.CopyFrom(onnx.helper.make_tensor(tensor.name, kind, array.shape, halves_of(array, dtype).tobytes(), raw=True))
 
     for tensor in made.graph.initializer:
         narrow(tensor)
@@ -117,8 +122,13 @@ def of_halves(model: bytes, dtype: str) -> bytes:
     return result
 
 
-def words(array: np.ndarray, dtype: str) -> np.ndarray:
-    """An array of float32 as halves."""
-    import ml_dtypes
-
-    return np.ascontiguousarray(array.astype(ml_dtypes.bfloat16 if dtype == "bfloat16" else np.float16))
+def networks(rows: Sequence[int]) -> Iterator[Case]:
+    """Each network in both formats; onnxruntime runs float16.  ``rows`` is not read."""
+    for name, (build, arguments_of) in NETWORKS.items():
+        real, arguments = build(), arguments_of(np.random.default_rng(2))
+        names = [given.name for given in onnx.load_from_string(real).graph.input]
+        real_inputs = dict(zip(names, arguments, strict=True))
+        for dtype in HALVES:
+            inputs = {n: halves_of(x, dtype) if x.dtype == np.float32 else x for n, x in real_inputs.items()}
+            is_run, error = dtype == "float16", ERROR * unit(dtype)
+            yield Case(f"{name}, {dtype}", of_halves(real, dtype), real, inputs, real_inputs, error, own_goal=GOAL, peer=is_run)
