@@ -87,7 +87,8 @@ def f(arrays, sizes, low, high):
     words = Shaped(array_int32(a[2], a[3]), array_int64(sizes + 32, 4))
     start, pad = Shaped(array_int32(a[4], a[5]), array_int64(sizes + 64, 1)), Shaped(array_uint8(a[6], 1), array_int64(sizes, 1))
     out = Shaped(array_int32(a[7], a[8]), array_int64(sizes + 72, 4))
-    buffers = ByteBuffers(array_int32(a[9], a[10]), array_int64(a[11], a[12]), array_int32(a[13], {sums}), array_uint8(a[14], 64))
+    rest = array_int32(a[13], {sums}), array_uint8(a[14], {bytes})
+    buffers = ByteBuffers(array_int32(a[9], a[10]), array_int64(a[11], a[12]), rest[0], rest[1])
     window = ByteWindow({stride}, {before}, {dilation}, {taps})
     return byte_products(data, words, start, pad, out, low, high, buffers, finish, a[7], window, {groups}, {form})
 """
@@ -155,7 +156,7 @@ def check(case: Case, machine: str, is_compiled: bool, rng: np.random.Generator)
     call = OpCall(get(NAME), attrs, tuple(map(tensor, (data, words, start, pad))), (tensor(out),))
     buffers = [np.full(number(b.length), 77, b.dtype) for b in kernel.buffers(call)]
     taken = kernel.attrs(attrs)
-    constants = tuple({**taken, "sums": buffers[2].size}.items())
+    constants = tuple({**taken, "sums": buffers[2].size, "bytes": buffers[3].size}.items())
     run = code_of(machine, constants, wanted[0, 0].size) if is_compiled else function_of(constants, wanted[0, 0].size)
     flat = [part for a in (data, words, start) for part in (a.ctypes.data, a.size)]
     flat += [pad.ctypes.data, out.ctypes.data, out.size]
