@@ -14,6 +14,7 @@ from ....ops.core.tensor_types import numpy_dtype
 from ...builder.build import const
 from ...builder.operator_functions import operators as relay
 from ...ir.expr import Call, Expr
+from ...rules.elements import WHOLE
 from ..node import Node
 from ..operator_table import onnx_operator
 from ..run_time_checks import with_size_of
@@ -180,11 +181,15 @@ def _is_number(node: Node, x: Expr, number: int) -> bool:
 
 
 def _counted_axis(node: Node, number: Expr) -> tuple[Expr, int] | None:
-    """The tensor and the axis whose size the number is, as the model reads it: ``Gather(Shape(x), axis)``; None for any other."""
+    """The tensor and the axis whose size the number is, as the model reads it: ``Gather(Shape(x), axis)``; None for any other.
+
+    A cast to a dtype that holds no large sizes makes another number of them.
+    """
     values = node.scope.values.definitions.values
     value = values.get(number)
-    while isinstance(value, Call) and value.op in _SAME_NUMBER:
-        value = values.get(value.args[0])
+    while isinstance(value, Call) and value.op in _SAME_NUMBER and node.dtype(number) in WHOLE:
+        number = value.args[0]
+        value = values.get(number)
     if not isinstance(value, Call) or value.op is not _TAKE:
         return None
     sizes, axis = values.get(value.args[0]), node.constant(value.args[1])
