@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ...ops.core.tensor_types import TensorType
 from ...ops.defs.machine.machine_ops import ASSERT_SAME_SIZE, AssertSameSizeAttrs
 from ..ir.expr import Call, Expr, type_of
 from .node import Node
@@ -16,6 +17,14 @@ def check_vectors(node: Node, vector: Expr, other: Expr, message: str) -> None:
     """As ``check_lengths``, with a whole message."""
     attrs = AssertSameSizeAttrs(0, 0, message)
     node.bind(Call(ASSERT_SAME_SIZE, (vector, other), attrs, ty=type_of(vector), span=node.span))
+
+
+def with_size_of(node: Node, vector: Expr, other: Expr, axis: int) -> Expr:
+    """The vector, of the size that an axis of another tensor has, which its length equals: the check cannot fail."""
+    size = type_of(other)
+    assert isinstance(size, TensorType)
+    ty = TensorType((size.shape[axis],), node.dtype(vector))
+    return node.bind(Call(ASSERT_SAME_SIZE, (vector, other), AssertSameSizeAttrs(0, axis), ty=ty, span=node.span))
 
 
 def literal(text: str) -> str:

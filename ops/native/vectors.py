@@ -272,6 +272,13 @@ def add_dot_of_bytes(total: Vector, a: Vector, b: Vector) -> Vector:
     return added
 
 
+@instruction(lambda e, total, a, b: e.dot_of_limited_bytes(total, a, b))
+def add_dot_of_limited_bytes(total: Vector, a: Vector, b: Vector) -> Vector:
+    """As ``add_dot_of_bytes``, for bytes of ``b`` of which two neighbours have a sum of at most 128, with either sign."""
+    assert (np.abs(b.astype(np.int32).reshape(-1, 2).sum(1)) <= 128).all(), "two products exceed 16 bits"
+    return add_dot_of_bytes(total, a, b)
+
+
 @instruction(lambda e, total, a, b: e.dot_of_pairs(total, a, b))
 def add_dot_of_pairs(total: Vector, a: Vector, b: Vector) -> Vector:
     """Add to each int32 of ``total`` the products of 2 neighbours, int16, none of them -32768."""

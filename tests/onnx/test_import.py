@@ -288,3 +288,24 @@ def test_one_axis_may_be_a_scalar_at_run_time() -> None:
     nodes = [helper.make_node("Cast", ["a"], ["axis"], to=TensorProto.INT64), helper.make_node("ReduceSum", ["x", "axis"], ["y"])]
     mod, _ = relay.frontend.from_onnx(model_of(nodes, {"x": ["n", 3], "a": []}, ["y"]))
     assert "sum" in mod.astext()
+
+
+@pytest.mark.parametrize("dtype", [TensorProto.INT64, TensorProto.INT16])
+def test_a_range_up_to_a_size_has_the_size(dtype: int) -> None:
+    """A cast to fewer bits wraps: then the length is another."""
+    nodes = [
+        helper.make_node("Shape", ["x"], ["s"]),
+        helper.make_node("Gather", ["s", "axis"], ["n"]),
+        helper.make_node("Cast", ["n"], ["limit"], to=dtype),
+        helper.make_node("Range", ["zero", "limit", "one"], ["at"]),
+        helper.make_node("Cast", ["at"], ["number"], to=FLOAT),
+        helper.make_node("Add", ["x", "number"], ["y"]),
+    ]
+    whole = helper.tensor_dtype_to_np_dtype(dtype)
+    stored = {"axis": np.array(-1), "zero": np.array(0, whole), "one": np.array(1, whole)}
+    module = relay.frontend.from_onnx(model_of(nodes, {"x": [2, "n"]}, ["y"], stored))[0]
+    size = "?n" if dtype == TensorProto.INT64 else "?"
+    assert str(relay.transform.InferType()(module)["main"].body.ty) == f"Tensor[(2, {size}), float32]"
+    vm = relay.VirtualMachine(relay.compile(module))
+    for n in (0, 1, 3):
+        np.testing.assert_array_equal(vm.run(np.ones((2, n), "float32")), np.ones((2, n)) + np.arange(n))

@@ -9,15 +9,22 @@ from typing import Any
 
 import numpy as np
 
+from ....ops.core.op import get
 from ....ops.core.tensor_types import numpy_dtype
 from ...builder.build import const
 from ...builder.operator_functions import operators as relay
-from ...ir.expr import Expr
+from ...ir.expr import Call, Expr
+from ...rules.elements import WHOLE
 from ..node import Node
 from ..operator_table import onnx_operator
+from ..run_time_checks import with_size_of
 from ..tensors import dtype_name
 from .run_time_axes import squeezed_at_run_time, unsqueezed_at_run_time
 from .vectors import as_int64, measured, numbers, padded_in_front, sizes_or_expr
+
+#: Operators whose result is the number of their data.
+_SAME_NUMBER = frozenset(map(get, ("cast", "reshape", "squeeze", "expand_dims")))
+_TAKE, _SHAPE_OF = get("take"), get("shape_of")
 
 
 def broadcast_shapes(node: Node, x: Expr, shape: Expr) -> Any:
@@ -160,7 +167,37 @@ def constant_of_shape(node: Node, shape: Expr) -> Expr:
 def arange(node: Node, start: Expr, limit: Expr, delta: Expr) -> Expr:
     # each is one number, also in a vector whose length is known at run time
     bounds = [x if None not in node.sizes(x) else relay.reshape(x, []) for x in (start, limit, delta)]
-    return relay.arange(*bounds, dtype=node.dtype(start))
+    numbers_up_to = relay.arange(*bounds, dtype=node.dtype(start))
+    counted = _counted_axis(node, limit)
+    if counted is None or not (_is_number(node, start, 0) and _is_number(node, delta, 1)):
+        return numbers_up_to
+    return with_size_of(node, node.bind(numbers_up_to), *counted)
+
+
+def _is_number(node: Node, x: Expr, number: int) -> bool:
+    """Whether the model determines the number."""
+    known = node.constant(x)
+    return known is not None and bool((known == number).all())
+
+
+def _counted_axis(node: Node, number: Expr) -> tuple[Expr, int] | None:
+    """The tensor and the axis whose size the number is, as the model reads it: ``Gather(Shape(x), axis)``; None for any other.
+
+    A cast to a dtype that holds no large sizes makes another number of them.
+    """
+    values = node.scope.values.definitions.values
+    value = values.get(number)
+    while isinstance(value, Call) and value.op in _SAME_NUMBER and node.dtype(number) in WHOLE:
+        number = value.args[0]
+        value = values.get(number)
+    if not isinstance(value, Call) or value.op is not _TAKE:
+        return None
+    sizes, axis = values.get(value.args[0]), node.constant(value.args[1])
+    if not isinstance(sizes, Call) or sizes.op is not _SHAPE_OF or axis is None or axis.size != 1:
+        return None
+    data, number_of_axis = sizes.args[0], int(axis.reshape(()))
+    rank = node.rank(data)
+    return (data, number_of_axis % rank) if -rank <= number_of_axis < rank else None
 
 
 @onnx_operator("Constant", since=1)

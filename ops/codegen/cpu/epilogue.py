@@ -317,7 +317,7 @@ class _Finish:
         is_apart = lowered is self.apart
         quantised = QuantisedRun.of(lowered) if is_apart else None
         if quantised:
-            before, row = quantised.row(kernel.context, kernel.array(self.written), _SUM)
+            before, row = quantised.row(kernel.context, kernel.array(self.written), _SUM, bool(positions))
         else:
             before, row = self._row(kernel, lowered)
         sizes = [kernel.size(d) for d in extents]

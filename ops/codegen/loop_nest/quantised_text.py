@@ -74,19 +74,29 @@ class QuantisedRun:
         parts = parts_of(lowered.table, number.number, len(lowered.extents) - 1) if number else None
         return cls(lowered, number, parts) if number and parts else None
 
-    def row(self, context: KernelContext, out: str, total: str) -> tuple[list[str], list[str]]:
+    def row(self, context: KernelContext, out: str, total: str, overwrites: bool) -> tuple[list[str], list[str]]:
         """The statements before all rows, and those of a row: ``count`` elements from ``begin`` on.
 
-        ``total``: the local with the sum of an element, which is read from ``sums[first + begin]`` on.
+        ``total``: the local with the sum of an element, which is read from ``sums[first + begin]`` on.  The last block of a row
+        begins earlier, so that it is whole: some elements are computed twice, unless the row ``overwrites`` an operand.
         """
         whole, last = self._block(context, "block", _whole, total), self._block(context, _END, _inside, total)
         place, at = self._written(context, self.lowered.offset)
         stored, width = f"({_VECTORS}, int32(0) + int32({self.number.zero_point}), {out}, {at}", f"{numbers_of_parts.__name__}()"
         blocks = [*whole.inside, f"{self._index} = block", *place.regions[-1], f"{store_parts.__name__}{stored})"]
         rest = [*last.inside, f"{self._index} = {_END}", *place.regions[-1], f"{store_parts_inside.__name__}{stored}, {_LEFT})"]
+        if overwrites:
+            loops = [
+                f"{_END} = begin + count // {width} * {width}",
+                f"for block in range(begin, {_END}, {width}):",
+                *indented(blocks),
+            ]
+        else:
+            early = [f"block = min({_END}, begin + count - {width})", *blocks, f"{_END} += {width}"]
+            loops = [f"{_END} = begin", f"while count >= {width} and {_END} < begin + count:", *indented(early)]
         row = [
             *(line for writer in (place, whole.writer, last.writer) for region in writer.regions[1:-1] for line in region),
-            *(f"{_END} = begin + count // {width} * {width}", f"for block in range(begin, {_END}, {width}):", *indented(blocks)),
+            *loops,
             *(f"{_LEFT} = begin + count - {_END}", f"if {_LEFT} > 0:", *indented(rest)),
         ]
         return [line for writer in (place, whole.writer, last.writer) for line in writer.regions[0]], row

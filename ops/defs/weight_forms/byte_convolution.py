@@ -18,9 +18,9 @@ from ...core.op import Op, OpPattern, TypeRelError
 from ...kernels.byte_conv import cpu as bodies
 from ...kernels.byte_conv import cuda, geometry
 from ...kernels.byte_conv.blocks import SUM_ELEMENTS
-from ...kernels.byte_conv.depthwise import LANES, OF_VECTOR, ORDER
-from ...kernels.byte_conv.pairs import PAIRS
-from ...kernels.byte_conv.tile import SLACK
+from ...kernels.byte_conv.depthwise import OF_VECTOR, ORDER
+from ...kernels.byte_conv.limited import NUMBERS, PARTS, TOGETHER
+from ...kernels.byte_conv.strips import COPIED, MOST_LANES
 from ...native.matrix_tiles import CONFIG_BYTES
 
 NAME = "nn.byte_conv2d"
@@ -141,22 +141,36 @@ def _plane(call: OpCall) -> Dim:
 
 
 def _panel_words(call: OpCall) -> Dim:
-    """The most words of the planes of a region, and of pairs of the weights of a tile (see ``byte_conv.pairs``)."""
+    """The most words of the planes of a region, and of entries of the weights of a tile (see ``byte_conv.limited``)."""
     inputs, columns = call.inputs[0].shape[1] // call.attrs.groups, _given(call.attrs)["taps"][1]
     count = inputs * -(-columns // WORD) if call.attrs.form == "columns" else (inputs + WORD - 1) // WORD
     if call.attrs.form == "blocks":
         count = (count + BLOCK - 1) // BLOCK * BLOCK
-    pairs = PAIRS * (call.inputs[1].shape[2] * ROWS + SLACK)
-    words: Dim = count * _plane(call) + _SLACK + pairs
+    entries = PARTS * call.inputs[1].shape[2] * TOGETHER + BLOCK
+    words: Dim = count * _plane(call) + _SLACK + entries
     return words
 
 
 def _table_numbers(call: OpCall) -> Dim:
-    """The integers of the steps, and two for each vector of positions; of groups of one channel a mask for each and each step."""
+    """The integers of the steps and their entries, and two for each vector of positions; of groups of one channel a mask for each
+    and each step."""
     steps, is_apart, (rows, columns) = call.inputs[1].shape[2], eq(call.inputs[1].shape[3], 1), _out_sizes(call)
-    of_rows = min_(rows, _together(columns)) * (min_(columns, geometry.MOST_COLUMNS) // LANES + 1)
+    of_rows = min_(rows, _together(columns)) * (min_(columns, geometry.MOST_COLUMNS) // _LANES + 1)
     in_place = where(is_apart, ORDER + of_rows * (OF_VECTOR + steps), 0)
-    return steps + (_plane(call) // _LANES + 1) * 2 + in_place
+    entries = NUMBERS * (steps + 1)
+    return steps + (_plane(call) // _LANES + 1) * 2 + in_place + entries
+
+
+def _bytes(call: OpCall) -> Dim:
+    """A configuration of registers of tiles, then an order of bytes; of groups of one channel the rows of a region, with padding.
+
+    See ``byte_conv.strips``.
+    """
+    given, (rows, columns), of_data = _given(call.attrs), _out_sizes(call), call.inputs[0].shape[3]
+    (sy, sx), (_, before), (dy, _), (ty, tx) = (given[name] for name in ("stride", "before", "dilation", "taps"))
+    high = max_(min_(rows, _together(columns)) - 1, 0) * sy + (ty - 1) * dy + 1
+    wide = max_(before + of_data + COPIED, (columns + MOST_LANES) * sx + (tx + WORD) + MOST_LANES)
+    return CONFIG_BYTES + where(eq(call.inputs[1].shape[3], 1), high * wide + 2 * COPIED, 0)
 
 
 def _sum_elements(call: OpCall) -> Dim:
@@ -201,7 +215,7 @@ Op(
                 Scratch("int32", length=_panel_words),
                 Scratch("int64", length=_table_numbers),
                 Scratch("int32", length=_sum_elements),
-                Scratch("uint8", length=CONFIG_BYTES),
+                Scratch("uint8", length=_bytes),
             ),
             blocks=Blocks(_blocks, _work, _tiles),
             finishes=2,

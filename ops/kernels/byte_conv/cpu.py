@@ -34,13 +34,14 @@ from .geometry import (
     streams_positions,
     words_of_columns,
 )
+from .strips import add_rows, copies_rows, copy_channel, place_rows, strip_of
 from .tile import Reads, Sums, Weights, add_positions
-from .words import bits_between, lanes_of_words, place_order, place_plane
+from .words import ORDER_BYTES, bits_between, lanes_of_words, place_order, place_plane
 
 
 class ByteBuffers(NamedTuple):
     """Room for planes of words; for integers, of steps and of vectors of positions; for the sums of a tile; for a configuration
-    of registers of tiles, then for an order of bytes."""
+    of registers of tiles, then for an order of bytes, and behind it for the rows of a channel (see ``strips``)."""
 
     panel: Array
     table: Array
@@ -159,9 +160,12 @@ def compute_channels(
         region, b = region_of(conv.out_sizes, rest % regions), rest // regions
         count, begin = region.rows * region.columns, region.row * conv.out_sizes[1] + region.column
         is_here = is_in_place(conv) and region.columns == conv.out_sizes[1]
+        is_strip, strip = copies_rows(conv) and region.columns == conv.out_sizes[1], strip_of(conv, static(ORDER_BYTES))
         pitch, planes, vectors = sums_pitch(count), planes_of(conv, region), 0
         if is_here:
             vectors = place_vectors(conv, region, buffers.table, steps)
+        elif is_strip:
+            vectors = place_rows(conv, region, strip, buffers.table, steps)
         else:
             place_steps(conv, planes, buffers.table)
             vectors = place_positions(region, planes, buffers.table, steps)
@@ -173,6 +177,9 @@ def compute_channels(
                     at = ((b * channels + c) * conv.sizes[2] + region.row * conv.window.stride[0]) * conv.sizes[3]
                     channel = Channel(conv.data, at, conv.pad, weights, buffers.sums, to)
                     add_in_place(channel, buffers.table, steps, vectors, conv.window.stride[1])
+                elif is_strip:
+                    copy_channel(conv, region, strip, b * channels + c)
+                    add_rows(strip, buffers.table, steps, vectors, weights, buffers.sums, to, conv.window.stride[1])
                 else:
                     for plane in range(planes.number):
                         place_plane(conv, region, planes, b, c * inputs, plane, buffers.panel)

@@ -10,12 +10,19 @@ from ...native import vector_registers
 from ...native.inlining import shared
 from ...native.memory import Array, generic
 from ...native.static_values import at_compile_time, static, static_range
-from ...native.vectors import Vector, add_dot_of_bytes, compress, load, mask_of_bits, splat, store
-from .pairs import PAIRS, add_pairs, even_pairs, multiplies_pairs, odd_pairs, place_pairs
+from ...native.vectors import (
+    Vector,
+    add_dot_of_bytes,
+    add_dot_of_limited_bytes,
+    add_dot_of_pairs,
+    compress,
+    load,
+    mask_of_bits,
+    splat,
+    store,
+)
+from .limited import NUMBERS, TOGETHER, Entries, entries_of_blocks, entries_of_steps, limits_weights, space_for_entries
 from .words import lanes_of_words
-
-#: Words of weights behind those of a tile, of which a vector makes pairs.
-SLACK = 16
 
 
 class Reads(NamedTuple):
@@ -57,9 +64,15 @@ class Sums(NamedTuple):
 def most_vectors(rows: int) -> int:
     """The most vectors of a tile: sums, vectors of data and a word of weights fit the registers."""
     registers, _ = vector_registers.registers()
-    if multiplies_pairs() and rows > 1:
-        return 2 if registers >= 32 else 1
+    if limits_weights():
+        return 4 if registers >= 32 or rows == 1 else 2
     return 4 if rows == 1 else 3 if registers >= 32 else 1
+
+
+@at_compile_time
+def rows_together(rows: int) -> int:
+    """The rows of a tile, of so many rows of weights."""
+    return min(rows, TOGETHER) if limits_weights() else rows
 
 
 @generic
@@ -68,54 +81,51 @@ def add_positions(reads: Reads, weights: Weights, sums: Sums, vectors: int, rows
 
     ``block``: the rows, and the words of a row, of a block of weights; 0 where there are none.  A static value.
     """
-    most = most_vectors(rows)
-    if multiplies_pairs():
-        weights = pairs_of(reads, weights, rows, block)
-    tiles, lanes = (vectors + most - 1) // most, lanes_of_words()
-    for tile in range(tiles):
-        first = tile * vectors // tiles
-        count = (tile + 1) * vectors // tiles - first
-        for some in static_range(1, most + 1):
-            if count == some:
-                compute_tile(reads, weights, sums, first, some, rows, lanes, block)
-
-
-@generic
-def pairs_of(reads: Reads, weights: Weights, rows: int, block: int) -> Weights:
-    """The weights as pairs, which are stored at the end of the array of planes."""
-    step = rows * max(block, 1)
-    begin = len(reads.panel) - PAIRS * (reads.steps * step + static(SLACK))
-    if block > 0:
-        for n in range(reads.steps):
-            place_pairs(weights.words, weights.at + n * block * block, step, reads.panel, begin + PAIRS * n * step)
-    else:
-        place_pairs(weights.words, weights.at, reads.steps * step, reads.panel, begin)
-    return Weights(reads.panel, begin, weights.start, weights.first, weights.last)
+    together = rows_together(rows)
+    most, lanes = most_vectors(together), lanes_of_words()
+    tiles = (vectors + most - 1) // most
+    for row in range(0, rows, together):
+        entries = space_for_entries(reads.panel, reads.table, reads.steps * max(block, 1))
+        own = Weights(weights.words, weights.at + row * max(block, 1), weights.start, weights.first + row, weights.last)
+        if limits_weights():
+            if block > 0:
+                entries = entries_of_blocks(own.words, own.at, reads.steps, reads.depth, reads.apart, together, entries)
+            else:
+                entries = entries_of_steps(own.words, own.at, reads.steps, rows, together, entries)
+        to = Sums(sums.data, sums.at + row * sums.pitch, sums.pitch, sums.vectors)
+        for tile in range(tiles):
+            first = tile * vectors // tiles
+            count = (tile + 1) * vectors // tiles - first
+            for some in static_range(1, most + 1):
+                if count == some:
+                    compute_tile(reads, own, entries, to, first, some, together, lanes, block)
 
 
 @shared
 @generic
-def compute_tile(reads: Reads, weights: Weights, sums: Sums, first: int, vectors: int, rows: int, lanes: int, block: int) -> None:
+def compute_tile(
+    reads: Reads, weights: Weights, entries: Entries, sums: Sums, first: int, vectors: int, rows: int, lanes: int, block: int
+) -> None:  # fmt: skip
     """Compute the sums of ``vectors`` vectors of positions from vector ``first`` on for ``rows`` output channels."""
     totals = [splat(np.int32(0), lanes)] * (rows * vectors)
     for r in static_range(rows):
         begin = splat(weights.start[np.uint64(min(weights.first + r, weights.last))], lanes)
         for v in static_range(vectors):
             totals[r * vectors + v] = begin
-    at, position = weights.at, first * lanes
-    for step in range(reads.steps):
-        here = position + reads.table[np.uint64(step)]
-        if multiplies_pairs():
-            for word in range(reads.depth if block > 0 else 1):
-                _add_pairs(totals, reads.panel, here + word * reads.apart, at + PAIRS * word, max(block, 1), rows, lanes)
-            at += PAIRS * rows * max(block, 1)
-        elif block > 0:
-            for word in range(reads.depth):
-                _add_word(totals, reads.panel, here + word * reads.apart, weights.words, at + word, block, rows, lanes)
-            at += block * block
-        else:
-            _add_word(totals, reads.panel, here, weights.words, at, static(1), rows, lanes)
-            at += rows
+    position = first * lanes
+    if limits_weights():
+        _add_entries(totals, reads.panel, position, entries, max(block, 1), rows, lanes)
+    else:
+        at = weights.at
+        for step in range(reads.steps):
+            here = position + reads.table[np.uint64(step)]
+            if block > 0:
+                for word in range(reads.depth):
+                    _add_word(totals, reads.panel, here + word * reads.apart, weights.words, at + word, block, rows, lanes)
+                at += block * block
+            else:
+                _add_word(totals, reads.panel, here, weights.words, at, static(1), rows, lanes)
+                at += rows
     for v in static_range(vectors):
         bits, place = reads.table[sums.vectors + 2 * (first + v)], reads.table[sums.vectors + 2 * (first + v) + 1]
         if bits == (1 << lanes) - 1:
@@ -139,11 +149,26 @@ def _add_word(totals: list[Vector], panel: Array, here: int, words: Array, at: i
 
 
 @generic
-def _add_pairs(totals: list[Vector], panel: Array, here: int, at: int, step: int, rows: int, lanes: int) -> None:
-    """As ``_add_word``, by the pairs of the weights, which are in the array of planes."""
-    vectors = len(totals) // rows
-    even = [even_pairs(load(panel, here + n * lanes, lanes)) for n in static_range(vectors)]
-    odd = [odd_pairs(load(panel, here + n * lanes, lanes)) for n in static_range(vectors)]
-    for r in static_range(rows):
-        for v in static_range(vectors):
-            totals[r * vectors + v] = add_pairs(totals[r * vectors + v], even[v], odd[v], panel, at + PAIRS * r * step)
+def _add_entries(totals: list[Vector], panel: Array, position: int, entries: Entries, step: int, rows: int, lanes: int) -> None:
+    """Add the products of entries; ``step``: words from a row to the next, a static value."""
+    vectors, at = len(totals) // rows, entries.first
+    for _ in range(entries.narrow):
+        here, first = position + entries.table[np.uint64(at)], entries.table[np.uint64(at + 1)]
+        data = [load(panel, here + n * lanes, lanes).view(np.uint8) for n in static_range(vectors)]
+        for r in static_range(rows):
+            word = splat(entries.words[np.uint64(first + r * step)], lanes).view(np.int8)
+            for v in static_range(vectors):
+                totals[r * vectors + v] = add_dot_of_limited_bytes(totals[r * vectors + v], data[v], word)
+        at += NUMBERS
+    at = entries.end - NUMBERS * entries.wide
+    for _ in range(entries.wide):
+        here, first = position + entries.table[np.uint64(at)], entries.table[np.uint64(at + 1)]
+        words = [load(panel, here + n * lanes, lanes).view(np.uint16) for n in static_range(vectors)]
+        even, odd = [(w & 255).view(np.int16) for w in words], [(w >> 8).view(np.int16) for w in words]
+        for r in static_range(rows):
+            low = splat(entries.words[np.uint64(first + r * step)], lanes).view(np.int16)
+            high = splat(entries.words[np.uint64(first + entries.apart + r * step)], lanes).view(np.int16)
+            for v in static_range(vectors):
+                totals[r * vectors + v] = add_dot_of_pairs(totals[r * vectors + v], even[v], low)
+                totals[r * vectors + v] = add_dot_of_pairs(totals[r * vectors + v], odd[v], high)
+        at += NUMBERS

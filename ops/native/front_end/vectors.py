@@ -62,6 +62,8 @@ _LIMITED: dict[tuple[Scalar, Scalar], str] = {
     (Integer(16, True), Integer(8, True)): "sswb",
     (Integer(16, True), Integer(8, False)): "uswb",
 }
+#: The names of instructions of x86 that add up 2 products of bytes in 16 bits, by the number of int32 of a register.
+_LIMITED_DOTS = {4: "ssse3.pmadd.ub.sw.128", 8: "avx2.pmadd.ub.sw", 16: "avx512.pmaddubs.w.512"}
 
 
 def is_vector(*values: Value) -> bool:
@@ -495,6 +497,14 @@ class Emission:
             products = self._products_of_pairs(kind, self._halves(a, is_odd), self._halves(b, is_odd))
             total = binary(builder, ast.Add, total, products)
         return total
+
+    def dot_of_limited_bytes(self, total: Value, a: Value, b: Value) -> Value:
+        """The instruction that adds up 2 products in 16 bits, then that for products of 16 bits; else as ``dot_of_bytes``."""
+        kind, pairs = _vector(total), Vector(Integer(16, True), 2 * _vector(total).lanes)
+        if not host.multiplies_limited_bytes(kind.lanes):
+            return self.dot_of_bytes(total, a, b)
+        of_pairs = self._called(f"llvm.x86.{_LIMITED_DOTS[kind.lanes]}", pairs, [a.scalar, b.scalar])
+        return binary(self.builder, ast.Add, total, self._products_of_pairs(kind, of_pairs, splat(self.builder, known(1), pairs)))
 
     def dot_of_pairs(self, total: Value, a: Value, b: Value) -> Value:
         """The instruction for products of 16 bits, or plain arithmetic."""

@@ -34,6 +34,11 @@ def multiplies_bytes(lanes: int) -> bool:
     return any(instructions <= features() for instructions in wanted.get(8 if lanes == 4 else lanes, []))
 
 
+def multiplies_limited_bytes(lanes: int) -> bool:
+    """As ``multiplies_bytes``, for an instruction that adds up 2 products in 16 bits."""
+    return {4: "ssse3", 8: "avx2", 16: "avx512bw"}.get(lanes, "") in features()
+
+
 def architecture() -> str:
     """The architecture of the CPU, such as x86_64 and aarch64."""
     found = processor()[2].partition("-")[0]
