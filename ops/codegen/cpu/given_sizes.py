@@ -6,8 +6,8 @@
             x0[uint64(v2 + i2)] = v1                        x0[uint64(v2 + i2)] = v1
 
 The nest keeps the form that was chosen for known sizes.  A size stays in the text where LLVM makes other code of its value: the
-bounds of short loops, which are unrolled; factors in innermost loops, which are strides of vectors; divisors; and the number of
-terms of a sum in any order, which decides the order.
+bounds of short loops, which are unrolled, and of rows of functions, whose constants would be loaded again in each row; factors in
+innermost loops, which are strides of vectors; divisors; and the number of terms of a sum in any order, which decides the order.
 """
 
 from __future__ import annotations
@@ -18,9 +18,11 @@ from typing import Any
 
 from ....declarations.frozen_dataclass import frozen
 from ...native.front_end.nests import has_loops, is_short
+from .reduce_inner import calls_interleaved
 
-#: The least size, and the largest number of iterations of an innermost loop that stays.
-_LEAST, _SMALL = 2, 32
+#: The least size, and the largest number of iterations of an innermost loop that stays; of one that calls a function of many
+#: operations.
+_LEAST, _SMALL, _SMALL_OF_FUNCTIONS = 2, 32, 256
 #: The end of the names of sums in any order.
 _ANY_ORDER = "_in_any_order("
 #: Arguments of Python's functions that may be sizes, by their positions; those of native functions are of type ``Size``.
@@ -64,10 +66,11 @@ def _found(text: str, bodies: Iterable[Callable[..., Any]]) -> dict[tuple[int, i
 
 @frozen
 class _Place:
-    """The place of a node: the least size there, and whether it is in an innermost loop."""
+    """The place of a node: the least size there, whether it is in an innermost loop, and the most iterations that this keeps."""
 
     least: int
     is_innermost: bool = False
+    kept: int = _SMALL
 
 
 class _Sizes:
@@ -86,7 +89,9 @@ class _Sizes:
         if isinstance(node, ast.For):
             if is_short(node) or _has_short_runs(node):
                 return
-            place = _Place(place.least, not has_loops(node))
+            is_innermost = not has_loops(node)
+            calls_functions = is_innermost and calls_interleaved([ast.unparse(node)])
+            place = _Place(place.least, is_innermost, _SMALL_OF_FUNCTIONS if calls_functions else _SMALL)
         elif isinstance(node, ast.Call):
             inside = self._of_call(node, place)
             if inside is None:
@@ -108,11 +113,12 @@ class _Sizes:
             return None
         if not (self.sums and (place.is_innermost or _name(node) == "float64")):
             arguments = (node.args[k] for k in positions if k < len(node.args))
-            self._take(arguments, max(place.least, _SMALL + 1) if place.is_innermost else place.least)
+            self._take(arguments, max(place.least, place.kept + 1) if place.is_innermost else place.least)
         for keyword in node.keywords:
             if keyword.arg in _GEOMETRY and isinstance(keyword.value, ast.Tuple):
                 self._take(keyword.value.elts, _LEAST)
-        return _Place(place.least, place.is_innermost and _name(node) not in self.bodies)  # which has loops of its own
+        # a function that is written by hand has loops of its own
+        return _Place(place.least, place.is_innermost and _name(node) not in self.bodies, place.kept)
 
     def _positions(self, node: ast.Call) -> tuple[int, ...] | None:
         """The positions of the arguments of a call that may be sizes; None for a function that takes no sizes."""

@@ -109,6 +109,17 @@ def test_short_innermost_loops_keep_their_bounds() -> None:
         assert line in without_literals(nest(7, 96).replace("v2 = (v1 + i2)", line))[0]
 
 
+def test_rows_of_functions_keep_their_bounds() -> None:
+    """80 sigmoids a row take a tenth longer where their constants are loaded in each row."""
+    text = nest(7, 80).replace("= v2 if v2 < 7 else 80", "= sigmoid_float32(v2)")
+    assert "range(80)" in without_literals(text)[0]
+    for other in (
+        text.replace("sigmoid_float32", "float32_bits"),
+        nest(7, 800).replace("= v2 if v2 < 7 else 800", "= exp_float32(v2)"),
+    ):
+        assert "range(given_size(" in without_literals(other)[0]
+
+
 def test_rows_of_a_short_run_keep_their_size() -> None:
     """The largest of 80 numbers takes twice the time where LLVM does not know that they are one run of so many."""
     runs = """for i1_run in range((COLUMNS + 255) // 256):
