@@ -16,7 +16,6 @@ from relayvm.vm.report.interleaved import Timing, measure
 from .case import Case, Source
 from .command import FLOATS, OURS, PEER, READ
 
-
 #: Bytes that the caches of a core do not hold.
 _BEYOND_CACHES = 2**28
 
