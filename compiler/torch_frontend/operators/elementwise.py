@@ -83,7 +83,8 @@ def log_of_one_more(node: TorchNode, x: Expr) -> Any:
     whole = node.bind(relay.add(x, const(1, dtype)))
     lost = relay.subtract(x, relay.subtract(whole, const(1, dtype)))
     near = relay.add(relay.log(whole), relay.divide(lost, whole))
-    return relay.where(relay.isfinite(whole), near, relay.log(whole))
+    is_inside = relay.logical_and(relay.isfinite(whole), relay.greater(whole, const(0, dtype)))
+    return relay.where(is_inside, near, relay.log(whole))
 
 
 @aten("reciprocal")

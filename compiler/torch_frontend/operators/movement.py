@@ -184,17 +184,6 @@ def roll(node: TorchNode, x: Expr, shifts: Sequence[int], axes: Sequence[int]) -
     return x
 
 
-@aten("constant_pad_nd")
-def constant_pad(node: TorchNode, x: Expr, pad: Sequence[int], value: Any) -> Any:
-    rank, dtype = node.rank(x), node.dtype(x)
-    widths = [(0, 0)] * (rank - len(pad) // 2) + [(pad[k], pad[k + 1]) for k in range(len(pad) - 2, -2, -2)]
-    cut = [(max(-a, 0), -max(-b, 0) or INT64_MAX) for a, b in widths]
-    if any(c != (0, INT64_MAX) for c in cut):
-        x = node.bind(relay.strided_slice(x, [a for a, _ in cut], [b for _, b in cut]))
-        widths = [(max(a, 0), max(b, 0)) for a, b in widths]
-    return relay.nn.pad(x, widths, const(value, dtype)) if any(a or b for a, b in widths) else x
-
-
 @aten("pixel_shuffle")
 def pixel_shuffle(node: TorchNode, x: Expr, factor: int) -> Any:
     return relay.nn.depth_to_space(x, factor, mode="CRD")
