@@ -47,6 +47,19 @@ NOT_RUN: tuple[Reason, ...] = (
         (r"nn\.functional\.batch_norm(_\w+)?", "_native_batch_norm_legit"),
     ),
     Reason(
+        "the data are a view: the elements of its storage are no input of the program",
+        "refused",
+        ".*: the data are a view, whose storage a program does not know",
+        (r"as_strided\.partial_views", "as_strided"),
+    ),
+    Reason(
+        "torch computes positions in halves, and differs from its own float32 as much; here they are computed in float32",
+        "wrong",
+        ".*",
+        ("grid_sampler_2d",),
+        ("float16", "bfloat16"),
+    ),
+    Reason(
         "the mean of integers of 64 bits has no kernel",
         "refused",
         r".*nn\.avg_pool\dd: data is int64; supported: .*",

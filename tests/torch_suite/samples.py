@@ -28,15 +28,15 @@ class Call(torch.nn.Module):
         super().__init__()
         self.function = function
         self.leaves, self.form = tree_flatten((list(args), kwargs))
-        self.places = [k for k, leaf in enumerate(self.leaves) if isinstance(leaf, torch.Tensor)]
+        self.positions = [k for k, leaf in enumerate(self.leaves) if isinstance(leaf, torch.Tensor)]
         #: The tensors, in order.
-        self.tensors = tuple(self.leaves[k] for k in self.places)
-        self.leaves = [None if k in self.places else leaf for k, leaf in enumerate(self.leaves)]
+        self.tensors = tuple(self.leaves[k] for k in self.positions)
+        self.leaves = [None if k in self.positions else leaf for k, leaf in enumerate(self.leaves)]
 
     def forward(self, *tensors: Any) -> Any:
         leaves = list(self.leaves)
-        for place, x in zip(self.places, tensors, strict=True):
-            leaves[place] = x
+        for position, x in zip(self.positions, tensors, strict=True):
+            leaves[position] = x
         args, kwargs = tree_unflatten(leaves, self.form)
         return self.function(*args, **kwargs)
 

@@ -18,5 +18,5 @@ def max_pool_gradient(
 ) -> Any:  # fmt: skip
     """Each number added to the element that was the largest of its window."""
     shape = [0] * (node.rank(x) - 2) + [-1]
-    flat, parts, places = (node.bind(relay.reshape(t, shape)) for t in (relay.zeros_like(x), gradient, at))
-    return relay.reshape_like(relay.scatter_elements(flat, places, parts, node.rank(x) - 2, "add"), x)
+    flat, parts, positions = (node.bind(relay.reshape(t, shape)) for t in (relay.zeros_like(x), gradient, at))
+    return relay.reshape_like(relay.scatter_elements(flat, positions, parts, node.rank(x) - 2, "add"), x)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -44,8 +44,19 @@ def gather(node: TorchNode, x: Expr, axis: int, indices: Expr, sparse: bool) -> 
     return relay.gather(x, axis, indices)
 
 
+#: The reductions of numbers 0 and 1 that are those of bools.
+_ORS = {"add": "max", "mul": "min", "max": "max", "min": "min"}
+
+
+def _of_bools(node: TorchNode, function: Callable[..., Any], *parts: Expr) -> Any:
+    """A function of bools as numbers, whose result is a bool."""
+    return node.cast(node.bind(function(*(node.bind(node.cast(part, "uint8")) for part in parts))), "bool")
+
+
 def _scattered(node: TorchNode, x: Expr, axis: int, indices: Expr, source: Expr, mode: str) -> Any:
     """The source written at the indices, which may be fewer than its elements along each axis."""
+    if node.dtype(x) == "bool" and mode != "update":
+        return _of_bools(node, lambda *parts: _scattered(node, parts[0], axis, indices, parts[1], _ORS[mode]), x, source)
     if not node.rank(x):
         x, indices, source = (node.bind(relay.reshape(part, [1])) for part in (x, indices, source))
         return relay.reshape(_scattered(node, x, 0, indices, source, mode), [])
@@ -127,7 +138,11 @@ def index_put(node: TorchNode, x: Expr, indices: Sequence[Expr | None], values: 
         common = node.bind(relay.add(common, relay.multiply(other, const(0, "int64"))))
     points = node.bind(relay.stack([relay.broadcast_to_like(one, common) for one in given], 0))
     updates = _as_rows(node, values, common, moved, chosen)
-    found = relay.scatter_nd(moved, points, updates, "add" if accumulate else "update")
+    mode = "add" if accumulate else "update"
+    if accumulate and node.dtype(x) == "bool":
+        found = _of_bools(node, lambda *parts: relay.scatter_nd(parts[0], points, parts[1], _ORS[mode]), moved, updates)
+    else:
+        found = relay.scatter_nd(moved, points, updates, mode)
     return found if moved is x else relay.transpose(found, [order.index(k) for k in range(node.rank(x))])
 
 

@@ -15,7 +15,7 @@ from ...onnx_frontend.operators.norms import normalised
 from ...onnx_frontend.operators.vectors import numbers
 from ...onnx_frontend.scope import constant
 from ..operator_table import aten
-from ..torch_node import TorchNode
+from ..torch_node import TorchNode, dtype_name
 
 
 def _filled(node: TorchNode, given: Expr | None, like: Expr, value: int) -> Any:
@@ -50,8 +50,14 @@ def layer_norm(
     node: TorchNode, x: Expr, shape: Sequence[int], scale: Expr | None, bias: Expr | None, epsilon: float
 ) -> list[Any]:
     axes = list(range(node.rank(x) - len(shape), node.rank(x)))
-    result, mean, inverse = _normalised(node, x, scale, bias, axes, epsilon)
-    return [result, mean, inverse]
+    result, *statistics = _normalised(node, x, scale, bias, axes, epsilon)
+    return [result, *_as_declared(node, statistics)]
+
+
+def _as_declared(node: TorchNode, statistics: Sequence[Any]) -> list[Any]:
+    """The mean and the inverse of the deviation in the dtypes of the second and the third result, if there are any."""
+    metas = node.meta[1:3] if isinstance(node.meta, (list, tuple)) else ()
+    return [node.cast(node.bind(s), dtype_name(meta.dtype)) for s, meta in zip(statistics, metas, strict=False)]
 
 
 @aten("layer_norm")
@@ -105,7 +111,7 @@ def native_group_norm(
     epsilon: float,
 ) -> list[Any]:
     _, mean, inverse = _normalised(node, _parts(node, x, groups), None, None, [2], epsilon)
-    statistics = [node.cast(node.bind(relay.squeeze(s, [2])), node.dtype(x)) for s in (mean, inverse)]
+    statistics = _as_declared(node, [relay.squeeze(s, [2]) for s in (mean, inverse)])
     return [group_norm(node, x, groups, scale, bias, epsilon, False), *statistics]
 
 
@@ -118,8 +124,8 @@ def batch_norm_by_statistics(
     axes = [0, *range(2, rank)]
     along = [-1, *[1] * (rank - 2)]
     parts = [None if p is None else node.bind(relay.reshape(p, along)) for p in (scale, bias)]
-    result, mean, inverse = _normalised(node, x, parts[0], parts[1], axes, epsilon)
-    return [result, *(relay.reshape(p, [-1]) for p in (mean, inverse))]
+    result, *statistics = _normalised(node, x, parts[0], parts[1], axes, epsilon)
+    return [result, *_as_declared(node, [relay.reshape(s, [-1]) for s in statistics])]
 
 
 @aten("_native_batch_norm_legit_functional", "_native_batch_norm_legit")

@@ -12,8 +12,7 @@ from ...ir.expr import Expr
 from ...onnx_frontend.operators.spatial.padding import pad as onnx_pad
 from ...onnx_frontend.operators.vectors import numbers
 from ..operator_table import aten
-from ..torch_node import TorchNode
-from .windows import with_attributes
+from ..torch_node import TorchNode, with_attributes
 
 
 def padded(node: TorchNode, x: Expr, pad: Sequence[Any], value: Any, mode: str) -> Any:

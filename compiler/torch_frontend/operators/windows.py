@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -14,12 +13,8 @@ from ...onnx_frontend.operators.products import conv as onnx_conv
 from ...onnx_frontend.operators.spatial import pools, resizing, sampling, transposed_convolutions
 from ...onnx_frontend.operators.vectors import numbers
 from ..operator_table import aten
-from ..torch_node import TorchNode
-
-
-def with_attributes(node: TorchNode, **attributes: Any) -> TorchNode:
-    """The node with the attributes of an ONNX operator, for its converter."""
-    return dataclasses.replace(node, attributes=attributes, _decoded={})
+from ..torch_node import TorchNode, with_attributes
+from .padding import padded
 
 
 def _each(values: Sequence[int], count: int) -> list[int]:
@@ -35,6 +30,8 @@ def convolution(
     is_alone = node.rank(x) == spatial + 1
     x = node.bind(relay.expand_dims(x, 0)) if is_alone else x
     pads = _each(padding, spatial)
+    if any(node.number(p) is None for p in pads):
+        x, pads = node.bind(padded(node, x, [p for p in reversed(pads) for _ in range(2)], 0, "constant")), [0] * spatial
     given = {"strides": _each(stride, spatial), "pads": pads + pads, "dilations": _each(dilation, spatial), "group": groups}
     if transposed:
         view = with_attributes(node, **given, output_padding=_each(output_padding, spatial))
