@@ -32,6 +32,7 @@ def from_torch_markdown() -> str:
     overloads, covered = record["overloads"], record["covered"]
     lines += [
         "",
+        "Operators that are not in the row of a dtype have no sample of it, or have not been recorded. "
         f"torch {record['torch']}, at most {record['most']} samples of an operator. Of torch's {overloads} core overloads "
         f"{covered} ({100 * covered / overloads:.1f} %) have a converter or are taken apart into such.",
         "",

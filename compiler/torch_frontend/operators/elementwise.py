@@ -20,7 +20,7 @@ _SAME = {
     "acos": "acos", "acosh": "acosh", "asin": "asin", "asinh": "asinh", "atan": "atan", "atanh": "atanh", "cos": "cos",
     "cosh": "cosh", "erf": "erf", "exp": "exp", "log": "log", "log2": "log2", "log10": "log10", "rsqrt": "rsqrt",
     "sigmoid": "sigmoid", "sin": "sin", "sinh": "sinh", "sqrt": "sqrt", "tan": "tan", "tanh": "tanh", "neg": "negative",
-    "relu": "nn.relu", "sign": "sign",
+    "relu": "nn.relu",
 }  # fmt: skip
 
 
@@ -46,6 +46,11 @@ def _of_floats(name: str) -> Callable[..., Any]:
 
 for _torch in ("ceil", "floor", "trunc"):
     aten(_torch)(_of_floats(_torch))
+
+
+@aten("sign")
+def sign(node: TorchNode, x: Expr) -> Any:
+    return x if node.dtype(x) == "bool" else relay.sign(x)
 
 
 @aten("abs")

@@ -62,7 +62,7 @@ def prod(node: TorchNode, x: Expr, dtype: Any) -> Any:
 @aten("prod.dim_int")
 def prod_of_axis(node: TorchNode, x: Expr, axis: int, keepdims: bool, dtype: Any) -> Any:
     x = node.cast(x, node.result_dtype)
-    return _folded("prod", x, _axes(node, x, [axis]), keepdims)
+    return _folded("all" if node.dtype(x) == "bool" else "prod", x, _axes(node, x, [axis]), keepdims)
 
 
 def _of_bools(name: str) -> Callable[..., Any]:
