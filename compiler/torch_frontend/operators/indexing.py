@@ -80,6 +80,11 @@ def scatter_value(node: TorchNode, x: Expr, axis: int, indices: Expr, value: Any
     return _scattered(node, x, axis, indices, node.bind(source), "update")
 
 
+@aten("scatter.reduce")
+def scatter_by(node: TorchNode, x: Expr, axis: int, indices: Expr, source: Expr, reduction: str) -> Any:
+    return _scattered(node, x, axis, indices, source, {"add": "add", "multiply": "mul"}[reduction])
+
+
 @aten("scatter_add")
 def scatter_add(node: TorchNode, x: Expr, axis: int, indices: Expr, source: Expr) -> Any:
     return _scattered(node, x, axis, indices, source, "add")
