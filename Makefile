@@ -40,7 +40,7 @@ CODE    := $(RELAYVM) cache install
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all check lint types layers torch docs site bench fuzz gpu clean
+.PHONY: help demo test test-all check lint types layers torch torch-suite docs site bench fuzz gpu clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -81,6 +81,9 @@ layers: $(VENV)/stamp-test
 
 torch: $(VENV)/stamp-test $(VENV)/stamp-torch  ## set up with the extra torch, test the import of torch programs
 	$(PYTEST) tests/torch_frontend
+
+torch-suite: $(VENV)/stamp-test $(VENV)/stamp-torch  ## samples of torch's operator database beside torch, by dtype (half an hour on 2 cores)
+	$(PYTEST) tests/torch_suite
 
 docs: $(VENV)/stamp-run  ## write the pages that are generated, wholly or in part: docs/ops.md, docs/python.md, README.md and others
 	$(PY) -m relayvm.compiler.docs.pages

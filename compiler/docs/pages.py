@@ -14,6 +14,7 @@ from .format_table import number_formats_markdown
 from .onnx_page import onnx_markdown
 from .python_page import python_markdown
 from .speed_table import readme_markdown, speed_markdown
+from .torch_table import from_torch_markdown
 
 #: The pages: place from the folder of documents, and generator.
 PAGES: dict[str, Callable[[], str]] = {
@@ -26,6 +27,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "python.md": python_markdown,
     "number-formats.md": number_formats_markdown,
     "speed.md": speed_markdown,
+    "from-torch.md": from_torch_markdown,
     "../README.md": readme_markdown,
 }
 FOLDER = Path(__file__).resolve().parents[2] / "docs"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ...shape_funcs.symbolic.dim import const as known_size
@@ -69,3 +69,8 @@ class TorchNode(Node):
 def dtype_name(dtype: Any) -> str:
     """The name of a dtype of torch's."""
     return str(dtype).removeprefix("torch.")
+
+
+def with_attributes(node: TorchNode, **attributes: Any) -> TorchNode:
+    """The node with the attributes of an ONNX operator, for its converter."""
+    return replace(node, attributes=attributes, _decoded={})

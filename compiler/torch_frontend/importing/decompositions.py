@@ -13,7 +13,8 @@ KEPT = (
     "instance_norm.default", "batch_norm.default", "upsample_bilinear2d.vec", "upsample_nearest2d.vec",
     "upsample_bicubic2d.vec", "lstm.input", "gru.input", "conv1d.default", "conv2d.default", "conv3d.default",
     "adaptive_avg_pool1d.default", "adaptive_avg_pool2d.default", "pixel_shuffle.default", "repeat_interleave.self_int",
-    "einsum.default",
+    "einsum.default", "reflection_pad1d.default", "reflection_pad2d.default", "reflection_pad3d.default",
+    "replication_pad1d.default", "replication_pad2d.default", "replication_pad3d.default",
 )  # fmt: skip
 
 

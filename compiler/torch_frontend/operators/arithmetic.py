@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ....ops.core.tensor_types import is_float
+from ....ops.core.tensor_types import int_range, is_float
 from ...builder.build import const
 from ...builder.operator_functions import operators as relay
 from ...ir.expr import Expr
@@ -76,12 +76,24 @@ def _of_two(name: str) -> Callable[..., Any]:
 
 
 _SAME = {
-    "maximum": "maximum", "minimum": "minimum", "remainder.Tensor": "floor_mod", "remainder.Scalar": "floor_mod",
-    "fmod.Tensor": "trunc_mod", "fmod.Scalar": "trunc_mod", "pow.Tensor_Tensor": "power", "pow.Scalar": "power",
+    "remainder.Tensor": "floor_mod", "remainder.Scalar": "floor_mod",
+    "fmod.Tensor": "trunc_mod", "fmod.Scalar": "trunc_mod",
     "bitwise_left_shift.Tensor": "left_shift", "bitwise_right_shift.Tensor": "right_shift",
 }  # fmt: skip
 for _torch, _relay in _SAME.items():
     aten(_torch)(_of_two(_relay))
+
+
+def _extreme(name: str, of_bools: str) -> Callable[..., Any]:
+    def convert(node: TorchNode, a: Any, b: Any) -> Any:
+        dtype = node.result_dtype
+        return getattr(relay, of_bools if dtype == "bool" else name)(operand(node, a, dtype), operand(node, b, dtype))
+
+    return convert
+
+
+aten("maximum")(_extreme("maximum", "logical_or"))
+aten("minimum")(_extreme("minimum", "logical_and"))
 
 
 def _of_bits(name: str) -> Callable[..., Any]:
@@ -105,7 +117,30 @@ def power_of_number(node: TorchNode, x: Expr, exponent: Any) -> Any:
         return relay.multiply(x, x)
     if exponent == 0.5:
         return relay.sqrt(x)
-    return relay.power(x, operand(node, exponent, dtype))
+    return power(node, x, exponent)
+
+
+@aten("pow.Tensor_Tensor", "pow.Scalar")
+def power(node: TorchNode, x: Any, exponent: Any) -> Any:
+    dtype = node.result_dtype
+    x, exponent = operand(node, x, dtype), operand(node, exponent, dtype)
+    return relay.power(x, exponent) if is_float(dtype) else _power_of_integers(node, node.bind(x), node.bind(exponent), dtype)
+
+
+def _power_of_integers(node: TorchNode, x: Expr, exponent: Expr, dtype: str) -> Any:
+    """By squares, one for each bit of the exponent; of a negative exponent as torch has it: 0, but for 1 and -1."""
+    zero, one, minus = (const(k, dtype) for k in (0, 1, -1))
+    odd = node.bind(relay.not_equal(relay.bitwise_and(exponent, one), zero))
+    value = node.constant(exponent)
+    largest = int(value.max(initial=0)) if value is not None else int_range(dtype)[1]
+    total, square, rest = one, x, exponent
+    for bit in range(largest.bit_length()):
+        square = node.bind(relay.multiply(square, square)) if bit else x
+        rest = node.bind(relay.right_shift(exponent, const(bit, dtype)))
+        factor = relay.where(relay.not_equal(relay.bitwise_and(rest, one), zero), square, one)
+        total = node.bind(relay.multiply(total, factor))
+    inverse = relay.where(relay.equal(x, one), one, relay.where(relay.equal(x, minus), relay.where(odd, minus, one), zero))
+    return relay.where(relay.less(exponent, zero), inverse, node.bind(total))
 
 
 @aten("clamp")

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ....ops.core.tensor_types import is_float
 from ...builder.build import const
 from ...builder.operator_functions import operators as relay
 from ...ir.expr import Expr
@@ -22,7 +23,7 @@ def full(node: TorchNode, size: Sequence[Any], value: Any, *others: Any) -> Any:
     return relay.full(operand(node, value, dtype), node.vector(size), dtype)
 
 
-@aten("zeros", "empty.memory_format")
+@aten("zeros", "empty.memory_format", "empty_strided", "empty_permuted")
 def zeros(node: TorchNode, size: Sequence[Any], *others: Any) -> Any:
     """Elements that torch leaves without a value are 0."""
     return full(node, size, 0)
@@ -48,7 +49,7 @@ def ones_like(node: TorchNode, x: Expr, *others: Any) -> Any:
     return relay.ones_like(node.cast(x, node.result_dtype))
 
 
-@aten("new_zeros", "new_empty")
+@aten("new_zeros", "new_empty", "new_empty_strided")
 def new_zeros(node: TorchNode, x: Expr, size: Sequence[Any], *others: Any) -> Any:
     return full(node, size, 0)
 
@@ -72,8 +73,10 @@ def scalar_tensor(node: TorchNode, value: Any, *others: Any) -> Any:
 def arange_by_step(node: TorchNode, start: Any, end: Any, step: Any, *others: Any) -> Any:
     dtype = node.result_dtype
     if not any(isinstance(n, Expr) for n in (start, end, step)):
-        # torch computes the length in float64
-        return const(start + np.arange(math.ceil((end - start) / step)) * step, dtype)
+        # torch computes the length in float64, and integers of integers
+        length = math.ceil((end - start) / step)
+        start, step = (start, step) if is_float(dtype) else (int(start), int(step))
+        return const(start + np.arange(length) * step, dtype)
     return relay.arange(*(operand(node, n, dtype) for n in (start, end, step)), dtype=dtype)
 
 

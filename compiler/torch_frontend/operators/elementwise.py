@@ -20,7 +20,7 @@ _SAME = {
     "acos": "acos", "acosh": "acosh", "asin": "asin", "asinh": "asinh", "atan": "atan", "atanh": "atanh", "cos": "cos",
     "cosh": "cosh", "erf": "erf", "exp": "exp", "log": "log", "log2": "log2", "log10": "log10", "rsqrt": "rsqrt",
     "sigmoid": "sigmoid", "sin": "sin", "sinh": "sinh", "sqrt": "sqrt", "tan": "tan", "tanh": "tanh", "neg": "negative",
-    "relu": "nn.relu", "sign": "sign",
+    "relu": "nn.relu",
 }  # fmt: skip
 
 
@@ -46,6 +46,11 @@ def _of_floats(name: str) -> Callable[..., Any]:
 
 for _torch in ("ceil", "floor", "trunc"):
     aten(_torch)(_of_floats(_torch))
+
+
+@aten("sign")
+def sign(node: TorchNode, x: Expr) -> Any:
+    return x if node.dtype(x) == "bool" else relay.sign(x)
 
 
 @aten("abs")
@@ -83,7 +88,8 @@ def log_of_one_more(node: TorchNode, x: Expr) -> Any:
     whole = node.bind(relay.add(x, const(1, dtype)))
     lost = relay.subtract(x, relay.subtract(whole, const(1, dtype)))
     near = relay.add(relay.log(whole), relay.divide(lost, whole))
-    return relay.where(relay.isfinite(whole), near, relay.log(whole))
+    is_inside = relay.logical_and(relay.isfinite(whole), relay.greater(whole, const(0, dtype)))
+    return relay.where(is_inside, near, relay.log(whole))
 
 
 @aten("reciprocal")

@@ -166,6 +166,25 @@ def repeat(node: TorchNode, x: Expr, repeats: Sequence[Any]) -> Any:
     return relay.tile(x, node.vector(repeats)) if repeats else x
 
 
+@aten("repeat_interleave.self_int")
+def repeat_each(node: TorchNode, x: Expr, count: Any, axis: int | None, size: Any) -> Any:
+    number = node.number(count)
+    if number is None:
+        raise node.error("the number of repetitions must be known at import")
+    if axis is None:
+        x, axis = node.bind(relay.reshape(x, [-1])), 0
+    return relay.repeat(x, number, node.axes([axis], node.rank(x))[0])
+
+
+@aten("repeat_interleave.Tensor")
+def positions_repeated(node: TorchNode, counts: Expr, size: Any) -> Any:
+    """Each position as often as the number there says."""
+    ends = node.bind(relay.cumsum(node.cast(counts, "int64"), axis=0))
+    total = relay.sum(node.cast(counts, "int64"))
+    at = relay.arange(const(0, "int64"), total, const(1, "int64"), dtype="int64")
+    return relay.searchsorted(ends, node.bind(at), right=True, dtype="int64")
+
+
 @aten("roll")
 def roll(node: TorchNode, x: Expr, shifts: Sequence[int], axes: Sequence[int]) -> Any:
     if not axes:
@@ -182,17 +201,6 @@ def roll(node: TorchNode, x: Expr, shifts: Sequence[int], axes: Sequence[int]) -
             parts = [relay.strided_slice(x, [b], [e], [1], [axis]) for b, e in ((cut, size), (0, cut))]
             x = node.bind(relay.concatenate(parts, axis))
     return x
-
-
-@aten("constant_pad_nd")
-def constant_pad(node: TorchNode, x: Expr, pad: Sequence[int], value: Any) -> Any:
-    rank, dtype = node.rank(x), node.dtype(x)
-    widths = [(0, 0)] * (rank - len(pad) // 2) + [(pad[k], pad[k + 1]) for k in range(len(pad) - 2, -2, -2)]
-    cut = [(max(-a, 0), -max(-b, 0) or INT64_MAX) for a, b in widths]
-    if any(c != (0, INT64_MAX) for c in cut):
-        x = node.bind(relay.strided_slice(x, [a for a, _ in cut], [b for _, b in cut]))
-        widths = [(max(a, 0), max(b, 0)) for a, b in widths]
-    return relay.nn.pad(x, widths, const(value, dtype)) if any(a or b for a, b in widths) else x
 
 
 @aten("pixel_shuffle")

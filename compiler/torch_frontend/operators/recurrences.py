@@ -9,8 +9,7 @@ from ...builder.operator_functions import operators as relay
 from ...ir.expr import Expr
 from ...onnx_frontend.operators.recurrent import layers
 from ..operator_table import aten
-from ..torch_node import TorchNode
-from .windows import with_attributes
+from ..torch_node import TorchNode, with_attributes
 
 #: For each gate of ONNX's order, its number in torch's: input, output, forget, cell; update, reset, new.
 _LSTM, _GRU = (0, 3, 1, 2), (1, 0, 2)

@@ -17,6 +17,18 @@ def _axes(node: TorchNode, x: Expr, axes: Sequence[int] | None) -> list[int]:
     return list(range(rank)) if not axes else node.axes(axes, rank) if rank else []
 
 
+def _ordered(node: TorchNode, x: Expr) -> Expr:
+    """The data in a dtype that has an order: bools as numbers."""
+    return node.cast(x, "uint8") if node.dtype(x) == "bool" else x
+
+
+def _extreme(name: str, of_bools: str) -> Callable[..., Any]:
+    def convert(node: TorchNode, x: Expr, axes: Sequence[int] | None = None, keepdims: bool = False) -> Any:
+        return _folded(of_bools if node.dtype(x) == "bool" else name, x, _axes(node, x, axes), keepdims)
+
+    return convert
+
+
 def _folded(name: str, x: Expr, axes: list[int], keepdims: bool) -> Any:
     return getattr(relay, name)(x, axis=axes, keepdims=keepdims) if axes else x
 
@@ -31,8 +43,8 @@ def _by_axes(name: str) -> Callable[..., Any]:
 
 aten("sum.dim_IntList", "sum")(_by_axes("sum"))
 aten("mean.dim")(_by_axes("mean"))
-aten("amax", "max")(_by_axes("max"))
-aten("amin", "min")(_by_axes("min"))
+aten("amax", "max")(_extreme("max", "any"))
+aten("amin", "min")(_extreme("min", "all"))
 
 
 @aten("mean")
@@ -50,7 +62,7 @@ def prod(node: TorchNode, x: Expr, dtype: Any) -> Any:
 @aten("prod.dim_int")
 def prod_of_axis(node: TorchNode, x: Expr, axis: int, keepdims: bool, dtype: Any) -> Any:
     x = node.cast(x, node.result_dtype)
-    return _folded("prod", x, _axes(node, x, [axis]), keepdims)
+    return _folded("all" if node.dtype(x) == "bool" else "prod", x, _axes(node, x, [axis]), keepdims)
 
 
 def _of_bools(name: str) -> Callable[..., Any]:
@@ -69,9 +81,10 @@ def _with_position(name: str) -> Callable[..., Any]:
     def convert(node: TorchNode, x: Expr, axis: int, keepdims: bool) -> list[Any]:
         if not node.rank(x):
             return [x, const(0, "int64")]
-        found = getattr(relay, name)(x, axis=[axis], keepdims=keepdims)
-        at = getattr(relay, f"arg{name}")(x, axis=[axis], keepdims=keepdims)
-        return [found, node.cast(node.bind(at), "int64")]
+        values = _ordered(node, x)
+        found = getattr(relay, name)(values, axis=[axis], keepdims=keepdims)
+        at = getattr(relay, f"arg{name}")(values, axis=[axis], keepdims=keepdims)
+        return [node.cast(node.bind(found), node.dtype(x)), node.cast(node.bind(at), "int64")]
 
     return convert
 
@@ -86,6 +99,7 @@ def _position(name: str) -> Callable[..., Any]:
             x, axis = node.bind(relay.reshape(x, [-1])), 0
         if not node.rank(x):
             return const(0, "int64")
+        x = _ordered(node, x)
         return node.cast(node.bind(getattr(relay, name)(x, axis=[axis], keepdims=keepdims)), "int64")
 
     return convert
@@ -125,8 +139,9 @@ def cumprod(node: TorchNode, x: Expr, axis: int, dtype: Any) -> Any:
 def topk(node: TorchNode, x: Expr, k: Any, axis: int, largest: bool, ordered: bool) -> list[Any]:
     if not node.rank(x):
         return [x, const(0, "int64")]
+    dtype, x = node.dtype(x), _ordered(node, x)
     found = relay.topk(x, k=node.number(k) if node.number(k) is not None else k, axis=axis, is_ascend=not largest, dtype="int64")
-    return [found[0], found[1]]
+    return [node.cast(node.bind(found[0]), dtype), found[1]]
 
 
 @aten("sort")
@@ -143,7 +158,7 @@ def _sorted(node: TorchNode, x: Expr, axis: int, descending: bool) -> list[Any]:
     if not node.rank(x):
         return [x, const(0, "int64")]
     axis = node.axes([axis], node.rank(x))[0]
-    at = node.bind(relay.argsort(x, axis=axis, is_ascend=not descending, dtype="int64"))
+    at = node.bind(relay.argsort(_ordered(node, x), axis=axis, is_ascend=not descending, dtype="int64"))
     return [relay.gather(x, axis, at), at]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ....shape_funcs.symbolic.int_operations import INT64_MAX
 from ...builder.build import const
 from ...builder.operator_functions import operators as relay
 from ...ir.expr import Expr
@@ -20,6 +21,24 @@ def size(node: TorchNode, x: Expr, axis: int) -> Any:
 @aten("sym_numel")
 def numel(node: TorchNode, x: Expr) -> Any:
     return relay.prod(relay.shape_of(x, dtype="int64"))
+
+
+@aten("sym_stride.int")
+def stride(node: TorchNode, x: Expr, axis: int) -> Any:
+    """Of elements that are stored in the order of the shape, as all are here."""
+    return relay.prod(
+        relay.strided_slice(relay.shape_of(x, dtype="int64"), [node.axes([axis], node.rank(x))[0] + 1], [INT64_MAX])
+    )
+
+
+@aten("sym_storage_offset")
+def storage_offset(node: TorchNode, x: Expr) -> int:
+    return 0
+
+
+@aten("sym_is_contiguous")
+def is_contiguous(node: TorchNode, x: Expr, memory_format: Any) -> bool:
+    return True
 
 
 @aten("nonzero")

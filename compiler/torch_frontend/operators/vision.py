@@ -10,8 +10,7 @@ from ...ir.expr import Expr
 from ...onnx_frontend.operators.searches import non_max_suppression
 from ...onnx_frontend.operators.spatial import sampling
 from ..operator_table import declare
-from ..torch_node import TorchNode
-from .windows import with_attributes
+from ..torch_node import TorchNode, with_attributes
 
 
 @declare("nms", namespace="torchvision")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -14,12 +13,8 @@ from ...onnx_frontend.operators.products import conv as onnx_conv
 from ...onnx_frontend.operators.spatial import pools, resizing, sampling, transposed_convolutions
 from ...onnx_frontend.operators.vectors import numbers
 from ..operator_table import aten
-from ..torch_node import TorchNode
-
-
-def with_attributes(node: TorchNode, **attributes: Any) -> TorchNode:
-    """The node with the attributes of an ONNX operator, for its converter."""
-    return dataclasses.replace(node, attributes=attributes, _decoded={})
+from ..torch_node import TorchNode, with_attributes
+from .padding import padded
 
 
 def _each(values: Sequence[int], count: int) -> list[int]:
@@ -35,6 +30,8 @@ def convolution(
     is_alone = node.rank(x) == spatial + 1
     x = node.bind(relay.expand_dims(x, 0)) if is_alone else x
     pads = _each(padding, spatial)
+    if any(node.number(p) is None for p in pads):
+        x, pads = node.bind(padded(node, x, [p for p in reversed(pads) for _ in range(2)], 0, "constant")), [0] * spatial
     given = {"strides": _each(stride, spatial), "pads": pads + pads, "dilations": _each(dilation, spatial), "group": groups}
     if transposed:
         view = with_attributes(node, **given, output_padding=_each(output_padding, spatial))
@@ -67,8 +64,12 @@ def max_pool(
     x = node.bind(relay.expand_dims(x, 0)) if is_alone else x
     given = _pool_attributes(kernel, stride, padding, count)
     view = with_attributes(node, **given, dilations=_each(dilation, count), ceil_mode=int(ceil_mode))
-    found: Any = pools.max_pool(view, x)
-    return [relay.squeeze(found, [0]) if is_alone else found, None]
+    view.outputs = ["values", "positions"]
+    values, at = map(node.bind, pools.max_pool(view, x))
+    # positions within an image, not within all data
+    area = relay.prod(relay.strided_slice(relay.shape_of(x, dtype="int64"), [2], [2 + count]))
+    at = relay.floor_mod(at, area)
+    return [relay.squeeze(r, [0]) if is_alone else r for r in (values, at)]
 
 
 @aten("avg_pool1d", "avg_pool2d", "avg_pool3d")
@@ -80,23 +81,21 @@ def avg_pool(
     is_alone = node.rank(x) == count + 1
     x = node.bind(relay.expand_dims(x, 0)) if is_alone else x
     given = _pool_attributes(kernel, stride, padding, count)
-    if divisor is not None:
-        # sums over all elements of the window, outside of the data 0
-        x = _with_margins(node, x, given, ceil_mode)
-        given["pads"] = [0] * (2 * count)
     view = with_attributes(node, **given, ceil_mode=int(ceil_mode), count_include_pad=int(include_pad))
-    found = pools.average_pool(view, x)
+    found: Any = pools.average_pool(view, x)
     if divisor is not None:
-        found = relay.multiply(found, const(math.prod(given["kernel_shape"]) / divisor, node.dtype(x)))
+        factor = const(math.prod(given["kernel_shape"]) / divisor, node.dtype(x))
+        found = relay.multiply(_mean_with_zeros(node, x, given, node.bind(found), ceil_mode), factor)
     return relay.squeeze(found, [0]) if is_alone else found
 
 
-def _with_margins(node: TorchNode, x: Expr, given: dict[str, Any], ceil_mode: bool) -> Any:
-    """The data with the padding of a pool as elements."""
-    if ceil_mode:
-        raise node.error("a divisor of its own beside ceil_mode=True has no converter")
-    widths = [(0, 0), (0, 0), *((p, p) for p in given["pads"][: len(given["pads"]) // 2])]
-    return node.bind(relay.nn.pad(x, widths, const(0, node.dtype(x)))) if any(given["pads"]) else x
+def _mean_with_zeros(node: TorchNode, x: Expr, given: dict[str, Any], like: Expr, ceil_mode: bool) -> Any:
+    """The means of windows whose elements outside of the data are zeros, as many as in ``like``."""
+    spatial, beyond = len(given["kernel_shape"]), [s - 1 if ceil_mode else 0 for s in given["strides"]]
+    widths = [(0, 0), (0, 0), *((p, p + more) for p, more in zip(given["pads"][:spatial], beyond, strict=True))]
+    x = node.bind(relay.nn.pad(x, widths, const(0, node.dtype(x)))) if any(map(any, widths)) else x
+    found = pools.average_pool(with_attributes(node, **{**given, "pads": [0] * (2 * spatial)}), x)
+    return relay.slice_like(found, like, axes=list(range(2, 2 + spatial))) if ceil_mode else found
 
 
 @aten("grid_sampler_2d", "grid_sampler_3d")
@@ -111,16 +110,17 @@ def grid_sampler(node: TorchNode, x: Expr, grid: Expr, mode: int, padding: int, 
     return sampling.grid_sample(view, x, grid)
 
 
-@aten("adaptive_avg_pool1d")
-def adaptive_avg_pool1d(node: TorchNode, x: Expr, size: Sequence[int]) -> Any:
-    return relay.nn.adaptive_avg_pool1d(x, output_size=list(size))
-
-
-@aten("adaptive_avg_pool2d", "_adaptive_avg_pool2d")
-def adaptive_avg_pool2d(node: TorchNode, x: Expr, size: Sequence[int]) -> Any:
-    if list(size) == [1, 1]:
-        return relay.mean(x, axis=[-2, -1], keepdims=True)
-    return relay.nn.adaptive_avg_pool2d(x, output_size=list(size))
+@aten("adaptive_avg_pool1d", "adaptive_avg_pool2d", "_adaptive_avg_pool2d", "adaptive_avg_pool3d", "_adaptive_avg_pool3d")
+def adaptive_avg_pool(node: TorchNode, x: Expr, size: Sequence[Any]) -> Any:
+    count, numbers = len(size), [node.number(n) for n in size]
+    if all(n == 1 for n in numbers):
+        return relay.mean(x, axis=list(range(-count, 0)), keepdims=True)
+    if None in numbers:
+        raise node.error("the sizes of the result must be known at import")
+    is_alone = node.rank(x) == count + 1
+    function = getattr(relay.nn, f"adaptive_avg_pool{count}d")
+    found = function(relay.expand_dims(x, 0) if is_alone else x, output_size=numbers)
+    return relay.squeeze(found, [0]) if is_alone else found
 
 
 def _resized(node: TorchNode, x: Expr, size: Any, factors: Any, mode: str, aligned: bool, **more: Any) -> Any:
