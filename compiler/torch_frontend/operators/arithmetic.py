@@ -133,7 +133,8 @@ def _power_of_integers(node: TorchNode, x: Expr, exponent: Expr, dtype: str) -> 
     odd = node.bind(relay.not_equal(relay.bitwise_and(exponent, one), zero))
     value = node.constant(exponent)
     largest = int(value.max(initial=0)) if value is not None else int_range(dtype)[1]
-    total, square, rest = one, x, exponent
+    total: Expr = one
+    square, rest = x, exponent
     for bit in range(largest.bit_length()):
         square = node.bind(relay.multiply(square, square)) if bit else x
         rest = node.bind(relay.right_shift(exponent, const(bit, dtype)))
