@@ -40,7 +40,7 @@ CODE    := $(RELAYVM) cache install
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all check lint types layers torch torch-suite docs site bench fuzz gpu clean
+.PHONY: help demo test test-all check lint types layers torch torch-suite zoo docs site bench fuzz gpu clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -84,6 +84,9 @@ torch: $(VENV)/stamp-test $(VENV)/stamp-torch  ## set up with the extra torch, t
 
 torch-suite: $(VENV)/stamp-test $(VENV)/stamp-torch  ## samples of torch's operator database beside torch, by dtype (half an hour on 2 cores)
 	$(PYTEST) tests/torch_suite
+
+zoo: $(VENV)/stamp-test $(VENV)/stamp-zoo  ## small networks of transformers and torchvision, by three exporters, beside torch
+	$(PYTEST) tests/zoo
 
 docs: $(VENV)/stamp-run  ## write the pages that are generated, wholly or in part: docs/ops.md, docs/python.md, README.md and others
 	$(PY) -m relayvm.compiler.docs.pages

@@ -1,0 +1,53 @@
+"""The families that do not pass an exporter, with the reasons: ``test_zoo`` holds the list exact."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from .exporters import End
+
+
+@dataclass(frozen=True)
+class Reason:
+    """The reason for an end of families, ``kind`` with a text of the pattern ``found``, of an exporter; "" for every exporter."""
+
+    why: str
+    kind: str
+    found: str
+    families: tuple[str, ...]
+    exporter: str = ""
+
+    def is_of(self, family: str, exporter: str, end: End) -> bool:
+        """Whether it is the reason for this end."""
+        return (
+            end.kind == self.kind
+            and self.exporter in ("", exporter)
+            and family in self.families
+            and re.fullmatch(self.found, end.reason, re.DOTALL) is not None
+        )
+
+
+NOT_EQUAL: tuple[Reason, ...] = (
+    Reason(
+        "rows are sorted by expert and multiplied in groups, by operators without a converter",
+        "error",
+        r"model/operator: .* no converter: aten\.histc\.default .* transformers\.grouped_mm_fallback\.default .*",
+        ("mixtral",),
+        "torch",
+    ),
+    Reason("torch.export fixes the length of texts, without a word", "error", r"\(1, 1\): input/type: .*", ("mamba",), "torch"),
+    Reason(
+        "torch cannot solve a condition of the pool",
+        "not exported",
+        r"NotImplementedError: The inequality.*",
+        ("alexnet",),
+        "torch",
+    ),
+    Reason("torch.export fixes the number of frames", "error", r".*run/shape-check: the size of axis 2 .*", ("r3d_18",), "torch"),
+)
+
+
+def expected(family: str, exporter: str) -> Reason | None:
+    """The reason why a family does not pass an exporter; None if it does."""
+    return next((r for r in NOT_EQUAL if family in r.families and r.exporter in ("", exporter)), None)

@@ -1,0 +1,108 @@
+"""The ways of a module of torch into a machine, and the comparison of its results with torch."""
+
+from __future__ import annotations
+
+import io
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch.utils._pytree import tree_leaves
+
+import relayvm as relay
+from relayvm.compiler.torch_frontend.importing.program import as_array
+
+from .family import Family
+
+#: The ends: equal at all sizes, torch exports no program, the program is not imported or does not run, other results.
+ENDS = ("equal", "not exported", "error", "different")
+
+
+@dataclass(frozen=True)
+class End:
+    """One of ENDS, and why."""
+
+    kind: str
+    reason: str = ""
+
+
+def _by_torch(family: Family, module: torch.nn.Module, args: tuple[torch.Tensor, ...]) -> Any:
+    return torch.export.export(module, args, dynamic_shapes=(_open(family),), strict=False)
+
+
+def _by_onnx(family: Family, module: torch.nn.Module, args: tuple[torch.Tensor, ...]) -> Any:
+    program = torch.onnx.export(module, args, dynamo=True, dynamic_shapes=(_open(family),), verbose=False)
+    assert program is not None
+    return program.model_proto
+
+
+def _by_script(family: Family, module: torch.nn.Module, args: tuple[torch.Tensor, ...]) -> Any:
+    import onnx
+
+    names = [f"x{k}" for k in range(len(args))]
+    axes = {name: {a: f"{name}_{a}" for a in axes} for name, axes in zip(names, family.open_axes, strict=True)}
+    made = io.BytesIO()
+    torch.onnx.export(module, args, made, dynamo=False, input_names=names, dynamic_axes=axes)
+    return onnx.ModelProto.FromString(made.getvalue())
+
+
+def _open(family: Family) -> tuple[Any, ...]:
+    return tuple(dict.fromkeys(axes, torch.export.Dim.AUTO) for axes in family.open_axes)
+
+
+#: The exporters by name: ``torch.export``, ONNX by it, and ONNX by TorchScript.
+EXPORTERS: dict[str, Callable[..., Any]] = {"torch": _by_torch, "onnx": _by_onnx, "script": _by_script}
+
+
+class Flat(torch.nn.Module):
+    """A module whose result is the list of its tensors, with as many arguments as inputs."""
+
+    def __init__(self, module: torch.nn.Module) -> None:
+        super().__init__()
+        self.module = module
+
+    def forward(self, *args: torch.Tensor) -> Any:
+        return tuple(tree_leaves(self.module(*args)))
+
+
+def end_of(family: Family, exporter: str) -> End:
+    """The end of a family at all of its sizes."""
+    with warnings.catch_warnings(), torch.no_grad():
+        warnings.simplefilter("ignore")
+        module = Flat(family.module()).eval()
+        runs = [family.draw(sizes) for sizes in family.sizes]
+        try:
+            program = EXPORTERS[exporter](family, module, runs[0])
+        except Exception as error:  # torch's errors are of many classes
+            return End("not exported", _first_line(error))
+        try:
+            machine = relay.VirtualMachine(relay.compile(program))
+        except relay.RelayError as error:
+            return End("error", f"{error.code}: {error.diagnostics[0].message}")
+        return _compared(family, module, machine, runs)
+
+
+def _compared(family: Family, module: torch.nn.Module, machine: Any, runs: list[tuple[torch.Tensor, ...]]) -> End:
+    for sizes, args in zip(family.sizes, runs, strict=True):
+        wanted = module(*args)
+        try:
+            found = machine.run(*map(as_array, args))
+        except relay.RelayError as error:
+            return End("error", f"{sizes}: {error.code}: {error.diagnostics[0].message}")
+        results = [x.numpy() for x in (found if isinstance(found, (list, tuple)) else [found])]
+        for ours, theirs in zip(results, map(as_array, wanted), strict=True):
+            if (ours.dtype, ours.shape) != (theirs.dtype, theirs.shape):
+                return End("different", f"{sizes}: {ours.dtype}{ours.shape} instead of {theirs.dtype}{theirs.shape}")
+            scale = 1 + np.abs(theirs).max(initial=0)
+            apart = float(np.abs(ours.astype(np.float64) - theirs).max(initial=0) / scale)
+            if not apart <= family.tolerance:
+                return End("different", f"{sizes}: by {apart:.1e}")
+    return End("equal")
+
+
+def _first_line(error: Exception) -> str:
+    lines = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {lines[0] if lines else ''}"

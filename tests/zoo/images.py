@@ -1,0 +1,76 @@
+"""Families of torchvision."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import torch
+from torchvision import models
+
+from .family import Families, Family, Sizes
+
+#: Batch, height and width.
+IMAGES = ((2, 64, 64), (1, 64, 64), (3, 64, 96), (1, 96, 64))
+#: Batch, for networks whose images have one size.
+BATCHES = ((2, 64, 64), (1, 64, 64), (3, 64, 64), (5, 64, 64))
+
+FAMILIES = Families()
+
+
+def _images(sizes: Sizes) -> tuple[torch.Tensor, ...]:
+    return (torch.randn(sizes[0], 3, *sizes[1:]),)
+
+
+def _network(name: str, **options: Any) -> Callable[[], torch.nn.Module]:
+    return lambda: getattr(models, name)(weights=None, **options)
+
+
+def _add(name: str, make: Callable[[], torch.nn.Module], sizes: Sequence[Sizes] = IMAGES, tolerance: float = 1e-3) -> None:
+    axes = [k for k, axis in enumerate((0, 2, 3)) if len({s[k] for s in sizes}) > 1]
+    FAMILIES.add(Family(name, make, _images, sizes, ([(0, 2, 3)[k] for k in axes],), tolerance))
+
+
+for _name in (
+    "resnet18", "squeezenet1_1", "mobilenet_v2", "mobilenet_v3_small", "efficientnet_b0", "densenet121", "shufflenet_v2_x0_5",
+    "convnext_tiny", "regnet_y_400mf", "mnasnet0_5", "vgg11", "alexnet",
+):  # fmt: skip
+    _add(_name, _network(_name))
+_add("googlenet", _network("googlenet", init_weights=False, aux_logits=False))
+_add("inception_v3", _network("inception_v3", init_weights=False, aux_logits=False),
+     ((2, 96, 96), (1, 96, 96), (3, 96, 128), (1, 128, 96)))  # fmt: skip
+_add("vit", lambda: models.VisionTransformer(64, 16, 2, 4, 32, 64), BATCHES)
+_add("swin", lambda: models.SwinTransformer([4, 4], 24, [2, 2], [2, 4], [4, 4]), BATCHES)
+
+
+def _segmentation(name: str) -> Callable[[], torch.nn.Module]:
+    make = partial(getattr(models.segmentation, name), weights=None, weights_backbone=None, num_classes=5)
+    return lambda: _Out(make())
+
+
+class _Out(torch.nn.Module):
+    """The scores of a segmentation."""
+
+    def __init__(self, network: torch.nn.Module) -> None:
+        super().__init__()
+        self.network = network
+
+    def forward(self, x: torch.Tensor) -> Any:
+        return self.network(x)["out"]
+
+
+_add("deeplabv3", _segmentation("deeplabv3_mobilenet_v3_large"))
+_add("lraspp", _segmentation("lraspp_mobilenet_v3_large"))
+
+#: Batch, frames, height and width.
+_CLIPS = ((2, 8, 32, 32), (1, 8, 32, 32), (3, 16, 32, 32), (1, 8, 48, 32))
+
+
+def _clips(sizes: Sizes) -> tuple[torch.Tensor, ...]:
+    return (torch.randn(sizes[0], 3, *sizes[1:]),)
+
+
+for _name in ("r3d_18", "mc3_18"):
+    _make = partial(getattr(models.video, _name), weights=None, num_classes=7)
+    FAMILIES.add(Family(_name, _make, _clips, _CLIPS, ((0, 2, 3, 4),), 1e-3))
