@@ -85,7 +85,7 @@ torch: $(VENV)/stamp-test $(VENV)/stamp-torch  ## set up with the extra torch, t
 torch-suite: $(VENV)/stamp-test $(VENV)/stamp-torch  ## samples of torch's operator database beside torch, by dtype (half an hour on 2 cores)
 	$(PYTEST) tests/torch_suite
 
-zoo: $(VENV)/stamp-test $(VENV)/stamp-zoo  ## small networks of transformers and torchvision, by three exporters, beside torch
+zoo: $(VENV)/stamp-test $(VENV)/stamp-zoo  ## small networks of transformers and torchvision, by two exporters, beside torch
 	$(PYTEST) tests/zoo
 
 docs: $(VENV)/stamp-run  ## write the pages that are generated, wholly or in part: docs/ops.md, docs/python.md, README.md and others

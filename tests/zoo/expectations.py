@@ -44,6 +44,33 @@ NOT_EQUAL: tuple[Reason, ...] = (
         ("alexnet",),
         "torch",
     ),
+    Reason(
+        "torch's older exporter has no differences of neighbours, which masks of newer decoders take",
+        "not exported",
+        r"UnsupportedOperatorError: Exporting the operator 'aten::diff' .*",
+        (
+            *("llama", "mistral", "qwen2", "qwen3", "gemma", "gemma2", "phi3", "phi", "gpt_neox", "gpt2", "falcon", "mixtral"),
+            "whisper",
+        ),
+        "script",
+    ),
+    Reason(
+        "torch's older exporter fixes the length of texts", "error", r"\(1, 1\): run/index-out-of-range: .*", ("mamba",), "script"
+    ),
+    Reason(
+        "torch's older exporter wants a known size before the pool",
+        "not exported",
+        r"SymbolicValueError: .*adaptive_avg_pool2d.*",
+        ("vgg11", "alexnet"),
+        "script",
+    ),
+    Reason(
+        "torch's older exporter has no form of its own fused attention",
+        "not exported",
+        r"UnsupportedOperatorError: Exporting the operator 'aten::_native_multi_head_attention' .*",
+        ("vit",),
+        "script",
+    ),
     Reason("torch.export fixes the number of frames", "error", r".*run/shape-check: the size of axis 2 .*", ("r3d_18",), "torch"),
 )
 

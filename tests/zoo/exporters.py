@@ -33,12 +33,6 @@ def _by_torch(family: Family, module: torch.nn.Module, args: tuple[torch.Tensor,
     return torch.export.export(module, args, dynamic_shapes=(_open(family),), strict=False)
 
 
-def _by_onnx(family: Family, module: torch.nn.Module, args: tuple[torch.Tensor, ...]) -> Any:
-    program = torch.onnx.export(module, args, dynamo=True, dynamic_shapes=(_open(family),), verbose=False)
-    assert program is not None
-    return program.model_proto
-
-
 def _by_script(family: Family, module: torch.nn.Module, args: tuple[torch.Tensor, ...]) -> Any:
     import onnx
 
@@ -53,8 +47,8 @@ def _open(family: Family) -> tuple[Any, ...]:
     return tuple(dict.fromkeys(axes, torch.export.Dim.AUTO) for axes in family.open_axes)
 
 
-#: The exporters by name: ``torch.export``, ONNX by it, and ONNX by TorchScript.
-EXPORTERS: dict[str, Callable[..., Any]] = {"torch": _by_torch, "onnx": _by_onnx, "script": _by_script}
+#: The exporters by name: ``torch.export``, and ONNX by TorchScript.
+EXPORTERS: dict[str, Callable[..., Any]] = {"torch": _by_torch, "script": _by_script}
 
 
 class Flat(torch.nn.Module):
