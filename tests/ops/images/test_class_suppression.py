@@ -74,7 +74,7 @@ def check_all(boxes: np.ndarray, scores: np.ndarray, limit: int, iou: float, lea
         assert total[b] == len(own)
         assert [tuple(r) for r in selected[b, : len(own)].tolist()] == [r[1:] for r in own]
         np.testing.assert_array_equal(found[b, : len(own)], np.array([scores[r] for r in own], scores.dtype))
-        assert (selected[b, len(own) :] == -1).all() and (found[b, len(own) :] == -1).all()
+        assert not selected[b, len(own) :].any() and not found[b, len(own) :].any()
 
 
 def check_regular(boxes: np.ndarray, scores: np.ndarray, per_class: int, most: int, iou: float, least: float, **how: Any) -> None:

@@ -103,7 +103,9 @@ N = sym("n")
 def test_wrong_calls():
     one, scalar = ((3,), "float32"), ((), "float32")
     assert refused("nn.pad", [one, scalar], PadAttrs(((0, 1), (0, 1)))) == "nn.pad: pad_width is for 2 dimensions, the data has 1"
-    assert refused("nn.pad", [one, scalar], PadAttrs(((-1, 1),))) == "nn.pad: pad_width of axis 0 is negative: -1"
+    message = "nn.pad: axis 0 has size 3, pad_width adds -5 elements"
+    assert refused("nn.pad", [one, scalar], PadAttrs(((-5, 1),))) == message
+    assert refused("nn.pad", [one, scalar], PadAttrs(((-1, 1),), "edge")) == "nn.pad: pad_width of axis 0 is negative: -1"
     assert refused("nn.pad", [one, one], PadAttrs(((1, 1),))) == "nn.pad: the pad value must have 0 dimensions, not 1"
     message = "nn.pad: axis 0 of size 3 is too short to be mirrored 3 far"
     assert refused("nn.pad", [one, scalar], PadAttrs(((3, 0),), "reflect")) == message
@@ -132,7 +134,8 @@ def test_wrong_calls():
 @pytest.mark.parametrize(
     ("shape", "width", "mode", "message"),
     [
-        ((3,), [[-1, 0]], "constant", "dyn.nn.pad: pad_width of axis 0 is negative: -1"),
+        ((3,), [[-4, 0]], "constant", "dyn.nn.pad: axis 0 has size 3, pad_width adds -4 elements"),
+        ((3,), [[-1, 0]], "edge", "dyn.nn.pad: pad_width of axis 0 is negative: -1"),
         ((3,), [[0, 3]], "reflect", "dyn.nn.pad: axis 0 of size 3 is too short to be mirrored 3 far"),
         ((0,), [[0, 1]], "edge", "dyn.nn.pad: axis 0 is empty: it has no edge to repeat"),
     ],

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 import relayvm as relay
 from relayvm.compiler.ir.anf import values
 from relayvm.compiler.ir.expr import Call
+from relayvm.compiler.passes.eliminate_dead_code import eliminate_dead_code
 from relayvm.compiler.passes.infer_type import infer_type
 from relayvm.compiler.passes.reordering.reduce_before_monotonic import reduce_before_monotonic
 from relayvm.compiler.passes.to_a_normal_form import to_a_normal_form
@@ -28,7 +29,7 @@ def program(body: str, data: str = "(?n, ?m), float32") -> str:
 def operators(text: str, machine: str = HOST) -> list[str]:
     """The operators of a program after the pass, but those whose values are dead."""
     mod = reduce_before_monotonic(infer_type(to_a_normal_form(relay.parse(text))), machine)
-    found = relay.transform.DeadCodeElimination()(mod)
+    found = eliminate_dead_code(mod)
     return [value.op.name for value in values(found["main"].body) if isinstance(value, Call)]
 
 
