@@ -16,7 +16,7 @@ from ...vm.diagnostics.source import FileError, InputError
 
 #: The folder of the entries in an archive.
 _FOLDER = "relayvm-cache"
-#: The kind of the machine's own code for a CPU: its key names the CPU.
+#: The field of a key that names the CPU, where code is for one.
 _CPU = FIELDS[0]
 
 
