@@ -14,7 +14,7 @@ import numpy as np
 
 import relayvm as relay
 from relayvm.ops.core.compute import apply
-from relayvm.shape_funcs.symbolic.dim import le
+from relayvm.shape_funcs.symbolic.dim_operations import le
 from relayvm.shape_funcs.symbolic.registry import check
 
 # ---- an expression: fused with its neighbours, on every device ----------------------------------------------------------

@@ -12,7 +12,8 @@ from typing import Any
 from ...ops.core.op import REGISTRY, Op, OpPattern
 from ...ops.core.tensor_types import DTYPES
 from ...ops.defs.machine import machine_ops
-from ...shape_funcs.symbolic.dim import Dim, eq, sym
+from ...shape_funcs.symbolic.dim import Dim, sym
+from ...shape_funcs.symbolic.dim_operations import eq
 from ...shape_funcs.symbolic.program import SIZE, ShapeProgram, assemble
 from ...shape_funcs.symbolic.registry import Check
 from ...vm.bytecode import isa

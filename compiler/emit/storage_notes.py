@@ -7,7 +7,8 @@ from dataclasses import replace
 
 from ...ops.core.effect import Role
 from ...ops.core.tensor_types import TensorType
-from ...shape_funcs.symbolic.dim import ANY, RESULT, SYM, Dim, Shape, substitute
+from ...shape_funcs.symbolic.dim import ANY, RESULT, SYM, Dim, Shape
+from ...shape_funcs.symbolic.dim_operations import substitute
 from ...vm.bytecode.executable import MemoryNote
 from ...vm.bytecode.size_expressions import nbytes, parameter_sizes, portable_dim
 from ...vm.diagnostics.printable import printable_name

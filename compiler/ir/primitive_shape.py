@@ -16,7 +16,8 @@ from ...ops.core.op import OpPattern
 from ...ops.core.tensor_types import TensorType
 from ...ops.core.type_relation import PrimitiveShape, as_size, shape_program
 from ...ops.strategy.choice import FORCED, force
-from ...shape_funcs.symbolic.dim import UNKNOWNS, Dim, const, dim, fresh, max_, postorder, substitute, where
+from ...shape_funcs.symbolic.dim import UNKNOWNS, Dim, const, dim, fresh, postorder
+from ...shape_funcs.symbolic.dim_operations import max_, substitute, where
 from ...shape_funcs.symbolic.registry import Check
 from .expr import Call, Function
 from .lowering_context import LoweringContext

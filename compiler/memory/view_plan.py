@@ -29,7 +29,8 @@ from ...declarations.frozen_dataclass import frozen
 from ...ops.analysis.views import Part, joined, parts
 from ...ops.core.group import Group
 from ...ops.core.tensor_types import ITEMSIZE, tensor_bytes
-from ...shape_funcs.symbolic.dim import POLY, Dim, Shape, const, dim, is_nonneg, substitute, total
+from ...shape_funcs.symbolic.dim import POLY, Dim, Shape, const, dim, is_nonneg, total
+from ...shape_funcs.symbolic.dim_operations import substitute
 from ..ir.expr import Expr, GlobalVar, Var, tensor_type
 from .known_sizes import KnownSizes
 from .liveness import EXTERNAL, LIVE_OUT, Launch, Liveness, Storage

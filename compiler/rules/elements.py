@@ -18,7 +18,8 @@ from ...ops.core.compute import Apply, Axis, Cast, Guard, Literal, Load, Scalar,
 from ...ops.core.op import Op, OpPattern
 from ...ops.core.tensor_types import ITEMSIZE, TensorType, TupleType, Type, is_float, tensors
 from ...ops.defs.movement.transform import ShapeOfAttrs
-from ...shape_funcs.symbolic.dim import INT, Dim, const, dim, eq, is_static, lt, max_, min_, not_, product, total
+from ...shape_funcs.symbolic.dim import INT, Dim, const, dim, is_static, product, total
+from ...shape_funcs.symbolic.dim_operations import eq, lt, max_, min_, not_
 from ...shape_funcs.symbolic.int_operations import INT64_MAX
 from ..ir.expr import Call, Constant, Expr, Tuple, TupleGetItem, type_of
 

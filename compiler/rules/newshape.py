@@ -18,7 +18,8 @@ from ...ops.core.op import TypeRelError
 from ...ops.core.tensor_types import TensorType
 from ...ops.core.type_relation import relate
 from ...ops.defs.movement.transform import RESHAPE, ReshapeAttrs, SliceAttrs
-from ...shape_funcs.symbolic.dim import INT, POLY, Dim, Shape, const, dim, is_nonneg, lt
+from ...shape_funcs.symbolic.dim import INT, POLY, Dim, Shape, const, dim, is_nonneg
+from ...shape_funcs.symbolic.dim_operations import lt
 from ...shape_funcs.symbolic.int_operations import INT64_MAX
 
 KEEP, INFER, MERGE, SPLIT = 0, -1, -3, -4

@@ -14,7 +14,8 @@ from ...declarations.frozen_dataclass import frozen
 from ...ops.core.implementation import OpCall
 from ...ops.core.op import OpPattern
 from ...ops.core.tensor_types import Tensor, TensorType, TupleType, Type
-from ...shape_funcs.symbolic.dim import SYM, Dim, const, dim, name_of, substitute, symbols
+from ...shape_funcs.symbolic.dim import SYM, Dim, const, dim, name_of, symbols
+from ...shape_funcs.symbolic.dim_operations import substitute
 from ...vm.bytecode.size_expressions import known_value, parameter_sizes
 from ...vm.device_table import machine_of
 from ..ir.expr import Call, Expr, Function, GlobalVar, If, IRModule, let_chain

@@ -21,7 +21,8 @@ from ...declarations.frozen_dataclass import frozen
 from ...ops.core.input_types import infer_inputs
 from ...ops.core.op import Op, TypeRelError
 from ...ops.core.tensor_types import FuncType, Type
-from ...shape_funcs.symbolic.dim import ANY, INT, Dim, fresh, name_of, substitute
+from ...shape_funcs.symbolic.dim import ANY, INT, Dim, fresh, name_of
+from ...shape_funcs.symbolic.dim_operations import substitute
 from ...vm.diagnostics.source import Diagnostic, Span
 from ..ir.anf import rebuild, rebuild_lets, values
 from ..ir.call_graph import callers

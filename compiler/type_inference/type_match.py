@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from ...declarations.frozen_dataclass import frozen
 from ...ops.core.adt_types import RefType, TypeCall
 from ...ops.core.tensor_types import FuncType, TensorType, TupleType, Type, dim_text
-from ...shape_funcs.symbolic.dim import ANY, INT, SYM, Dim, const, fresh, name_of, substitute, symbols
+from ...shape_funcs.symbolic.dim import ANY, INT, SYM, Dim, const, fresh, name_of, symbols
+from ...shape_funcs.symbolic.dim_operations import substitute
 from ..ir.expr import Expr
 
 

@@ -10,7 +10,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from ...declarations.frozen_dataclass import frozen
-from ...shape_funcs.symbolic.dim import RESULT, SYM, Dim, axis_size, const, dim, eq
+from ...shape_funcs.symbolic.dim import RESULT, SYM, Dim, axis_size, const, dim
+from ...shape_funcs.symbolic.dim_operations import eq
 from ...shape_funcs.symbolic.program import SIZE, Load, ShapeProgram, assemble
 from ...shape_funcs.symbolic.registry import Check
 from ..codegen.cpu import epilogue

@@ -11,7 +11,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from ...declarations.frozen_dataclass import frozen
-from ...shape_funcs.symbolic.dim import Dim, Shape, const, dim, max_, min_, product
+from ...shape_funcs.symbolic.dim import Dim, Shape, const, dim, product
+from ...shape_funcs.symbolic.dim_operations import max_, min_
 from ..codegen.cpu.loop_plan import plans
 from ..codegen.loop_nest.expression import APPLY, AXIS, LITERAL, LOAD, SELECT, SIZE, Cell, Cells
 from ..codegen.loop_nest.inlining import Nest, TooComplex

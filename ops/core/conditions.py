@@ -14,7 +14,8 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from ...declarations.frozen_dataclass import frozen
-from ...shape_funcs.symbolic.dim import BUILD, INT, SYM, Dim, IntLike, all_, const, dim, eq, le, lt, not_, sym
+from ...shape_funcs.symbolic.dim import INT, SYM, Dim, IntLike, const, dim, sym
+from ...shape_funcs.symbolic.dim_operations import BUILD, all_, eq, le, lt, not_
 from ...shape_funcs.symbolic.notation import FUNCTIONS, Notation
 
 

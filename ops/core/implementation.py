@@ -12,7 +12,8 @@ from dataclasses import field
 from typing import Any, Protocol
 
 from ...declarations.frozen_dataclass import frozen
-from ...shape_funcs.symbolic.dim import Dim, IntLike, dim, max_, product
+from ...shape_funcs.symbolic.dim import Dim, IntLike, dim, product
+from ...shape_funcs.symbolic.dim_operations import max_
 from .conditions import Conditions
 from .tensor_types import ITEMSIZE, Tensor, computed_in
 

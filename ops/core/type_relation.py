@@ -27,9 +27,9 @@ from ...shape_funcs.symbolic.dim import (
     is_static,
     postorder,
     product,
-    substitute,
     unnamed,
 )
+from ...shape_funcs.symbolic.dim_operations import substitute
 from ...shape_funcs.symbolic.int_operations import INT64_MAX, INT64_MIN
 from ...shape_funcs.symbolic.program import (
     DATA,

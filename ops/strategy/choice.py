@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from ...shape_funcs.symbolic.dim import evaluate
+from ...shape_funcs.symbolic.dim_operations import evaluate
 from ..core.conditions import Choice, Conditions, Versions, conditions_text, undecided
 from ..core.group import Group
 from ..core.implementation import HOST, Kernel, OpCall

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from .dim import Dim, Shape, const, eq, le
+from .dim import Dim, Shape, const
+from .dim_operations import eq, le
 from .registry import Operand, ShapeError, check
 
 

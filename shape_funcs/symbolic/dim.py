@@ -17,26 +17,17 @@ import itertools
 import math
 import operator
 import weakref
-from collections.abc import Callable, Container, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable
 from numbers import Number
 from typing import Any, ClassVar, Union
 
 from .int_operations import (
-    ARANGE,
-    DIVISION,
-    EQ,
     FLOORDIV,
     INT64_MAX,
     INT64_MIN,
-    LT,
-    MAX,
-    MIN,
     MOD,
     MUL,
     SCALAR,
-    SCALED,
-    WHERE,
-    as_float,
 )
 
 IntLike = Union["Dim", int]
@@ -344,148 +335,7 @@ def symbols(*dims: Dim) -> dict[str, Dim]:
     return {d.args[0]: d for d in postorder(dims) if d.op == SYM}
 
 
-# ---- arithmetic beyond + - * // % ------------------------------------------------------------------------------
-
-
-def min_(a: IntLike, b: IntLike) -> Dim:
-    """The minimum."""
-    a, b = dim(a), dim(b)
-    low, high = _gap(a, b)
-    if high is not None and high <= 0:
-        return a
-    return b if low is not None and low >= 0 else _limit(MIN, min, a, b)
-
-
-def max_(a: IntLike, b: IntLike) -> Dim:
-    """The maximum."""
-    a, b = dim(a), dim(b)
-    low, high = _gap(a, b)
-    if low is not None and low >= 0:
-        return a
-    return b if high is not None and high <= 0 else _limit(MAX, max, a, b)
-
-
-def _gap(a: Dim, b: Dim) -> tuple[int | None, int | None]:
-    """Bounds of ``a - b``: lower and upper, each None if unknown."""
-    if a is b:
-        return 0, 0
-    if a.op == INT == b.op:
-        gap = a.args[0] - b.args[0]
-        return gap, gap
-    return _unknown_gap(a, b)
-
-
-@functools.lru_cache(_KEPT)
-def _unknown_gap(a: Dim, b: Dim) -> tuple[int | None, int | None]:
-    """Bounds of ``a - b`` for different sizes of which one at least is unknown."""
-    terms = _sum(_terms(a), {atoms: -c for atoms, c in _terms(b).items()})
-    rest = terms.pop((), 0)
-    signs = {c > 0 for c in terms.values() if c}
-    if len(signs) == 2 or not all(x.nonneg for atoms, c in terms.items() if c for x in atoms):
-        return None, None
-    return None if False in signs else rest, None if True in signs else rest
-
-
-def _limit(op: str, choose: Callable[[int, int], int], a: Dim, b: Dim) -> Dim:
-    """A minimum or maximum; ``max(max(x, 2), 3)`` is ``max(x, 3)``."""
-    for nested, limit in ((a, const(b)), (b, const(a))):
-        if nested.op == op and limit is not None:
-            for x, other in (nested.args, nested.args[::-1]):
-                known = const(other)
-                if known is not None:
-                    a, b = x, dim(choose(known, limit))
-    return Dim(op, *sorted((a, b), key=_key))
-
-
-def eq(a: IntLike, b: IntLike) -> Dim:
-    """1 if ``a == b``, else 0."""
-    a, b = dim(a), dim(b)
-    low, high = _gap(a, b)
-    if low == 0 == high:
-        return dim(1)
-    # n + 1 is never 0 if n is a size
-    if (low is not None and low > 0) or (high is not None and high < 0):
-        return dim(0)
-    return Dim(EQ, *sorted((a, b), key=_key))
-
-
-def lt(a: IntLike, b: IntLike) -> Dim:
-    """1 if ``a < b``, else 0."""
-    a, b = dim(a), dim(b)
-    low, high = _gap(a, b)
-    if high is not None and high < 0:
-        return dim(1)
-    return dim(0) if low is not None and low >= 0 else Dim(LT, a, b)
-
-
-def le(a: IntLike, b: IntLike) -> Dim:
-    """1 if ``a <= b``, else 0."""
-    # a < b + 1 would overflow if b is the largest int64
-    return not_(lt(b, a))
-
-
-def not_(condition: IntLike) -> Dim:
-    """1 if the condition is 0, else 0."""
-    return 1 - dim(condition)
-
-
-def all_(*conditions: IntLike) -> Dim:
-    """1 if every condition is 1, else 0."""
-    out = dim(1)
-    for c in conditions:
-        out = out * dim(c)
-    return out
-
-
-def any_(*conditions: IntLike) -> Dim:
-    """1 if any condition is 1, else 0."""
-    out = dim(0)
-    for c in conditions:
-        if const(c) == 1:
-            return dim(1)
-        out = max_(out, c)
-    return out
-
-
-def where(condition: IntLike, a: IntLike, b: IntLike) -> Dim:
-    """``a`` if the condition is not 0, else ``b``."""
-    condition, a, b = dim(condition), dim(a), dim(b)
-    known = const(condition)
-    if known is not None:
-        return a if known else b
-    return a if a is b else Dim(WHERE, condition, a, b)
-
-
-def arange_length(start: Dim, stop: Dim, step: Dim) -> Dim:
-    """``max(0, ceil((stop - start) / step))`` of three float64 *bit patterns* held as int64 (see ``Operand.values``)."""
-    known = [const(x) for x in (start, stop, step)]
-    if None not in known:
-        return dim(SCALAR[ARANGE](*known))
-    return Dim(ARANGE, start, stop, step)
-
-
-def scaled(size: IntLike, factor: IntLike) -> Dim:
-    """``floor(size * factor)`` for a float64 factor held as an int64 *bit pattern*; 0 if the factor is not above 0."""
-    size, factor = dim(size), dim(factor)
-    known = const(factor)
-    if known is None:
-        return Dim(SCALED, size, factor)
-    number = as_float(known)
-    if number.is_integer() and 0 < number < 2**31:
-        return size * int(number)
-    return Dim(SCALED, size, factor) if const(size) is None else dim(SCALAR[SCALED](size.args[0], known))
-
-
-def division(by: IntLike, total: IntLike) -> Dim:
-    """The word for divisions of numbers from 0 to ``total - 1`` by the size ``by``: ``factor << 8 | is_wide << 7 | shift``.
-
-    The quotient of n is ``(n * factor // 2**bits + n) >> shift`` with 32 bits, and with 55 if the total is 2**31 or more
-    (Granlund and Montgomery, Division by Invariant Integers using Multiplication, 1994).  A total above 2**55 is too large.
-    """
-    by, total = dim(by), dim(total)
-    if const(by) is None or const(total) is None:
-        return Dim(DIVISION, by, total)
-    return dim(SCALAR[DIVISION](by.args[0], total.args[0]))
+# ---- sums and products of many -------------------------------------------------------------------------------
 
 
 def product(values: Iterable[IntLike]) -> Dim:
@@ -521,65 +371,25 @@ def content(d: Dim) -> tuple[int, Dim]:
     return (divisor, _floordiv(d, dim(divisor))) if divisor else (0, dim(1))
 
 
-# ---- substitution and evaluation -------------------------------------------------------------------------------
+def gap(a: Dim, b: Dim) -> tuple[int | None, int | None]:
+    """Bounds of ``a - b``: lower and upper, each None if unknown."""
+    if a is b:
+        return 0, 0
+    if a.op == INT == b.op:
+        gap = a.args[0] - b.args[0]
+        return gap, gap
+    return _unknown_gap(a, b)
 
 
-def substitute(d: Dim, known: Mapping[Dim, Dim]) -> Dim:
-    """``d`` with every key of ``known`` replaced by its value, simplified."""
-    done: dict[Dim, Dim] = {}
-    for part in postorder([d], stop=known):
-        if part in known:
-            done[part] = known[part]
-        elif all(done[a] is a for a in part.operands):
-            done[part] = part  # in normal form already
-        elif part.op == POLY:
-            out = dim(0)
-            for coefficient, atoms in part.args:
-                out = out + product([coefficient, *(done[a] for a in atoms)])
-            done[part] = out
-        else:
-            done[part] = BUILD[part.op](*(done[a] if isinstance(a, Dim) else a for a in part.args))
-    return done[d]
-
-
-def evaluate(d: Dim, values: Mapping[str, int]) -> int:
-    """The value of ``d`` under the assignment ``values`` of its symbols: the reference for the native evaluator.
-
-    A ``result`` evaluates to its bound.  Raises KeyError for a symbol without a value.
-    """
-    done: dict[Dim, int] = {}
-    for part in postorder([d]):
-        match part.op:
-            case "int":
-                done[part] = part.args[0]
-            case "sym":
-                done[part] = values[part.args[0]]
-            case "element" | "axis":
-                done[part] = values[part.key]
-            case "result":
-                done[part] = done[part.args[0]]
-            case "poly":
-                done[part] = sum(c * math.prod(done[a] for a in atoms) for c, atoms in part.args)
-            case _:
-                done[part] = SCALAR[part.op](*(done[a] for a in part.args))
-    return done[d]
-
-
-#: Constructor of each operation: a simplified Dim from its args.
-BUILD: dict[str, Callable[..., Dim]] = {
-    MUL: lambda a, b: a * b,
-    FLOORDIV: lambda a, b: a // b,
-    MOD: lambda a, b: a % b,
-    MIN: min_,
-    MAX: max_,
-    EQ: eq,
-    LT: lt,
-    WHERE: where,
-    ARANGE: arange_length,
-    SCALED: scaled,
-    DIVISION: division,
-    RESULT: result_size,
-}
+@functools.lru_cache(_KEPT)
+def _unknown_gap(a: Dim, b: Dim) -> tuple[int | None, int | None]:
+    """Bounds of ``a - b`` for different sizes of which one at least is unknown."""
+    terms = _sum(_terms(a), {atoms: -c for atoms, c in _terms(b).items()})
+    rest = terms.pop((), 0)
+    signs = {c > 0 for c in terms.values() if c}
+    if len(signs) == 2 or not all(x.nonneg for atoms, c in terms.items() if c for x in atoms):
+        return None, None
+    return None if False in signs else rest, None if True in signs else rest
 
 
 # ---- the normal form -------------------------------------------------------------------------------------------

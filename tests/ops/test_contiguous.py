@@ -16,7 +16,8 @@ from relayvm.ops.core.group import Group, Node
 from relayvm.ops.core.op import get
 from relayvm.ops.core.tensor_types import Tensor
 from relayvm.ops.core.type_relation import build_group
-from relayvm.shape_funcs.symbolic.dim import Dim, IntLike, dim, evaluate, shape, sym
+from relayvm.shape_funcs.symbolic.dim import Dim, IntLike, dim, shape, sym
+from relayvm.shape_funcs.symbolic.dim_operations import evaluate
 
 sizes = st.lists(st.integers(0, 4), min_size=1, max_size=4)
 

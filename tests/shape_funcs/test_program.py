@@ -13,7 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from relayvm.shape_funcs import defs
-from relayvm.shape_funcs.symbolic.dim import Dim, arange_length, dim, eq, le, lt, max_, min_, result_size, sym, where
+from relayvm.shape_funcs.symbolic.dim import Dim, dim, result_size, sym
+from relayvm.shape_funcs.symbolic.dim_operations import arange_length, eq, le, lt, max_, min_, where
 from relayvm.shape_funcs.symbolic.program import OPCODES, OPERATIONS, ShapeProgram, as_word, assemble
 from relayvm.shape_funcs.symbolic.registry import SHAPE_FUNCS, Check, ShapeError, check, register_shape_func, tracing
 

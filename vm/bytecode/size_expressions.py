@@ -11,23 +11,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ...ops.core.tensor_types import ITEMSIZE, TensorType, TupleType, Type, tensor_bytes
-from ...shape_funcs.symbolic.dim import (
-    ANY,
-    BUILD,
-    INT,
-    POLY,
-    SYM,
-    Dim,
-    const,
-    dim,
-    evaluate,
-    name_of,
-    postorder,
-    product,
-    substitute,
-    sym,
-    symbols,
-)
+from ...shape_funcs.symbolic.dim import ANY, INT, POLY, SYM, Dim, const, dim, name_of, postorder, product, sym, symbols
+from ...shape_funcs.symbolic.dim_operations import BUILD, evaluate, substitute
 from ...shape_funcs.symbolic.int_operations import INT64_MAX
 from ...shape_funcs.symbolic.notation import FUNCTIONS, SIGNS, Notation
 

@@ -28,7 +28,8 @@ from ....declarations.frozen_dataclass import frozen
 from ....ops.core.op import get
 from ....ops.core.tensor_types import TensorType, TupleType, Type, int_range, is_float, numpy_dtype
 from ....ops.defs.movement.transform import CONCATENATE, AxisAttrs, ShapeOfAttrs
-from ....shape_funcs.symbolic.dim import ANY, Dim, const, dim, name_of, substitute, sym, symbols
+from ....shape_funcs.symbolic.dim import ANY, Dim, const, dim, name_of, sym, symbols
+from ....shape_funcs.symbolic.dim_operations import substitute
 from ....shape_funcs.symbolic.int_operations import INT64_MAX
 from ....vm.diagnostics.python_source import here
 from ....vm.diagnostics.source import ArgumentError

@@ -20,7 +20,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ....shape_funcs.symbolic.dim import Dim, const, dim, product, substitute, sym, total
+from ....shape_funcs.symbolic.dim import Dim, const, dim, product, sym, total
+from ....shape_funcs.symbolic.dim_operations import substitute
 from ...core.group import Group
 from ...core.group_memo import per_group
 from ...core.implementation import ALIGNMENT, HOST, Buffer, Kernel

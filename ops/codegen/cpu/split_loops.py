@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from ....declarations.frozen_dataclass import frozen
-from ....shape_funcs.symbolic.dim import Dim, dim, max_, min_
+from ....shape_funcs.symbolic.dim import Dim, dim
+from ....shape_funcs.symbolic.dim_operations import max_, min_
 from ...core.group import Group
 from ..loop_nest.expression import APPLY, AXIS, CAST, LITERAL, SELECT, SIZE, Cells, substituted
 from ..loop_nest.inlining import Nest

@@ -8,7 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ....declarations.frozen_dataclass import frozen
-from ....shape_funcs.symbolic.dim import Dim, Shape, all_, const, dim, division, min_, not_, product, where
+from ....shape_funcs.symbolic.dim import Dim, Shape, const, dim, product
+from ....shape_funcs.symbolic.dim_operations import all_, division, min_, not_, where
 from ...core.tensor_types import HALVES, is_float
 from .cuda_program import (
     Argument,

@@ -9,7 +9,8 @@ states.
 from __future__ import annotations
 
 from ....shape_funcs.defs.axes.reduce import reduced_axes
-from ....shape_funcs.symbolic.dim import Dim, const, dim, eq, lt, max_, min_, where
+from ....shape_funcs.symbolic.dim import Dim, const, dim
+from ....shape_funcs.symbolic.dim_operations import eq, lt, max_, min_, where
 from ...core.group import Group
 from ...core.tensor_types import computed_in
 from ...native.status import EMPTY_REDUCTION

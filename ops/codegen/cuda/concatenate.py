@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from functools import partial
 
 from ....declarations.frozen_dataclass import frozen
-from ....shape_funcs.symbolic.dim import Dim, dim, min_, product
+from ....shape_funcs.symbolic.dim import Dim, dim, product
+from ....shape_funcs.symbolic.dim_operations import min_
 from ...core.group import Group
 from ...core.tensor_types import ITEMSIZE
 from ..loop_nest.expression import APPLY, AXIS, LOAD, SELECT

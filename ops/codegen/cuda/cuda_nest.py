@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from ....shape_funcs.symbolic.dim import ELEMENT, SYM, Dim, axis_size, const, postorder, product, substitute
+from ....shape_funcs.symbolic.dim import ELEMENT, SYM, Dim, axis_size, const, postorder, product
+from ....shape_funcs.symbolic.dim_operations import substitute
 from ....shape_funcs.symbolic.int_operations import FLOORDIV, MOD
 from ...core.group import Group
 from ...core.tensor_types import computed_in, is_float

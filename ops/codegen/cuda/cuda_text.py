@@ -81,7 +81,7 @@ def stored(value: str, dtype: str) -> str:
     return f"to_{dtype}({value})" if dtype in HALVES else value
 
 
-#: The operations of dims, as text (see ``shape_funcs.symbolic.dim.SCALAR``).
+#: The operations of dims, as text (see ``shape_funcs.symbolic.int_operations.SCALAR``).
 _SIZES = {
     "mul": "{0} * {1}",
     "floordiv": "({1} != 0 ? floor_quotient({0}, {1}) : 0)",

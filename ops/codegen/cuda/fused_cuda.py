@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ....shape_funcs.symbolic.dim import Dim, const, dim, max_, min_
+from ....shape_funcs.symbolic.dim import Dim, const, dim
+from ....shape_funcs.symbolic.dim_operations import max_, min_
 from ...core.group import Group
 from ..loop_nest.expression_text import indented
 from ..loop_nest.inlining import Nest, nest_of

@@ -17,7 +17,8 @@ from __future__ import annotations
 
 from string import Template
 
-from ....shape_funcs.symbolic.dim import Dim, where
+from ....shape_funcs.symbolic.dim import Dim
+from ....shape_funcs.symbolic.dim_operations import where
 from .assembly import Assembly, Parameter, blocks, size
 
 #: The states of a part, in the two top bits of its word.

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ....shape_funcs.symbolic.dim import INT, RESULT, UNKNOWNS, Dim, axis_size, dim, postorder, substitute, where
+from ....shape_funcs.symbolic.dim import INT, RESULT, UNKNOWNS, Dim, axis_size, dim, postorder
+from ....shape_funcs.symbolic.dim_operations import substitute, where
 from ...core.group import Group
 from ...core.implementation import GPU
 from ..cpu.opaque_kernel import operands, sole_operator, without_epilogue

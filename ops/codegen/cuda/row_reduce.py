@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ....shape_funcs.symbolic.dim import Dim, dim, le, lt, max_, min_, product, where
+from ....shape_funcs.symbolic.dim import Dim, dim, product
+from ....shape_funcs.symbolic.dim_operations import le, lt, max_, min_, where
 from ...core.group import Group
 from ...core.tensor_types import computed_in
 from ...native.status import EMPTY_REDUCTION

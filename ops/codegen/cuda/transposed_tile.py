@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ....declarations.frozen_dataclass import frozen
-from ....shape_funcs.symbolic.dim import Dim, all_, const, dim, eq, le, min_, product, where
+from ....shape_funcs.symbolic.dim import Dim, const, dim, product
+from ....shape_funcs.symbolic.dim_operations import all_, eq, le, min_, where
 from ...core.group import Group
 from ...core.tensor_types import ITEMSIZE
 from ..loop_nest.expression import AXIS, GUARD, LOAD, Cell

@@ -127,7 +127,7 @@ class Python(Language):
 
 #: The largest float32 in the range of int32.
 _MOST_WHOLE = 2.0**31 - 2.0**7
-#: The operations of dims, as text (see ``shape_funcs.symbolic.dim.SCALAR``).
+#: The operations of dims, as text (see ``shape_funcs.symbolic.int_operations.SCALAR``).
 _PYTHON_SIZES = {
     "mul": "{0} * {1}",
     "floordiv": "({0} // {1} if {1} != 0 else 0)",

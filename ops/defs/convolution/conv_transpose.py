@@ -8,7 +8,8 @@ from typing import Any
 from ....declarations.frozen_dataclass import frozen
 from ....shape_funcs.defs.convolution.conv import SPATIAL, data_layouts
 from ....shape_funcs.defs.convolution.conv_transpose import transposed_layouts
-from ....shape_funcs.symbolic.dim import Dim, dim, le, max_, min_, product, where
+from ....shape_funcs.symbolic.dim import Dim, dim, product
+from ....shape_funcs.symbolic.dim_operations import le, max_, min_, where
 from ...composition.legalize import legalized
 from ...core.implementation import Kernel, OpCall, Scratch
 from ...core.op import Op, OpPattern

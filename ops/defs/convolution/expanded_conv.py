@@ -11,7 +11,8 @@ from typing import Any
 
 from ....declarations.frozen_dataclass import frozen
 from ....shape_funcs.defs.convolution.conv import per_axis, sides
-from ....shape_funcs.symbolic.dim import Dim, dim, max_, min_, product
+from ....shape_funcs.symbolic.dim import Dim, dim, product
+from ....shape_funcs.symbolic.dim_operations import max_, min_
 from ...composition.composite import Term, call
 from ...composition.legalize import legalized
 from ...core.dtype_rules import FLOATS, require, require_same

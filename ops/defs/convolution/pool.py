@@ -9,7 +9,8 @@ from typing import Any
 
 from ....declarations.frozen_dataclass import frozen
 from ....shape_funcs.defs.convolution.conv import data_layouts, per_axis, sides
-from ....shape_funcs.symbolic.dim import Dim, max_, product
+from ....shape_funcs.symbolic.dim import Dim, product
+from ....shape_funcs.symbolic.dim_operations import max_
 from ...composition.composite import Term, call, cast, number
 from ...composition.legalize import legalized
 from ...core.dtype_rules import FLOATS, INTEGERS, NUMBERS, like_inputs

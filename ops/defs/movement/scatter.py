@@ -10,7 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
 from ....declarations.frozen_dataclass import frozen
-from ....shape_funcs.symbolic.dim import Dim, all_, const, dim, eq, product, where
+from ....shape_funcs.symbolic.dim import Dim, const, dim, product
+from ....shape_funcs.symbolic.dim_operations import all_, eq, where
 from ...composition.legalize import indices
 from ...core.compute import Guard, Scalar, Select, Value, apply, index
 from ...core.dtype_rules import FLOATS, INDICES, INTEGERS, NUMBERS, like_inputs, require, require_same

@@ -8,7 +8,7 @@ from typing import Any
 from ....declarations.frozen_dataclass import frozen
 from ....shape_funcs.defs.convolution.conv import data_layouts
 from ....shape_funcs.symbolic.argument_checks import axes_in, axis_in, need_rank
-from ....shape_funcs.symbolic.dim import eq
+from ....shape_funcs.symbolic.dim_operations import eq
 from ....shape_funcs.symbolic.registry import ShapeError, check
 from ...composition.composite import Term, along, call, cast, composite, equal_sizes, number, widened
 from ...core.dtype_rules import FLOATS, like_inputs

@@ -11,7 +11,8 @@ from ....shape_funcs.defs.convolution.conv import BYTE_BLOCK as BLOCK
 from ....shape_funcs.defs.convolution.conv import BYTE_ROWS as ROWS
 from ....shape_funcs.defs.convolution.conv import BYTE_WORD as WORD
 from ....shape_funcs.defs.convolution.conv import per_axis, sides
-from ....shape_funcs.symbolic.dim import Dim, dim, eq, max_, min_, product, where
+from ....shape_funcs.symbolic.dim import Dim, dim, product
+from ....shape_funcs.symbolic.dim_operations import eq, max_, min_, where
 from ...core.dtype_rules import require
 from ...core.implementation import Blocks, Kernel, OpCall, Scratch
 from ...core.op import Op, OpPattern, TypeRelError

@@ -6,7 +6,8 @@ from typing import Any
 
 from ....declarations.frozen_dataclass import frozen
 from ....shape_funcs.symbolic.argument_checks import need_rank, same_size
-from ....shape_funcs.symbolic.dim import Dim, const, dim, min_, product
+from ....shape_funcs.symbolic.dim import Dim, const, dim, product
+from ....shape_funcs.symbolic.dim_operations import min_
 from ....shape_funcs.symbolic.registry import ShapeError
 from ...composition.composite import Term, call, cast, composite, equal_sizes, number, table
 from ...core.conditions import Conditions, condition

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from ....declarations.frozen_dataclass import frozen
-from ....shape_funcs.symbolic.dim import Dim, min_, product
+from ....shape_funcs.symbolic.dim import Dim, product
+from ....shape_funcs.symbolic.dim_operations import min_
 from ...core.dtype_rules import BYTES, require
 from ...core.implementation import Blocks, Kernel, OpCall, Scratch
 from ...core.op import Op, OpPattern

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from ....declarations.frozen_dataclass import frozen
-from ....shape_funcs.symbolic.dim import Dim, min_, product
+from ....shape_funcs.symbolic.dim import Dim, product
+from ....shape_funcs.symbolic.dim_operations import min_
 from ...core.conditions import Conditions, condition
 from ...core.dtype_rules import FLOATS, require, require_same
 from ...core.implementation import Blocks, Kernel, OpCall, Scratch

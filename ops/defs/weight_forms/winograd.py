@@ -11,7 +11,8 @@ from typing import Any
 from ....declarations.frozen_dataclass import frozen
 from ....shape_funcs.defs.convolution.conv import SPATIAL, data_layouts, in_layout, kernel_layouts, layout_in, per_axis, sides
 from ....shape_funcs.symbolic.argument_checks import need_rank
-from ....shape_funcs.symbolic.dim import const, le
+from ....shape_funcs.symbolic.dim import const
+from ....shape_funcs.symbolic.dim_operations import le
 from ....shape_funcs.symbolic.registry import ShapeError, check
 from ...composition.composite import Term, call, cast, composite, equal_sizes, number, table, widened
 from ...core.dtype_rules import FLOATS, like_inputs

@@ -10,7 +10,8 @@ from __future__ import annotations
 from string import Template
 from typing import Any
 
-from ....shape_funcs.symbolic.dim import Dim, dim, lt, product, where
+from ....shape_funcs.symbolic.dim import Dim, dim, product
+from ....shape_funcs.symbolic.dim_operations import lt, where
 from ...codegen.cuda.assembly import Assembly, Parameter, blocks, element, literal, reads, size, writes
 from ...codegen.cuda.cuda_program import CudaSource, Data, OpaqueCall, Operand
 from ...codegen.cuda.device_code.casts import NUMBER, converted

@@ -9,7 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from ....shape_funcs.symbolic.dim import Dim, any_, const, dim, lt, not_, where
+from ....shape_funcs.symbolic.dim import Dim, const, dim
+from ....shape_funcs.symbolic.dim_operations import any_, lt, not_, where
 from ...codegen.cuda.assembly import DIVISOR, Assembly, Parameter, blocks, divisor, literal, reads, size, writes
 from ...codegen.cuda.cuda_program import CudaSource, OpaqueCall
 from ...core.tensor_types import HALVES, ITEMSIZE, computed_in

@@ -10,7 +10,8 @@ import math
 from string import Template
 
 from ....declarations.frozen_dataclass import frozen
-from ....shape_funcs.symbolic.dim import Dim, lt, max_, min_, where
+from ....shape_funcs.symbolic.dim import Dim
+from ....shape_funcs.symbolic.dim_operations import lt, max_, min_, where
 from ...codegen.cuda.assembly import Assembly, Parameter, blocks, divisor, literal, size
 from ...codegen.cuda.cuda_program import Operand
 from ...codegen.cuda.device_code.casts import NUMBER, converted

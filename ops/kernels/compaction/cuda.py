@@ -9,7 +9,8 @@ from __future__ import annotations
 from string import Template
 
 from ....declarations.frozen_dataclass import frozen
-from ....shape_funcs.symbolic.dim import Dim, lt, max_, min_
+from ....shape_funcs.symbolic.dim import Dim
+from ....shape_funcs.symbolic.dim_operations import lt, max_, min_
 from ...codegen.cuda.assembly import DIVISOR, Assembly, Parameter, blocks, divisor, size
 from ...codegen.cuda.look_back import add_look_back
 

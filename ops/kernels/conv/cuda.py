@@ -17,7 +17,8 @@ from dataclasses import replace
 from string import Template
 from typing import Any
 
-from ....shape_funcs.symbolic.dim import Dim, all_, const, dim, eq, le, lt, max_, min_, not_, product, where
+from ....shape_funcs.symbolic.dim import Dim, const, dim, product
+from ....shape_funcs.symbolic.dim_operations import all_, eq, le, lt, max_, min_, not_, where
 from ...codegen.cuda.assembly import Assembly, Parameter, blocks, reads, size, writes
 from ...codegen.cuda.cuda_program import Argument, Convolution, CudaSource, Data, OpaqueCall, Operand, Turns
 from ...codegen.cuda.device_code.casts import NUMBER, converted

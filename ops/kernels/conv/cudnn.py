@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ....shape_funcs.symbolic.dim import Dim, all_, lt, product
+from ....shape_funcs.symbolic.dim import Dim, product
+from ....shape_funcs.symbolic.dim_operations import all_, lt
 from ...codegen.cuda.cuda_program import Convolution, Data
 from ...core.tensor_types import computed_in
 from .weight_layout import OUT_IN_SPACE, OUT_SPACE_IN

@@ -6,7 +6,8 @@ from collections.abc import Callable
 from string import Template
 from typing import Any
 
-from ....shape_funcs.symbolic.dim import Dim, dim, max_, product
+from ....shape_funcs.symbolic.dim import Dim, dim, product
+from ....shape_funcs.symbolic.dim_operations import max_
 from ...codegen.cuda.assembly import Assembly, Parameter, blocks, literal, reads, size, writes
 from ...codegen.cuda.cuda_program import CudaSource, OpaqueCall
 from ...codegen.cuda.device_code.casts import NUMBER, converted

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import struct
 
-from ....shape_funcs.symbolic.dim import Dim, all_, lt
+from ....shape_funcs.symbolic.dim import Dim
+from ....shape_funcs.symbolic.dim_operations import all_, lt
 from ...codegen.cuda.cuda_program import Address, Argument, Data, MatrixProduct, Sums
 from ...core.tensor_types import computed_in
 from .library_products import COMPUTE_TYPES, DATA_TYPES, PAIRS, Product

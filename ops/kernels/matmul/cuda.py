@@ -14,7 +14,8 @@ from string import Template
 from typing import Any
 
 from ....shape_funcs.defs.products.nn import BYTE_COLUMNS, BYTE_DEPTH
-from ....shape_funcs.symbolic.dim import Dim, Shape, all_, dim, eq, not_, product, where
+from ....shape_funcs.symbolic.dim import Dim, Shape, dim, product
+from ....shape_funcs.symbolic.dim_operations import all_, eq, not_, where
 from ...codegen.cuda.assembly import Assembly, Parameter, blocks, reads, size, writes
 from ...codegen.cuda.cuda_program import (
     CudaSource,

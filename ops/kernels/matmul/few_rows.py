@@ -11,7 +11,8 @@ from __future__ import annotations
 
 from string import Template
 
-from ....shape_funcs.symbolic.dim import Dim, all_, any_, const, eq, le, lt, where
+from ....shape_funcs.symbolic.dim import Dim, const
+from ....shape_funcs.symbolic.dim_operations import all_, any_, eq, le, lt, where
 from ...codegen.cuda.assembly import DIVISOR, Assembly, Parameter, blocks, reads, size, writes
 from ...codegen.cuda.cuda_program import Data, Elements, OpaqueCall, Word
 from ...codegen.cuda.cuda_text import FUNCTIONS

@@ -5,7 +5,8 @@ from __future__ import annotations
 import struct
 
 from ....declarations.frozen_dataclass import frozen
-from ....shape_funcs.symbolic.dim import Dim, all_, lt
+from ....shape_funcs.symbolic.dim import Dim
+from ....shape_funcs.symbolic.dim_operations import all_, lt
 from ...codegen.cuda.cuda_program import Address, Argument, Handle, LibraryCall, Size, Word
 from ...core.tensor_types import computed_in
 from .cpu import BLAS_LIMIT

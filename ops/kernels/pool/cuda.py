@@ -11,7 +11,8 @@ from collections.abc import Callable, Sequence
 from string import Template
 from typing import Any
 
-from ....shape_funcs.symbolic.dim import any_, eq, lt, product
+from ....shape_funcs.symbolic.dim import product
+from ....shape_funcs.symbolic.dim_operations import any_, eq, lt
 from ...codegen.cuda.assembly import Assembly, blocks, in_memory, literal, reads, writes
 from ...codegen.cuda.cuda_program import CudaSource, OpaqueCall
 from ...codegen.cuda.device_code.casts import NUMBER, converted

@@ -11,7 +11,8 @@ import math
 from string import Template
 from typing import Any
 
-from ....shape_funcs.symbolic.dim import Dim, max_, product
+from ....shape_funcs.symbolic.dim import Dim, product
+from ....shape_funcs.symbolic.dim_operations import max_
 from ...codegen.cuda.assembly import DIVISOR, Assembly, Parameter, blocks, divisor, in_memory, reads, size, writes
 from ...codegen.cuda.cuda_program import Operand
 from ...core.tensor_types import ITEMSIZE

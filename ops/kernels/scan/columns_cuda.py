@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from string import Template
 
-from ....shape_funcs.symbolic.dim import all_, eq, lt, not_, where
+from ....shape_funcs.symbolic.dim_operations import all_, eq, lt, not_, where
 from ...codegen.cuda.assembly import blocks, divisor, size
 from ...codegen.cuda.device_code.column_tile import COLUMN_TILE, power_of_two, rows_of_tile, tile_bits
 from ...codegen.cuda.look_back import SUM, SUM_UP_TO, add_look_back

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from string import Template
 
-from ....shape_funcs.symbolic.dim import all_, eq, le, not_, where
+from ....shape_funcs.symbolic.dim_operations import all_, eq, le, not_, where
 from ...codegen.cuda.assembly import blocks, divisor, size
 from ...codegen.cuda.look_back import add_look_back
 from .scan_cuda import THREADS, Scan

@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from string import Template
 
 from ....declarations.frozen_dataclass import frozen
-from ....shape_funcs.symbolic.dim import Dim, all_, const, dim, le, not_, product, where
+from ....shape_funcs.symbolic.dim import Dim, const, dim, product
+from ....shape_funcs.symbolic.dim_operations import all_, le, not_, where
 from ...codegen.cuda.assembly import Assembly, Parameter, Parameters, blocks, element, reads, size, writes
 from ...codegen.cuda.cuda_program import CudaSource, Fault, OpaqueCall, Operand, Site
 from ...codegen.cuda.device_code.casts import NUMBER, converted

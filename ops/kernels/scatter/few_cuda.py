@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from string import Template
 
 from ....declarations.frozen_dataclass import frozen
-from ....shape_funcs.symbolic.dim import Dim, const, le, max_, min_, product, where
+from ....shape_funcs.symbolic.dim import Dim, const, product
+from ....shape_funcs.symbolic.dim_operations import le, max_, min_, where
 from ...codegen.cuda.assembly import Assembly, Parameters, in_memory, reads, size, writes
 from ...codegen.cuda.cuda_program import Operand
 from ...codegen.cuda.cuda_text import IN_BATCHES

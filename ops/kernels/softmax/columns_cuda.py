@@ -13,7 +13,8 @@ from collections.abc import Sequence
 from string import Template
 from typing import Any
 
-from ....shape_funcs.symbolic.dim import Dim, all_, eq, le, min_, not_, where
+from ....shape_funcs.symbolic.dim import Dim
+from ....shape_funcs.symbolic.dim_operations import all_, eq, le, min_, not_, where
 from ...codegen.cuda.assembly import Assembly, Parameter, blocks, divisor, size
 from ...codegen.cuda.device_code.column_tile import COLUMN_TILE, power_of_two, rows_of_tile, tile_bits
 from ...codegen.cuda.look_back import add_look_back

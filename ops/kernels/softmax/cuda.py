@@ -11,7 +11,8 @@ from __future__ import annotations
 import math
 from string import Template
 
-from ....shape_funcs.symbolic.dim import all_, const, eq, le, lt, where
+from ....shape_funcs.symbolic.dim import const
+from ....shape_funcs.symbolic.dim_operations import all_, eq, le, lt, where
 from ...codegen.cuda.assembly import DIVISOR, Assembly, around, blocks, literal, reads, size, writes
 from ...codegen.cuda.cuda_program import CudaSource, OpaqueCall
 from ...codegen.cuda.device_code.casts import NUMBER, converted

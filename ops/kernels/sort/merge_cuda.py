@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from string import Template
 
-from ....shape_funcs.symbolic.dim import all_, const, dim, le, lt, not_, where
+from ....shape_funcs.symbolic.dim import const, dim
+from ....shape_funcs.symbolic.dim_operations import all_, le, lt, not_, where
 from ...codegen.cuda.assembly import DIVISOR, Assembly, Parameter, blocks, size
 from ...native.status import SIZE_OVERFLOW
 from .order_cuda import Order, in_braces, keys, members

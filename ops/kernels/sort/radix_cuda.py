@@ -13,7 +13,8 @@ from __future__ import annotations
 
 from string import Template
 
-from ....shape_funcs.symbolic.dim import Dim, const, dim, where
+from ....shape_funcs.symbolic.dim import Dim, const, dim
+from ....shape_funcs.symbolic.dim_operations import where
 from ...codegen.cuda.assembly import Assembly, Parameter, blocks, divisor, in_memory, size
 from ...codegen.cuda.cuda_program import Argument, Word
 from ...codegen.cuda.look_back import SUM, SUM_UP_TO, add_look_back

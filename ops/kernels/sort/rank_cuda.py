@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from string import Template
 
-from ....shape_funcs.symbolic.dim import Dim, all_, le, min_, where
+from ....shape_funcs.symbolic.dim import Dim
+from ....shape_funcs.symbolic.dim_operations import all_, le, min_, where
 from ...codegen.cuda.assembly import Assembly, Parameter, blocks, divisor, size
 from .order_cuda import Order, in_braces
 

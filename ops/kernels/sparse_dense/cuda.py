@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from string import Template
 
-from ....shape_funcs.symbolic.dim import dim, max_, product
+from ....shape_funcs.symbolic.dim import dim, product
+from ....shape_funcs.symbolic.dim_operations import max_
 from ...codegen.cuda.assembly import Assembly, Parameter, blocks, element, reads, size, writes
 from ...codegen.cuda.cuda_program import CudaSource, Fault, OpaqueCall, Site
 from ...codegen.cuda.device_code.casts import NUMBER, converted

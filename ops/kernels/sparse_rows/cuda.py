@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from string import Template
 
-from ....shape_funcs.symbolic.dim import dim, max_
+from ....shape_funcs.symbolic.dim import dim
+from ....shape_funcs.symbolic.dim_operations import max_
 from ...codegen.cuda.assembly import Assembly, Parameter, blocks, element, reads, size, writes
 from ...codegen.cuda.cuda_program import CudaSource, Data, Fault, OpaqueCall, Site
 from ...native.status import INDEX_OUT_OF_RANGE

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from string import Template
 
-from ....shape_funcs.symbolic.dim import all_, eq, le, lt, product
+from ....shape_funcs.symbolic.dim import product
+from ....shape_funcs.symbolic.dim_operations import all_, eq, le, lt
 from ...codegen.cuda.assembly import Assembly, blocks, element, reads, size, writes
 from ...codegen.cuda.cuda_program import CudaSource, OpaqueCall
 from ...codegen.cuda.device_code.casts import NUMBER, converted

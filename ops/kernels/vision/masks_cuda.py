@@ -10,7 +10,8 @@ from __future__ import annotations
 from string import Template
 
 from ....declarations.frozen_dataclass import frozen
-from ....shape_funcs.symbolic.dim import Dim, all_, const, dim, le, lt, max_, where
+from ....shape_funcs.symbolic.dim import Dim, const, dim
+from ....shape_funcs.symbolic.dim_operations import all_, le, lt, max_, where
 from ...codegen.cuda.assembly import Assembly, Parameter, Parameters, blocks, size
 from ...codegen.cuda.cuda_program import Turns
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from string import Template
 
-from ....shape_funcs.symbolic.dim import Dim, all_, eq, le, lt, min_, product, where
+from ....shape_funcs.symbolic.dim import Dim, product
+from ....shape_funcs.symbolic.dim_operations import all_, eq, le, lt, min_, where
 from ...codegen.cuda.assembly import Assembly, Parameter, blocks, element, reads, size, writes
 from ...codegen.cuda.cuda_program import CudaSource, OpaqueCall
 from ...codegen.cuda.device_code.casts import NUMBER, converted

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from string import Template
 
-from ....shape_funcs.symbolic.dim import dim, lt, product, where
+from ....shape_funcs.symbolic.dim import dim, product
+from ....shape_funcs.symbolic.dim_operations import lt, where
 from ...codegen.cuda.assembly import Assembly, blocks, reads, size, writes
 from ...codegen.cuda.cuda_program import CudaSource, OpaqueCall
 from .weight_layout import COLUMNS, LANE_BYTES, parts_of

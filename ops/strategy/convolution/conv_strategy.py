@@ -23,7 +23,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ....shape_funcs.symbolic.dim import Dim, max_
+from ....shape_funcs.symbolic.dim import Dim
+from ....shape_funcs.symbolic.dim_operations import max_
 from ...core.implementation import Kernel, OpCall, Scratch
 from ...kernels.conv import cpu as bodies
 from ...kernels.conv import cuda, cudnn

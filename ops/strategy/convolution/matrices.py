@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from ....declarations.frozen_dataclass import frozen
-from ....shape_funcs.symbolic.dim import Dim, max_, min_, product
+from ....shape_funcs.symbolic.dim import Dim, product
+from ....shape_funcs.symbolic.dim_operations import max_, min_
 from ...core.conditions import Conditions, condition
 from ...core.implementation import Kernel, OpCall, Scratch
 from ...kernels.conv import cpu as bodies

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from ....declarations.frozen_dataclass import frozen
-from ....shape_funcs.symbolic.dim import Dim, max_, min_
+from ....shape_funcs.symbolic.dim import Dim
+from ....shape_funcs.symbolic.dim_operations import max_, min_
 from ...core.conditions import Conditions, condition
 from ...core.implementation import Blocks, Kernel, OpCall, Scratch
 from ...kernels.conv import by_rows

@@ -6,7 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from ....declarations.frozen_dataclass import frozen
-from ....shape_funcs.symbolic.dim import Dim, const, dim, max_, min_, product
+from ....shape_funcs.symbolic.dim import Dim, const, dim, product
+from ....shape_funcs.symbolic.dim_operations import max_, min_
 from ...core.conditions import Conditions, condition
 from ...core.implementation import Blocks, Kernel, OpCall, Scratch
 from ...core.tensor_types import ITEMSIZE

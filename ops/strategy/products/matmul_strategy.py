@@ -19,7 +19,8 @@ from collections.abc import Callable
 from typing import Any
 
 from ....declarations.frozen_dataclass import frozen
-from ....shape_funcs.symbolic.dim import Dim, const, dim, min_, product
+from ....shape_funcs.symbolic.dim import Dim, const, dim, product
+from ....shape_funcs.symbolic.dim_operations import min_
 from ...core.conditions import Conditions, condition
 from ...core.dtype_rules import BYTES
 from ...core.implementation import Blocks, Kernel, OpCall, Scratch

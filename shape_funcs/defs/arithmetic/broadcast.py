@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from ...symbolic.argument_checks import as_size, axis_in, dimensions, need_rank, same_size, vector
-from ...symbolic.dim import Dim, IntLike, Shape, any_, const, dim, eq, shape, where
+from ...symbolic.dim import Dim, IntLike, Shape, const, dim, shape
+from ...symbolic.dim_operations import any_, eq, where
 from ...symbolic.registry import Operand, ShapeError, check, register_shape_func
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from ...symbolic.argument_checks import as_size, need_rank, scalar, vector
-from ...symbolic.dim import Shape, all_, arange_length, dim, eq, max_, not_
+from ...symbolic.dim import Shape, dim
+from ...symbolic.dim_operations import all_, arange_length, eq, max_, not_
 from ...symbolic.registry import Operand, ShapeError, check, register_shape_func
 
 #: The bit pattern of -0.0 as an int64.

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from ...symbolic.argument_checks import dimensions, same_size, vector
-from ...symbolic.dim import Dim, IntLike, Shape, any_, const, dim, eq
+from ...symbolic.dim import Dim, IntLike, Shape, const, dim
+from ...symbolic.dim_operations import any_, eq
 from ...symbolic.registry import Operand, ShapeError, check, register_shape_func
 
 #: The fate of an axis: it stays, it is summed, or it is split in two, of which the first is summed.

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from ...symbolic.argument_checks import axis_in, need_rank, same_size, scalar
-from ...symbolic.dim import Dim, Shape, dim, le, lt, product, result_size, where
+from ...symbolic.dim import Dim, Shape, dim, product, result_size
+from ...symbolic.dim_operations import le, lt, where
 from ...symbolic.registry import Operand, ShapeError, check, register_shape_func
 
 

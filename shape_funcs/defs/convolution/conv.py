@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from ...symbolic.argument_checks import need_rank, same_size
-from ...symbolic.dim import Dim, Shape, dim, eq, le, where
+from ...symbolic.dim import Dim, Shape, dim
+from ...symbolic.dim_operations import eq, le, where
 from ...symbolic.registry import Operand, ShapeError, check, register_shape_func
 
 #: Transformed elements of a window of 3 x 3 in Winograd's algorithm.

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from ...symbolic.argument_checks import need_rank, same_size
-from ...symbolic.dim import Dim, Shape, dim, eq, le
+from ...symbolic.dim import Dim, Shape, dim
+from ...symbolic.dim_operations import eq, le
 from ...symbolic.registry import Operand, ShapeError, check, register_shape_func
 from .conv import SPATIAL, data_layouts, in_layout, layout_in, per_axis, shape_in_layout, sides
 

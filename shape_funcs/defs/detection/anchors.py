@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from ...symbolic.argument_checks import need_rank, same_size
-from ...symbolic.dim import Shape, dim, eq, lt, product
+from ...symbolic.dim import Shape, dim, product
+from ...symbolic.dim_operations import eq, lt
 from ...symbolic.registry import Operand, check, register_shape_func
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from ...symbolic.argument_checks import dimensions, need_rank, same_size
-from ...symbolic.dim import Dim, Shape, dim, le, result_size
+from ...symbolic.dim import Dim, Shape, dim, result_size
+from ...symbolic.dim_operations import le
 from ...symbolic.registry import Operand, ShapeError, check, register_shape_func
 
 

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from ...symbolic.argument_checks import as_size, dimensions, need_rank
-from ...symbolic.dim import Shape, eq
+from ...symbolic.dim import Shape
+from ...symbolic.dim_operations import eq
 from ...symbolic.registry import Operand, ShapeError, check, register_shape_func
 
 #: Axes of channels, rows and columns by layout.

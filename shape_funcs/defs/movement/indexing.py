@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from ...symbolic.argument_checks import as_size, axis_in, dimensions, need_rank, same_size, scalar
-from ...symbolic.dim import Dim, Shape, const, dim, eq
+from ...symbolic.dim import Dim, Shape, const, dim
+from ...symbolic.dim_operations import eq
 from ...symbolic.registry import Operand, ShapeError, check, register_shape_func
 from ..arithmetic.broadcast import broadcast_shapes
 

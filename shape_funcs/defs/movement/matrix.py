@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from ...symbolic.argument_checks import need_rank, same_size
-from ...symbolic.dim import Shape, any_, dim, eq, lt, max_, min_
+from ...symbolic.dim import Shape, dim
+from ...symbolic.dim_operations import any_, eq, lt, max_, min_
 from ...symbolic.registry import Operand, ShapeError, check, register_shape_func
 
 

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from ...symbolic.argument_checks import as_size, dimensions, need_rank
-from ...symbolic.dim import Dim, Shape, all_, any_, dim, eq, le, lt, max_
+from ...symbolic.dim import Dim, Shape, dim
+from ...symbolic.dim_operations import all_, any_, eq, le, lt, max_
 from ...symbolic.registry import Operand, ShapeError, check, register_shape_func
 
 #: Mirror modes by name; the maximum padding is the size of the axis minus this number.

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from ...symbolic.argument_checks import axes_in, axis_in, dimensions, need_rank, same_size
-from ...symbolic.dim import Shape, dim, le
+from ...symbolic.dim import Shape, dim
+from ...symbolic.dim_operations import le
 from ...symbolic.registry import Operand, ShapeError, check, register_shape_func
 
 

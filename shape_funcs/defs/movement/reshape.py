@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from ...symbolic.argument_checks import as_size, axes_in, axis_in, dimensions, scalar, vector
-from ...symbolic.dim import MAX_RANK, Dim, Shape, all_, any_, const, dim, eq, le, lt, not_, product, total, where
+from ...symbolic.dim import MAX_RANK, Dim, Shape, const, dim, product, total
+from ...symbolic.dim_operations import all_, any_, eq, le, lt, not_, where
 from ...symbolic.registry import Operand, ShapeError, check, register_shape_func
 
 INFER, COPY_REST, MERGE, SPLIT = -1, -2, -3, -4

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from ...symbolic.argument_checks import as_size, axis_in, dimensions, need_rank, same_size, vector
-from ...symbolic.dim import Shape, const, dim, eq, le, result_size
+from ...symbolic.dim import Shape, const, dim, result_size
+from ...symbolic.dim_operations import eq, le
 from ...symbolic.registry import Operand, ShapeError, check, register_shape_func
 
 

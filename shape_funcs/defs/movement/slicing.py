@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from ...symbolic.argument_checks import axes_in, dimensions, vector
-from ...symbolic.dim import Dim, Shape, const, dim, eq, lt, max_, min_, not_, shape, where
+from ...symbolic.dim import Dim, Shape, const, dim, shape
+from ...symbolic.dim_operations import eq, lt, max_, min_, not_, where
 from ...symbolic.registry import Operand, ShapeError, check, register_shape_func
 
 _LARGEST = 2**63 - 1

@@ -9,7 +9,8 @@ from typing import Any
 
 from ....declarations.frozen_dataclass import frozen
 from ...symbolic.argument_checks import dimensions, same_size
-from ...symbolic.dim import Dim, Shape, dim, eq, product
+from ...symbolic.dim import Dim, Shape, dim, product
+from ...symbolic.dim_operations import eq
 from ...symbolic.registry import Operand, ShapeError, check, register_shape_func
 
 _PART = re.compile(r"(\d*)([A-Za-z])")

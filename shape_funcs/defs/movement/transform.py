@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from ...symbolic.argument_checks import as_size, axes_in, axis_in, dimensions, same_size, vector
-from ...symbolic.dim import Dim, Shape, dim, eq, max_, min_, product, total
+from ...symbolic.dim import Dim, Shape, dim, product, total
+from ...symbolic.dim_operations import eq, max_, min_
 from ...symbolic.registry import Operand, ShapeError, check, register_shape_func
 
 

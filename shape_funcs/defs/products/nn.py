@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from ...symbolic.argument_checks import need_rank, same_size
-from ...symbolic.dim import Dim, Shape, all_, any_, dim, eq, le, lt
+from ...symbolic.dim import Dim, Shape, dim
+from ...symbolic.dim_operations import all_, any_, eq, le, lt
 from ...symbolic.registry import Operand, check, register_shape_func
 from ..arithmetic.broadcast import broadcast_shapes
 

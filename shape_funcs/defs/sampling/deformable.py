@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from ...symbolic.argument_checks import need_rank, same_size
-from ...symbolic.dim import Shape, dim, eq
+from ...symbolic.dim import Shape, dim
+from ...symbolic.dim_operations import eq
 from ...symbolic.registry import Operand, ShapeError, check, register_shape_func
 from ..convolution.conv import per_axis, sides, window_positions
 

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from ...symbolic.argument_checks import as_size, need_rank, same_size, vector
-from ...symbolic.dim import Dim, Shape, any_, dim, eq, lt
+from ...symbolic.dim import Dim, Shape, dim
+from ...symbolic.dim_operations import any_, eq, lt
 from ...symbolic.registry import Operand, ShapeError, check, register_shape_func
 from ..convolution.conv import SPATIAL, data_layouts, in_layout, layout_in, per_axis, shape_in_layout, sides, window_positions
 

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from ...symbolic.argument_checks import as_size, need_rank, scalar
-from ...symbolic.dim import Dim, Shape, all_, const, dim, lt, scaled
+from ...symbolic.dim import Dim, Shape, const, dim
+from ...symbolic.dim_operations import all_, lt, scaled
 from ...symbolic.registry import Operand, check, register_shape_func
 from ..convolution.conv import data_layouts, in_layout, layout_in
 from .image import resized

@@ -9,7 +9,8 @@ from __future__ import annotations
 from typing import Any
 
 from ...symbolic.argument_checks import need_rank, same_size
-from ...symbolic.dim import Dim, Shape, dim, le
+from ...symbolic.dim import Dim, Shape, dim
+from ...symbolic.dim_operations import le
 from ...symbolic.registry import Operand, ShapeError, check, register_shape_func
 
 

@@ -26,7 +26,8 @@ from relayvm.ops.core.tensor_types import tensor_bytes
 from relayvm.ops.defs.machine import machine_ops
 from relayvm.ops.native.memory import generic
 from relayvm.ops.native.threads import team as team
-from relayvm.shape_funcs.symbolic.dim import Dim, const, evaluate
+from relayvm.shape_funcs.symbolic.dim import Dim, const
+from relayvm.shape_funcs.symbolic.dim_operations import evaluate
 from relayvm.shape_funcs.symbolic.registry import SHAPE_FUNCS, register_shape_func
 from relayvm.vm.api.executable import from_bytes
 from relayvm.vm.bytecode.executable_file import to_bytes

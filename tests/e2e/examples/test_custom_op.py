@@ -14,7 +14,7 @@ import pytest
 
 import relayvm as relay
 from relayvm.ops.core.op import REGISTRY, get
-from relayvm.shape_funcs.symbolic.dim import eq, not_
+from relayvm.shape_funcs.symbolic.dim_operations import eq, not_
 from relayvm.shape_funcs.symbolic.registry import SHAPE_FUNCS, check
 from relayvm.vm.bytecode.disassembly import disassembly
 

@@ -11,7 +11,8 @@ from relayvm.ops.codegen.cuda.cuda_text import FUNCTIONS
 from relayvm.ops.codegen.cuda.device_code import nvrtc
 from relayvm.ops.codegen.cuda.device_code.prelude import PRELUDE
 from relayvm.ops.core.tensor_types import HALVES, numpy_dtype
-from relayvm.shape_funcs.symbolic.dim import const, division
+from relayvm.shape_funcs.symbolic.dim import const
+from relayvm.shape_funcs.symbolic.dim_operations import division
 
 from ...emulator import emulator, real
 from ...emulator.session import Session

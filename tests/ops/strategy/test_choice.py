@@ -19,7 +19,8 @@ from relayvm.ops.core.op import REGISTRY, Op, OpPattern, get
 from relayvm.ops.core.tensor_types import Tensor
 from relayvm.ops.core.type_relation import build_group
 from relayvm.ops.strategy.choice import FORCED, ONLY, TUNED, Rejection, choose, fallbacks, force, resolve_implementation
-from relayvm.shape_funcs.symbolic.dim import Dim, const, dim, evaluate, max_, min_, sym
+from relayvm.shape_funcs.symbolic.dim import Dim, const, dim, sym
+from relayvm.shape_funcs.symbolic.dim_operations import evaluate, max_, min_
 
 from ..every_op.recipe import operators
 

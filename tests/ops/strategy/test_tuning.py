@@ -155,7 +155,7 @@ def test_versions_agree_with_the_buckets(findings: list[tuple[int, dict[str, Qua
     found = preferences(*(record(call_of(size), ns) for size, ns in by_bucket.values()))
     choice = choose(call_of("n"), lambda c: found.preferred(c, MACHINE))
     if len(choice.versions) <= measured.MOST_VERSIONS:
-        from relayvm.shape_funcs.symbolic.dim import evaluate
+        from relayvm.shape_funcs.symbolic.dim_operations import evaluate
 
         taken = next((name for name, g in zip(choice.names, choice.guards, strict=False) if evaluate(g, {"n": n})), op.SLOW)
         assert taken == (op.FAST if by_bucket.get(rounded(n), (0, SLOWER))[1] is FASTER else op.SLOW)

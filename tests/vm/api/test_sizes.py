@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 import relayvm as relay
 from relayvm.ops.core.tensor_types import MAX_RANK, TensorType, TupleType
-from relayvm.shape_funcs.symbolic.dim import ANY, Dim, dim, evaluate, fresh, max_, min_, result_size, sym, where
+from relayvm.shape_funcs.symbolic.dim import ANY, Dim, dim, fresh, result_size, sym
+from relayvm.shape_funcs.symbolic.dim_operations import evaluate, max_, min_, where
 from relayvm.vm.api.executable import from_bytes
 from relayvm.vm.bytecode.executable_file import to_bytes
 from relayvm.vm.bytecode.size_expressions import (

@@ -13,7 +13,8 @@ from relayvm.ops.core.group import Group, Node
 from relayvm.ops.core.op import NoAttrs, get
 from relayvm.ops.core.tensor_types import Tensor, TensorType
 from relayvm.ops.core.type_relation import build_group
-from relayvm.shape_funcs.symbolic.dim import dim, eq, fresh, sym
+from relayvm.shape_funcs.symbolic.dim import dim, fresh, sym
+from relayvm.shape_funcs.symbolic.dim_operations import eq
 from relayvm.shape_funcs.symbolic.program import SIZE, assemble
 from relayvm.shape_funcs.symbolic.registry import Check
 from relayvm.vm.api.executable import Executable

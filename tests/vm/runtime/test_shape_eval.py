@@ -12,7 +12,8 @@ from relayvm.ops.core.tensor_types import DTYPES, is_float, numpy_dtype
 from relayvm.ops.native.memory import tensor
 from relayvm.ops.native.object_layout import TAG_TENSOR, TENSOR
 from relayvm.ops.native.status import NOT_ON_HOST, OK, SHAPE_CHECK, SIZE_OVERFLOW
-from relayvm.shape_funcs.symbolic.dim import const, division
+from relayvm.shape_funcs.symbolic.dim import const
+from relayvm.shape_funcs.symbolic.dim_operations import division
 from relayvm.shape_funcs.symbolic.int_operations import SCALAR
 from relayvm.shape_funcs.symbolic.program import ARITY, OPERATIONS, ShapeProgram, as_word
 from relayvm.shape_funcs.symbolic.registry import ShapeError

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from string import Template
 
-from .....shape_funcs.symbolic.dim import Dim, dim, eq, le, min_, where
+from .....shape_funcs.symbolic.dim import Dim, dim
+from .....shape_funcs.symbolic.dim_operations import eq, le, min_, where
 
 #: The bits of the number of threads of a warp.
 WARP_BITS = 5
