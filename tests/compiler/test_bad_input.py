@@ -113,6 +113,7 @@ RUNS = [
 
 
 @pytest.mark.split(2)
+@pytest.mark.spread("device")
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize(("name", "bad", "good", "shape"), RUNS, ids=[r[0] for r in RUNS])
 def test_the_machine_lives_on(name: str, bad: list[Any], good: list[Any], shape: tuple[int, ...], device: str) -> None:

@@ -45,6 +45,7 @@ def compiled(program: str, code: Path, folder: Path, monkeypatch: pytest.MonkeyP
     return [disk_cache.check(file.path) for file in disk_cache.entry_files()], reported
 
 
+@pytest.mark.extensive
 def test_a_process_compiles_nothing_that_is_installed(code: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert json.loads(relayvm(code, tmp_path / "cache", "cache", "install", "--json").stdout)["written"] == 0
     entries, reported = compiled("def @main(%x: Tensor[(3,), float32]) { %x }", code, tmp_path, monkeypatch)
@@ -69,6 +70,7 @@ def @main(
 }"""
 
 
+@pytest.mark.extensive
 @pytest.mark.optimized
 @pytest.mark.skipif(not has_near_constants(), reason="each object is whole on this platform")
 def test_the_parts_of_usual_convolutions_are_installed(code: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -113,6 +115,7 @@ def test_a_damaged_installed_entry_is_a_miss_and_a_warning(folders: Path, damage
     assert len(warned) == 1
 
 
+@pytest.mark.extensive
 def test_a_folder_that_cannot_be_written_is_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

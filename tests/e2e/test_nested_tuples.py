@@ -44,6 +44,7 @@ USES = {
 }
 
 
+@pytest.mark.split(2)
 @pytest.mark.spread("device")
 @pytest.mark.parametrize("device", [d for d in DEVICES if d != "cuda"])
 @pytest.mark.parametrize("made", MADE)

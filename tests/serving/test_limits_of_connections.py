@@ -91,6 +91,7 @@ def test_a_head_up_to_the_limit_is_read(server: Server, size: int, in_one: bool)
         assert code_of(rest_of(client)) == TOO_LONG
 
 
+@pytest.mark.split(3)
 @pytest.mark.parametrize(
     "first",
     [LIVE + b"x: ", LIVE + b"x:", LIVE, b"GET /", b"", CHUNKED % b"/v2" + b"0\r\nx: ", CHUNKED % b"/v2" + b"5;", CHUNKED % INFER],
@@ -140,6 +141,7 @@ def test_a_refused_head_comes_after_the_answers_of_requests_before(server: Serve
 # ---- times -------------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.extensive
 def test_a_head_that_does_not_end_is_refused(server: Server) -> None:
     """The first head, a later one, and one in the pipeline, held open and trickled."""
     data, x = request_of(3)
@@ -179,6 +181,7 @@ def test_a_connection_without_a_request_is_closed(server: Server) -> None:
                 assert seconds - 0.1 < time.monotonic() - began < seconds + 3
 
 
+@pytest.mark.extensive
 def test_a_trickled_body_ends_its_connection(server: Server) -> None:
     """With the refusal for an inference; a while after an answer that does not read the body."""
     known = b"POST %b HTTP/1.1\r\nHost: a\r\nContent-Length: 100000\r\n\r\n"

@@ -13,6 +13,7 @@ from ...devices import DEVICES
 from .answers import answer, data
 
 
+@pytest.mark.spread("device")
 @pytest.mark.parametrize("device", DEVICES)
 def test_an_executable_runs_as_its_text(folder: Path, capsys: pytest.CaptureFixture[str], device: str) -> None:
     made = data(capsys, "compile", "rows.relay", "-o", "rows.rvm", "--device", device, "--config", "fuse=off")

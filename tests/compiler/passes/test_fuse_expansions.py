@@ -73,6 +73,7 @@ def arrays(seed: int, shape: tuple[int, ...], channels: int = 30, dtype: str = "
 # ---- the pass --------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.split(2)
 @pytest.mark.parametrize("target", DEVICES)
 @pytest.mark.parametrize("limit", LIMITS)
 @pytest.mark.extensive(limit=["relu", "bounds"])

@@ -91,6 +91,7 @@ def check_types(batch: int) -> None:
                 assert str(substitute_types(generic.ty, mapping)) == str(variables[copies.atoms[var]].ty), (name, var.name)
 
 
+@pytest.mark.split(2)
 @pytest.mark.parametrize("batch", range(5))
 def test_types_over_variables_are_those_of_every_instance(batch: int) -> None:
     check_types(batch)

@@ -44,6 +44,7 @@ def test_the_example(device: str, tmp_path: Path) -> None:
     assert rows == [(*map(str, size), copied, "yes") for size in SIZES]
 
 
+@pytest.mark.spread("device")
 @pytest.mark.parametrize("device", DEVICES)
 def test_on_the_command_line(device: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     from mask_rcnn_reference import detect

@@ -93,6 +93,7 @@ def sizes(draw: st.DrawFn) -> tuple[int, int, int, int]:
 CASES = [*(("update", dtype) for dtype in DTYPES), *((mode, "float32") for mode in MODES), ("add", "bfloat16"), ("add", "int8")]
 
 
+@pytest.mark.split(2)
 @pytest.mark.extensive(dtype=("float32", "uint8", "bfloat16"))
 @pytest.mark.parametrize("mode, dtype", CASES)
 @settings(max_examples=25)

@@ -200,7 +200,7 @@ def test_parts_of_the_blocks_un_jitted(machine: str, monkeypatch: pytest.MonkeyP
         check(case, machine, False, rng)
 
 
-@pytest.mark.extensive(machine=["avx512"])
+@pytest.mark.extensive
 @pytest.mark.parametrize("machine", MACHINES)
 def test_parts_of_the_blocks_as_machine_code(machine: str) -> None:
     rng = np.random.default_rng(4)

@@ -72,6 +72,7 @@ def matrices(m: int, n: int, k: int, dtype: str) -> tuple[np.ndarray, np.ndarray
     return data, weight, (data.astype(np.float64) @ weight.T.astype(np.float64)).astype(np.int64).astype(np.int32)
 
 
+@pytest.mark.split(2)
 @pytest.mark.parametrize("machine", HERE)
 @given(SIZES, INNER, COLUMNS, st.sampled_from(["uint8", "int8"]), st.lists(st.floats(0, 1), max_size=3))
 def test_parts_of_the_blocks_are_parts_of_the_product(

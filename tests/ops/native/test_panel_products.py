@@ -117,6 +117,7 @@ def test_registers_hold_every_tile(monkeypatch: pytest.MonkeyPatch) -> None:
             assert rows * tile.vectors + min(rows, tile.vectors) + 1 <= registers
 
 
+@pytest.mark.split(2)
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="assembly of x86-64")
 @pytest.mark.parametrize("machine", PROCESSORS)
 @pytest.mark.parametrize("rows", range(1, TILE_ROWS + 1))

@@ -39,6 +39,7 @@ def product(machine: str, dtype: str) -> Any:
         return compiled(python_function(CALL.format(dtype=dtype, width=WIDTHS[dtype]), dense_panels=dense_panels))
 
 
+@pytest.mark.split(2)
 @pytest.mark.parametrize("machine", MACHINES)
 @given(SIZES, INNER, st.one_of(st.integers(1, 70), st.sampled_from([128, 200])), CUTS, st.booleans())
 def test_parts_of_the_blocks_are_parts_of_the_product(

@@ -99,6 +99,7 @@ def test_rows_of_panels_are_cache_lines(units: int) -> None:
 WINDOWS = RNG.standard_normal((26, 24, 3, 3)).astype("float32")
 
 
+@pytest.mark.spread("target")
 @pytest.mark.parametrize("target", [d for d in DEVICES if d != "cuda"])
 def test_a_convolution_with_filters_is_the_convolution(target: str) -> None:
     """Bit for bit of the implementation that the sizes choose, for known sizes and unknown ones."""

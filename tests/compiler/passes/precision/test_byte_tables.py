@@ -65,6 +65,7 @@ def test_a_table_has_the_results_of_the_operators(dtype: str) -> None:
                 assert one.shape == other.shape and difference <= (1 if one.dtype == dtype else 1e-6), name
 
 
+@pytest.mark.extensive
 @pytest.mark.optimized
 def test_a_table_in_the_kernel_of_a_convolution() -> None:
     text = f"""{HEADER}def @main(%x: Tensor[(?n, 4, ?h, 5), uint8], %w: Tensor[(6, 4, 1, 1), int8]) {{

@@ -50,6 +50,7 @@ def modules(body: str) -> tuple[IRModule, IRModule]:
     return mod, eliminate_dead_code(channels_last(mod), entries=("main",))
 
 
+@pytest.mark.split(2)
 @pytest.mark.parametrize("name", BODIES)
 def test_numbers_stay(name: str) -> None:
     before, after = modules(BODIES[name])

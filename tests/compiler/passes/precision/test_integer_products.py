@@ -67,6 +67,7 @@ def given(kind: str, n: int, rng: np.random.Generator) -> np.ndarray:
     return np.where(rng.random(sizes) < 0.1, rng.choice((low, high)), rng.integers(low, high + 1, sizes)).astype(dtype)
 
 
+@pytest.mark.split(2)
 @pytest.mark.parametrize("name", INTEGERS)
 def test_products_of_integers_are_within_a_quantum(name: str) -> None:
     data, weight, between, wanted = INTEGERS[name]

@@ -56,6 +56,7 @@ def widened(mod: IRModule) -> IRModule:
     return eliminate_dead_code(widen_halves(mod), entries=("main",))
 
 
+@pytest.mark.split(2)
 @pytest.mark.parametrize("name", BODIES)
 def test_numbers_are_near_and_types_stay(name: str) -> None:
     for dtype in HALVES:

@@ -160,6 +160,7 @@ def test_a_part_is_compiled_for_the_registers_of_the_machine(monkeypatch: pytest
     assert len(set(names)) == 2 * TILE_ROWS
 
 
+@pytest.mark.split(2)
 @pytest.mark.parametrize("kept", [1, 63, 64, 100, -1])
 def test_a_part_that_is_cut_off_is_refused(kept: int) -> None:
     code = compile_object(product(), SIGNATURE, UNOPTIMIZED).code
