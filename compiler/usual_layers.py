@@ -1,4 +1,5 @@
-"""The usual layers of networks: a program whose kernels have the parts of object code that most networks need.
+"""The usual layers of networks: a program whose kernels have the parts of object code that most networks need, in float32 and
+in bytes.
 
 The parts depend on neither the number of channels nor the sizes of pictures, but the choice of an implementation does: each layer
 has sizes for which its implementation pays.
@@ -62,9 +63,26 @@ _LAYERS = (
 )  # fmt: skip
 
 
+#: Layers of bytes, whose weights are packed: calls, and the types of their operands.
+_BYTE_LAYERS: tuple[tuple[str, tuple[str, ...]], ...] = (
+    (
+        'nn.byte_conv2d({}, kernel_size=[1, 1], form="blocks")',
+        ("(?n, 64, 56, 56), uint8", "(1, 4, 16, 16), int32", "(64,), int32", "(1,), uint8"),
+    ),
+    *(
+        ("nn.dense_byte_panels({})", (f"(?n, 512), {dtype}", "(32, 128, 16, 4), int8", "(512,), int32"))
+        for dtype in ("uint8", "int8")
+    ),
+)
+
+
 def usual_layers() -> Executable:
     """The program, compiled."""
     parameters, results, weights = list[str](), list[str](), dict[str, np.ndarray]()
+    for k, (call, types) in enumerate(_BYTE_LAYERS):
+        names = [f"%y{k}_{i}" for i in range(len(types))]
+        parameters += [f"{name}: Tensor[{type}]" for name, type in zip(names, types, strict=True)]
+        results.append(call.format(", ".join(names)))
     for k, layer in enumerate(_LAYERS):
         result, side = f"%x{k}", layer[0].side
         parameters.append(f"{result}: Tensor[(?n, {layer[0].channels[0]}, {side}, {side}), float32]")

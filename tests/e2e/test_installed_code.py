@@ -53,12 +53,14 @@ def test_a_process_compiles_nothing_that_is_installed(code: Path, tmp_path: Path
     assert not reported
 
 
-#: Convolutions of a network, each of the data before it.
+#: Convolutions of a network, each of the data before it, and layers of bytes.
 _NETWORK = """
 def @main(
   %x: Tensor[(?n, 3, 112, 112), float32], %a: Tensor[(16, 3, 3, 3), float32], %b: Tensor[(80, 16, 1, 1), float32],
   %c: Tensor[(80, 1, 3, 3), float32], %d: Tensor[(24, 80, 1, 1), float32], %e: Tensor[(24, 1, 5, 5), float32],
-  %f: Tensor[(24, 1, 3, 3), float32], %g: Tensor[(400, 24, 7, 7), float32], %h: Tensor[(36, 400, 1, 1), float32]
+  %f: Tensor[(24, 1, 3, 3), float32], %g: Tensor[(400, 24, 7, 7), float32], %h: Tensor[(36, 400, 1, 1), float32],
+  %i: Tensor[(?n, 3, 30, 30), uint8], %j: Tensor[(1, 4, 9, 8), int32], %k: Tensor[(32,), int32], %l: Tensor[(1,), uint8],
+  %m: Tensor[(?n, 96), uint8], %o: Tensor[(5, 24, 16, 4), int8], %p: Tensor[(70,), int32]
 ) {
   %0 = tanh(nn.conv2d(%x, %a, strides=[2, 2], padding=[1, 1]));
   %1 = sigmoid(nn.conv2d(%0, %b));
@@ -66,7 +68,8 @@ def @main(
   %3 = exp(nn.conv2d(%2, %e, strides=[2, 2], padding=[2, 2], groups=24));
   %4 = negative(nn.conv2d(%3, %f, padding=[1, 1], groups=24));
   %5 = abs(nn.conv2d(%4, %g, strides=[2, 2], padding=[2, 2], dilation=[1, 1]));
-  nn.conv2d(%5, %h)
+  let %bytes = nn.byte_conv2d(%i, %j, %k, %l, kernel_size=[3, 3], form="columns", strides=[2, 2], padding=[1, 1]);
+  (nn.conv2d(%5, %h), %bytes, nn.dense_byte_panels(%m, %o, %p))
 }"""
 
 
@@ -76,7 +79,7 @@ def @main(
 def test_the_parts_of_usual_convolutions_are_installed(code: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     entries, _ = compiled(_NETWORK, code, tmp_path, monkeypatch, "--dim", "n=2")
     names = [entry.name for entry in entries]
-    assert sum("conv2d" in name for name in names) >= 7
+    assert sum("conv2d" in name for name in names) >= 8 and sum("byte" in name for name in names) == 2
     assert not [name for name in names if name.startswith("part ")]
 
 
