@@ -65,7 +65,6 @@ def _given(attrs: ByteConv2dAttrs) -> dict[str, Any]:
         "before": sides(attrs.padding, 2)[0],
         "dilation": per_axis(attrs.dilation, 2, "dilation"),
         "taps": per_axis(attrs.kernel_size, 2, "kernel_size"),
-        "groups": attrs.groups,
         "form": _FORMS[attrs.form],
     }
 
@@ -143,7 +142,8 @@ def _plane(call: OpCall) -> Dim:
 
 def _panel_words(call: OpCall) -> Dim:
     """The most words of the planes of a region, and of entries of the weights of a tile (see ``byte_conv.limited``)."""
-    inputs, columns = call.inputs[0].shape[1] // call.attrs.groups, _given(call.attrs)["taps"][1]
+    # the groups by the shape of the words: kernels of other numbers of groups have the same text
+    inputs, columns = call.inputs[0].shape[1] // call.inputs[1].shape[0], _given(call.attrs)["taps"][1]
     count = inputs * -(-columns // WORD) if call.attrs.form == "columns" else (inputs + WORD - 1) // WORD
     if call.attrs.form == "blocks":
         count = (count + BLOCK - 1) // BLOCK * BLOCK

@@ -189,19 +189,22 @@ def compute_channels(
             epilogue.finish(epilogue.argv, to, some, count, buffers.sums, 0, pitch)
 
 
-@apart("stride", "before", "dilation", "taps", "groups", "form")
+@apart("stride", "before", "dilation", "taps", "form")
 @generic
 def byte_products(
     data: Shaped, filters: Shaped, start: Shaped, pad: Shaped, out: Shaped, low: int, high: int, buffers: ByteBuffers,
-    finish: Callable[..., None], argv: int, window: ByteWindow, groups: int, form: int,
+    finish: Callable[..., None], argv: int, window: ByteWindow, form: int,
 ) -> int:  # fmt: skip
-    """The convolution: the blocks ``low`` to ``high`` of ``compute_panels`` or of ``compute_channels``."""
+    """The convolution: the blocks ``low`` to ``high`` of ``compute_panels`` or of ``compute_channels``.
+
+    ``filters``: ``[groups, tiles, steps, rows of a tile]``.
+    """
     sizes, out_sizes = (data.dims[0], data.dims[1], data.dims[2], data.dims[3]), (out.dims[2], out.dims[3])
     epilogue = Epilogue(finish, argv)
     is_flat = window.taps[0] * window.taps[1] == 1 and out_sizes[0] == sizes[2] and out_sizes[1] == sizes[3]
     if is_flat and window.stride[0] * window.stride[1] == 1 and window.before[0] + window.before[1] == 0:
         sizes, out_sizes = (sizes[0], sizes[1], 1, sizes[2] * sizes[3]), (1, sizes[2] * sizes[3])
-    conv = ByteConvolution(data.data, sizes, out_sizes, window, groups, form, pad.data, buffers.config)
+    conv = ByteConvolution(data.data, sizes, out_sizes, window, filters.dims[0], form, pad.data, buffers.config)
     with_tiles = form == BLOCKS and configure_blocks(buffers.config, depth_of(conv))
     place_order(buffers.config)  # registers keep their configuration
     if filters.dims[3] == 1:

@@ -90,7 +90,7 @@ def f(arrays, sizes, low, high):
     rest = array_int32(a[13], {sums}), array_uint8(a[14], {bytes})
     buffers = ByteBuffers(array_int32(a[9], a[10]), array_int64(a[11], a[12]), rest[0], rest[1])
     window = ByteWindow({stride}, {before}, {dilation}, {taps})
-    return byte_products(data, words, start, pad, out, low, high, buffers, finish, a[7], window, {groups}, {form})
+    return byte_products(data, words, start, pad, out, low, high, buffers, finish, a[7], window, {form})
 """
 
 
