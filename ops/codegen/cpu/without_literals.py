@@ -1,9 +1,9 @@
 """Kernels that differ in literals only are compiled once: scales and zero points of quantised layers, known sizes.
 
 The text of such a kernel becomes a text without these literals: numbers, in the order of their first use, stand for them
-(see ``ops.native.given_literals``).  A literal stays in the text where LLVM makes better code of its value: powers of two and
-numbers around them, factors of integers, bounds of comparisons.  Only literals beside an arithmetic operator are taken out, and
-sizes (see ``given_sizes``).
+(see ``ops.native.given_literals``).  A literal stays in the text where LLVM makes better code of its value: 0, powers of two
+that multiply or divide, ones of functions, factors of integers, bounds of comparisons.  Only literals beside an arithmetic
+operator are taken out, and sizes (see ``given_sizes``).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def without_literals(text: str, bodies: Iterable[Callable[..., Any]] = ()) -> tu
 
     def number_of(match: re.Match[str]) -> str:
         dtype, digits = match[1] or match[3] or match[5], match[2] or match[4] or match[6]
-        if _stays(dtype, digits):
+        if _stays(dtype, digits, is_added=_operator_at(text, match) in "+-"):
             return match[0]
         kind = "float" if dtype.startswith("float") else "integer"
         number = found.setdefault((kind, digits), len(found))
@@ -43,10 +43,19 @@ def without_literals(text: str, bodies: Iterable[Callable[..., Any]] = ()) -> tu
     return shared.replace(", COUNT)", f", {len(numbers)})"), numbers
 
 
-def _stays(dtype: str, digits: str) -> bool:
-    """Whether LLVM makes other code of this value than of other values."""
-    if dtype.startswith("float"):
-        value = float(digits)
-        return value == 0 or math.isinf(value) or abs(math.frexp(value)[0]) == 0.5
-    magnitude = abs(int(digits))
-    return magnitude & (magnitude - 1) == 0 or magnitude & (magnitude + 1) == 0
+def _operator_at(text: str, literal: re.Match[str]) -> str:
+    """The operator beside a literal of a text: ``(v1 + float32(0.3))``, ``(float32(0.3) + v1)``."""
+    before = text[literal.start() - 2]
+    return before if before in "+-*/" else text[literal.end() + 1]
+
+
+def _stays(dtype: str, digits: str, is_added: bool) -> bool:
+    """Whether LLVM makes other code of this value than of other values; ``is_added``: added or subtracted.
+
+    Halves and ones of functions, such as a sigmoid's, stay as well: a table would be read again in each row.
+    """
+    if not dtype.startswith("float"):
+        return int(digits) == 0
+    value = float(digits)
+    is_power = abs(math.frexp(value)[0]) == 0.5
+    return value == 0 or math.isinf(value) or (is_power and (not is_added or abs(value) <= 1))

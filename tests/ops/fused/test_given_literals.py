@@ -35,7 +35,7 @@ def test_layers_of_other_scales_share_their_code(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(kernel_store, "compile_object", lambda f, *rest: compiled.append(f.__name__) or original(f, *rest))
     x = np.random.default_rng(0).normal(size=(5, 8)).astype(np.float32) * 50
     counts = []
-    for scale, zero in ((0.372519, 5), (0.123, -9), (0.7701, 100)):
+    for scale, zero in ((0.372519, 5), (0.123, -9), (0.7701, 64)):
         expected = np.clip(((x / np.float32(scale)).astype(np.int32) + zero).astype(np.float32), -128, 127)
         np.testing.assert_array_equal(quantised(scale, zero)(x), expected, strict=True)
         counts.append(compiled.count("kernel"))
@@ -44,7 +44,7 @@ def test_layers_of_other_scales_share_their_code(monkeypatch: pytest.MonkeyPatch
 
 def test_literals_of_which_llvm_makes_other_code_stay() -> None:
     for text in (
-        "v = x * float32(0.25)", "v = x + float32(0.0)", "v = x - int32(8)", "v = x + int32(127)", "v = x // int32(7)",
+        "v = x * float32(0.25)", "v = x + float32(0.0)", "v = float32(0.5) / x", "v = x - int32(0)", "v = x // int32(7)",
         "v = x % int32(7)", "v = x >> int32(3)", "v = x if x >= float32(6.1) else y", "v = x + int64(9)",
     ):  # fmt: skip
         assert without_literals(text) == (text, ())
