@@ -131,7 +131,9 @@ class _Data:
         key = group.key()
         if key not in self.kernels:
             self.kernels[key] = len(self.inner)
-            made_by, edges, ops = {}, [], []
+            made_by: dict[int, int] = {}
+            edges: list[tuple[int, int]] = []
+            ops: list[tuple[str, str]] = []
             number = len(group.params) + len(group.literals)
             for position, node in enumerate(group.nodes):
                 refs = [r for arg in node.args for r in (arg if isinstance(arg, tuple) else (arg,))]
