@@ -20,6 +20,7 @@ from relayvm.compiler.comparison.compare_text import page_table
 from relayvm.vm.diagnostics.source import SourceText, Span
 from relayvm.vm.inspection.graph.node_times import NodeTime
 from relayvm.vm.inspection.graph.nodes import ARGUMENT, KERNEL, Edge, Node, ProgramGraph
+from relayvm.vm.inspection.graph.program_graph import program_graph
 from relayvm.vm.inspection.graph.scopes import MOST_ITEMS, scopes_of
 from relayvm.vm.report.export_html import html_page
 from relayvm.vm.report.graph.page import graph_page
@@ -213,6 +214,21 @@ def test_a_program_that_does_nothing(tmp_path: Path) -> None:
     views = [f'#view [data-value="{v}"]' for v in ("copies", "source", "host", "memory", "runs", "operators")]
     seen = browse(page, tmp_path, views)
     assert "No kernel ran." in seen["start"]["text"] and "No copies" in seen[views[0]]["text"]
+
+
+@pytest.mark.extensive
+def test_a_kernel_of_a_graph_unfolds(tmp_path: Path) -> None:
+    """Five operators in one kernel, with the edges between them, and a copy with its reason."""
+    pytest.importorskip("fast_sugiyama")
+    exe = relay.compile(PROGRAM.replace("exp(%x)", "exp(%x * 2f) + tanh(exp(%x * 2f))"), target="sim", place="off")
+    graph = program_graph(exe)
+    number = next(n for n, node in enumerate(graph.nodes) if node.group is not None and len(node.group.nodes) > 3)
+    page = graph_page(graph, scopes_of(graph), {}, "model", "", [])
+    kernel, copy = f'#graph [data-id="n{number}"]', "#graph .node.copy"
+    seen = browse(page, tmp_path, [kernel, copy], "", GRAPH_PROBE)
+    count = len(graph.nodes[number].group.nodes)
+    assert seen[kernel]["edges"] >= seen["start"]["edges"] + count - 1 and {"exp", "tanh"} <= set(seen[kernel]["nodes"])
+    assert "because" in seen[copy]["about"] and "is data-dependent" in seen[copy]["about"]
 
 
 @pytest.mark.extensive

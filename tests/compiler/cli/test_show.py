@@ -67,6 +67,15 @@ def test_functions_are_scopes(folder: Path, capsys: pytest.CaptureFixture[str]) 
     assert {by_operator["tanh"], call} <= sources, "the value of an if comes from both branches"
 
 
+def test_a_program_without_kernels(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "nothing.relay").write_text('#[version = "0.0.5"]\ndef @main() { () }\n')
+    (result,) = data(capsys, "show", "nothing.relay")["nodes"]
+    assert (result["kind"], result["facts"]) == (RESULT, {"type": "()"})
+    pytest.importorskip("fast_sugiyama")
+    answer(capsys, "show", "nothing.relay", "--html", "nothing.html")
+    assert len(page_data(Path("nothing.html").read_text())["nodes"]) == 1
+
+
 def test_times(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     options = ("rows.relay", "--dim", "n=9", "--device", "sim", "--repeat", "2")
     ran = data(capsys, "show", *options, "--run")

@@ -30,10 +30,8 @@ class FunctionNodes:
         self._span = spans_of(exe, function)
         self._returned: list[Read] = []
         self._walk()
-        if self._returned:
-            self._add(
-                Node(RESULT, "result", function.name, -1, exe.target, detail={"type": str(function.result)}), self._returned
-            )
+        result = Node(RESULT, "result", function.name, -1, exe.target, detail={"type": str(function.result)})
+        self._add(result, self._returned)
 
     def _walk(self) -> None:
         jumped: dict[int, Registers] = {}

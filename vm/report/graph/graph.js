@@ -40,7 +40,6 @@ const EDGES = DATA.edges.map(([s, t, name, type, nbytes, sizes]) => ({source: NO
 const LONGEST = Math.max(1, ...NODES.map(n => n.ns));
 const WHOLE = sum(NODES, n => n.ns);
 const FORMATS = [...new Set(NODES.filter(n => n.formats).map(n => n.formats))];
-const KERNEL_EDGES = item => DATA.kernels[item.kernel].layout[3];
 
 const isOpen = item => state.open.has(item.id);
 const canOpen = item => item.items !== null && item.items !== undefined && item.items.length > (item.kind === "scope" ? 0 : 1);
@@ -133,7 +132,7 @@ function lines() {
     if (!found.has(key)) found.set(key, {a, b, edges: []});
     found.get(key).edges.push(e);
   }
-  for (const node of NODES) if (node.items && isOpen(node) && shown(node) === node) for (const [i, j] of KERNEL_EDGES(node)) {
+  for (const node of NODES) if (node.items && isOpen(node) && shown(node) === node) for (const [i, j] of DATA.kernels[node.kernel].edges) {
     found.set(`${node.id} ${i} ${j}`, {a: node.items[i], b: node.items[j], edges: []});
   }
   return [...found.values()];

@@ -143,7 +143,7 @@ class _Data:
                 ops.append((node.op, ", ".join(map(_own_type, node.outputs))))
             sizes = [(_width(max(map(len, op)) + 2), _HEIGHT) for op in ops]
             listed = [[self._text(name), self._text(ty)] for name, ty in ops]
-            self.inner.append({"ops": listed, "layout": self._layout(sizes, edges)})
+            self.inner.append({"ops": listed, "edges": list(dict.fromkeys(edges)), "layout": self._layout(sizes, edges)})
         return self.kernels[key]
 
     def _layout(self, sizes: Sequence[Size], edges: Sequence[tuple[int, int]]) -> list[Any]:
