@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -95,14 +95,12 @@ class PassBisection:
 
 def bisect_passes(
     file: Path, own: Peer, settings: Mapping[str, Any], device: str, other: Peer, wanted: Wanted, tolerance: Tolerance,
-    on_try: Callable[[int, int], object] | None = None,
 ) -> PassBisection:  # fmt: skip
     """The pass after which the results of ``own``, compiled with ``settings`` for ``device``, differ first from ``other``'s.
 
-    Optional passes are left out from the last one on.  ``on_try`` is called before each compilation with the number of optional
-    passes that run, and of all.  Raises RelayError as ``compare_nodes``.
+    Optional passes are left out from the last one on.  Raises RelayError as ``compare_nodes``.
     """
-    return _Search(file, own, settings, device, other, wanted, tolerance, on_try).found()
+    return _Search(file, own, settings, device, other, wanted, tolerance).found()
 
 
 class _Search:
@@ -110,7 +108,6 @@ class _Search:
 
     def __init__(
         self, file: Path, own: Peer, settings: Mapping[str, Any], device: str, other: Peer, wanted: Wanted, tolerance: Tolerance,
-        on_try: Callable[[int, int], object] | None,
     ) -> None:  # fmt: skip
         self.file, self.names, self.settings, self.device = str(file), (own.name, other.name), dict(settings), device
         self.model = observed_model(file)
@@ -122,7 +119,6 @@ class _Search:
         self.steps = steps(self.config, context_of(self.module, self.config, device))
         #: The positions of the optional passes, from 1.
         self.optional = [position for position, step in enumerate(self.steps, 1) if step.optional]
-        self.on_try = on_try
         self.tried: dict[int, tuple[NodeError, ...] | None] = {}
 
     def found(self) -> PassBisection:
@@ -157,8 +153,6 @@ class _Search:
 
     def _errors(self, most: int) -> tuple[NodeError, ...]:
         """The results with the first optional passes, beside the expected ones."""
-        if self.on_try is not None:
-            self.on_try(most, len(self.optional))
         program = lowered(self.module, self.device, None, self.config, Tuning.of(True, self.config.tune, None, None), most=most)
         self.tried[most] = errors = self._compared(VirtualMachine(program.emit()))
         return errors
