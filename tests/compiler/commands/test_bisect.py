@@ -5,19 +5,24 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import onnx
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from onnx import helper, numpy_helper
 
 from relayvm.compiler.commands.cli import main
+from relayvm.compiler.comparison.against.pass_bisection import _Search
 from relayvm.compiler.compile import compile
 from relayvm.compiler.ir.expr import Call, Expr, IRModule, replace
 from relayvm.compiler.lowering import pipeline
 from relayvm.compiler.passes.beta_reduction import rewritten_function
 from relayvm.ops.core.op import get
-from relayvm.vm.diagnostics.source import ConfigError
+from relayvm.vm.diagnostics.source import ConfigError, InputError
 
 
 @pytest.fixture(scope="module")
@@ -87,6 +92,27 @@ def test_the_search_in_words(model: Path, capsys: pytest.CaptureFixture[str], mo
     code, out, _ = run(capsys, model, "--against", "reference", "--bisect")
     assert code == 3 and "\nthe results differ without any optional pass, too: " in out
     assert "\nwithout --bisect the command names the node\n2 programs compiled\n" in out
+
+
+@given(st.integers(1, 40), st.data())
+def test_numbers_that_do_not_compile_are_passed_over(most: int, data: st.DataObject) -> None:
+    """The search ends between two numbers with other results, and all numbers between do not compile."""
+    first = data.draw(st.integers(1, most))
+    broken = data.draw(st.sets(st.integers(1, most - 1))) if most > 1 else set()
+    search = _Search.__new__(_Search)
+    search.tried, tried = {}, []
+
+    def errors(number: int) -> tuple[Any, ...]:
+        tried.append(number)
+        if number in broken:
+            raise InputError("a pass is missing")
+        return (SimpleNamespace(mismatch=None if number < first else "differs"),)
+
+    search._errors = errors
+    agree, differ = search._narrowed(0, most)
+    assert agree < first <= differ and set(range(agree + 1, differ)) <= broken
+    assert len(tried) == len(set(tried)) <= len(broken) + most.bit_length()
+    assert {n for n, found in search.tried.items() if found is None} == broken & set(tried)
 
 
 def test_mistakes(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
