@@ -62,14 +62,18 @@ class Lowered:
 
 
 def lowered(
-    mod: Program, target: str, params: Mapping[str, Any] | None, settings: Config, tuning: Tuning, who: str = "compile"
-) -> Lowered:
-    """``mod`` after every pass; raises as ``compile``.  ``who`` is named in messages about the arguments."""
+    mod: Program, target: str, params: Mapping[str, Any] | None, settings: Config, tuning: Tuning, who: str = "compile",
+    most: int | None = None,
+) -> Lowered:  # fmt: skip
+    """``mod`` after every pass; raises as ``compile``.  ``who`` is named in messages about the arguments.
+
+    ``most``: the number of optional passes that run; None: all.
+    """
     device = device_of(target)
     compile_ahead()
     module = bind_params(inline(as_module(mod, who)), a_mapping(params, f"{who}: params", "parameters of @main by name"))
     preferred = preferred_for(module, settings, device, tuning)
-    found = lower(module, settings, device, preferred)
+    found = lower(module, settings, device, preferred, most)
     remember(preferred)
     return Lowered(found, context_of(module, settings, device), settings)
 

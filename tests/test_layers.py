@@ -36,6 +36,7 @@ NAMED_FILES = {
     "starlette": ("serving/rest.py",),
     "uvicorn": ("serving/server.py", "serving/watched.py"),
     "grpc": ("serving/grpc_server.py",),
+    "fast_sugiyama": ("vm/report/graph/layout.py",),
     "prometheus_client": ("serving/metrics.py",),
     "ray": ("cluster/",),
     "torch": ("compiler/torch_frontend/",),
@@ -297,6 +298,9 @@ def test_every_third_party_import_is_a_declared_dependency() -> None:
     # the packages of the extra serve, two of them under the names of their distributions
     serve = [re.split(r"[ <>=!~]", line)[0] for line in config["options.extras_require"]["serve"].split("\n") if line]
     declared |= {{"grpcio": "grpc", "prometheus-client": "prometheus_client"}.get(name, name) for name in serve}
+    # the package of the extra show under the name of its distribution
+    show = config["options.extras_require"]["show"].split()[0]
+    declared |= {{"fast-sugiyama": "fast_sugiyama"}[show]}
     # torch under the name of its extra
     declared |= {"torch"} & {*config["options.extras_require"]}
     # ray under the name of its extra

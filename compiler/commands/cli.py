@@ -1,4 +1,4 @@
-"""Command line: ``relayvm run|compile|convert|dump|explain|profile|bench|compare|serve|tune|cache|ops|isa|env``.
+"""Command line: ``relayvm run|compile|convert|dump|show|explain|profile|bench|compare|serve|tune|cache|ops|isa|env``.
 
 Data goes to standard output, messages and progress to standard error.  Exit codes: see ``exit_codes``.
 """
@@ -110,6 +110,12 @@ def _serve() -> click.Command:
     return found
 
 
+def _show() -> click.Command:
+    from .show_command import show_command as found
+
+    return found
+
+
 def _tune() -> click.Command:
     from .tune_command import tune_command as found
 
@@ -127,6 +133,7 @@ class _Commands(click.Group):
         "dump": _dump,
         "profile": _profile,
         "serve": _serve,
+        "show": _show,
         "tune": _tune,
     }
 

@@ -24,7 +24,7 @@ from ..comparison.verdict_text import verdict_text
 from ..inputs.given_inputs import InputSyntaxError, parse_shape, split_option
 from ..inputs.random_inputs import Range
 from ..load_program import STDIN, with_weights
-from .compare_nodes import AGAINST_HELP
+from .compare_nodes import AGAINST_HELP, BISECT_HELP
 from .compare_nodes import against as compare_against
 from .compare_terminal import show
 from .expected import Expected
@@ -141,6 +141,7 @@ def _file_option(name: str, help_text: str) -> Callable[[Command], Command]:
     "--profiles/--no-profiles", default=None, help="Also print each side in nvprof's form; default: if there are two sides."
 )
 @click.option("--against", metavar="RUNTIME", help=AGAINST_HELP)
+@click.option("--bisect", is_flag=True, help=BISECT_HELP)
 @click.option("--brief", is_flag=True, help="Print results, copies, bytes, time and the reasons of copies only.")
 @click.option("--all", "everything", is_flag=True, help="Also print rows below 1 % of the time that do not differ.")
 @expected_options
@@ -161,6 +162,7 @@ def compare_command(
     conditions: tuple[str, ...],
     profiles: bool | None,
     against: str | None,
+    bisect: bool,
     brief: bool,
     everything: bool,
     as_json: bool,
@@ -189,8 +191,11 @@ def compare_command(
             raise click.UsageError("--against has two sides, the program with the settings of --a and the other runtime")
         given_inputs = wanted(values, shapes, dims, ranges, seed)
         return compare_against(
-            files, against, lettered["a"], device, given_inputs, Tolerance(rtol, atol), repeat, as_json=as_json, json_out=json_out
-        )
+            files, against, lettered["a"], device, given_inputs, Tolerance(rtol, atol), repeat,
+            bisect=bisect, as_json=as_json, json_out=json_out,
+        )  # fmt: skip
+    if bisect:
+        raise click.UsageError("--bisect looks for a pass by the results of --against: give both")
     saved = [f for f in files if f.suffix == PROFILE_SUFFIX]
     if saved:
         inputs = (values, shapes, dims, ranges, params)

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence, Set
+from dataclasses import replace
 
+from ...declarations.frozen_dataclass import frozen
 from ...ops.core.implementation import GPU, HOST
+from ...ops.core.similar_names import alternatives
 from ...ops.core.tensor_types import HALVES
 from ...ops.kernels.attention import cuda as attention_cuda
 from ...ops.strategy.choice import Preferred
 from ...vm.device_table import machine_of
+from ...vm.diagnostics.source import ConfigError
 from ...vm.options import Environment
 from ..device_placement.place import place
 from ..ir.expr import IRModule
@@ -46,7 +50,7 @@ from ..passes.sizes.dynamic_to_static import dynamic_to_static
 from ..passes.sizes.early_sizes import early_sizes
 from ..passes.to_a_normal_form import to_a_normal_form
 from ..polymorphism.monomorphize import monomorphize
-from ..settings.config import Config
+from ..settings.config import LEAVE_OUT, Config
 from ..settings.targets import check_weights
 from .check_kernels import check_kernels
 from .manifest_alloc import manifest_alloc
@@ -57,6 +61,9 @@ from .start_copies import start_copies
 from .strict_copies import strict_copies
 
 Pass = Callable[[IRModule], IRModule]
+
+#: The condition of passes that run under every configuration.
+ALWAYS = "always"
 
 #: The stages of ``relayvm dump --stage``, each with the last pass before it.
 STAGES = {
@@ -72,8 +79,21 @@ def context_of(mod: IRModule, config: Config, target: str) -> LoweringContext:
     return LoweringContext(target, config.data_dependence, tuple(mod.functions))
 
 
-def passes(config: Config, context: LoweringContext, preferred: Preferred | None = None) -> list[tuple[str, Pass]]:
-    """The passes that run under ``config``, in order, by name.
+@frozen
+class Step:
+    """A pass of the pipeline.
+
+    ``optional``: whether programs can be compiled without it; ``instead``: the function that then runs.
+    """
+
+    name: str
+    run: Pass
+    optional: bool
+    instead: Pass
+
+
+def steps(config: Config, context: LoweringContext, preferred: Preferred | None = None) -> list[Step]:
+    """The passes that run under ``config``, in order.  Raises ConfigError for a pass that cannot be left out.
 
     ``preferred``: the implementations preferred by measurements (see ``ops.strategy.choice``).
     """
@@ -134,10 +154,10 @@ def passes(config: Config, context: LoweringContext, preferred: Preferred | None
     def plan(mod: IRModule) -> IRModule:
         return plan_memory(mod, context, blind=config.plan == "blind")
 
-    listed: list[tuple[bool, str, Pass]] = [
-        (True, "to_a_normal_form", to_a_normal_form),
-        (True, "monomorphize", monomorphize),
-        (True, "infer_type", infer_type),
+    listed: list[tuple[bool | str, str, Pass]] = [
+        (ALWAYS, "to_a_normal_form", to_a_normal_form),
+        (ALWAYS, "monomorphize", monomorphize),
+        (ALWAYS, "infer_type", infer_type),
         # after types are inferred: a mistake is reported once, at the call
         (optimise, "inline_functions", inline_functions),
         # kernels of bytes for GPUs are plain ones
@@ -151,7 +171,7 @@ def passes(config: Config, context: LoweringContext, preferred: Preferred | None
         (optimise and machine != GPU, "keep_weight_bits", keep_weight_bits),
         # before the operator is expanded; on GPUs weights are unpacked in each call
         (optimise and machine != GPU, "pack_weight_bits", pack_weight_bits),
-        (True, "expand_composites", expand_composites),
+        (ALWAYS, "expand_composites", expand_composites),
         (basic, "fold_constant", fold_constant),
         (optimise, "dynamic_to_static", dynamic_to_static),
         # a static form may be a composite operator
@@ -185,27 +205,67 @@ def passes(config: Config, context: LoweringContext, preferred: Preferred | None
         # after dead code elimination: uses by dead code would keep fields alive
         (optimise, "narrow_tuples", narrow_tuples),
         (optimise, "eliminate_dead_code", remove_dead),
-        (True, "lambda_lift", lambda_lift),
-        (True, "place", place_values),
-        (True, "fuse_ops", fuse),
+        (ALWAYS, "lambda_lift", lambda_lift),
+        (ALWAYS, "place", place_values),
+        (ALWAYS, "fuse_ops", fuse),
         # before plan_memory: in-place reuse depends on the implementations
-        (True, "select_implementations", select),
-        (True, "manifest_alloc", allocate),
+        (ALWAYS, "select_implementations", select),
+        (ALWAYS, "manifest_alloc", allocate),
         (machine == GPU, "check_kernels", lambda mod: check_kernels(mod, target)),
         (limit is not None, "strict_copies", refuse_copies),
         (config.bulk and target != HOST, "start_copies", start_copies),
         (basic and config.plan != "off", "plan_memory", plan),
-        (True, "manifest_lifetimes", manifest_lifetimes),
+        (ALWAYS, "manifest_lifetimes", manifest_lifetimes),
     ]
-    return [(name, run) for wanted, name, run in listed if wanted]
+    instead: dict[str, Pass] = {
+        "fuse_ops": lambda mod: fuse_ops(mod, context, enabled=False),
+        "place": lambda mod: place(mod, context, False),
+    }
+    required = {name for wanted, name, _ in listed if wanted == ALWAYS} - set(instead)
+    _check_left_out(config, [name for _, name, _ in listed], required)
+    made = [Step(name, run, name not in required, instead.get(name, _nothing)) for wanted, name, run in listed if wanted]
+    return [replace(step, run=step.instead) if step.name in config.left_out else step for step in made]
 
 
-def lowering(mod: IRModule, config: Config, target: str, preferred: Preferred | None = None) -> Iterator[tuple[str, IRModule]]:
-    """The module after each pass, with the pass's name.  Raises TypeCheckError, ConfigError for a key that the target lacks."""
+def _nothing(mod: IRModule) -> IRModule:
+    return mod
+
+
+def _check_left_out(config: Config, names: Sequence[str], required: Set[str]) -> None:
+    """Raises ConfigError for a name of ``config.left_out`` that is no pass, or a pass that every program needs."""
+    optional = list(dict.fromkeys(name for name in names if name not in required))
+    for name in config.left_out:
+        if name not in optional:
+            fact = "no program can be compiled without it" if name in required else "there is no such pass"
+            raise ConfigError(f"configuration key {LEAVE_OUT + name!r}: {fact}", help=alternatives(name, optional))
+
+
+def passes(
+    config: Config, context: LoweringContext, preferred: Preferred | None = None, most: int | None = None
+) -> list[tuple[str, Pass]]:
+    """The passes that run under ``config``, in order, by name; ``preferred`` as for ``steps``.
+
+    ``most``: the number of optional passes, from the first on, that run; None: all.
+    """
+    listed, optional = [], 0
+    for step in steps(config, context, preferred):
+        is_off = step.optional and most is not None and optional >= most
+        listed.append((step.name, step.instead if is_off else step.run))
+        optional += step.optional
+    return listed
+
+
+def lowering(
+    mod: IRModule, config: Config, target: str, preferred: Preferred | None = None, most: int | None = None
+) -> Iterator[tuple[str, IRModule]]:
+    """The module after each pass, with the pass's name; ``most`` as for ``passes``.
+
+    Raises TypeCheckError, ConfigError for a key that the target lacks.
+    """
     check_weights(config.weights, target)
     check_bindings(mod)
     checked, typed = Environment.read().checks, False
-    for name, run in passes(config, context_of(mod, config, target), preferred):
+    for name, run in passes(config, context_of(mod, config, target), preferred, most):
         mod = run(mod)
         typed = typed or name == "infer_type"
         if checked:
@@ -213,9 +273,9 @@ def lowering(mod: IRModule, config: Config, target: str, preferred: Preferred | 
         yield name, mod
 
 
-def lower(mod: IRModule, config: Config, target: str, preferred: Preferred | None = None) -> IRModule:
-    """``mod`` lowered for ``emit``.  Raises TypeCheckError."""
-    *_, (_, lowered) = lowering(mod, config, target, preferred)
+def lower(mod: IRModule, config: Config, target: str, preferred: Preferred | None = None, most: int | None = None) -> IRModule:
+    """``mod`` lowered for ``emit``; ``most`` as for ``passes``.  Raises TypeCheckError."""
+    *_, (_, lowered) = lowering(mod, config, target, preferred, most)
     return lowered
 
 

@@ -29,6 +29,10 @@ _FORCED_KEY = FORCE + "<operator>"
 _FORCE_DOC = (
     "compute every call of this operator by the implementation NAME, for all sizes; an error where it cannot compute a call"
 )
+#: The prefix of keys that leave out a pass: ``pass.simplify=off``.
+LEAVE_OUT = "pass."
+_LEFT_OUT_KEY = LEAVE_OUT + "<pass>"
+_LEFT_OUT_DOC = "leave out this optional pass of the compiler, to find the pass that a wrong result comes from"
 
 
 @frozen
@@ -36,6 +40,7 @@ class Config:
     """A configuration.  ``Config.of`` reads keys and values as users write them.
 
     ``forced``: operators, each with the name of its only implementation; their keys are ``impl.<operator>``.
+    ``left_out``: passes that do not run; their keys are ``pass.<pass>``.
     """
 
     bulk: bool = _key(
@@ -105,6 +110,7 @@ class Config:
     )
 
     forced: tuple[tuple[str, str], ...] = ()
+    left_out: tuple[str, ...] = ()
 
     @property
     def weight_bits(self) -> int | None:
@@ -126,31 +132,42 @@ class Config:
         """
         known = {f.name: f for f in _fields()}
         forced = {key.removeprefix(FORCE): value for key, value in values.items() if key.startswith(FORCE)}
-        values = {key: value for key, value in values.items() if not key.startswith(FORCE)}
+        left_out = tuple(sorted(_left_out(key, value) for key, value in values.items() if key.startswith(LEAVE_OUT)))
+        values = {key: value for key, value in values.items() if not key.startswith((FORCE, LEAVE_OUT))}
         for key in values:
             if key not in known:
                 raise ConfigError(
                     f"there is no configuration key {key!r}",
-                    help=alternatives(key, [*known, _FORCED_KEY]),
+                    help=alternatives(key, [*known, _FORCED_KEY, _LEFT_OUT_KEY]),
                     code=codes.Config.KEY,
                 )
         read = {key: _read(known[key], value) for key, value in values.items()}
-        return Config(**read, forced=tuple(sorted((op, _implementation(op, name)) for op, name in forced.items())))
+        implementations = tuple(sorted((op, _implementation(op, name)) for op, name in forced.items()))
+        return Config(**read, forced=implementations, left_out=left_out)
 
     def texts(self) -> dict[str, str]:
         """Every key with its value as text; ``Config.of`` reads it back."""
-        return {f.name: _text(getattr(self, f.name)) for f in _fields()} | {FORCE + op: name for op, name in self.forced}
+        named = {FORCE + op: name for op, name in self.forced} | {LEAVE_OUT + name: _text(False) for name in self.left_out}
+        return {f.name: _text(getattr(self, f.name)) for f in _fields()} | named
 
 
 def describe() -> list[tuple[str, str, tuple[str, ...], str]]:
     """``(key, default, allowed values, meaning)`` of every key, as text."""
     keys = [(f.name, _text(f.default), _valid(f), f.metadata["doc"]) for f in _fields()]
-    return [*keys, (_FORCED_KEY, "chosen", ("NAME",), _FORCE_DOC)]
+    forced = (_FORCED_KEY, "chosen", ("NAME",), _FORCE_DOC)
+    return [*keys, forced, (_LEFT_OUT_KEY, _text(True), (_text(False),), _LEFT_OUT_DOC)]
 
 
 def _fields() -> list[dataclasses.Field[Any]]:
     """The fields that are keys of their own."""
     return [f for f in dataclasses.fields(Config) if f.metadata]
+
+
+def _left_out(key: str, value: Any) -> str:
+    """The pass that a key ``pass.<pass>`` leaves out; the pipeline knows the names.  Raises ConfigError for a value but off."""
+    if value is not False and value != _text(False):
+        raise ConfigError(f"configuration key {key!r} cannot be {value!r}", help=f"valid: {_text(False)}")
+    return key.removeprefix(LEAVE_OUT)
 
 
 def _implementation(op: str, name: Any) -> str:

@@ -17,7 +17,13 @@ import pytest
 import relayvm as relay
 from relayvm.compiler.comparison.compare import compare_profiles
 from relayvm.compiler.comparison.compare_text import page_table
+from relayvm.vm.diagnostics.source import SourceText, Span
+from relayvm.vm.inspection.graph.node_times import NodeTime
+from relayvm.vm.inspection.graph.nodes import ARGUMENT, KERNEL, Edge, Node, ProgramGraph
+from relayvm.vm.inspection.graph.program_graph import program_graph
+from relayvm.vm.inspection.graph.scopes import MOST_ITEMS, scopes_of
 from relayvm.vm.report.export_html import html_page
+from relayvm.vm.report.graph.page import graph_page
 
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 pytestmark = pytest.mark.skipif(BROWSER is None, reason="there is no chromium on this machine")
@@ -82,9 +88,9 @@ parent.postMessage({wide, width: innerWidth, page: document.documentElement.scro
 """
 
 
-def browse(page: str, folder: Path, steps: list[str], fragment: str = "") -> dict[str, dict[str, Any]]:
+def browse(page: str, folder: Path, steps: list[str], fragment: str = "", probe: str = PROBE) -> dict[str, dict[str, Any]]:
     """The visible text of the page at the ``start`` and after each click, by selector.  Fails for errors and console messages."""
-    probe = PROBE.replace("STEPS", json.dumps(steps))
+    probe = probe.replace("STEPS", json.dumps(steps))
     file = folder / "page.html"
     file.write_text(page.replace("<head>", f"<head>{ERRORS}", 1).replace("</body>", f"{probe}</body>"), encoding="utf-8")
     command = [str(BROWSER), *FLAGS, f"--user-data-dir={folder / 'profile'}", f"{file.as_uri()}#{fragment}"]
@@ -96,6 +102,23 @@ def browse(page: str, folder: Path, steps: list[str], fragment: str = "") -> dic
     data = json.loads(html.unescape(shown.group(1)))
     assert data["errors"] == [] and not [f["step"] for f in data["found"] if "missing" in f]
     return {f["step"]: f for f in data["found"]}
+
+
+#: As ``PROBE``, for the page of a graph.
+GRAPH_PROBE = (
+    PROBE.partition("  const style")[0]
+    + """
+  const style = getComputedStyle(document.body), all = s => [...document.querySelectorAll("#graph " + s)];
+  found.push({
+    step, background: style.backgroundColor, nodes: all(".node:not(.open) .first").map(t => t.textContent),
+    open: all(".node.open .first").map(t => t.textContent), edges: all(".edge").length, sizes: all(".edge.sizes").length,
+    about: document.getElementById("about").textContent, page: document.documentElement.scrollWidth - innerWidth,
+    outside: all(".node").filter(n => n.getBBox().width < 1).length, seconds: performance.now() / 1000,
+  });
+}
+"""
+    + PROBE.partition("}\n")[2]
+)
 
 
 def profiles() -> Iterator[tuple[str, relay.Profile]]:
@@ -191,3 +214,47 @@ def test_a_program_that_does_nothing(tmp_path: Path) -> None:
     views = [f'#view [data-value="{v}"]' for v in ("copies", "source", "host", "memory", "runs", "operators")]
     seen = browse(page, tmp_path, views)
     assert "No kernel ran." in seen["start"]["text"] and "No copies" in seen[views[0]]["text"]
+
+
+@pytest.mark.extensive
+def test_a_kernel_of_a_graph_unfolds(tmp_path: Path) -> None:
+    """Five operators in one kernel, with the edges between them, and a copy with its reason."""
+    pytest.importorskip("fast_sugiyama")
+    exe = relay.compile(PROGRAM.replace("exp(%x)", "exp(%x * 2f) + tanh(exp(%x * 2f))"), target="sim", place="off")
+    graph = program_graph(exe)
+    number = next(n for n, node in enumerate(graph.nodes) if node.group is not None and len(node.group.nodes) > 3)
+    page = graph_page(graph, scopes_of(graph), {}, "model", "", [])
+    kernel, copy = f'#graph [data-id="n{number}"]', "#graph .node.copy"
+    seen = browse(page, tmp_path, [kernel, copy], "", GRAPH_PROBE)
+    count = len(graph.nodes[number].group.nodes)
+    assert seen[kernel]["edges"] >= seen["start"]["edges"] + count - 1 and {"exp", "tanh"} <= set(seen[kernel]["nodes"])
+    assert "because" in seen[copy]["about"] and "is data-dependent" in seen[copy]["about"]
+
+
+@pytest.mark.extensive
+def test_the_page_of_a_graph(tmp_path: Path) -> None:
+    """A graph of 5,000 nodes: folded at first, scopes unfold in place, nodes have facts, edges of sizes show where asked for."""
+    pytest.importorskip("fast_sugiyama")
+    lines = [f"/encoder/layer.{n // 25}/MatMul_{n}: MatMul(x)" for n in range(4999)]
+    source, starts = SourceText("model.onnx", "\n".join(lines)), np.cumsum([0, *(len(line) + 1 for line in lines)])
+    nodes = [Node(ARGUMENT, "%x", "main", -1, "sim", detail={"type": "float32[?n]"})]
+    nodes += [
+        Node(
+            KERNEL, f"product_{n}", "main", n, "sim", Span(source, int(starts[n]), int(starts[n]) + 5), {"results": "float32[?]"}
+        )
+        for n in range(4999)
+    ]
+    edges = [Edge(n, n + 1, f"v{n}", "float32[8]", 32, False) for n in range(4999)]
+    edges += [Edge(0, n, "x", "float32[8]", 32, True) for n in range(2, 5000)]
+    graph = ProgramGraph("main", "sim", ("main",), nodes, edges)
+    page = graph_page(graph, scopes_of(graph), {n: NodeTime(1000 * n, 1) for n in range(1, 5000)}, "model", "", ["fuse=off"])
+    first, layer = '#graph [data-id="s2"]', '#graph [data-id="s17"]'
+    seen = browse(page, tmp_path, [first, layer, '#graph [data-id="n1"]', "#legend button", "#fold"], "theme=dark", GRAPH_PROBE)
+    start = seen["start"]
+    assert start["open"] == ["▾ encoder"] and 10 < len(start["nodes"]) <= MOST_ITEMS + 1 and not start["sizes"]
+    assert start["seconds"] < 5 and start["outside"] == 0 and start["page"] <= 0
+    assert len(seen[first]["open"]) == 2 and set(start["nodes"]) - {"▸ 1 to 14"} < set(seen[first]["nodes"])
+    assert seen[layer]["open"][-1] == "▾ layer.0" and "product_0" in seen[layer]["nodes"]
+    about = seen['#graph [data-id="n1"]']["about"]
+    assert all(word in about for word in ("product_0", "1.00 µs", "@main 0", "%v0  float32[8]  32 B", "model.onnx:1"))
+    assert seen["#legend button"]["sizes"] > 10 and len(seen["#fold"]["nodes"]) == len(start["nodes"])

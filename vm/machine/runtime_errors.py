@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bisect
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -82,11 +83,21 @@ def locate(exe: ExecutableData, starts: list[int], pc: int) -> tuple[VMFunction,
 
 def span_of(exe: ExecutableData, function: VMFunction, pc: int) -> Span | None:
     """The source span of the instruction at ``pc`` of ``function``; None if it has none."""
-    i = bisect.bisect_right([s[0] for s in function.spans], pc) - 1
-    if i < 0:
-        return None
-    _, source, start, end = function.spans[i]
-    return Span(exe.sources[source], start, end) if source >= 0 else None
+    return spans_of(exe, function)(pc)
+
+
+def spans_of(exe: ExecutableData, function: VMFunction) -> Callable[[int], Span | None]:
+    """The source spans of the instructions of ``function`` by pc, for many questions."""
+    starts = [s[0] for s in function.spans]
+
+    def span(pc: int) -> Span | None:
+        i = bisect.bisect_right(starts, pc) - 1
+        if i < 0:
+            return None
+        _, source, start, end = function.spans[i]
+        return Span(exe.sources[source], start, end) if source >= 0 else None
+
+    return span
 
 
 def _registers(runtime: Runtime) -> dict[int, int]:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from .page_file import filled_page
 from .profile_data import ProfileData
 from .tables import heading
 
@@ -18,18 +18,9 @@ def html_page(profiles: Sequence[tuple[str, ProfileData]], comparison: Mapping[s
     ``tones`` (``better``, ``worse`` or empty), ``titles`` (tooltips) and ``values`` (numbers to sort by).
     """
     data = {"profiles": [_data(name, p) for name, p in profiles], "comparison": dict(comparison) if comparison else None}
-    text = json.dumps(data, separators=(",", ":")).replace("<", "\\u003c")  # no "</script>" inside the script element
     first = profiles[0][1]
     title = f"@{first.entry} on {' and '.join(dict.fromkeys(p.device for _, p in profiles))}: relayvm profile"
-    page = _file("report.html")
-    for name, value in (
-        ("TITLE", _escaped(title)),
-        ("STYLE", _file("report.css")),
-        ("DATA", text),
-        ("SCRIPT", _file("report_timeline.js") + _file("report.js")),
-    ):
-        page = page.replace(f"<!--{name}-->", value)
-    return page
+    return filled_page("report.html", title, data, ("report_timeline.js", "report.js"))
 
 
 def _data(name: str, profile: ProfileData) -> dict[str, Any]:
@@ -38,16 +29,6 @@ def _data(name: str, profile: ProfileData) -> dict[str, Any]:
     del data["series"], data["activities"], data["host"], data["copies"]
     counters = {key: profile.per_run(key) for key in profile.counters[0]}
     return {**data, "name": name, "heading": heading(profile), "counters": counters, "median_ns": profile.median_ns}
-
-
-def _file(name: str) -> str:
-    from importlib import resources  # costs start-up time
-
-    return resources.files(__package__).joinpath(name).read_text(encoding="utf-8")
-
-
-def _escaped(text: str) -> str:
-    return text.replace("&", "&amp;").replace("<", "&lt;")
 
 
 def notebook_html(text: str) -> str:

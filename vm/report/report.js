@@ -1,4 +1,3 @@
-"use strict";
 // The profile page: figures, tables and the program; what is chosen stands in the address, so that a view can be shared.
 
 const DATA = JSON.parse(document.getElementById("data").textContent);
@@ -11,39 +10,11 @@ const state = {theme: "auto", view: "operators", side: 0, hide: new Set(), from:
 
 // ---- words and elements ---------------------------------------------------------------------------------------------
 
-function time_text(ns) {
-  for (const [size, unit] of [[1e9, "s"], [1e6, "ms"], [1e3, "µs"]]) if (Math.abs(ns) >= size) return digits(ns / size) + " " + unit;
-  return Math.round(ns) + " ns";
-}
-function bytes_text(n) {
-  for (const [size, unit] of [[2 ** 30, "GiB"], [2 ** 20, "MiB"], [2 ** 10, "KiB"]]) if (n >= size) return digits(n / size) + " " + unit;
-  return Math.round(n) + " B";
-}
-// Bytes for people; the exact number shows over it.
-function bytes(n) {
-  const exact = Number.isInteger(n) ? n.toLocaleString("en") : n.toLocaleString("en", {maximumFractionDigits: 1});
-  return element("span", {title: `${exact} bytes`}, bytes_text(n));
-}
 function range_text(low, high) {
   const [a, b] = [time_text(low).split(" "), time_text(high).split(" ")];
   return a[1] === b[1] ? `${a[0]} to ${b.join(" ")}` : `${a.join(" ")} to ${b.join(" ")}`;
 }
-function digits(value) { return value >= 99.95 ? value.toFixed(0) : value >= 9.995 ? value.toFixed(1) : value.toFixed(2); }
-function count(n) { return Number.isInteger(n) ? String(n) : n.toFixed(1); }
 function rate(n) { return n >= 100 ? n.toFixed(0) : String(+n.toPrecision(3)); }
-function percent(part, whole) { return whole ? (100 * part / whole).toFixed(1) + " %" : "0 %"; }
-
-function element(name, attributes = {}, ...children) {
-  const node = document.createElement(name);
-  for (const [key, value] of Object.entries(attributes)) {
-    if (key.startsWith("on")) node.addEventListener(key.slice(2), value);
-    else if (value !== false && value !== null) node.setAttribute(key, value === true ? "" : value);
-  }
-  node.append(...children.filter(c => c !== null && c !== undefined));
-  return node;
-}
-const $ = id => document.getElementById(id);
-const sum = (items, of) => items.reduce((total, item) => total + of(item), 0);
 const runs = profile => profile.run_ns.length;
 function place(profile, site) {
   if (site.source < 0) return "";
@@ -275,17 +246,11 @@ function comparison(data) {
     ...(data.notes ?? []).map(n => element("p", {class: "muted"}, n)));
 }
 
-function press(group, value) {
-  for (const b of group.querySelectorAll("button")) b.setAttribute("aria-pressed", String(b.dataset.value === String(value)));
-}
-
 const VIEWS = {operators: operatorsView, copies: copiesView, source: sourceView, host: hostView, memory: memoryView, runs: runsView};
-const dark = matchMedia("(prefers-color-scheme: dark)");
 let timeline = null;
 
 function apply() {
-  document.documentElement.dataset.theme = state.theme === "auto" ? (dark.matches ? "dark" : "light") : state.theme;
-  press($("theme"), state.theme); press($("view"), state.view); press($("side"), state.side);
+  paint(state.theme); press($("view"), state.view); press($("side"), state.side);
   for (const b of $("kinds").children) b.setAttribute("aria-pressed", String(!state.hide.has(b.dataset.value)));
   $("content").replaceChildren(VIEWS[state.view](PROFILES[state.side]));
   timeline.hidden = state.hide; timeline.draw(); remember();
@@ -301,7 +266,7 @@ function remember() {
 function recall() {
   const given = new URLSearchParams(location.hash.slice(1));
   const number = (key, otherwise) => Number.isFinite(parseFloat(given.get(key))) ? parseFloat(given.get(key)) : otherwise;
-  if (["auto", "light", "dark"].includes(given.get("theme"))) state.theme = given.get("theme");
+  if (THEMES.includes(given.get("theme"))) state.theme = given.get("theme");
   if (given.get("view") in VIEWS) state.view = given.get("view");
   state.side = Math.min(PROFILES.length - 1, Math.max(0, Math.trunc(number("side", 0))));
   state.hide = new Set((given.get("hide") ?? "").split(",").filter(k => k in KINDS));

@@ -1,7 +1,5 @@
-"use strict";
 // The timeline: lanes of events over one time axis for all profiles, each with its curve of memory.
 
-const SVG = "http://www.w3.org/2000/svg";
 const LEFT = 96, RIGHT = 12, AXIS = 22, LANE = 26, GAP = 5, CURVE = 64, BETWEEN = 20;
 // [name, kinds, of events on the profile's device (true), on the host (false) or on either (null)]
 const LANES = [
@@ -10,13 +8,6 @@ const LANES = [
   ["kernels", ["kernel"], true],
   ["copies", ["htod", "dtoh"], null],
 ];
-
-function svg(name, attributes, ...children) {
-  const node = document.createElementNS(SVG, name);
-  for (const [key, value] of Object.entries(attributes)) node.setAttribute(key, value);
-  node.append(...children);
-  return node;
-}
 
 // The events of a profile as the lanes show them; a launch is the host's part of a kernel that ran later.
 function laneEvents(profile) {

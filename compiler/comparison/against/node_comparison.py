@@ -45,6 +45,19 @@ class NodeError:
         """The largest difference as a part of the largest magnitude."""
         return self.largest / self.scale if self.scale else self.largest
 
+    def as_data(self) -> dict[str, Any]:
+        """Plain data; figures are text, since JSON has no numbers that are not finite."""
+        return {
+            "value": self.value.name,
+            "op": self.value.op,
+            "node": self.value.node,
+            "dtype": self.dtype,
+            "shape": list(self.shape),
+            "largest": str(self.largest),
+            "scale": str(self.scale),
+            "mismatch": None if self.mismatch is None else self.mismatch.as_data(),
+        }
+
 
 @frozen
 class NodeComparison:
@@ -87,24 +100,12 @@ class NodeComparison:
             "runtimes": list(self.names),
             "agree": self.agree,
             "first": None if first is None else first.value.name,
-            "results": [_data(e) for e in self.results],
-            "nodes": [_data(e) for e in self.nodes],
+            "results": [e.as_data() for e in self.results],
+            "nodes": [e.as_data() for e in self.nodes],
             "apart": self.apart,
             "missing": list(self.missing),
             "times_ns": [list(times) for times in self.times_ns],
         }
-
-
-def _data(e: NodeError) -> dict[str, Any]:
-    mismatch = None if e.mismatch is None else e.mismatch.as_data()
-    value = {"value": e.value.name, "op": e.value.op, "node": e.value.node}
-    return value | {
-        "dtype": e.dtype,
-        "shape": list(e.shape),
-        "largest": str(e.largest),
-        "scale": str(e.scale),
-        "mismatch": mismatch,
-    }
 
 
 def compare_nodes(
@@ -116,7 +117,7 @@ def compare_nodes(
     Raises RelayError for a file that is no model, inputs that do not fit, and a runtime that refuses the model.
     """
     model = observed_model(file)
-    inputs = _inputs(model, wanted)
+    inputs = random_inputs(model, wanted)
     tolerance = replace(tolerance, least=max(tolerance.least, LEAST))
     results = [peer.prepare(model.plain) for peer in (own, other)]
     outputs = [run(inputs) for run in results]
@@ -129,16 +130,18 @@ def compare_nodes(
     return NodeComparison(
         str(file),
         (own.name, other.name),
-        tuple(_error(v, outputs[0], outputs[1], tolerance) for v in plain),
-        tuple(_error(v, values, wanted_values, tolerance) for v in model.values if v.name in values and v.name in wanted_values),
+        tuple(node_error(v, outputs[0], outputs[1], tolerance) for v in plain),
+        tuple(
+            node_error(v, values, wanted_values, tolerance) for v in model.values if v.name in values and v.name in wanted_values
+        ),
         not other.is_own,
         missing,
         times,
     )
 
 
-def _inputs(model: ObservedModel, wanted: Wanted) -> dict[str, np.ndarray]:
-    """The inputs by name; those that are not given are drawn."""
+def random_inputs(model: ObservedModel, wanted: Wanted) -> dict[str, np.ndarray]:
+    """The inputs of a model by name; those that are not given are random."""
     stored = {tensor.name for tensor in model.plain.graph.initializer}
     names = [i.name for i in model.plain.graph.input if i.name not in stored]
     function = function_of(compile(from_onnx(model.plain)[0], opt_level=0), "main")
@@ -180,7 +183,8 @@ def _times(
     return tuple(times[0]), tuple(times[1])
 
 
-def _error(value: NodeValue, first: Mapping[str, Any], second: Mapping[str, Any], tolerance: Tolerance) -> NodeError:
+def node_error(value: NodeValue, first: Mapping[str, Any], second: Mapping[str, Any], tolerance: Tolerance) -> NodeError:
+    """A value on both runtimes; the values by name."""
     a, b = np.asarray(first[value.name]), np.asarray(second[value.name])
     mismatch = next(mismatches(a, b, tolerance), None)
     largest, scale = _statistics(a, b)

@@ -15,14 +15,16 @@ def node_text(found: NodeComparison) -> str:
     """Results, times, the first node that differs with its inputs, and the largest differences."""
     own, other = found.names
     lines = [f"{found.file}: {own} against {other}, {len(found.nodes)} values of nodes"]
-    lines += [f"result {e.value.name}, {_kind(e)}: {_verdict(e)}" for e in found.results]
+    lines += [f"result {e.value.name}, {kind_text(e)}: {verdict(e)}" for e in found.results]
     lines.append(_times(found))
     if found.missing:
         lines.append(f"not compared: {', '.join(found.missing)}")
     lines += _first(found)
     worst = sorted((e for e in found.nodes if e.largest), key=lambda e: -e.relative)[:LISTED]
     if worst:
-        rows = [(f"{e.relative:.2g}", f"{e.largest:.3g}", f"{e.scale:.3g}", _kind(e), e.value.label, e.value.name) for e in worst]
+        rows = [
+            (f"{e.relative:.2g}", f"{e.largest:.3g}", f"{e.scale:.3g}", kind_text(e), e.value.label, e.value.name) for e in worst
+        ]
         header = ("of largest", "Difference", "Largest", "Type", "Node", "Value")
         lines += ["the largest differences:", align([header, *rows], (3, 4, 5))]
     return "\n".join(lines)
@@ -35,7 +37,7 @@ def _first(found: NodeComparison) -> Iterator[str]:
         if any(e.mismatch is not None for e in found.results):
             yield "the results differ though: roundings add up, or the nodes that one kernel computes; try --against fuse=off"
         return
-    yield f"the first node that differs: {first.value.label}, its value {first.value.name}, {_kind(first)}: {_verdict(first)}"
+    yield f"the first node that differs: {first.value.label}, its value {first.value.name}, {kind_text(first)}: {verdict(first)}"
     mismatch = first.mismatch
     assert mismatch is not None, "the first value differs"
     for element in mismatch.elements:
@@ -43,11 +45,12 @@ def _first(found: NodeComparison) -> Iterator[str]:
     by_name = {e.value.name: e for e in found.nodes}
     for name in dict.fromkeys(first.value.inputs):
         if name in by_name:
-            verdict = "the same" if found.apart else _verdict(by_name[name])
-            yield f"    its input {name}, {_kind(by_name[name])}: {verdict}"
+            same = "the same" if found.apart else verdict(by_name[name])
+            yield f"    its input {name}, {kind_text(by_name[name])}: {same}"
 
 
-def _verdict(e: NodeError) -> str:
+def verdict(e: NodeError) -> str:
+    """Whether a value agrees, and its largest difference."""
     size = f"largest difference {e.largest:.3g} of {e.scale:.3g}"
     if e.mismatch is None:
         return f"agrees, {size}"
@@ -56,7 +59,8 @@ def _verdict(e: NodeError) -> str:
     return f"{e.mismatch.count} of {e.mismatch.size} elements differ, {size}"
 
 
-def _kind(e: NodeError) -> str:
+def kind_text(e: NodeError) -> str:
+    """The type of a value."""
     return f"{e.dtype}[{', '.join(map(str, e.shape))}]"
 
 

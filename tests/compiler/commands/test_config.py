@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from relayvm.compiler.settings.config import FORCE, Config, describe
+from relayvm.compiler.settings.config import FORCE, LEAVE_OUT, Config, describe
 from relayvm.vm.diagnostics.source import ConfigError
 
 
@@ -23,6 +23,7 @@ def test_texts_are_read_back() -> None:
         Config(data_dependence="op", fuse=False, opt_level=1),
         Config(strict_copies=True),
         Config(strict_copies=12),
+        Config(left_out=("fuse_ops", "simplify")),
     ):
         assert Config.of(**config.texts()) == config
     assert Config().texts().items() >= {"data_dependence": "input", "fuse": "on", "opt_level": "2"}.items()
@@ -30,7 +31,7 @@ def test_texts_are_read_back() -> None:
 
 def test_every_key_is_described() -> None:
     for key, default, allowed, meaning in describe():
-        if key.startswith(FORCE):  # one for each operator
+        if key.startswith((FORCE, LEAVE_OUT)):  # one for each operator, and for each pass
             continue
         assert default in allowed and meaning
         for value in ("12" if v == "N" else v for v in allowed):
