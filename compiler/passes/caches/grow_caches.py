@@ -30,11 +30,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-import numpy as np
-
 from ....declarations.frozen_dataclass import frozen
 from ....ops.core.op import get
-from ....ops.core.tensor_types import TensorType, numpy_dtype
+from ....ops.core.tensor_types import TensorType
 from ....ops.defs.machine.machine_ops import ASSERT_SAME_SIZE
 from ....shape_funcs.symbolic.dim import ANY, Dim, const, dim
 from ...builder.build import const as constant
@@ -42,9 +40,10 @@ from ...builder.operator_functions import operators as relay
 from ...ir.anf import Names, inner_chains, operands, rebuild, rebuild_lets
 from ...ir.expr import Call, Expr, Function, GlobalVar, If, IRModule, Let, Tuple, Var, let_chain, replace, tensor_type
 from ...ir.pass_declaration import declare_pass
-from ...rules.elements import MAX_ELEMENTS, ElementTable
+from ...rules.elements import ElementTable
 from ..infer_type import infer_type
 from ..to_a_normal_form import to_a_normal_form
+from .counted_ranges import range_of, with_counted_ranges
 
 #: The rows of the smallest buffer that a full one is replaced by.
 FEWEST_ROWS = 64
@@ -53,9 +52,10 @@ FEWEST_ROWS = 64
 @declare_pass("GrowCaches", "infer_type")
 def grow_caches(mod: IRModule) -> IRModule:
     """The module with loops that append in place."""
-    if not any(_appends(name, f) for name, f in mod.functions.items()):
+    loops = [name for name, f in mod.functions.items() if _appends(name, f)]
+    if not loops:
         return mod
-    mod = infer_type(mod)  # types of calls whose arguments have become constants are more exact
+    mod = with_counted_ranges(mod, loops)
     names, functions = Names(set(mod.functions)), dict(mod.functions)
     for name, function in mod.functions.items():
         caches = [] if function.is_primitive else _Caches(name, function).found()
@@ -274,15 +274,9 @@ class _InPlace:
         return rebuild_lets(chain, out, self._atom(result))
 
     def _range(self, value: Expr) -> Expr | None:
-        """A range whose size is known: that of all rows, or of a number of them, such as the new ones; None for other values."""
-        if not isinstance(value, Call) or value.op is not get("arange") or not isinstance(value.ty, TensorType):
-            return None
-        start, stop, step = (found and found[0] for found in map(self.elements.of, value.args))
-        if start is None or stop is None or step is not dim(1):
-            return None
-        if (count := const(stop - start)) is not None and 0 < count <= MAX_ELEMENTS:
-            return relay.add(constant(np.arange(count, dtype=numpy_dtype(value.ty.dtype))), self._atom(value.args[0]))
-        ruler = self.lengths.get(stop) if start is dim(0) else None
+        """A range over all rows, with their number as its size; None for other values."""
+        found = range_of(self.elements, value)
+        ruler = self.lengths.get(found[1]) if found is not None and found[0] is dim(0) else None
         return None if ruler is None else relay.slice_like(value, ruler, axes=[0])
 
     def _skip(self, var: Expr, same: Expr) -> None:
