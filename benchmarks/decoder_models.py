@@ -1,4 +1,4 @@
-"""Steps of decoders with random weights, as exporters write them: for benchmarks/decoding.py and the tests of ``relay.generation``.
+"""Steps of decoders with random weights, as exporters write them: for benchmarks and the tests of ``relay.generation``.
 
 ``shared``  the form of onnxruntime-genai: GroupQueryAttention, whose caches may be buffers that are longer than the texts
 ``joined``  the form of optimum: the past and the new keys and values are concatenated; the mask and positions are inputs

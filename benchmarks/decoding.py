@@ -138,7 +138,7 @@ def main() -> None:
         for name, machine in machines.items():
             _, first, others = machine.tokens(prompt, args.count)
             samples[name].append((first * 1e3, others * 1e3 / (args.count - 1)))
-    rows = {name: [(statistics.median(column), min(column)) for column in zip(*taken, strict=True)] for name, taken in samples.items()}
+    rows = {name: [(statistics.median(c), min(c)) for c in zip(*taken, strict=True)] for name, taken in samples.items()}
     copied = machines[OURS].cache_bytes(prompt, args.count)
     if args.json:
         print(json.dumps({"ms": rows, "bytes a token": copied}))

@@ -75,7 +75,8 @@ _DRAWS = """,
 
 _DRAWN = """
 def @choose(
-  %logits: Tensor[($batch, ?v), $floats], %key: Tensor[(10), uint64], %temperature: float32, %top_k: int32, %top_p: float32, Inline=1
+  %logits: Tensor[($batch, ?v), $floats], %key: Tensor[(10), uint64],
+  %temperature: float32, %top_k: int32, %top_p: float32, Inline=1
 ) -> (Tensor[($batch), $ints], Tensor[(10), uint64]) {
   if (%temperature > 0f) {
     let %sorted = topk(cast(%logits, dtype="float32") / %temperature, k=$candidates, axis=1);

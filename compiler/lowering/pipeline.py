@@ -41,6 +41,7 @@ from ..passes.precision.operator_precision import WIDE_ON_CPUS
 from ..passes.precision.store_halves import store_halves
 from ..passes.precision.widen_halves import widen_halves
 from ..passes.reordering.fold_transposes import fold_transposes
+from ..passes.reordering.gather_before_product import gather_before_product
 from ..passes.reordering.gather_before_reduce import gather_before_reduce
 from ..passes.reordering.reduce_before_monotonic import reduce_before_monotonic
 from ..passes.simplify import simplify
@@ -174,6 +175,7 @@ def passes(config: Config, context: LoweringContext, preferred: Preferred | None
         (optimise, "attend_in_place", attend),
         (basic, "eliminate_dead_code", remove_dead),
         (optimise, "gather_before_reduce", gather_before_reduce),
+        (optimise, "gather_before_product", gather_before_product),
         # after a gather is in front of its reduction: a gather of a function's results is no other use
         (optimise, "eliminate_dead_code", remove_dead),
         (optimise, "reduce_before_monotonic", reduce_monotonic),

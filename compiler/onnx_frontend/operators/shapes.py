@@ -60,7 +60,7 @@ def expand(node: Node, x: Expr, shape: Expr) -> Expr:
 
 
 def _repeated(node: Node, x: Expr, shape: Expr) -> Expr | None:
-    """The data with some axes of size 1 repeated by known numbers, if that is what the shape says, whatever the other sizes are."""
+    """The data with some axes of size 1 repeated, if the shape says no more, whatever the other sizes are."""
     sizes, wanted = node.shape(x), node.scope.values.elements.of(node.bind(shape))
     if wanted is None or None in wanted or len(wanted) > len(sizes) or None not in node.sizes(x):
         return None

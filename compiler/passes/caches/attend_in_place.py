@@ -11,9 +11,9 @@
     let %found = reshape(transpose(%rows, axes=[1, 2, 0, 3]), newshape=[-3, -2]);
 
 The transposes, which copy a cache, have no use then.  Between the products may be reshapes that keep the last axis, factors,
-terms that are added, and choices between a score and minus infinity; around the views a transpose of the last two axes, a factor,
-and the repetition of each head for a group of heads of queries, whose queries become more rows of one head.  The sizes are equal by
-the types.  All floats; the result differs by rounding.
+terms that are added, and choices between a score and minus infinity; around the views a transpose of the last two axes, a
+factor, and the repetition of each head for a group of heads of queries, whose queries become more rows of one head.  The sizes
+are equal by the types.  All floats; the result differs by rounding.
 
 Requires: typed A-normal form.
 Ensures: the same.

@@ -16,7 +16,8 @@
 
 The axis of the rows is the first one of the buffer, so that the rows in use are a view of it (see ``plan_memory``), and only new
 rows are written.  A buffer that is full becomes twice as long.  ``%rows`` has no elements, only the number of rows in use as a
-size: sizes keep their names.  A range over all rows, of which masks are made, gets that size, too.  ``%present`` is computed only if a call still reads it: ``attend_in_place`` reads ``%seen``.
+size: sizes keep their names.  A range over all rows, of which masks are made, gets that size, too.  ``%present`` is computed only
+if a call still reads it: ``attend_in_place`` reads ``%seen``.
 
 A state is changed if every call of the function by itself passes it so, and if nothing else reads its elements.  The function
 itself stays, as a call of the new one.
