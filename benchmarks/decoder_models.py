@@ -149,11 +149,11 @@ class _Joined:
         self.mask = g("Where", g("Or", causal, hidden), least, none)
 
     def rotated(self, x: str) -> str:
-        """The heads ``[batch, heads, positions, size]``, turned by their positions."""
+        """The heads ``[batch, heads, positions, size]``, rotated_half by their positions."""
         g = self.g
         first, second = g("Split", x, results=2, axis=3, num_outputs=2)
-        turned = g("Concat", g("Neg", second), first, axis=3)
-        found: str = g("Add", g("Mul", x, self.turns[0]), g("Mul", turned, self.turns[1]))
+        rotated_half = g("Concat", g("Neg", second), first, axis=3)
+        found: str = g("Add", g("Mul", x, self.turns[0]), g("Mul", rotated_half, self.turns[1]))
         return found
 
     def by_heads(self, x: str, heads: int) -> str:
@@ -182,7 +182,7 @@ class _Joined:
         )
         scores = g("MatMul", q, g("Transpose", self.repeated(keys), perm=[0, 1, 3, 2]))
         scaled = g("Mul", scores, g.stored_as(np.array(s.size**-0.5, s.dtype)))
-        shares = g("Softmax", g("Add", scaled, self.mask), axis=-1)
-        found = g("Transpose", g("MatMul", shares, self.repeated(values)), perm=[0, 2, 1, 3])
+        weights_of_keys = g("Softmax", g("Add", scaled, self.mask), axis=-1)
+        found = g("Transpose", g("MatMul", weights_of_keys, self.repeated(values)), perm=[0, 2, 1, 3])
         joined: str = g("Reshape", found, g.ints(0, 0, s.width))
         return joined

@@ -46,9 +46,9 @@ def loop(
 
     Raises ArgumentError for a step of another form, and as ``relay.compile``.
     """
+    candidates = a_count(top_k, "loop: top_k")
     module = _module(step)
     found = decoder_step(bind_params(module, params or {}), caches, tokens, mask, positions, logits)
-    candidates = a_count(top_k, "loop: top_k")
     return TextWriter(compile(program(found, candidates), target, **config), found.type(found.tokens).dtype, candidates)
 
 

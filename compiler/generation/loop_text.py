@@ -21,9 +21,9 @@ _PROGRAM = Template("""#[version = "0.0.5"]
 def @main(
   %prompts: Tensor[($batch, ?s), $ints],   // each ends in the last column
   %lengths: Tensor[($batch), int64],
-  %limit: int64,                       // the most tokens to write, at least 1
+  %limit: int64,                       // the most tokens to write, at least 1; %pad follows the end of a text
   %stops: Tensor[(?k), $ints],         // a text ends after one of these
-  %pad: $ints                          // written after the end of a text$more
+  %pad: $ints$more
 ) -> Tensor[(?, $batch), $ints] {
   let %shape = shape_of(%prompts, dtype="int64");
   let %b = take(%shape, 0);
@@ -36,8 +36,8 @@ def @main(
   let %logits = take(%out.$logits, -1, axis=1, mode="wrap");
   $begin
   let %chosen = @choose(%logits$draw);
-  let %room = dyn.zeros(stack((%limit, %b)), dtype="$ints");
-  @write(%chosen.0, %room, 0i64, dyn.zeros(stack((%b,)), dtype="bool"), %starts, %limit, %stops, %pad, %columns$passed$presents)
+  let %blank = dyn.zeros(stack((%limit, %b)), dtype="$ints");
+  @write(%chosen.0, %blank, 0i64, dyn.zeros(stack((%b,)), dtype="bool"), %starts, %limit, %stops, %pad, %columns$passed$presents)
 }
 
 // %token follows the positions of the caches, whose numbers are %before; %texts has %i rows so far.
@@ -71,7 +71,7 @@ _DRAWS = """,
   %temperature: float32,               // 0: the most likely token; else the divisor of the logits before a token is drawn
   %top_k: int32,                       // a draw is from the most likely tokens, so many,
   %top_p: float32,                     // and of these from those that make up so much of their probability
-  %seed: uint64                        // the same seed, the same texts"""
+  %seed: uint64"""
 
 _DRAWN = """
 def @choose(
@@ -81,7 +81,7 @@ def @choose(
   if (%temperature > 0f) {
     let %sorted = topk(cast(%logits, dtype="float32") / %temperature, k=$candidates, axis=1);
     let %ranks = arange(0, $candidates, 1, dtype="int32");
-    let %likely = where(%ranks < maximum(%top_k, 1), %sorted.0, -inff);
+    let %likely = where(%ranks < maximum(%top_k, 1), %sorted.0, -1e38f);
     let %chances = nn.softmax(%likely);
     let %before = cumsum(%chances, axis=1) - %chances;
     let %found = random.multinomial(%key, where(%before < maximum(%top_p, 1e-9f), %chances, 0f), num_samples=1);

@@ -1,10 +1,10 @@
 """Attention over rows of a cache as they lie: one call in the place of products of a transposed view and the softmax between.
 
-    let %seen = slice_like(%room, %rows, axes=[0]);                               // [n, b, s, d]
+    let %seen = slice_like(%buffer, %rows, axes=[0]);                               // [n, b, s, d]
     let %keys = transpose(%seen, axes=[1, 2, 0, 3]);
     let %scores = multiply(nn.batch_matmul(%q, reshape(%keys, newshape=[-3, -2])), 0.125f);
-    let %shares = nn.softmax(where(%visible, reshape(%scores, newshape=[-4, -1, 8, -2]), -inf));
-    let %found = nn.batch_matmul(reshape(%shares, newshape=[-3, -2]), reshape(%values, newshape=[-3, -2]), transpose_b=False);
+    let %weights = nn.softmax(where(%visible, reshape(%scores, newshape=[-4, -1, 8, -2]), -inf));
+    let %found = nn.batch_matmul(reshape(%weights, newshape=[-3, -2]), reshape(%values, newshape=[-3, -2]), transpose_b=False);
     ->
     let %bias = where(%visible, 0f, -inf);
     let %rows = nn.attention(%q by rows, %seen, %seen_values, %bias, scale=0.125);
@@ -64,7 +64,7 @@ class _View:
     rows: Expr
     groups: int
     factor: float
-    turned: bool
+    swapped: bool
 
 
 @frozen
@@ -87,12 +87,12 @@ class _Attender(ChainRewriter):
         if call.op is not get("nn.batch_matmul") or call.attrs.transpose_a:
             return None
         values = self._view(call.args[1])
-        softmax = None if values is None else self._behind(call.args[0], "nn.softmax")
-        if values is None or softmax is None or values.turned != call.attrs.transpose_b or not _is_along_last_axis(softmax):
+        softmax = None if values is None else self._through(call.args[0], "nn.softmax")
+        if values is None or softmax is None or values.swapped != call.attrs.transpose_b or not _is_along_last_axis(softmax):
             return None
         scores = self._scores(softmax.args[0])
         keys = None if scores is None else self._view(scores.product.args[1])
-        if scores is None or keys is None or keys.turned == scores.product.attrs.transpose_b or values.factor != 1:
+        if scores is None or keys is None or keys.swapped == scores.product.attrs.transpose_b or values.factor != 1:
             return None
         made = _Attention(call, scores, keys, values)
         return [(var, made.result())] if made.fits() else None
@@ -101,7 +101,7 @@ class _Attender(ChainRewriter):
         value = self.values.get(atom)
         return value if isinstance(value, Call) else None
 
-    def _behind(self, atom: Expr, name: str) -> Call | None:
+    def _through(self, atom: Expr, name: str) -> Call | None:
         """The call of an operator behind ``atom`` and reshapes that keep the last axis."""
         call = self._call(atom)
         while call is not None and call.op is get("reshape") and _shape(call)[-1:] == _shape(call.args[0])[-1:]:
@@ -110,7 +110,7 @@ class _Attender(ChainRewriter):
 
     def _view(self, atom: Expr) -> _View | None:
         """The rows of a cache whose matrices by head are ``atom``."""
-        groups, factor, turned = 1, 1.0, False
+        groups, factor, swapped = 1, 1.0, False
         while (call := self._call(atom)) is not None:
             before = call.args[0]
             shape, inner = _shape(call), _shape(before) if call.op is not get("concatenate") else ()
@@ -128,9 +128,9 @@ class _Attender(ChainRewriter):
             elif call.op is get("multiply") and (number := _number(call.args[1])) is not None and shape == inner:
                 factor *= number
             elif call.op is get("transpose") and _exchanges_last_two(call):
-                turned = not turned
+                swapped = not swapped
             elif call.op is get("transpose") and _axes(call) == _BY_HEADS and self._is_view(before):
-                return _View(before, groups, factor, turned)
+                return _View(before, groups, factor, swapped)
             else:
                 return None
             atom = before
@@ -211,7 +211,8 @@ class _Attention:
         scale = self.scores.scale * self.keys.factor
         query = relay.transpose(by_head, _TO_ROWS)
         found = relay.nn.attention(query, self.keys.rows, self.values.rows, self._bias(), scale=scale)
-        return relay.reshape(relay.transpose(found, _BY_HEADS), [-1, self.each, self.wide])
+        result: Expr = relay.reshape(relay.transpose(found, _BY_HEADS), [-1, self.each, self.wide])
+        return result
 
     def _bias(self) -> Expr:
         """The bias ``[batch, heads, rows, n]``."""
@@ -247,7 +248,8 @@ class _Attention:
             x = relay.reshape(x, [-4, -1, heads, 0, 0])
         if heads == self.heads:
             return x
-        return relay.reshape(relay.reshape(x, [0, -4, self.heads, heads // self.heads, 0, 0]), [0, 0, -3, 0])
+        grouped: Expr = relay.reshape(relay.reshape(x, [0, -4, self.heads, heads // self.heads, 0, 0]), [0, 0, -3, 0])
+        return grouped
 
 
 def _shape(x: Expr) -> _Shape:
@@ -277,4 +279,4 @@ def _is_repeated_head(shape: _Shape, inner: _Shape) -> bool:
 
 def _is_along_last_axis(softmax: Call) -> bool:
     rank = len(_shape(softmax))
-    return softmax.attrs.axis % rank == rank - 1
+    return int(softmax.attrs.axis) % rank == rank - 1

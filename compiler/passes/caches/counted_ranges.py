@@ -16,8 +16,8 @@ from ....ops.core.tensor_types import TensorType, numpy_dtype
 from ....shape_funcs.symbolic.dim import Dim, const, dim
 from ...builder.build import const as constant
 from ...builder.operator_functions import operators as relay
-from ...ir.anf import rebuild, rebuild_lets
-from ...ir.expr import Expr, IRModule, Var, let_chain, replace
+from ...ir.anf import operands, rebuild, rebuild_lets
+from ...ir.expr import Call, Expr, IRModule, Var, let_chain, replace
 from ...rules.elements import MAX_ELEMENTS, ElementTable
 from ..infer_type import infer_type
 from ..to_a_normal_form import to_a_normal_form
@@ -39,9 +39,10 @@ def with_counted_ranges(mod: IRModule, names: Collection[str]) -> IRModule:
 
 def range_of(elements: ElementTable, value: Expr) -> tuple[Dim, Dim] | None:
     """The first number of a range with steps of 1, and the number behind its last, if both are known."""
-    if getattr(value, "op", None) is not get("arange"):
+    if not isinstance(value, Call) or value.op is not get("arange"):
         return None
-    start, stop, step = (found and found[0] for found in map(elements.of, value.args))  # type: ignore[attr-defined]
+    bounds: list[Dim | None] = [None if found is None else found[0] for found in map(elements.of, value.args)]
+    start, stop, step = bounds
     return None if start is None or stop is None or step is not dim(1) else (start, stop)
 
 
@@ -66,5 +67,5 @@ class _Sums:
         count = None if found is None else const(found[1] - found[0])
         if count is None or not 0 < count <= MAX_ELEMENTS or not isinstance(value.ty, TensorType):
             return other
-        total: Expr = relay.add(constant(np.arange(count, dtype=numpy_dtype(value.ty.dtype))), value.args[0])  # type: ignore[attr-defined]
+        total: Expr = relay.add(constant(np.arange(count, dtype=numpy_dtype(value.ty.dtype))), operands(value)[0])
         return total

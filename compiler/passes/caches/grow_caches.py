@@ -5,13 +5,13 @@
       ... @write(%present, ...)
     }
     ->
-    def @write_in_place(%room: Tensor[(?, ?b, 8, 64), float32], %rows: Tensor[(?n, 0), bool], ...) {
+    def @write_in_place(%buffer: Tensor[(?, ?b, 8, 64), float32], %rows: Tensor[(?n, 0), bool], ...) {
       let %all = concatenate((%rows, as many rows as %new has));
-      let %larger = if (there are more rows than in %room) { concatenate((%room, zeros)) } else { %room };
-      let %room1 = scatter_nd(%larger, the places of the new rows, transpose(%new, axes=[2, 0, 1, 3]));
-      let %seen = slice_like(%room1, %all, axes=[0]);
+      let %larger = if (there are more rows than in %buffer) { concatenate((%buffer, zeros)) } else { %buffer };
+      let %buffer1 = scatter_nd(%larger, the indices of the new rows, transpose(%new, axes=[2, 0, 1, 3]));
+      let %seen = slice_like(%buffer1, %all, axes=[0]);
       let %present = transpose(%seen, axes=[1, 2, 0, 3]);
-      ... @write_in_place(%room1, %all, ...)
+      ... @write_in_place(%buffer1, %all, ...)
     }
 
 The axis of the rows is the first one of the buffer, so that the rows in use are a view of it (see ``plan_memory``), and only new
@@ -106,7 +106,7 @@ class _Caches:
     def __init__(self, name: str, function: Function) -> None:
         self.function = function
         self.values: dict[Expr, Expr] = dict(_bindings(function.body))
-        self.same = {var: value.args[0] for var, value in self.values.items() if _cannot_fail(value)}
+        self.same = {var: operands(value)[0] for var, value in self.values.items() if _cannot_fail(value)}
         self.again = [v for v in self.values.values() if isinstance(v, Call) and _calls(v, name)]
         self.count = Counter(atom for v in self.values.values() for atom in operands(v))
 
@@ -146,7 +146,7 @@ class _Caches:
         """Whether nothing but the shape of ``param`` is read besides."""
         shapes = sum(isinstance(v, Call) and v.op is get("shape_of") and v.args[0] is param for v in self.values.values())
         joins = {self._arg(call, number) for call in self.again}
-        tuples = {id(self.values[atom].args[0]) for atom in joins}  # type: ignore[attr-defined]
+        tuples = {operands(self.values[atom])[0] for atom in joins}
         return self.count[param] == shapes + len(tuples) and not _is_result(self.function.body, param)
 
 
@@ -207,7 +207,8 @@ def _entry(inner: str, function: Function, caches: list[_Cache]) -> Function:
 def _without_elements(rows: Expr) -> Expr:
     """``[n, 0]`` for ``n`` rows."""
     nothing = relay.strided_slice(rows, [0], [0], [1], [1])
-    return relay.cast(relay.reshape(nothing, [0, 0]), "bool")
+    counted: Expr = relay.cast(relay.reshape(nothing, [0, 0]), "bool")
+    return counted
 
 
 class _InPlace:
@@ -215,18 +216,19 @@ class _InPlace:
 
     def __init__(self, name: str, inner: str, function: Function, caches: list[_Cache]) -> None:
         self.name, self.inner, self.old = name, inner, function
-        self.caches = {function.params[c.number]: c for c in caches}
+        self.grown = [(function.params[c.number], c) for c in caches]
+        self.caches: dict[Expr, _Cache] = dict(self.grown)
         self.values: dict[Expr, Expr] = {}
         self.new: dict[Expr, Expr] = {p: replace(p, ty=None) for p in function.params}
         self.elements = ElementTable()
         self.lengths: dict[Dim, Var] = {}
-        self.rooms: dict[Expr, Var] = {}
+        self.buffers: dict[Expr, Var] = {}
         self.rulers: dict[int, Var] = {}
-        for p, cache in self.caches.items():
+        for p, cache in self.grown:
             ty = p.annotation
             assert isinstance(ty, TensorType)
             rest = (*ty.shape[: cache.axis], *ty.shape[cache.axis + 1 :])
-            self.rooms[p] = Var(f"{p.name}_room", TensorType((ANY, *rest), ty.dtype), span=p.span)
+            self.buffers[p] = Var(f"{p.name}_buffer", TensorType((ANY, *rest), ty.dtype), span=p.span)
             if cache.ruler == cache.number:
                 ruler = TensorType((ty.shape[cache.axis], dim(0)), "bool")
                 self.rulers[cache.number] = Var(f"{p.name}_rows", ruler, span=p.span)
@@ -235,24 +237,24 @@ class _InPlace:
         """The function; its last parameters are the rows in use."""
         bindings: list[tuple[Var, Expr]] = []
         longer: dict[int, Var] = {}
-        for p, cache in self.caches.items():
+        for p, cache in self.grown:
             more = const(cache.more)
             if cache.ruler == cache.number and more is not None:
                 added = relay.zeros([more, 0], "bool")
                 longer[cache.number] = Var(f"{p.name}_all", span=p.span)
                 bindings.append((longer[cache.number], relay.concatenate([self.rulers[cache.number], added], 0)))
                 self.lengths[tensor_type(p).shape[cache.axis] + cache.more] = longer[cache.number]
-            seen = relay.slice_like(self.rooms[p], self.rulers[cache.ruler], axes=[0])
+            seen = relay.slice_like(self.buffers[p], self.rulers[cache.ruler], axes=[0])
             past = Var(p.name, span=p.span)
             bindings.append((past, relay.transpose(seen, cache.to_axis(tensor_type(p).rank))))
             self.new[p] = past
-        params = [self.rooms.get(p, self.new[p]) for p in self.old.params]
+        params = [self.buffers.get(p, self.new[p]) for p in self.old.params]
         body = self._chain(self.old.body, longer)
         for var, value in reversed(bindings):
             body = Let(var, value, body)
-        whole = (*params, *self.rulers.values())
-        assert all(isinstance(p, Var) for p in whole)
-        return replace(self.old, params=whole, body=body, ty=None)  # type: ignore[arg-type]
+        assert all(isinstance(p, Var) for p in params)
+        whole = (*(p for p in params if isinstance(p, Var)), *self.rulers.values())
+        return replace(self.old, params=whole, body=body, ty=None)
 
     def _chain(self, chain: Expr, before: dict[int, Var]) -> Expr:
         """A chain; ``before``: the rows after the appends in front of it, by the number of the first cache."""
@@ -267,7 +269,7 @@ class _InPlace:
             elif _calls(value, self.name):
                 out.append((var, self._again(value, rulers)))
             elif _cannot_fail(value):
-                self._skip(var, value.args[0])
+                self._skip(var, operands(value)[0])
             elif (known := self._range(value)) is not None:
                 out.append((var, known))
             elif not (isinstance(value, Tuple) and any(f in self.caches for f in value.fields)):
@@ -283,8 +285,8 @@ class _InPlace:
     def _skip(self, var: Expr, same: Expr) -> None:
         """Put ``same`` in the place of a variable."""
         self.new[var] = self._atom(same)
-        if same in self.rooms:
-            self.rooms[var] = self.rooms[same]
+        if same in self.buffers:
+            self.buffers[var] = self.buffers[same]
 
     def _atom(self, atom: Expr) -> Expr:
         return self.new.get(atom, atom)
@@ -292,14 +294,14 @@ class _InPlace:
     def _again(self, call: Expr, rulers: dict[int, Var]) -> Call:
         """The next round."""
         assert isinstance(call, Call)
-        args = [self.rooms[a] if a in self.rooms else self._atom(a) for a in call.args]
+        args = [self.buffers[a] if a in self.buffers else self._atom(a) for a in call.args]
         return replace(call, op=GlobalVar(self.inner), args=(*args, *(rulers[number] for number in self.rulers)), ty=None)
 
     def _append(
         self, present: Var, param: Expr, new: Expr, rulers: dict[int, Var], out: list[tuple[Var, Expr]]
     ) -> None:  # fmt: skip
         """The bindings of ``present``, ``param`` with new rows."""
-        cache, room = self.caches[param], self.rooms[param]
+        cache, buffer = self.caches[param], self.buffers[param]
 
         def bind(hint: str, value: Expr) -> Var:
             out.append((Var(f"{present.name}_{hint}", span=present.span), value))
@@ -311,22 +313,24 @@ class _InPlace:
         if cache.ruler not in rulers:
             rulers[cache.ruler] = bind("rows", relay.concatenate([before, _without_elements(rows)], 0))
         count, total = _length(before), bind("total", _length(rulers[cache.ruler]))
-        larger = bind("larger", If(relay.greater(total, _length(room)), _doubled(room, rows, tensor_type(param)), room))
-        places = relay.expand_dims(relay.arange(count, total, constant(1, "int64"), dtype="int64"), 0)
-        written = bind("room", relay.scatter_nd(larger, places, rows))
-        self.rooms[present] = written
+        larger = bind("larger", If(relay.greater(total, _length(buffer)), _doubled(buffer, rows, tensor_type(param)), buffer))
+        indices = relay.expand_dims(relay.arange(count, total, constant(1, "int64"), dtype="int64"), 0)
+        written = bind("buffer", relay.scatter_nd(larger, indices, rows))
+        self.buffers[present] = written
         seen = bind("seen", relay.slice_like(written, rulers[cache.ruler], axes=[0]))
         out.append((present, relay.transpose(seen, cache.to_axis(rank))))
 
 
-def _doubled(room: Expr, rows: Expr, ty: TensorType) -> Expr:
+def _doubled(buffer: Expr, rows: Expr, ty: TensorType) -> Expr:
     """The buffer with as much again, at least ``FEWEST_ROWS`` and the new rows."""
-    most = relay.maximum(relay.maximum(_length(room), _length(rows)), constant(FEWEST_ROWS, "int64"))
+    most = relay.maximum(relay.maximum(_length(buffer), _length(rows)), constant(FEWEST_ROWS, "int64"))
     sizes = relay.strided_slice(relay.shape_of(rows, dtype="int64"), [1], [ty.rank])
     shape = relay.concatenate([relay.reshape(most, [1]), sizes], 0)
-    return relay.concatenate([room, relay.zeros(shape, ty.dtype)], 0)
+    longer: Expr = relay.concatenate([buffer, relay.zeros(shape, ty.dtype)], 0)
+    return longer
 
 
 def _length(x: Expr) -> Expr:
     """The size of the first axis as an int64 scalar."""
-    return relay.take(relay.shape_of(x, dtype="int64"), constant(0, "int64"), axis=0)
+    length: Expr = relay.take(relay.shape_of(x, dtype="int64"), constant(0, "int64"), axis=0)
+    return length
