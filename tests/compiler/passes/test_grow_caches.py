@@ -55,4 +55,5 @@ def test_a_row_is_taken_before_the_product(index: str, moves: bool) -> None:
     assert (found["main"].body is not mod["main"].body) == moves
     x, w = np.arange(24, dtype="f").reshape(2, 3, 4), np.arange(20, dtype="f").reshape(4, 5)
     number, axis = (-1, 1) if moves else (0, 2) if index[0] == "0" else ([0, 1], 1)
-    np.testing.assert_allclose(relay.VirtualMachine(relay.compile(text)).run(x, w).numpy(), np.take(x @ w, number, axis), rtol=1e-6)
+    result = relay.VirtualMachine(relay.compile(text)).run(x, w).numpy()
+    np.testing.assert_allclose(result, np.take(x @ w, number, axis), rtol=1e-6)
