@@ -1,4 +1,4 @@
-"""States of loops that grow: in place if nothing else reads them; the last row before a product.  The results are those of numpy."""
+"""States of loops that grow: in place if nothing else reads them; the last row before a product.  Results are those of numpy."""
 
 from __future__ import annotations
 
