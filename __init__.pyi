@@ -14,6 +14,7 @@ from . import (
     expr_functor,
     frontend,
     function,
+    generation,
     loops,
     onnxruntime,
     op,
@@ -112,11 +113,11 @@ __all__ = [
     "TupleWrapper", "TypeCall", "TypeCheckError", "TypeData", "TypeFunctor", "TypeKind", "TypeMutator", "TypeVar",
     "TypeVisitor", "VMError", "Var", "VirtualMachine", "adt", "analysis", "assert_structural_equal", "astext", "backend",
     "bind", "build", "build_config", "build_module", "compare", "compile", "const", "cpu", "create_executor", "cuda",
-    "data_dep_optimization", "dataflow_pattern", "expr", "expr_functor", "fromtext", "frontend", "function", "get_num_threads",
-    "load_param_dict", "loops", "num_threads", "onnxruntime", "op", "optimize", "param_dict", "parse", "parse_expr", "prelude",
-    "ray", "register_op", "register_shape_func", "restore_shape_func", "save_param_dict", "scalar_type", "scope_builder",
-    "serving", "set_num_threads", "structural_equal", "structural_hash", "testing", "transform", "ty", "type_functor",
-    "unregister_op", "var", "vm",
+    "data_dep_optimization", "dataflow_pattern", "expr", "expr_functor", "fromtext", "frontend", "function", "generation",
+    "get_num_threads", "load_param_dict", "loops", "num_threads", "onnxruntime", "op", "optimize", "param_dict", "parse",
+    "parse_expr", "prelude", "ray", "register_op", "register_shape_func", "restore_shape_func", "save_param_dict", "scalar_type",
+    "scope_builder", "serving", "set_num_threads", "structural_equal", "structural_hash", "testing", "transform", "ty",
+    "type_functor", "unregister_op", "var", "vm",
 ]  # fmt: skip
 
 def __getattr__(name: str) -> _AnyValue: ...  # operators

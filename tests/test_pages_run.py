@@ -31,6 +31,12 @@ DENSE = HEADER + "def @main(%x: Tensor[(?n, 8), float32], %w: Tensor[(4, 8), flo
 #: Names that the Python blocks of a page take for granted.
 GIVEN = {
     "docs/buckets.md": "import relayvm as relay",
+    "docs/generation.md": f"""
+import sys, onnx
+sys.path.insert(0, {str(ROOT / "benchmarks")!r})
+from decoder_models import Sizes, decoder
+onnx.save(decoder("joined", Sizes(layers=1, width=64, heads=4, shared=2, tokens=97, inner=96, most=256)), "decoder.onnx")
+""",
     "docs/memory.md": f"""
 import numpy as np, relayvm as relay
 vm = relay.VirtualMachine(relay.compile({DENSE!r}))

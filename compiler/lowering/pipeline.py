@@ -18,6 +18,8 @@ from ..device_placement.place import place
 from ..ir.expr import IRModule
 from ..ir.lowering_context import LoweringContext
 from ..ir.well_formed import check, check_bindings
+from ..passes.caches.attend_in_place import attend_in_place
+from ..passes.caches.grow_caches import grow_caches
 from ..passes.constant_weights.byte_convolutions import byte_convolutions
 from ..passes.constant_weights.fold_scale_axis import fold_scale_axis
 from ..passes.constant_weights.keep_weight_bits import keep_weight_bits
@@ -43,6 +45,7 @@ from ..passes.precision.operator_precision import WIDE_ON_CPUS
 from ..passes.precision.store_halves import store_halves
 from ..passes.precision.widen_halves import widen_halves
 from ..passes.reordering.fold_transposes import fold_transposes
+from ..passes.reordering.gather_before_product import gather_before_product
 from ..passes.reordering.gather_before_reduce import gather_before_reduce
 from ..passes.reordering.reduce_before_monotonic import reduce_before_monotonic
 from ..passes.simplify import simplify
@@ -145,6 +148,11 @@ def steps(config: Config, context: LoweringContext, preferred: Preferred | None 
     def fuse_heads(mod: IRModule) -> IRModule:
         return fuse_attention(mod, dict(config.forced), attention_cuda.pays if machine == GPU else None)
 
+    def attend(mod: IRModule) -> IRModule:
+        attending = attend_in_place(mod, dict(config.forced))
+        # the conditions of all layers are one
+        return mod if attending is mod else eliminate_common_subexpr(attending)
+
     def fold_keys(mod: IRModule) -> IRModule:
         return fold_transposes(mod, dict(config.forced))
 
@@ -179,11 +187,15 @@ def steps(config: Config, context: LoweringContext, preferred: Preferred | None 
         # a static call may be constant
         (optimise, "fold_constant", fold_constant),
         (optimise, "simplify", simplify),
+        # before sizes are read from earlier values: the sizes of a cache become those of its rows in use
+        (optimise, "grow_caches", grow_caches),
         (config.opt_level >= 3, "fold_scale_axis", fold_scale_axis),
         (optimise, "early_sizes", early_sizes),
         (optimise, "eliminate_common_subexpr", eliminate_common_subexpr),
+        (optimise, "attend_in_place", attend),
         (basic, "eliminate_dead_code", remove_dead),
         (optimise, "gather_before_reduce", gather_before_reduce),
+        (optimise, "gather_before_product", gather_before_product),
         # after a gather is in front of its reduction: a gather of a function's results is no other use
         (optimise, "eliminate_dead_code", remove_dead),
         (optimise, "reduce_before_monotonic", reduce_monotonic),

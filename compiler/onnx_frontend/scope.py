@@ -29,9 +29,13 @@ MAX_BYTES = 1 << 20
 
 
 class Values:
-    """Facts about the variables of a function and its branches: definitions, known elements, values known at import."""
+    """Facts about the variables of a function and its branches: definitions, known elements, values known at import.
 
-    def __init__(self) -> None:
+    ``right_aligned``: Whether the texts of a batch end in the same column of their caches, however long each text is.
+    """
+
+    def __init__(self, right_aligned: bool = False) -> None:
+        self.right_aligned = right_aligned
         self.names = Names()
         self.definitions = Definitions()
         self.elements = ElementTable()

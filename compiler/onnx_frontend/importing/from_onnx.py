@@ -81,14 +81,19 @@ def module_of_file(path: Path) -> tuple[IRModule, dict[str, Path]]:
     return _imported(read, {}, None, True, None)[0], read.tensors.files()
 
 
+def step_of_model(model: Any) -> IRModule:
+    """The module of a step of a decoder, whose texts end in one column of the caches.  Raises as ``from_onnx``."""
+    return _imported(read_model(model), {}, None, True, False, right_aligned=True)[0]
+
+
 def _imported(
     read: Model, shapes: Mapping[str, Any], dtype: str | Mapping[str, str] | None, freeze: bool,
-    overridable: bool | Sequence[str] | None,
+    overridable: bool | Sequence[str] | None, right_aligned: bool = False,
 ) -> tuple[IRModule, dict[str, np.ndarray]]:  # fmt: skip
     check_supported(read)
     defaults, left = _default_inputs(read, overridable) if freeze else (), read.nodes_left
     try:
-        return _Import(read, shapes, dtype, freeze, defaults).module()
+        return _Import(read, shapes, dtype, freeze, defaults, right_aligned).module()
     except ModelError as error:
         if overridable is not None or not defaults:
             raise
@@ -125,10 +130,10 @@ class _Import:
 
     def __init__(
         self, model: Model, shapes: Mapping[str, Any], dtypes: str | Mapping[str, str] | None, freeze: bool,
-        overridable: Sequence[str],
+        overridable: Sequence[str], right_aligned: bool = False,
     ) -> None:  # fmt: skip
         self.model, self.shapes, self.dtypes, self.freeze = model, shapes, dtypes, freeze
-        self.scope, self.overridable = Scope(Values()), frozenset(overridable)
+        self.scope, self.overridable = Scope(Values(right_aligned)), frozenset(overridable)
         self.weights: dict[Var, np.ndarray] = {}
         self.defaults: dict[Var, np.ndarray] = {}
         self.graph = GraphConverter(model, self.scope, model.versions)

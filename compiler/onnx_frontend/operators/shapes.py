@@ -11,6 +11,7 @@ import numpy as np
 
 from ....ops.core.op import get
 from ....ops.core.tensor_types import numpy_dtype
+from ....shape_funcs.symbolic.dim import const as known_size
 from ...builder.build import const
 from ...builder.operator_functions import operators as relay
 from ...ir.expr import Call, Expr
@@ -51,8 +52,27 @@ def broadcast_shapes(node: Node, x: Expr, shape: Expr) -> Any:
 @onnx_operator("Expand", since=8)
 def expand(node: Node, x: Expr, shape: Expr) -> Expr:
     """The shape broadcasts with that of the data."""
+    repeated = _repeated(node, x, shape)
+    if repeated is not None:
+        return repeated
     sizes = broadcast_shapes(node, x, shape)
     return x if isinstance(sizes, list) and sizes == list(node.sizes(x)) else relay.broadcast_to(x, sizes)
+
+
+def _repeated(node: Node, x: Expr, shape: Expr) -> Expr | None:
+    """The data with some axes of size 1 repeated, if the shape says no more, whatever the other sizes are."""
+    sizes, wanted = node.shape(x), node.scope.values.elements.of(node.bind(shape))
+    if wanted is None or None in wanted or len(wanted) > len(sizes) or None not in node.sizes(x):
+        return None
+    numbers = [known_size(size) for size in wanted]
+    found = x
+    for axis, (size, new, number) in enumerate(zip(sizes[len(sizes) - len(wanted) :], wanted, numbers, strict=True)):
+        if number == 1 or new is size:
+            continue
+        if known_size(size) != 1 or not number:
+            return None
+        found = node.bind(relay.repeat(found, number, axis + len(sizes) - len(wanted)))
+    return found
 
 
 @onnx_operator("Shape", since=1)

@@ -44,6 +44,16 @@ class _Lengths:
     queries: Expr
 
 
+@frozen
+class _Aligned(_Lengths):
+    """Positions as columns of the cache, for texts that all end in its last column.
+
+    ``last``: ``[1, 1]``.  ``queries``: ``[1, positions]``.  ``begin``: the column in which each text begins, ``[batch, 1]``.
+    """
+
+    begin: Expr
+
+
 @onnx_operator("GroupQueryAttention", domain=MICROSOFT)
 def group_query_attention(
     node: Node, query: Expr, key: Expr | None, value: Expr | None, past_key: Expr | None, past_value: Expr | None,
@@ -52,7 +62,8 @@ def group_query_attention(
 ) -> list[Expr]:  # fmt: skip
     """The result ``[batch, positions, heads * size]``, and the caches with the new keys and values.
 
-    A cache is as long as the past, or longer where the positions are: rows beyond a text are what they were, or 0.
+    A cache is as long as the past, or longer where the positions are: rows beyond a text are what they were, or 0.  The caches of
+    texts that end in one column (``Values.right_aligned``) are the past, then the new keys and values.
     """
     for name, plain in _REFUSED.items():
         if node.attr(name, plain) != plain:
@@ -64,14 +75,16 @@ def group_query_attention(
     sizes, (q, k, v) = _operands(node, query, key, value)
     if query_norm is not None and key_norm is not None:
         q, k = (_normalised(node, x, w, kind) for x, w, kind in ((q, query_norm, "q"), (k, key_norm, "k")))
-    lengths = _lengths(node, q, last, total)
+    aligned = node.scope.values.right_aligned
+    lengths = _aligned(node, q, past_key, last) if aligned else _lengths(node, q, last, total)
     if node.attr("do_rotary", 0):
         if cos is None or sin is None:
             raise node.error("do_rotary is 1 and there is no cos_cache and sin_cache", "give the tables of cosines and sines")
-        at = lengths.queries if positions is None else as_int64(node, positions)
+        at = _rotated_by(node, lengths) if positions is None else as_int64(node, positions)
         q, k = (rotated(node, x, at, (cos, sin), interleaved=bool(node.attr("rotary_interleaved", 0))) for x in (q, k))
     present = [_present(node, past, new, lengths) for past, new in ((past_key, k), (past_value, v))]
-    keys, values = present if past_key is None else (_begin(node, cache, lengths.total) for cache in present)
+    is_whole = aligned or past_key is None
+    keys, values = present if is_whole else (_begin(node, cache, lengths.total) for cache in present)
     return [_attended(node, sizes, (q, keys, values), lengths, bias, sink), *present]
 
 
@@ -118,6 +131,24 @@ def _lengths(node: Node, query: Expr, last: Expr, total: Expr) -> _Lengths:
     return _Lengths(whole, last, node.bind(relay.add(relay.arange(zero, count, one, dtype="int64"), before)))
 
 
+def _aligned(node: Node, query: Expr, past: Expr | None, last: Expr) -> _Aligned:
+    """The columns, by the sizes of the past and the queries: a text that is ``last + 1`` long ends in the last column."""
+    count, zero, one = extent(query, 2), const(0, "int64"), const(1, "int64")
+    before = zero if past is None else node.bind(extent(past, 2))
+    total = node.bind(relay.add(before, count))
+    lengths = node.bind(relay.add(relay.reshape(as_int64(node, last), [-1, 1]), one))
+    columns = node.bind(relay.expand_dims(relay.add(relay.arange(zero, count, one, dtype="int64"), before), 0))
+    end = relay.reshape(relay.subtract(total, one), [1, 1])
+    return _Aligned(total, node.bind(end), columns, node.bind(relay.subtract(total, lengths)))
+
+
+def _rotated_by(node: Node, lengths: _Lengths) -> Expr:
+    """The positions of the queries in their texts, ``[batch, positions]``; 0 before a text."""
+    if not isinstance(lengths, _Aligned):
+        return lengths.queries
+    return node.bind(relay.maximum(relay.subtract(lengths.queries, lengths.begin), const(0, "int64")))
+
+
 # ---- the cache -----------------------------------------------------------------------------------------------------------
 
 
@@ -125,6 +156,8 @@ def _present(node: Node, past: Expr | None, new: Expr, lengths: _Lengths) -> Exp
     """The cache with the new rows, each at its position; it grows where positions lie beyond its end."""
     if past is None:
         return new
+    if isinstance(lengths, _Aligned):
+        return node.bind(relay.concatenate([past, new], 2))
     before, missing = past, node.bind(relay.subtract(lengths.total, extent(past, 2)))
 
     def longer(inner: Node) -> Expr:
@@ -192,6 +225,9 @@ def _visible(node: Node, scores: Expr, keys: Expr, lengths: _Lengths) -> Expr:
     limit = lengths.queries if node.attr("causal", 1) else lengths.last
     own = node.bind(relay.expand_dims(relay.expand_dims(limit, 1), 3))  # [batch, 1, positions or 1, 1]
     seen = relay.less_equal(at, own)
+    if isinstance(lengths, _Aligned):  # a query before its text sees itself: the softmax of nothing is NaN
+        begin = node.bind(relay.expand_dims(relay.expand_dims(lengths.begin, 1), 3))
+        seen = relay.logical_and(seen, relay.greater_equal(at, relay.minimum(begin, own)))
     if (window := node.attr("local_window_size", -1)) >= 0:
         seen = relay.logical_and(seen, relay.greater(at, relay.subtract(own, const(window, "int64"))))
     return relay.where(seen, scores, number(-math.inf, node.dtype(keys)))

@@ -1,0 +1,154 @@
+"""Tokens a second of a decoder in the machine's loop, beside onnxruntime driven from Python with bound buffers; one thread.
+
+    pip install 'relayvm[bench]'
+    python benchmarks/decoding.py [--rounds 5] [--prompt 128] [--count 128] [--form shared|joined] [--json]
+
+The model has random weights, 6 layers of 512 (benchmarks/decoder_models.py).  Both write the most likely tokens after one prompt,
+the same ones, or there is no benchmark.
+
+relayvm      ``relay.generation.loop``: a call writes all tokens
+onnxruntime  a step for each token; the caches are buffers of the length of the whole text, bound as inputs and results, and
+             written in place; the logits are bound, too, and numpy takes the most likely token
+
+A time is processor time: of the prompt and its first token, and of each token after them.  The bytes of caches are those of the
+kernels that write them, by a profile: of a token the difference of two runs.
+"""
+
+# ruff: noqa: E402
+from __future__ import annotations
+
+import os
+
+for _threads in ("RELAYVM_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"):
+    os.environ[_threads] = "1"  # read when the libraries load
+
+import argparse
+import json
+import statistics
+import time
+from typing import Any
+
+import numpy as np
+from decoder_models import Sizes, decoder
+
+import relayvm as relay
+
+OURS, PEER = "relayvm", "onnxruntime"
+
+
+class Ours:
+    """The loop in the machine."""
+
+    def __init__(self, model: Any) -> None:
+        self.write = relay.generation.loop(model)
+
+    def tokens(self, prompt: np.ndarray, count: int) -> tuple[list[int], float, float]:
+        """The tokens; seconds of the prompt with the first token, and of the others."""
+        began = time.process_time()
+        self.write([prompt], 1)
+        between = time.process_time()
+        found = self.write([prompt], count)[0].tolist()
+        first = between - began
+        return found, first, time.process_time() - between - first
+
+    def cache_bytes(self, prompt: np.ndarray, count: int) -> dict[str, float]:
+        """Bytes that a token allocates, and that are written to caches: by appends, and by the growth of full buffers."""
+        rows: list[dict[str, int]] = []
+        for limit in (2, count + 2):
+            vm = self.write.vm
+            given = self.write.arguments([prompt], limit)
+            before = vm.counters["alloc_bytes"]
+            vm.run(*given)
+            found = {"allocated": vm.counters["alloc_bytes"] - before}
+            profile = vm.profile(*given, repeat=1, warmup=0)
+            for row in profile.activities:
+                for name in ("scatter_nd", "concatenate", "transpose"):
+                    if name in row.name:
+                        found[name] = found.get(name, 0) + row.nbytes
+            rows.append(found)
+        return {name: (rows[1].get(name, 0) - rows[0].get(name, 0)) / count for name in sorted({*rows[0], *rows[1]})}
+
+
+class Peer:
+    """A session of one step, with bound buffers."""
+
+    def __init__(self, model: Any, sizes: Sizes) -> None:
+        import onnxruntime as ort
+
+        options = ort.SessionOptions()
+        options.intra_op_num_threads = options.inter_op_num_threads = 1
+        options.log_severity_level = 3
+        self.session = ort.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+        self.value, self.sizes = ort.OrtValue.ortvalue_from_numpy, sizes
+        self.inputs = [i.name for i in self.session.get_inputs()]
+        self.results = [o.name for o in self.session.get_outputs()]
+        self.is_shared = "position_ids" not in self.inputs
+
+    def tokens(self, prompt: np.ndarray, count: int) -> tuple[list[int], float, float]:
+        """As of ``Ours``."""
+        s, length = self.sizes, len(prompt)
+        whole = length + count if self.is_shared else 0
+        caches = [self.value(np.zeros((1, s.shared, whole, s.size), s.dtype)) for _ in self.results[1:]]
+        began = time.process_time()
+        token, caches = self.step(prompt[None], length, caches)
+        first, found = time.process_time() - began, [token]
+        began = time.process_time()
+        for k in range(1, count):
+            token, caches = self.step(np.array([[found[-1]]]), length + k, caches)
+            found.append(token)
+        return found, first, time.process_time() - began
+
+    def step(self, ids: np.ndarray, total: int, caches: list[Any]) -> tuple[int, list[Any]]:
+        """The most likely token, and the caches."""
+        binding = self.session.io_binding()
+        binding.bind_cpu_input("input_ids", ids)
+        binding.bind_cpu_input("attention_mask", np.ones((1, total), np.int64))
+        if not self.is_shared:
+            binding.bind_cpu_input("position_ids", np.arange(total - ids.shape[1], total)[None])
+        for name, cache in zip([i for i in self.inputs if i.startswith("past")], caches, strict=True):
+            binding.bind_ortvalue_input(name, cache)
+        binding.bind_output("logits", "cpu")
+        for name, cache in zip(self.results[1:], caches, strict=True):
+            if self.is_shared:
+                binding.bind_ortvalue_output(name, cache)
+            else:
+                binding.bind_output(name, "cpu")
+        self.session.run_with_iobinding(binding)
+        made = binding.get_outputs()
+        return int(made[0].numpy()[0, -1].argmax()), caches if self.is_shared else list(made[1:])
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    for name, number in (("rounds", 5), ("prompt", 128), ("count", 128)):
+        parser.add_argument(f"--{name}", type=int, default=number)
+    parser.add_argument("--form", choices=("shared", "joined"), default="shared")
+    parser.add_argument("--json", action="store_true", help="print the figures as one JSON object")
+    args = parser.parse_args()
+    sizes = Sizes()
+    model = decoder(args.form, sizes)
+    machines = {OURS: Ours(model), PEER: Peer(model, sizes)}
+    prompt = np.random.default_rng(1).integers(0, sizes.tokens, args.prompt)
+    texts = {name: machine.tokens(prompt, args.count)[0] for name, machine in machines.items()}
+    if texts[OURS] != texts[PEER]:
+        raise SystemExit(f"{PEER} writes other tokens: {texts[PEER][:8]}, not {texts[OURS][:8]}")
+    samples: dict[str, list[tuple[float, float]]] = {name: [] for name in machines}
+    for _ in range(args.rounds):
+        for name, machine in machines.items():
+            _, first, others = machine.tokens(prompt, args.count)
+            samples[name].append((first * 1e3, others * 1e3 / (args.count - 1)))
+    rows = {name: [(statistics.median(c), min(c)) for c in zip(*taken, strict=True)] for name, taken in samples.items()}
+    copied = machines[OURS].cache_bytes(prompt, args.count)
+    if args.json:
+        print(json.dumps({"ms": rows, "bytes a token": copied}))
+        return
+    for name, ((first, least), (each, fastest)) in rows.items():
+        print(f"{name:12} prompt {first:8.2f} ms [{least:.2f}]   token {each:8.3f} ms [{fastest:.3f}]   {1e3 / each:7.1f}/s")
+    for k, what in enumerate(("prompt", "token")):
+        print(f"{what}: {rows[PEER][k][0] / rows[OURS][k][0]:.2f} times onnxruntime's speed")
+    print("bytes a token: " + ", ".join(f"{name} {number:.0f}" for name, number in copied.items()))
+
+
+if __name__ == "__main__":
+    main()

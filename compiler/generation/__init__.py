@@ -1,0 +1,1 @@
+"""Decoders in a loop inside the machine: texts token by token."""

@@ -1,0 +1,1 @@
+"""Passes on the states of loops that grow: caches of attention."""
