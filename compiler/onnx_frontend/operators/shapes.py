@@ -45,7 +45,12 @@ def broadcast_shapes(node: Node, x: Expr, shape: Expr) -> Any:
     wanted = relay.concatenate([numbers([1] * (rank - count)), known], 0) if count < rank else known
     given = relay.shape_of(x, dtype="int64")
     given = relay.concatenate([numbers([1] * (count - rank)), given], 0) if rank < count else given
-    return relay.where(relay.equal(wanted, numbers([1] * max(rank, count))), given, wanted)
+    shape = node.bind(relay.where(relay.equal(wanted, numbers([1] * max(rank, count))), given, wanted))
+    # where the model determines no size of 1, the shape is the wanted one
+    wanted = node.bind(wanted)
+    elements = node.scope.values.elements
+    found = elements.of(shape)
+    return wanted if found is not None and None not in found and found == elements.of(wanted) else shape
 
 
 @onnx_operator("Expand", since=8)
