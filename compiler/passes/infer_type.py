@@ -39,7 +39,7 @@ def infer_type(mod: IRModule) -> IRModule:
 def infer_sizes(mod: IRModule) -> IRModule:
     """The module with types that have the sizes which it takes from shapes and computes, too.  Raises TypeCheckError.
 
-    Where such a size is refused by its use, the types are those of ``infer_type``: the program fails at run time, if it runs there.
+    Where a use refuses such a size, the types are those of ``infer_type``: the program fails at run time, if it runs there.
     """
     try:
         return _inferred(mod, partial(FunctionTyper, follows_sizes=True))[0]

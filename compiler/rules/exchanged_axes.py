@@ -23,10 +23,10 @@ def exchanged(call: Call, elements: ElementTable, definition: Callable[[Expr], E
     """
     if call.op is not get("dyn.reshape"):
         return None
-    turned = definition(call.args[0])
-    if not isinstance(turned, Call) or turned.op is not TRANSPOSE or not _exchanges_last_two(turned):
+    between = definition(call.args[0])
+    if not isinstance(between, Call) or between.op is not TRANSPOSE or not _exchanges_last_two(between):
         return None
-    first = definition(turned.args[0])
+    first = definition(between.args[0])
     if not isinstance(first, Call) or first.op not in (get("reshape"), get("dyn.reshape")):
         return None
     data, merged = (tensor_type(a).shape for a in (first.args[0], first))

@@ -40,8 +40,8 @@ class FunctionTyper:
     """The typer of one global function and its inner functions.
 
     ``lookup``: the signature of a global function, or the diagnostic of an unknown name; ``errors`` collects diagnostics;
-    ``typed``, if given, the typed variable of each variable, also of those that are out of scope.  ``follows_sizes``: whether sizes
-    are known that a program takes from shapes and computes.
+    ``typed``, if given, the typed variable of each variable, also of those that are out of scope.  ``follows_sizes``: whether
+    sizes are known that a program takes from shapes and computes.
     """
 
     def __init__(
@@ -239,9 +239,7 @@ class FunctionTyper:
                 mark = mark_of(args)
                 return self.adts.call(call, args, self._emit) if mark is None else replace(call, args=args, ty=mark)
             named = [self._signature(a) for a in args[:1] if isinstance(a, GlobalVar)]
-            ty = mark_of(args) or operator_type(
-                call, args, [self._known(a) for a in args], *named, elements=self.elements
-            )
+            ty = mark_of(args) or operator_type(call, args, [self._known(a) for a in args], *named, elements=self.elements)
             return replace(call, args=args, ty=ty)
         callee = self._atom(call.op)
         signature = self._signature(callee) if isinstance(callee, GlobalVar) else None
