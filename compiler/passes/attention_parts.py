@@ -8,7 +8,7 @@ weights:  nn.softmax(%scores), or where(isnan(%softmax), 0f, %softmax)
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from ...declarations.frozen_dataclass import frozen
 from ...ops.core.op import Op, OpPattern, get
@@ -81,6 +81,11 @@ def type_of(x: Expr) -> TensorType:
 def shape_of(x: Expr) -> Shape:
     """The sizes of a tensor."""
     return type_of(x).shape
+
+
+def _is_of(call: Call, names: Collection[str]) -> bool:
+    """Whether a call is of an operator of these names."""
+    return isinstance(call.op, Op) and call.op.name in names
 
 
 def turns(call: Call, axes: list[int]) -> bool:
@@ -170,7 +175,7 @@ def _repeats_heads(call: Call) -> bool:
     rank, data = len(shape_of(call)), call.args[0]
     if call.op is get("repeat"):
         return rank == 4 and call.attrs.axis is not None and call.attrs.axis % rank == 1
-    if call.op is get("tile") or call.op in map(get, _BROADCASTS):
+    if call.op is get("tile") or _is_of(call, _BROADCASTS):
         have, made = shape_of(data), shape_of(call)
         return rank == len(have) == 5 and const(have[2]) == 1 and (*have[:2], *have[3:]) == (*made[:2], *made[3:])
     return False
@@ -196,7 +201,7 @@ def weights(atom: Expr, sole: Definition, definition: Definition, uses: Callable
 def scores(atom: Expr, sole: Definition) -> Scores | None:
     """The scores of a softmax, whose values have no other use; None for any other value."""
     scale, cap, biases, values = 1.0, 0.0, list[Bias](), [atom]
-    while (call := sole(atom)) is not None and call.op in map(get, _IN_SCORES):
+    while (call := sole(atom)) is not None and _is_of(call, _IN_SCORES):
         found = scaled(call)
         if found is not None:
             scale, atom = scale * found[0], found[1]
@@ -223,15 +228,15 @@ def _bias(call: Call, sole: Definition) -> tuple[Bias, Expr] | None:
 
     def are_scores(x: Expr) -> bool:
         inner = sole(x)
-        return shape_of(x) == shape and inner is not None and inner.op in map(get, _IN_SCORES)
+        return shape_of(x) == shape and inner is not None and _is_of(inner, _IN_SCORES)
 
     if call.op is get("add"):
         for data, other in (call.args[::-1], call.args):
             if are_scores(other) and (const(product(shape_of(data))) != 1 or not isinstance(data, Constant)):
                 return Bias(data, shape), other
     if call.op is get("where"):
-        condition, *ends = call.args
-        for other, instead, keeps in ((*ends, True), (*ends[::-1], False)):
+        condition, then, otherwise = call.args
+        for other, instead, keeps in ((then, otherwise, True), (otherwise, then, False)):
             number = _number(instead)
             if isinstance(instead, Constant) and number is not None and number <= _ABSORBING and are_scores(other):
                 return Bias(condition, shape, instead, keeps), other
@@ -240,7 +245,7 @@ def _bias(call: Call, sole: Definition) -> tuple[Bias, Expr] | None:
 
 def unbroadcast(atom: Expr, definition: Definition) -> Expr:
     """The tensor that is broadcast to ``atom``, without a check at run time, or ``atom``."""
-    while (call := definition(atom)) is not None and call.op in map(get, _BROADCASTS):
+    while (call := definition(atom)) is not None and _is_of(call, _BROADCASTS):
         have, made = shape_of(call.args[0]), shape_of(call)
         pairs = zip(have, made[len(made) - len(have) :], strict=True)
         if not all(a is b or const(a) == 1 for a, b in pairs):

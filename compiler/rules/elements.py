@@ -266,8 +266,8 @@ def _range(d: Dim) -> tuple[float, float]:
         case "eq" | "lt":
             return 0, 1
         case "where":
-            ends = [_range(part) for part in d.args[1:]]
-            return min(low for low, _ in ends), max(high for _, high in ends)
+            (low, high), (low2, high2) = map(_range, d.args[1:])
+            return min(low, low2), max(high, high2)
         case "min" | "max":
             choose = min if d.op == "min" else max
             (low, high), (low2, high2) = map(_range, d.args)

@@ -239,7 +239,8 @@ class FunctionTyper:
                 mark = mark_of(args)
                 return self.adts.call(call, args, self._emit) if mark is None else replace(call, args=args, ty=mark)
             named = [self._signature(a) for a in args[:1] if isinstance(a, GlobalVar)]
-            ty = mark_of(args) or operator_type(call, args, [self._known(a) for a in args], *named, elements=self.elements)
+            signature = named[0] if named else None
+            ty = mark_of(args) or operator_type(call, args, list(map(self._known, args)), signature, self.elements)
             return replace(call, args=args, ty=ty)
         callee = self._atom(call.op)
         signature = self._signature(callee) if isinstance(callee, GlobalVar) else None
