@@ -33,7 +33,7 @@ from ..passes.fold_constant import fold_constant
 from ..passes.fuse_attention import fuse_attention
 from ..passes.fuse_expansions import fuse_expansions
 from ..passes.fuse_ops import fuse_ops
-from ..passes.infer_type import infer_type
+from ..passes.infer_type import infer_sizes, infer_type
 from ..passes.inline_functions import inline_functions
 from ..passes.lambda_lift import lambda_lift
 from ..passes.narrow_tuples import narrow_tuples
@@ -168,6 +168,8 @@ def steps(config: Config, context: LoweringContext, preferred: Preferred | None 
         (ALWAYS, "infer_type", infer_type),
         # after types are inferred: a mistake is reported once, at the call
         (optimise, "inline_functions", inline_functions),
+        # what a program computes of sizes is known to the passes that follow
+        (optimise, "infer_sizes", infer_sizes),
         # kernels of bytes for GPUs are plain ones
         (optimise and machine != GPU, "integer_products", integer_products),
         (optimise and machine != GPU, "early_quantisation", early_quantisation),

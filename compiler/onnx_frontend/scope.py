@@ -149,8 +149,8 @@ class Scope:
             case Call(op=Op() as op):
                 args = tuple(map(self._atom, value.args))
                 call = replace(value, args=args, span=span)
-                typed = replace(call, ty=operator_type(call, args, [self._data(a) for a in args]))
-                static = static_form(typed, self.values.elements, self._data)
+                typed = replace(call, ty=operator_type(call, args, [self._data(a) for a in args], elements=self.values.elements))
+                static = static_form(typed, self.values.elements, self._data, self.values.definitions.values.get)
                 return self.add(static, hint or op.name.rpartition(".")[2])
             case Tuple():
                 fields = tuple(map(self._atom, value.fields))

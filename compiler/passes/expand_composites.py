@@ -34,11 +34,11 @@ from ...vm.diagnostics.source import Span
 from ..ir.anf import rebuild, rebuild_lets
 from ..ir.expr import Call, Constant, Expr, IRModule, Tuple, TupleGetItem, Var, let_chain, replace
 from ..ir.pass_declaration import declare_pass
-from .infer_type import infer_type
+from .infer_type import infer_sizes
 
 
 @declare_pass("SimplifyInference", "infer_type")
-def expand_composites(mod: IRModule, infer: Callable[[IRModule], IRModule] = infer_type) -> IRModule:
+def expand_composites(mod: IRModule, infer: Callable[[IRModule], IRModule] = infer_sizes) -> IRModule:
     """The module without composite operators; ``infer`` types a module."""
     functions = {name: replace(f, body=_chain(f.body)) for name, f in mod.functions.items()}
     if all(functions[name].body is f.body for name, f in mod.functions.items()):

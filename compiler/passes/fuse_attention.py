@@ -9,9 +9,14 @@
     ->
     let %out = nn.batch_attention(%queries, %keys, %values, scale=0.125);
 
-There may be reshapes between the calls, no scale, and the keys by rows.  Values between the calls have no other use.  All sizes
-are equal by their types, so that no check of a run is lost.  All floats; the result differs by rounding.  On GPUs only calls
-where the kernel is faster than the library's products: ``pays`` in ``ops/kernels/attention/cuda.py``.
+There may be reshapes between the calls, and the keys by rows.  Products, queries or keys are scaled, or none of them.  Values
+between the products have no other use.  All sizes are equal by their types, so that no check of a run is lost.  All floats; the
+result differs by rounding.  ``attention_parts`` reads the parts.
+
+On CPUs also ``nn.grouped_attention``: of scores with a bias, with a number where a condition holds, or capped, and of heads that
+share keys and values.  An operand that is no transpose is transposed, such as a sum with rotary positions, which one kernel
+computes with the transpose.  A number in the place of scores is added as a bias: -inf, or a number that absorbs them.  On GPUs
+only calls where the kernel is faster than the library's products: ``pays`` in ``ops/kernels/attention/cuda.py``.
 
 Requires: typed A-normal form.
 Ensures: the same.  Calls without a use are left to ``eliminate_dead_code``.
@@ -20,31 +25,46 @@ Ensures: the same.  Calls without a use are left to ``eliminate_dead_code``.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from typing import Any
+
+import numpy as np
 
 from ...ops.core.op import get
-from ...ops.core.tensor_types import HALVES, TensorType
-from ...ops.defs.products.attention import AttentionAttrs
-from ...shape_funcs.symbolic.dim import Dim, product
+from ...ops.core.tensor_types import TensorType, numpy_dtype
+from ...ops.core.type_relation import relate
+from ...ops.defs.movement.transform import ExpandDimsAttrs, ReshapeAttrs, TransposeAttrs
+from ...ops.defs.products.attention import AttentionAttrs, GroupedAttentionAttrs
+from ...shape_funcs.symbolic.dim import Dim, const, product
 from ..ir.chain_rewriter import ChainRewriter, rewrite_chains
 from ..ir.expr import Call, Constant, Expr, IRModule, Var, replace
 from ..ir.pass_declaration import declare_pass
+from .attention_parts import (
+    BY_HEADS,
+    Bias,
+    Operand,
+    Scores,
+    batched_product,
+    operand,
+    scores,
+    shape_of,
+    turns,
+    type_of,
+    unbroadcast,
+    weights,
+    without_views,
+)
 
 #: The operators that are replaced.
 _REPLACED = ("nn.batch_matmul", "nn.softmax", "transpose", "multiply", "reshape")
-#: Axes of heads between batch and positions, and of keys whose last axis is that of positions.
-_BY_HEADS, _TRANSPOSED = [0, 2, 1, 3], [0, 2, 3, 1]
-#: The dtypes of attention, one for all tensors.
-DTYPES = ("float32", "float64", *HALVES)
-_Shape = tuple[Dim, ...]
 Pays = Callable[[str, Dim, Dim], bool]
 
 
 @declare_pass("FuseAttention", "infer_type")
 def fuse_attention(mod: IRModule, forced: Collection[str] = (), pays: Pays | None = None) -> IRModule:
-    """The module with calls of ``nn.batch_attention``.
+    """The module with calls of ``nn.batch_attention`` and ``nn.grouped_attention``.
 
     ``forced``: names of operators that stay as they are.  ``pays``: whether one call is faster, by the dtype and the sizes of
-    heads of keys and values; None where every one is.
+    heads of keys and values, of calls without a bias, with as many heads of keys as of queries; None where every call is.
     """
     if set(forced) & set(_REPLACED):
         return mod
@@ -52,93 +72,124 @@ def fuse_attention(mod: IRModule, forced: Collection[str] = (), pays: Pays | Non
 
 
 class _Fuser(ChainRewriter):
-    """The rewriter of one function."""
+    """The rewriter of one function.  ``made``: the variable of each call of the bindings in scope that were added."""
 
     def __init__(self, body: Expr, pays: Pays | None) -> None:
         super().__init__(body)
         self.pays = pays
+        self.made: dict[tuple[Any, ...], Var] = {}
+        self.added: list[tuple[Var, Expr]] = []
+
+    def chain(self, chain: Expr) -> Expr:
+        outer = dict(self.made)
+        out = super().chain(chain)
+        self.made = outer
+        return out
 
     def replaced(self, var: Var, call: Call) -> list[tuple[Var, Expr]] | None:
+        self.added = []
         fused = self._fused(call)
-        return None if fused is None else [(var, fused)]
+        return None if fused is None else [*self.added, (var, fused)]
 
-    def _call(self, atom: Expr, name: str) -> Call | None:
-        """The sole call of an operator behind ``atom`` and reshapes."""
-        wanted = get(name), get("reshape")
-        call = self.sole_call(atom, *wanted)
-        while call is not None and call.op is get("reshape"):
-            call = self.sole_call(call.args[0], *wanted)
-        return call
+    def _sole(self, atom: Expr) -> Call | None:
+        """The call that defines an atom without another use."""
+        return self._definition(atom) if self.count[atom] == 1 else None
+
+    def _definition(self, atom: Expr) -> Call | None:
+        value = self.values.get(atom)
+        return value if isinstance(value, Call) else None
 
     def _fused(self, last: Call) -> Call | None:
         """Attention in the place of ``last``, a transpose of its result; None for any other call."""
-        if not _turns(last, _BY_HEADS):
+        if not turns(last, BY_HEADS):
             return None
-        found = self._product(last.args[0])
-        weights = None if found is None or found.attrs.transpose_b else self._call(found.args[0], "nn.softmax")
-        if found is None or weights is None or not _is_along_last_axis(weights):
+        found = batched_product(self._sole(without_views(last.args[0], self._sole)))
+        if found is None or found.attrs.transpose_b:
             return None
-        scale, scores = self._scaled(weights.args[0])
-        at = self._product(scores)
-        if at is None:
+        softmax = weights(found.args[0], self._sole, self._definition, self.count.__getitem__)
+        at = None if softmax is None else scores(softmax[0].args[0], self._sole)
+        if softmax is None or at is None:
             return None
-        query = self._by_heads(at.args[0], _BY_HEADS)
-        key = self._by_heads(at.args[1], _BY_HEADS if at.attrs.transpose_b else _TRANSPOSED)
-        value = self._by_heads(found.args[1], _BY_HEADS)
-        if query is None or key is None or value is None or not _agree(last, (at, weights, found.args[0]), query, key, value):
+        keys_transposed = not at.product.attrs.transpose_b
+        query = operand(at.product.args[0], False, self._definition)
+        key = operand(at.product.args[1], keys_transposed, self._definition)
+        value = operand(found.args[1], False, self._definition)
+        if query is None or key is None or value is None or value.factor != 1.0:
             return None
-        if self.pays is not None and not self.pays(_type(query).dtype, _shape(query)[3], _shape(value)[3]):
+        if not _agree(last, (at.product, *at.values, softmax[0], found.args[0]), query, key, value):
             return None
-        return replace(last, op=get("nn.batch_attention"), args=(query, key, value), attrs=AttentionAttrs(scale))
+        return self._attention(last, at, (query, key, value), zero_nan=softmax[1])
 
-    def _product(self, atom: Expr) -> Call | None:
-        """The batched product behind ``atom``, of matrices of one dtype of which the first is not transposed."""
-        call = self._call(atom, "nn.batch_matmul")
-        if call is None or call.attrs.transpose_a:
+    def _attention(self, last: Call, at: Scores, operands: tuple[Operand, Operand, Operand], *, zero_nan: bool) -> Call | None:
+        query, key, value = operands
+        scale, is_shared = at.scale * query.factor * key.factor, key.sizes[2] is not query.sizes[2]
+        is_plain = not (at.biases or at.cap or zero_nan or is_shared)
+        if self.pays is not None:
+            is_known = is_plain and all(x.by_positions for x in operands)
+            if not is_known or not self.pays(type_of(query.data).dtype, query.sizes[3], value.sizes[3]):
+                return None
+        if is_plain:
+            args = tuple(map(self._by_positions, operands))
+            return replace(last, op=get("nn.batch_attention"), args=args, attrs=AttentionAttrs(scale))
+        bias = self._total(at.biases, type_of(last).dtype, query.sizes[2])
+        if bias is None:
             return None
-        dtypes = {_type(x).dtype for x in (call, *call.args)}
-        return call if len(dtypes) == 1 and dtypes <= set(DTYPES) else None
+        args = (*map(self._by_positions, operands), bias)
+        return replace(last, op=get("nn.grouped_attention"), args=args, attrs=GroupedAttentionAttrs(scale, at.cap, zero_nan))
 
-    def _scaled(self, atom: Expr) -> tuple[float, Expr]:
-        """The constant factor of ``atom``, and the atom without it."""
-        call = self._call(atom, "multiply")
-        if call is not None:
-            for factor, other in (call.args, call.args[::-1]):
-                if isinstance(factor, Constant) and factor.data.ndim == 0 and _shape(other) == _shape(call):
-                    return float(factor.data), other
-        return 1.0, atom
+    def _by_positions(self, x: Operand) -> Expr:
+        return x.data if x.by_positions else self._add("transpose", (x.data,), TransposeAttrs(tuple(BY_HEADS)))
 
-    def _by_heads(self, atom: Expr, axes: list[int]) -> Expr | None:
-        """The tensor ``[batch, positions, heads, size]`` whose matrices by head are ``atom``."""
-        call = self._call(atom, "transpose")
-        if call is None or not _turns(call, axes):
+    # ---- biases --------------------------------------------------------------------------------------------------------------
+
+    def _total(self, biases: tuple[Bias, ...], dtype: str, heads: Dim) -> Expr | None:
+        """The sum of biases, of rank 4; None for a bias whose axes are not those of scores by head."""
+        total: Expr | None = None
+        for bias in biases:
+            data = self._of_rank_four(unbroadcast(bias.data, self._definition), bias.shape, heads)
+            if data is None:
+                return None
+            if bias.instead is not None:
+                ends = (_constant(0, dtype), _constant(bias.instead.data, dtype))
+                data = self._add("where", (data, *(ends if bias.keeps else ends[::-1])))
+            total = data if total is None else self._add("add", (total, data))
+        return _constant(np.zeros((1, 1, 1, 1)), dtype) if total is None else total
+
+    def _of_rank_four(self, data: Expr, shape: tuple[Dim, ...], heads: Dim) -> Expr | None:
+        rank, have = len(shape), shape_of(data)
+        pairs = zip(have, shape[rank - len(have) :], strict=True)
+        if len(have) > rank or not all(a is b or const(a) == 1 for a, b in pairs):
             return None
-        outer, inner, shape = _shape(call)[:2], _shape(call)[2:], _shape(atom)
-        return call.args[0] if shape == (product(outer), *inner) else None
+        if rank == 3 and len(have) == 3 and const(have[0]) != 1:  # of batches and heads
+            number = const(heads)
+            return None if not number else self._add("reshape", (data,), ReshapeAttrs((-4, -1, number, -2)))
+        missing = 4 - len(have)
+        return self._add("expand_dims", (data,), ExpandDimsAttrs(0, missing)) if missing else data
+
+    def _add(self, name: str, args: tuple[Expr, ...], attrs: Any = None) -> Var:
+        """The variable of a call; of equal calls the first one's."""
+        op = get(name)
+        attrs = op.attrs() if attrs is None else attrs
+        key = (op, tuple(x.data.tobytes() if isinstance(x, Constant) else x for x in args), attrs)
+        if key not in self.made:
+            ty, checks = relate(op, [x.ty for x in args], attrs)
+            assert not checks, name
+            self.made[key] = Var(f"{name}_of_attention", ty=ty)
+            self.added.append((self.made[key], Call(op, args, attrs, ty=ty)))
+        return self.made[key]
 
 
-def _agree(last: Call, scores: tuple[Expr, ...], query: Expr, key: Expr, value: Expr) -> bool:
-    """Whether the sizes are those of attention, by the types; ``scores``: the values between the products."""
-    (batch, queries, heads, width), (b, keys, h, w), (c, n, i, e) = map(_shape, (query, key, value))
-    same = (b, h, w, c, n, i) == (batch, heads, width, batch, keys, heads) and _shape(last) == (batch, queries, heads, e)
+def _constant(number: Any, dtype: str) -> Constant:
+    data = np.asarray(number, numpy_dtype(dtype))
+    data = data if data.ndim == 4 else data.reshape(())
+    return Constant(data, ty=TensorType.of(data.shape, dtype))
+
+
+def _agree(last: Call, between: tuple[Expr, ...], query: Operand, key: Operand, value: Operand) -> bool:
+    """Whether the sizes are those of attention, by the types; ``between``: the values between the products."""
+    (batch, queries, heads, width), (b, keys, shared, w), (c, n, other, e) = (x.sizes for x in (query, key, value))
+    same = (b, w, c, n, other) == (batch, width, batch, keys, shared) and shape_of(last) == (batch, queries, heads, e)
+    numbers = const(heads), const(shared)
+    are_groups = shared is heads or (numbers[0] is not None and numbers[1] and numbers[0] % numbers[1] == 0)
     wanted = (batch * heads, queries, keys)
-    return same and all((product(shape[:-2]), *shape[-2:]) == wanted for shape in map(_shape, scores))
-
-
-def _type(x: Expr) -> TensorType:
-    assert isinstance(x.ty, TensorType), x
-    return x.ty
-
-
-def _shape(x: Expr) -> _Shape:
-    return _type(x).shape
-
-
-def _turns(call: Call, axes: list[int]) -> bool:
-    """Whether a call is a transpose with these axes, of rank 4."""
-    return call.op is get("transpose") and call.attrs.axes is not None and [a % 4 for a in call.attrs.axes] == axes
-
-
-def _is_along_last_axis(softmax: Call) -> bool:
-    rank = len(_shape(softmax))
-    return rank >= 2 and softmax.attrs.axis % rank == rank - 1
+    return bool(same and are_groups) and all((product(s[:-2]), *s[-2:]) == wanted for s in map(shape_of, between))

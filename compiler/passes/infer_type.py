@@ -36,6 +36,17 @@ def infer_type(mod: IRModule) -> IRModule:
     return _inferred(mod, FunctionTyper)[0]
 
 
+def infer_sizes(mod: IRModule) -> IRModule:
+    """The module with types that have the sizes which it takes from shapes and computes, too.  Raises TypeCheckError.
+
+    Where a use refuses such a size, the types are those of ``infer_type``: the program fails at run time, if it runs there.
+    """
+    try:
+        return _inferred(mod, partial(FunctionTyper, follows_sizes=True))[0]
+    except TypeCheckError:
+        return infer_type(mod)
+
+
 def variable_types(mod: IRModule) -> tuple[IRModule, Mapping[Var, Var]]:
     """The module with types, and the typed variable of each variable of ``mod``.  Raises TypeCheckError."""
     typed: dict[Var, Var] = {}

@@ -3,7 +3,8 @@
 An element is known as a Dim: the elements of ``shape_of`` a ``Tensor[(?n, 4), float32]`` are ``n`` and 4.  Other operators are
 evaluated by their own ``compute`` expressions for each element of the result, so every operator that moves or computes integers
 (``take``, ``strided_slice``, ``concatenate``, ``add`` ...) is covered.  An element is unknown if an element that it depends on is
-unknown, or if its expression uses a function without an entry here.
+unknown, or if its expression uses a function without an entry here.  A condition on sizes is known as the Dim that is 1 where it
+holds, else 0.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from ...ops.core.op import Op, OpPattern
 from ...ops.core.tensor_types import ITEMSIZE, TensorType, TupleType, Type, is_float, tensors
 from ...ops.defs.movement.transform import ShapeOfAttrs
 from ...shape_funcs.symbolic.dim import INT, Dim, const, dim, is_static, product, total
-from ...shape_funcs.symbolic.dim_operations import eq, lt, max_, min_, not_
+from ...shape_funcs.symbolic.dim_operations import eq, lt, max_, min_, not_, where
 from ...shape_funcs.symbolic.int_operations import INT64_MAX
 from ..ir.expr import Call, Constant, Expr, Tuple, TupleGetItem, type_of
 
@@ -180,7 +181,8 @@ def _wrapped(value: Dim | None, dtype: str, whole: Collection[str] = WHOLE) -> D
     """``value`` as an element of ``dtype``; an expression that is no number is an element of the dtypes ``whole`` only."""
     number = None if value is None else const(value)
     if number is None:
-        return value if dtype in whole else None
+        is_condition = dtype == "bool" and value is not None and value.depth <= MAX_DEPTH and _range(value) == (0, 1)
+        return value if is_condition or dtype in whole else None
     if dtype == "bool":
         return dim(int(number != 0))
     bits = 8 * ITEMSIZE[dtype]
@@ -207,8 +209,11 @@ def _evaluate(
                 return None if is_float(part.dtype) or is_float(part.value.dtype) else _wrapped(of(part.value), part.dtype, whole)
             case Select() | Apply(function="where"):
                 condition, then, otherwise = part.args if isinstance(part, Apply) else _operands(part)
-                chosen = _number(of(condition))
-                return None if chosen is None else of(then if chosen else otherwise)
+                is_so = of(condition)
+                chosen = _number(is_so)
+                if chosen is not None:
+                    return of(then if chosen else otherwise)
+                return _either(is_so, of(then), of(otherwise))
             case Guard():
                 return of(part.value) if _number(of(part.condition)) else None
             case Apply():
@@ -216,6 +221,11 @@ def _evaluate(
         return None
 
     return of(scalar)
+
+
+def _either(condition: Dim | None, then: Dim | None, otherwise: Dim | None) -> Dim | None:
+    """The element that an unknown condition selects, as an expression; None if a part of it is not known."""
+    return None if condition is None or then is None or otherwise is None else where(condition, then, otherwise)
 
 
 def _operands(part: Select) -> tuple[Scalar, Scalar, Scalar]:
@@ -254,6 +264,11 @@ def _range(d: Dim) -> tuple[float, float]:
             return d.args[0], d.args[0]
         case "sym" if d.nonneg:
             return 0, INT64_MAX
+        case "eq" | "lt":
+            return 0, 1
+        case "where":
+            (low, high), (low2, high2) = map(_range, d.args[1:])
+            return min(low, low2), max(high, high2)
         case "min" | "max":
             choose = min if d.op == "min" else max
             (low, high), (low2, high2) = map(_range, d.args)

@@ -11,6 +11,7 @@ the values ``(n, 4 * m)``: where both are 0, ``dyn.reshape`` gives ``(0, 4)`` an
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Literal
 
@@ -18,7 +19,7 @@ from ...ops.core.op import TypeRelError
 from ...ops.core.tensor_types import TensorType
 from ...ops.core.type_relation import relate
 from ...ops.defs.movement.transform import RESHAPE, ReshapeAttrs, SliceAttrs
-from ...shape_funcs.symbolic.dim import INT, POLY, Dim, Shape, const, dim, is_nonneg
+from ...shape_funcs.symbolic.dim import INT, POLY, Dim, Shape, const, dim, is_nonneg, product
 from ...shape_funcs.symbolic.dim_operations import lt
 from ...shape_funcs.symbolic.int_operations import INT64_MAX
 
@@ -34,13 +35,40 @@ def static_newshape(data: TensorType, values: Sequence[Dim], allowzero: bool) ->
         if kept is not None:
             return kept
         values = [data.shape[k] if const(v) == 0 and k < data.rank else v for k, v in enumerate(values)]
-    wanted = tuple(values)
+    wanted = _inferred(data.shape, values) if allowzero else tuple(values)
     if not all(is_nonneg(v) and const(v) != 0 for v in wanted) or not (allowzero or _is_same_where_zero(data.shape, wanted)):
         return None
     for newshape in itertools.islice(_candidates(data.shape, wanted, 0, 0, True), MAX_TRIALS):
         if _gives(data, newshape, wanted):
             return newshape
     return None
+
+
+def _inferred(data: Shape, values: Sequence[Dim]) -> Shape:
+    """The values with the quotient of the sizes in the place of a -1.  ``dyn.reshape`` fails where a size beside it is 0."""
+    others = [v for v in values if const(v) != INFER]
+    found = _quotient(product(data), product(others)) if len(others) == len(values) - 1 else None
+    return tuple(found if const(v) == INFER and found is not None else v for v in values)
+
+
+def _quotient(a: Dim, b: Dim) -> Dim | None:
+    """The product that is ``a`` divided by ``b``, products of sizes, of which ``b`` is not 0; None if there is none."""
+    (number, atoms), (divisor, without) = _monomial(a), _monomial(b)
+    left = Counter(atoms)
+    left.subtract(without)
+    if not divisor or number % divisor or min(left.values(), default=0) < 0:
+        return None
+    return product([number // divisor, *left.elements()])
+
+
+def _monomial(d: Dim) -> tuple[int, tuple[Dim, ...]]:
+    """A product as its number and the other factors; a sum is one factor."""
+    if d.op == INT:
+        return d.args[0], ()
+    if d.op == POLY and len(d.args) == 1:
+        number, atoms = d.args[0]
+        return number, atoms
+    return 1, (d,)
 
 
 def _kept(data: Shape, values: Sequence[Dim]) -> tuple[int, ...] | None:

@@ -19,19 +19,24 @@ from ...ops.defs.movement.transform import DynSliceAttrs, ReshapeAttrs
 from ...shape_funcs.symbolic.dim import Dim, const
 from ..ir.expr import Call, Expr, replace, tensor_type
 from .elements import ElementTable
-from .newshape import static_newshape, static_slice
+from .exchanged_axes import exchanged
+from .newshape import KEEP, static_newshape, static_slice
 
 
-def static_form(call: Call, elements: ElementTable, data: Callable[[Expr], object]) -> Call:
+def static_form(
+    call: Call, elements: ElementTable, data: Callable[[Expr], object], definition: Callable[[Expr], Expr | None]
+) -> Call:
     """The static form of a call with its type, or ``call`` itself.
 
     ``data``: the array of an atom that is a constant, a tuple of arrays for a tuple, None for any other atom.
+    ``definition``: the value of a variable; None for any other atom.
     """
     if not isinstance(call.op, Op) or call.op.static is None:
         return call
     form = call.op.static(call.attrs, [_number(a, elements, data) for a in call.args]) or _symbolic(call, elements)
     if form is None:
-        return call
+        found = exchanged(call, elements, definition)
+        return call if found is None else found
     name, attrs = form
     op = get(name)
     args = dict(zip(call.op.inputs, call.args, strict=True))
@@ -73,4 +78,6 @@ def _symbolic(call: Call, elements: ElementTable) -> tuple[str, object] | None:
     if isinstance(call.attrs, DynSliceAttrs):
         bounds = static_slice(data, values[0], values[1], values[2], call.attrs.slice_mode)
         return None if bounds is None else ("strided_slice", bounds)
+    if call.op is get("dyn.broadcast_to") and tuple(values[0]) == data.shape and data.rank:
+        return "reshape", ReshapeAttrs((KEEP,) * data.rank)
     return None

@@ -21,6 +21,7 @@ from ...vm.diagnostics import codes
 from ...vm.diagnostics.codes import Code
 from ...vm.diagnostics.source import Diagnostic, Span
 from ..ir.expr import Call, Constant, Expr
+from ..rules.elements import ElementTable
 from .function_signature import BOTTOM, FAILED, Signature
 from .literal_help import literal_help
 from .shape_checks import Emit, enforce
@@ -60,10 +61,14 @@ def mark_of(atoms: Sequence[Expr]) -> Type | None:
 # ---- operators -----------------------------------------------------------------------------------------------------
 
 
-def operator_type(call: Call, args: Sequence[Expr], known: Sequence[Any], signature: Signature | None = None) -> Type:
+def operator_type(
+    call: Call, args: Sequence[Expr], known: Sequence[Any], signature: Signature | None = None,
+    elements: ElementTable | None = None,
+) -> Type:  # fmt: skip
     """The result type of an operator's call on typed ``args``; ``known`` has the value of each constant argument.
 
-    ``signature`` belongs to the global function that is the first argument, if it is one.  Raises Mistake.
+    ``elements``: the known elements of the other arguments, such as the sizes in shapes.  ``signature`` belongs to the global
+    function that is the first argument, if it is one.  Raises Mistake.
     """
     op = call.op
     assert isinstance(op, Op)
@@ -82,11 +87,30 @@ def operator_type(call: Call, args: Sequence[Expr], known: Sequence[Any], signat
         message = f"{op.name} has {inputs} inputs; at most {MAX_INPUTS} are possible"
         raise mistake(message, call.span, help="do it in several steps", code=codes.Type.SIZE)
     try:
-        return relate(op, [a.ty for a in args], call.attrs, known)[0]
+        found = relate(op, [a.ty for a in args], call.attrs, known)[0]
     except TypeRelError as error:
         notes = dict.fromkeys(type_note(a) for a in args if not isinstance(a, Constant))
         help = literal_help(op, args, call.attrs, known) or error.help
         raise mistake(error.message, call.span, *notes, help=help, code=codes.Type.OPERANDS) from None
+    return found if elements is None else _with_known_sizes(found, op, call.attrs, args, known, elements)
+
+
+def _with_known_sizes(
+    found: Type, op: Op, attrs: Any, args: Sequence[Expr], known: Sequence[Any], elements: ElementTable
+) -> Type:
+    """The type ``found`` of a result, with the sizes that follow from known elements of the inputs that decide the shape.
+
+    Sizes that do not fit are refused by the check at run time.
+    """
+    if not any(op.data_dependent):
+        return found
+    more = [elements.of(a) if flag and k is None else k for a, k, flag in zip(args, known, op.data_dependent, strict=True)]
+    if all(a is b for a, b in zip(more, known, strict=True)):
+        return found
+    try:
+        return relate(op, [a.ty for a in args], attrs, more)[0]
+    except TypeRelError:
+        return found
 
 
 def _asserted_type(call: Call, args: Sequence[Expr]) -> Type:

@@ -27,6 +27,7 @@ from ..ir.expr import (
     replace,
     type_of,
 )
+from ..rules.elements import ElementTable
 from .adt_rules import AdtTyper
 from .call_rules import Mistake, function_call, mark_of, mistake, operator_type, type_note
 from .function_signature import BOTTOM, FAILED, Signature, closed_result, declare
@@ -39,17 +40,19 @@ class FunctionTyper:
     """The typer of one global function and its inner functions.
 
     ``lookup``: the signature of a global function, or the diagnostic of an unknown name; ``errors`` collects diagnostics;
-    ``typed``, if given, the typed variable of each variable, also of those that are out of scope.
+    ``typed``, if given, the typed variable of each variable, also of those that are out of scope.  ``follows_sizes``: whether
+    sizes are known that a program takes from shapes and computes.
     """
 
     def __init__(
         self, lookup: Callable[[GlobalVar], Signature | Diagnostic], errors: list[Diagnostic], adts: AdtTyper,
-        typed: dict[Var, Var] | None = None,
+        typed: dict[Var, Var] | None = None, *, follows_sizes: bool = False,
     ) -> None:  # fmt: skip
         self.lookup, self.errors, self.adts, self.typed = lookup, errors, adts, typed
         self.env: dict[Var, Var] = {}  # the typed variable of each variable
         self.selves: dict[Var, Var] = {}  # the typed variable of each recursive function, used in its body
         self.known: dict[Expr, Any] = {}  # the known values of variables: an array, or a tuple of arrays and Nones
+        self.elements = ElementTable() if follows_sizes else None
         self.names: dict[str, Dim] = {}  # the symbol of each ?n in scope
         self.binder = Binder()  # the size and place of each symbol
         self.out: list[tuple[Var, Expr]] = []
@@ -173,6 +176,8 @@ class FunctionTyper:
         known = self._known(value)
         if known is not None:
             self.known[var] = known
+        if self.elements is not None and value.ty not in (FAILED, BOTTOM):
+            self.elements.bind(var, value)
         return var
 
     def _known(self, value: Expr) -> Any:
@@ -234,7 +239,8 @@ class FunctionTyper:
                 mark = mark_of(args)
                 return self.adts.call(call, args, self._emit) if mark is None else replace(call, args=args, ty=mark)
             named = [self._signature(a) for a in args[:1] if isinstance(a, GlobalVar)]
-            ty = mark_of(args) or operator_type(call, args, [self._known(a) for a in args], *named)
+            signature = named[0] if named else None
+            ty = mark_of(args) or operator_type(call, args, list(map(self._known, args)), signature, self.elements)
             return replace(call, args=args, ty=ty)
         callee = self._atom(call.op)
         signature = self._signature(callee) if isinstance(callee, GlobalVar) else None

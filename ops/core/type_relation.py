@@ -63,8 +63,8 @@ def relate(op: Op, types: Sequence[Any], attrs: Any, constants: Sequence[Any] | 
     """The result type of a call of ``op``, and the checks left for run time.
 
     ``types``: a TensorType per input, or a tuple of TensorTypes for a tuple input; ``constants``: the same structure, a numpy
-    array for each known value, else None.  Every dim of the result is a valid size: a constant >= 0, an expression known to be
-    >= 0, or a new symbol.  Raises TypeRelError.
+    array for each known value, else None; a tuple for a tensor of which some elements are known, each a Dim or None.  Every dim
+    of the result is a valid size: a constant >= 0, an expression known to be >= 0, or a new symbol.  Raises TypeRelError.
     """
     operands = typed_operands(op, types, constants)
     tensors, checks = _apply(op, operands, attrs)
@@ -303,19 +303,22 @@ def typed_operands(op: Op, types: Sequence[Any], constants: Sequence[Any] | None
     known = list(constants) if constants is not None else [None] * len(types)
     prefix, count = f"v{next(_calls)}", itertools.count()
 
+    def unknown() -> Dim:
+        return unnamed(f"{prefix}.{next(count)}", is_size=False)
+
     def operand(i: int, ty: Any, value: Any) -> Operand:
         if not isinstance(ty, TensorType):
             raise TypeRelError(f"{op.name}: {_input(op, i)} must be a tensor, not {ty}", input=i)
         assert not any(d is ANY for d in ty.shape), "a type of which type inference has not named every dim"
         if not op.data_dependent[i]:
             return Operand(ty.shape, ty.dtype)
-        if value is not None:
+        if value is not None and not isinstance(value, tuple):
             return Operand(ty.shape, ty.dtype, constant_dims(value))
         try:
-            n = _n_values(ty.shape)
+            elements = (None,) * _n_values(ty.shape) if value is None else value
         except TypeRelError as error:
             raise TypeRelError(f"{op.name}: {_input(op, i)} {error.message}", input=i) from None
-        return Operand(ty.shape, ty.dtype, tuple(unnamed(f"{prefix}.{next(count)}", is_size=False) for _ in range(n)))
+        return Operand(ty.shape, ty.dtype, tuple(unknown() if e is None else e for e in elements))
 
     out: list[Any] = []
     for i, (ty, value) in enumerate(zip(types, known, strict=True)):

@@ -6,7 +6,7 @@ import math
 import operator
 from collections.abc import Callable, Mapping
 
-from .dim import POLY, RESULT, Dim, IntLike, const, dim, gap, postorder, product, result_size
+from .dim import POLY, RESULT, SYM, Dim, IntLike, const, dim, gap, postorder, product, result_size
 from .int_operations import ARANGE, DIVISION, EQ, FLOORDIV, LT, MAX, MIN, MOD, MUL, SCALAR, SCALED, WHERE, as_float
 
 _key = operator.attrgetter("key")
@@ -97,7 +97,16 @@ def where(condition: IntLike, a: IntLike, b: IntLike) -> Dim:
     known = const(condition)
     if known is not None:
         return a if known else b
-    return a if a is b else Dim(WHERE, condition, a, b)
+    if a is b or (condition.op == EQ and b in condition.args and _is_equal_there(condition, a, b)):
+        return b
+    return Dim(WHERE, condition, a, b)
+
+
+def _is_equal_there(condition: Dim, a: Dim, b: Dim) -> bool:
+    """Whether ``a`` equals ``b`` where ``condition`` holds, which says that ``b`` equals another size."""
+    first, second = condition.args
+    other = first if second is b else second
+    return a is other or (b.op == SYM and substitute(a, {b: other}) is other)
 
 
 def arange_length(start: Dim, stop: Dim, step: Dim) -> Dim:

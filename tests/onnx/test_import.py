@@ -290,6 +290,23 @@ def test_one_axis_may_be_a_scalar_at_run_time() -> None:
     assert "sum" in mod.astext()
 
 
+def test_a_size_of_the_data_stays_where_it_is_0() -> None:
+    """As exporters repeat heads that share keys: the sizes are known, also where there are no positions."""
+    nodes = [
+        helper.make_node("Shape", ["x"], ["s"]),
+        helper.make_node("Gather", ["s", "front"], ["batch"]),
+        helper.make_node("Gather", ["s", "back"], ["rest"]),
+        helper.make_node("Concat", ["batch", "heads", "rest"], ["shape"], axis=0),
+        helper.make_node("Reshape", ["x", "shape"], ["y"]),
+    ]
+    stored = {"front": np.array([0]), "back": np.array([3, 4]), "heads": np.array([6])}
+    module = relay.frontend.from_onnx(model_of(nodes, {"x": ["b", 2, 3, "n", 4]}, ["y"], stored))[0]
+    assert "dyn.reshape" not in str(module)
+    vm = relay.VirtualMachine(relay.compile(module))
+    for b, n in ((2, 5), (2, 0), (0, 5), (0, 0)):
+        assert vm.run(np.zeros((b, 2, 3, n, 4), "float32")).shape == (b, 6, n, 4)
+
+
 @pytest.mark.parametrize("dtype", [TensorProto.INT64, TensorProto.INT16])
 def test_a_range_up_to_a_size_has_the_size(dtype: int) -> None:
     """A cast to fewer bits wraps: then the length is another."""

@@ -74,6 +74,31 @@ def test_batch_attention(agree: Any, draw: Any) -> None:
 
 
 @case
+def test_grouped_attention(agree: Any, draw: Any) -> None:
+    m, n, batch, shared, groups, width, columns = (draw(SIZES) for _ in range(7))
+    heads = shared * groups
+    shapes = [[batch, m, heads, width], [batch, n, shared, width], [batch, n, shared, columns], [batch, heads, m, n]]
+    shapes[3] = [1 if draw(st.booleans()) else size for size in shapes[3]]
+    if draw(st.booleans()):
+        shapes[draw(st.integers(0, 3))][draw(st.integers(0, 3))] += 1
+
+    def oracle() -> Any:
+        query, key, value, bias = (np.empty(shape, "float32") for shape in shapes)
+        if query.shape[2] != key.shape[2] and (not key.shape[2] or query.shape[2] % key.shape[2]):
+            raise ValueError
+        sizes: dict[str, int] = {}
+        for axes, x in zip(("bm.d", "bngd", "bnge"), (query, key, value), strict=True):
+            for name, size in zip(axes, x.shape, strict=True):
+                if sizes.setdefault(name, size) != size and name != ".":
+                    raise ValueError
+        wanted = (sizes["b"], query.shape[2], sizes["m"], sizes["n"])
+        np.broadcast_to(bias, wanted)
+        return one((*query.shape[:3], sizes["e"]))
+
+    agree("nn.grouped_attention", list(map(f32, shapes)), oracle)
+
+
+@case
 def test_along_an_axis(agree: Any, draw: Any) -> None:
     a = draw(FULL_SHAPES)
     k = draw(st.integers(-5, 4))

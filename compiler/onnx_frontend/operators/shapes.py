@@ -11,6 +11,7 @@ import numpy as np
 
 from ....ops.core.op import get
 from ....ops.core.tensor_types import numpy_dtype
+from ....shape_funcs.symbolic.dim import Dim
 from ....shape_funcs.symbolic.dim import const as known_size
 from ...builder.build import const
 from ...builder.operator_functions import operators as relay
@@ -46,7 +47,12 @@ def broadcast_shapes(node: Node, x: Expr, shape: Expr) -> Any:
     wanted = relay.concatenate([numbers([1] * (rank - count)), known], 0) if count < rank else known
     given = relay.shape_of(x, dtype="int64")
     given = relay.concatenate([numbers([1] * (count - rank)), given], 0) if rank < count else given
-    return relay.where(relay.equal(wanted, numbers([1] * max(rank, count))), given, wanted)
+    shape = node.bind(relay.where(relay.equal(wanted, numbers([1] * max(rank, count))), given, wanted))
+    # where the model determines no size of 1, the shape is the wanted one
+    wanted = node.bind(wanted)
+    elements = node.scope.values.elements
+    found = elements.of(shape)
+    return wanted if found is not None and None not in found and found == elements.of(wanted) else shape
 
 
 @onnx_operator("Expand", since=8)
@@ -92,7 +98,21 @@ def size(node: Node, x: Expr) -> Expr:
 @onnx_operator("Reshape", since=5)
 def reshape(node: Node, x: Expr, shape: Expr) -> Expr:
     shape, _ = measured(node, shape, "the shape", node.declared_rank)
-    return relay.reshape(x, sizes_or_expr(node, shape), allowzero=bool(node.attr("allowzero", 0)))
+    allowzero = bool(node.attr("allowzero", 0)) or _has_sizes_of(node, x, shape)
+    return relay.reshape(x, sizes_or_expr(node, shape), allowzero=allowzero)
+
+
+def _has_sizes_of(node: Node, x: Expr, shape: Expr) -> bool:
+    """Whether a shape has numbers from 1 on, and besides sizes of the data.
+
+    Such a size is 0 only where the data are empty.  It stays 0 then, as exporters mean it: the standard would copy the size of
+    another axis, for which no data have the elements, or for which another axis is empty.
+    """
+    elements = node.scope.values.elements.of(node.bind(shape))
+    if elements is None or not all(isinstance(e, Dim) for e in elements):
+        return False
+    numbers = [known_size(e) for e in elements]
+    return None in numbers and all(e in node.shape(x) if n is None else n > 0 for e, n in zip(elements, numbers, strict=True))
 
 
 @onnx_operator("Flatten", since=1)

@@ -26,7 +26,7 @@ from ....shape_funcs.symbolic.dim import const
 from ...ir.anf import inner_chains, rebuild, rebuild_lets
 from ...ir.expr import Call, Constant, Expr, IRModule, Tuple, Var, let_chain, replace
 from ...ir.pass_declaration import declare_pass
-from ..infer_type import infer_type
+from ..infer_type import infer_sizes
 
 #: Axes of tensors with channels last by those with channels first, and the other way.
 _LAST, _FIRST = (0, 2, 3, 1), (0, 3, 1, 2)
@@ -39,7 +39,7 @@ def channels_last(mod: IRModule) -> IRModule:
     """The module with convolutions of halves with channels last."""
     functions = {n: f if f.is_primitive else replace(f, body=_Turner().chain(f.body), ty=None) for n, f in mod.functions.items()}
     changed = any(functions[name].body is not f.body for name, f in mod.functions.items() if not f.is_primitive)
-    return infer_type(replace(mod, functions=functions)) if changed else mod
+    return infer_sizes(replace(mod, functions=functions)) if changed else mod
 
 
 class _Turner:

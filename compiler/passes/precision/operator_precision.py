@@ -37,7 +37,7 @@ class Role(enum.Enum):
 CONVOLUTIONS = frozenset(f"nn.conv{n}d{more}" for n in (1, 2, 3) for more in ("", "_transpose"))
 #: Convolutions whose weights have another form, or that compute two convolutions together.
 FORMS_OF_CONVOLUTION = frozenset((OF_FILTERS, EXPANDED))
-ATTENTION = frozenset(("nn.attention", "nn.batch_attention"))
+ATTENTION = frozenset(("nn.attention", "nn.batch_attention", "nn.grouped_attention"))
 #: Operators whose products are computed from halves, and added in float32.
 PRODUCTS = frozenset(("nn.dense", "nn.matmul", "nn.batch_matmul")) | ATTENTION | CONVOLUTIONS
 #: Products that CPUs compute of float32: kernels of halves are slower, and only weights of other products are read as halves.

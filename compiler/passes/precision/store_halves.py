@@ -31,7 +31,7 @@ from ...ir.anf import rebuild, rebuild_lets
 from ...ir.expr import Call, Constant, Expr, Function, If, IRModule, Tuple, TupleGetItem, Var, let_chain, replace
 from ...ir.match_expr import Match
 from ...ir.pass_declaration import declare_pass
-from ..infer_type import infer_type
+from ..infer_type import infer_sizes
 from .operator_precision import WIDE, Role, with_result
 from .stored_dtypes import StoredDtypes
 from .stored_values import Classes, Operation, Signature, StoredValues
@@ -54,7 +54,7 @@ def store_halves(
     functions = {}
     for name, f in mod.functions.items():
         functions[name] = f if f.is_primitive else _Narrowed(values, dtypes).function(f, values.functions[name])
-    return infer_type(replace(mod, functions=functions))
+    return infer_sizes(replace(mod, functions=functions))
 
 
 class _Narrowed:

@@ -40,7 +40,7 @@ from ...ir.expr import Call, Constant, Expr, IRModule, Tuple, TupleGetItem, Var,
 from ...ir.pass_declaration import declare_pass
 from ..constant_weights.pack_weights import WeightPacker
 from ..constant_weights.weighted_products import constant_like
-from ..infer_type import infer_type
+from ..infer_type import infer_sizes
 from .operator_precision import (
     ATTENTION,
     CONVOLUTIONS,
@@ -74,7 +74,7 @@ def widen_halves(mod: IRModule, forced: Collection[str] = (), casts_store: bool 
     functions = {n: f if f.is_primitive else _Widener(packer, casts_store).function(f) for n, f in mod.functions.items()}
     if all(functions[n] is f for n, f in mod.functions.items()):
         return mod
-    return infer_type(replace(mod, functions=functions))
+    return infer_sizes(replace(mod, functions=functions))
 
 
 class _Widener:
@@ -245,7 +245,7 @@ def _reads_once(call: Call, op: Op) -> bool:
     """Whether the product is attention of few queries, such as in a step of a loop: it reads keys and values once."""
     if op.name not in ATTENTION or not isinstance(call.args[0].ty, TensorType):
         return False
-    queries = const(call.args[0].ty.shape[1 if op is get("nn.batch_attention") else 0])
+    queries = const(call.args[0].ty.shape[0 if op is get("nn.attention") else 1])
     return queries is not None and queries < LEAST_QUERIES
 
 

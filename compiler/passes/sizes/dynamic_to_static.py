@@ -49,11 +49,11 @@ from ...rules.elements import ElementTable
 from ...rules.static_forms import static_form
 from ...type_inference.call_rules import Mistake, operator_type
 from ...type_inference.type_match import TypeMismatch, join
-from ..infer_type import infer_type
+from ..infer_type import infer_sizes, infer_type
 
 
 @declare_pass("DynamicToStatic", "infer_type")
-def dynamic_to_static(mod: IRModule, infer: Callable[[IRModule], IRModule] = infer_type) -> IRModule:
+def dynamic_to_static(mod: IRModule, infer: Callable[[IRModule], IRModule] = infer_sizes) -> IRModule:
     """The module with static operators for known attributes; ``infer`` types a module."""
     before = mod
     while (static := _once(mod, infer)) is not mod:
@@ -96,6 +96,7 @@ class _Rewriter:
         self.elements = ElementTable(whole=("int64", "int32"))
         self.retyped: dict[Expr, Expr] = {}  # variables by the variables that have their former types
         self.fields: dict[Expr, tuple[Expr, ...]] = {}  # of tuples
+        self.values: dict[Expr, Expr] = {}  # of variables
 
     def _atom(self, atom: Expr) -> Expr:
         return self.retyped.get(atom, atom)
@@ -107,9 +108,10 @@ class _Rewriter:
         for var, value in bindings:
             new = self._typed(value, rebuild(value, self._atom, self.chain))
             if isinstance(new, Call):
-                new = static_form(new, self.elements, self._data)
+                new = static_form(new, self.elements, self._data, self.values.get)
             bound = self._variable(var, value, new)
             self.elements.bind(bound, new)
+            self.values[bound] = new
             if isinstance(new, Constant):
                 self.known[bound] = new
             if isinstance(new, Tuple):
@@ -143,7 +145,7 @@ class _Rewriter:
 
     def _call_type(self, call: Call) -> Type:
         try:
-            return operator_type(call, call.args, [self._data(a) for a in call.args])
+            return operator_type(call, call.args, [self._data(a) for a in call.args], elements=self.elements)
         except Mistake:
             return type_of(call)
 
@@ -168,6 +170,8 @@ def _joined(value: If) -> Type:
 
 def _with_result_types(mod: IRModule, before: IRModule) -> IRModule:
     """The module with the sizes found in declared result types; a size that was known ``before`` stays as declared."""
+    if any(f.ret_type is not None for f in before.functions.values()):
+        before = infer_type(before)
     functions = {}
     for name, f in mod.functions.items():
         if f.ret_type is not None:

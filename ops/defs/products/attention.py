@@ -9,9 +9,9 @@ from ....shape_funcs.symbolic.dim import Dim, dim
 from ...core.conditions import Conditions, condition
 from ...core.dtype_rules import FLOATS, require, require_same
 from ...core.implementation import Blocks, Kernel, OpCall, Scratch
-from ...core.op import Op, OpPattern
+from ...core.op import Op, OpPattern, TypeRelError
 from ...core.tensor_types import ITEMSIZE
-from ...kernels.attention import batches, cuda
+from ...kernels.attention import batches, cuda, grouped, grouped_cuda
 from ...kernels.attention import cpu as bodies
 from ...native.jit.products.register_tile import panel_width
 from ...strategy.products.matmul_strategy import is_one_float
@@ -109,6 +109,15 @@ def _panels(inner: int, columns: int) -> Scratch:
     return Scratch(length=length)
 
 
+#: The buffers of the tiles: queries, panels of keys and of values, scores of a band, weights; those of rows: scores, sums.
+_OF_TILES = (
+    Scratch(length=lambda call: batches.BAND * dim(_sizes(call)[3])),
+    _panels(3, 2),
+    _panels(2, 4),
+    Scratch(length=_scores),
+    Scratch(length=batches.BAND),
+)
+_OF_ROWS = (Scratch(length=lambda call: _sizes(call)[2]), Scratch(length=lambda call: _sizes(call)[4]))
 _BATCH: dict[str, Any] = {"attrs": lambda attrs: {"scale": attrs.scale}}
 
 Op(
@@ -130,22 +139,72 @@ Op(
             takes=is_one_float,
             pays=_are_many,
             blocks=Blocks(_bands, _work, _bands_of_head),
-            scratch=(
-                Scratch(length=lambda call: batches.BAND * dim(_sizes(call)[3])),
-                _panels(3, 2),
-                _panels(2, 4),
-                Scratch(length=_scores),
-                Scratch(length=batches.BAND),
-            ),
+            scratch=_OF_TILES,
             **_BATCH,
         ),
         Kernel(
             "rows",
             batches.ROWS[""],
             choose=lambda attrs, dtypes: batches.ROWS.get(dtypes[0], batches.ROWS[""]),
-            scratch=(Scratch(length=lambda call: _sizes(call)[2]), Scratch(length=lambda call: _sizes(call)[4])),
+            scratch=_OF_ROWS,
             **_BATCH,
         ),
         Kernel("attention", None, cuda=cuda.batch_attention),
+    ),
+)
+
+
+# ---- groups of heads, biases -----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class GroupedAttentionAttrs:
+    """``scale``: the factor of the products of queries and keys; ``cap``: the bound of the scaled products, 0 for none.
+
+    ``zero_nan``: whether the weights of a query are 0 where they are NaN, such as those of a query without a finite score.
+    """
+
+    scale: float = 1.0
+    cap: float = 0.0
+    zero_nan: bool = False
+
+
+def _grouped_rule(dtypes: tuple[Any, ...], attrs: GroupedAttentionAttrs) -> str:
+    require("nn.grouped_attention", dtypes[0], FLOATS, 0, "query")
+    if not attrs.cap >= 0:
+        raise TypeRelError(f"nn.grouped_attention: cap is {attrs.cap}; valid are numbers above 0, and 0 for none")
+    return require_same("nn.grouped_attention", dtypes, (0, 1, 2, 3), _INPUTS)
+
+
+Op(
+    name="nn.grouped_attention",
+    doc="`nn.batch_attention` in which groups of `h / g` heads share keys and values, with a bias: `query[b, m, h, d]`, "
+    "`key[b, n, g, d]`, `value[b, n, g, e]`, `bias[b, h, m, n]`, of which each size may be 1: `[b, m, h, e]`.  The scores are "
+    "`cap * tanh(scale * query . key / cap) + bias`; without `cap`, `scale * query . key + bias`.  "
+    "`nn.grouped_attention([[[[1.0]]]], [[[[0.0]], [[0.0]]]], [[[[2.0]], [[4.0]]]], [[[[0.0, 0.0]]]]) = [[[[3.0]]]]`.  The "
+    "compiler makes it on CPUs of batched products around a softmax.",
+    inputs=_INPUTS,
+    attrs=GroupedAttentionAttrs,
+    pattern=OpPattern.OPAQUE,
+    dtype=_grouped_rule,
+    kernels=(
+        Kernel(
+            "tiles",
+            grouped.TILES[""],
+            choose=lambda attrs, dtypes: grouped.TILES.get(dtypes[0], grouped.TILES[""]),
+            views=("dims",),
+            takes=is_one_float,
+            pays=_are_many,
+            blocks=Blocks(_bands, _work, _bands_of_head),
+            scratch=_OF_TILES,
+        ),
+        Kernel(
+            "rows",
+            grouped.ROWS[""],
+            choose=lambda attrs, dtypes: grouped.ROWS.get(dtypes[0], grouped.ROWS[""]),
+            views=("", "", "", "dims", ""),
+            scratch=_OF_ROWS,
+        ),
+        Kernel("plain", None, cuda=grouped_cuda.grouped_attention),
     ),
 )

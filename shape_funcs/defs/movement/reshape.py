@@ -154,6 +154,9 @@ def dyn_reshape(inputs: tuple[Operand, Operand], attrs: Any) -> Shape:
     # copied axes are left out of the quotient, so that (0, -1) is valid for an empty axis
     rest = product(where(copies[axis], 1, d) if axis < len(copies) else d for axis, d in enumerate(data))
     explicit = product(where(any_(i, c), 1, v) for v, i, c in zip(wanted, inferred, copies, strict=True))
+    if allowzero:
+        message = "newshape has -1 beside a size of 0: any size fits"
+        check(any_(not_(any_(*inferred)), not_(eq(explicit, 0))), message, input=1)
     out = tuple(
         where(i, rest // explicit, where(c, data[axis], v) if axis < len(data) else v)
         for axis, (v, i, c) in enumerate(zip(wanted, inferred, copies, strict=True))

@@ -6,7 +6,7 @@ from typing import Any
 
 from ...symbolic.argument_checks import need_rank, same_size
 from ...symbolic.dim import Dim, Shape, dim
-from ...symbolic.dim_operations import all_, any_, eq, le, lt
+from ...symbolic.dim_operations import all_, any_, eq, le, lt, max_
 from ...symbolic.registry import Operand, check, register_shape_func
 from ..arithmetic.broadcast import broadcast_shapes
 
@@ -127,6 +127,26 @@ def batch_attention(inputs: tuple[Operand, Operand, Operand], attrs: Any) -> Sha
         same_size(query[2], other[2], "the numbers of heads differ: {} and {}", number, 2)
     same_size(query[3], key[3], "the queries have {} elements, the keys {}", 1, 3)
     same_size(key[1], value[1], "there are {} keys and {} values", 2, 1)
+    return (*query[:3], value[3])
+
+
+@register_shape_func("nn.grouped_attention")
+def grouped_attention(inputs: tuple[Operand, Operand, Operand, Operand], attrs: Any) -> Shape:
+    """``query[b, m, h, d]``, ``key[b, n, g, d]``, ``value[b, n, g, e]``, ``bias[b, h, m, n]`` or sizes of 1: the result
+    ``[b, m, h, e]``."""
+    for number, (operand, name) in enumerate(zip(inputs, ("query", "key", "value", "bias"), strict=True)):
+        need_rank(operand, 4, f"the {name}", number)
+    query, key, value, bias = (operand.shape for operand in inputs)
+    for number, other in ((1, key), (2, value)):
+        same_size(query[0], other[0], "the batches differ: {} and {}", number, 0)
+    same_size(key[2], value[2], "the keys have {} heads, the values {}", 2, 2)
+    of_groups = query[2] // max_(key[2], 1) * key[2]
+    check(eq(of_groups, query[2]), "{} heads are no groups for the keys of {}", query[2], key[2], input=1, axis=2)
+    same_size(query[3], key[3], "the queries have {} elements, the keys {}", 1, 3)
+    same_size(key[1], value[1], "there are {} keys and {} values", 2, 1)
+    for axis, size in enumerate((query[0], query[2], query[1], key[1])):
+        message = f"axis {axis} of the bias has size {{}}; {{}} or 1 is wanted"
+        check(any_(eq(bias[axis], 1), eq(bias[axis], size)), message, bias[axis], size, input=3, axis=axis)
     return (*query[:3], value[3])
 
 

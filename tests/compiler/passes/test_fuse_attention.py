@@ -49,6 +49,47 @@ def operators(text: str, forced: tuple[str, ...] = ()) -> set[str]:
     return {value.op.name for value in values(found["main"].body) if isinstance(value, Call)}
 
 
+#: Scores and operands as exporters write them, each beside the bias that a query, a key and a head have in numpy.
+REPEATED = """let %c = nn.batch_matmul({q}, {k});
+  let %found = nn.batch_matmul(nn.softmax({scores}), {v}, transpose_b=False); {out}"""
+SHARED = (
+    "reshape(reshape(broadcast_to(expand_dims({x}, axis=2), shape=[2, 2, 3, 5, 8]), newshape=[2, 6, 5, 8]), newshape=[-3, -2])"
+)
+FORMS = {
+    "mask": "reshape(add(multiply(reshape(%c, newshape=[2, 6, 4, 5]), 0.25f), %mask), newshape=[-3, -2])",
+    "where": "where(greater(%row, 0f), multiply(%c, 0.25f), -inff)",
+    "nan": "where(greater(%row, 9f), multiply(%c, 0.25f), -inff)",
+    "capped": "add(multiply(tanh(multiply(%c, 0.125f)), 2f), %row)",
+    "plain": "multiply(%c, 0.25f)",
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_groups_of_heads_with_biases_are_one_call(form: str) -> None:
+    key, value = (SHARED.format(x=x) for x in ("%k", "%v"))
+    weights = "nn.softmax({scores})" if form != "nan" else "where(isnan(%w), 0f, %w)"
+    body = REPEATED.replace("nn.softmax({scores})", weights)
+    body = body.format(
+        q="reshape(%q, newshape=[-3, -2])", k=key, v=value, scores=FORMS[form], out=FOUND.replace("-1, 3", "-1, 6")
+    )
+    body = body.replace("let %found", f"let %w = nn.softmax({FORMS[form]}); let %found") if form == "nan" else body
+    shapes = {"q": (2, 6, 4, 8), "k": (2, 2, 5, 8), "v": (2, 2, 5, 8), "mask": (2, 1, 4, 5), "row": (5,)}
+    text = HEADER + "def @main({}) {{ {} }}".format(", ".join(f"%{n}: Tensor[{s}, float32]" for n, s in shapes.items()), body)
+    text = text.replace("(5,)", "(5)")
+    assert "nn.grouped_attention" in operators(text) and not operators(text) & {"nn.softmax", "nn.batch_matmul"}
+    rng = np.random.default_rng(4)
+    q, k, v, mask, row = (rng.standard_normal(s).astype("float32") for s in shapes.values())
+    scores = np.einsum("bhmd,bhnd->bhmn", q, np.repeat(k, 3, 1)) * 0.25
+    scores = {
+        "mask": scores + mask, "where": np.where(row > 0, scores, -np.inf), "nan": np.full_like(scores, -np.inf),
+        "capped": 2 * np.tanh(scores / 2) + row, "plain": scores,
+    }[form]  # fmt: skip
+    powers = np.exp(scores - scores.max(-1, keepdims=True)) if form != "nan" else 0 * scores.clip(0)
+    wanted = np.einsum("bhmn,bhne->bmhe", powers / powers.sum(-1, keepdims=True).clip(1e-9), np.repeat(v, 3, 1))
+    found = relay.VirtualMachine(relay.compile(relay.parse(text))).run(q, k, v, mask, row).numpy()
+    np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-5)
+
+
 @pytest.mark.parametrize("target", DEVICES)
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("body", [BY_ROWS, TRANSPOSED_KEYS, UNSCALED], ids=["rows", "turned", "unscaled"])

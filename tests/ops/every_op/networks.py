@@ -75,6 +75,25 @@ def batch_attention(d: Draw, name: str) -> Call:
     return call([query, key, value], wanted, scale=-0.25, tolerance=20)
 
 
+@recipe("nn.grouped_attention")
+def grouped_attention(d: Draw, name: str) -> Call:
+    m, n, b, shared = d.dims(4)
+    width, columns = d.pick((3, 5), (40, 33), (1, 64))
+    groups, cap = d.pick((1, 0.0), (3, 0.0), (2, 1.5))
+    heads = shared * groups
+    query, key, value = d.array((b, m, heads, width)), d.array((b, n, shared, width)), d.array((b, n, shared, columns))
+    bias = d.array(d.pick((b, heads, m, n), (1, heads, 1, n), (b, 1, m, 1), (1, 1, m, n)))
+
+    def wanted() -> np.ndarray:
+        keys, values = (np.repeat(wide(x), groups, axis=2) for x in (key, value))
+        scores = -0.25 * np.einsum("bmhd,bnhd->bhmn", wide(query), keys)
+        scores = (cap * np.tanh(scores / cap) if cap else scores) + wide(bias)
+        powers = np.exp(scores - scores.max(-1, keepdims=True, initial=-np.inf))
+        return np.einsum("bhmn,bnhe->bmhe", powers / powers.sum(-1, keepdims=True), values)
+
+    return call([query, key, value, bias], wanted, scale=-0.25, cap=cap, tolerance=20)
+
+
 @recipe("nn.softmax", "nn.log_softmax", "nn.fast_softmax")
 def softmax(d: Draw, name: str) -> Call:
     x = d.array(d.shape(1))

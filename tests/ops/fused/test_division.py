@@ -259,6 +259,10 @@ SPLIT = {
     "nn.expanded_conv2d": (expansion((2, 64, 10, 70), 2), {"channels": 2, "padding": 1}),
     "nn.conv3d": ([CUBES, np.cos(np.arange(4 * 2 * 8, dtype="float32")).reshape(4, 2, 2, 2, 2)], {}),
     "nn.batch_attention": ([HUNDRED_ROWS.reshape(1, 50, 2, 3)] * 3, {"implementation": "tiles"}),
+    "nn.grouped_attention": (
+        [HUNDRED_ROWS.reshape(1, 50, 2, 3)] * 3 + [np.cos(np.arange(50, dtype="float32")).reshape(1, 1, 1, 50)],
+        {"implementation": "tiles"},
+    ),
     "nn.sparse_dense": (
         [DATA[0, 0], DATA[1, 0, 0, :6], np.array([0, 10, 3, 3, 5, 9], "int32"), np.array([0, 2, 2, 5, 6], "int32")],
         {},

@@ -251,6 +251,10 @@ def unknown_call(name: str, dtype: str, device: str, **attrs: Any) -> OpCall:
     if name == "nn.batch_attention":
         params = [Tensor(dtype, (sym("b"), rows, sym("h"), sym("d"))) for rows in (N, M, M)]
         return build_group(params, (), (Node(name, op.attrs(**attrs), (0, 1, 2), ()),), ()).call_on(device)
+    if name == "nn.grouped_attention":
+        params = [Tensor(dtype, (sym("b"), rows, sym("h"), sym("d"))) for rows in (N, M, M)]
+        params.append(Tensor(dtype, (dim(1), dim(1), N, M)))
+        return build_group(params, (), (Node(name, op.attrs(**attrs), (0, 1, 2, 3), ()),), ()).call_on(device)
     spatial = next((n for n in (1, 2, 3) if name.startswith(f"nn.conv{n}d")), 0)
     channels = (4, 6) if name.endswith("_transpose") else (6, 4)
     rank = {"nn.batch_matmul": 3}.get(name, 2 + spatial)

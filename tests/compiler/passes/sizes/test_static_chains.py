@@ -15,7 +15,7 @@ import relayvm as relay
 from relayvm.compiler.ir.anf import values
 from relayvm.compiler.ir.expr import Call, IRModule
 from relayvm.compiler.ir.well_formed import check
-from relayvm.compiler.passes.infer_type import infer_type
+from relayvm.compiler.passes.infer_type import infer_sizes, infer_type
 from relayvm.compiler.passes.sizes.dynamic_to_static import dynamic_to_static
 from relayvm.ops.core.op import Op
 
@@ -274,9 +274,44 @@ def test_merged_axes_at_all_small_sizes(shape: str) -> None:
             _agree(text, n, m)
 
 
+#: Sizes as exporters take them from shapes.
+SIZES = """let %s = shape_of(%x, dtype="int64"); let %one = ones(shape=[1], dtype="int64");
+let %infer = subtract(%one, add(%one, %one));
+let %n = strided_slice(%s, begin=[0], end=[1]); let %m = strided_slice(%s, begin=[2], end=[3]);
+let %front = strided_slice(%s, begin=[0], end=[2]); let %four = strided_slice(%s, begin=[3], end=[4]);"""
+
+
+@pytest.mark.parametrize(
+    ("result", "operator"),
+    [
+        # a transpose of a known rank, between reshapes
+        ("""let %t = transpose(dyn.reshape(%x, concatenate((%infer, %m, %four), axis=0)), axes=[0, 2, 1]);
+            dyn.reshape(%t, concatenate((%front, %four, %m), axis=0))""", "transpose(%x, axes=[0, 1, 3, 2])"),
+        # -1 where a size of 0 stays 0
+        ("dyn.reshape(%x, concatenate((%n, %m, %infer), axis=0), allowzero=True)", "reshape(%x, newshape=[0, -1, 24])"),
+    ],
+)  # fmt: skip
+def test_chains_of_exporters_are_static(result: str, operator: str) -> None:
+    text = f"def @main(%x: Tensor[(?n, 6, ?m, 4), float32]) {{ {SIZES} {result} }}"
+    assert operator in str(dynamic_to_static(infer_sizes(typed(text)))["main"])
+    # numpy has no reshape that takes a -1 beside 0
+    for n, m in itertools.product(range("allowzero" in result, 3), repeat=2):
+        _agree(text, n, m)
+
+
+def test_sizes_of_operators_without_a_static_form() -> None:
+    text = f"""def @main(%x: Tensor[(?n, 1, ?m, 4), float32]) {{ {SIZES} let %ones = ones(shape=[4], dtype="int64");
+        let %wanted = concatenate((%n, %m, %m, %four), axis=0);
+        dyn.broadcast_to(%x, where(equal(%wanted, %ones), %ones, %wanted)) }}"""
+    assert str(infer_type(typed(text))["main"].body.ty) == "Tensor[(?, ?, ?, ?), float32]"
+    assert str(infer_sizes(typed(text))["main"].body.ty) == "Tensor[(?n, ?m, ?m, 4), float32]"
+    same_shape = f"def @main(%x: Tensor[(?n, 1, ?m, 4), float32]) {{ {SIZES} dyn.broadcast_to(%x, %s) }}"
+    assert "reshape(%x, newshape=[0, 0, 0, 0])" in str(dynamic_to_static(infer_sizes(typed(same_shape)))["main"])
+
+
 def _agree(text: str, n: int, m: int) -> None:
     """Check that the program has equal results with and without the pass, unless it fails without the pass."""
-    mod = typed(text)
+    mod = infer_sizes(typed(text))
     rng = np.random.default_rng(0)
     sizes = {"n": n, "m": m}
     given_ = [
@@ -289,4 +324,4 @@ def _agree(text: str, n: int, m: int) -> None:
     out = dynamic_to_static(mod)
     check(out, "dynamic_to_static", typed=True)
     assert same(run(out, *given_), expected)
-    assert str(infer_type(out)["main"].body.ty) == str(out["main"].body.ty)
+    assert str(infer_sizes(out)["main"].body.ty) == str(out["main"].body.ty)

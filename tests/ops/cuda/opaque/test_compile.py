@@ -55,6 +55,10 @@ def calls(name: str) -> Iterator[tuple[list[np.ndarray], dict[str, Any]]]:
         yield from (([array(4, dtype)] * 4, {"scale": 0.25}) for dtype in FLOATS)
     elif name == "nn.batch_attention":
         yield from (([array(4, dtype)] * 3, {"scale": 0.25}) for dtype in FLOATS)
+    elif name == "nn.grouped_attention":
+        yield from (
+            ([array(4, dtype)] * 4, {"scale": 0.25, "cap": cap}) for dtype, cap in zip(FLOATS, (0.0, 2.0) * 2, strict=True)
+        )
     elif name in ("nn.softmax", "nn.log_softmax"):
         yield from (([array(3, dtype)], {"axis": 1}) for dtype in FLOATS)
     elif name in ("sort", "argsort", "topk", "dyn.topk"):
