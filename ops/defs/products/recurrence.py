@@ -12,7 +12,7 @@ from typing import Any, Literal
 from ....declarations.frozen_dataclass import frozen
 from ....shape_funcs.defs.products.recurrence import INPUTS, directions_of
 from ....shape_funcs.symbolic.dim import Dim
-from ...composition.composite import Term, call, cast, results, widened
+from ...composition.composite import Expansion, Term, call, cast, results, widened
 from ...composition.legalize import indices, legalized
 from ...core.dtype_rules import INTEGERS, one_of, require, require_same
 from ...core.implementation import Kernel, OpCall, Scratch
@@ -113,10 +113,12 @@ def _of_halves(op: Op, inputs: tuple[Term, ...], attrs: RnnAttrs) -> tuple[Term,
 def _legalization(inputs: int) -> Legalization:
     """The legalization of a recurrence of so many inputs: of halves, and of lengths of other dtypes than those of indices."""
     plain = indices(inputs - 1)
-    return legalized(
-        lambda dtypes, attrs: dtypes[0] in HALVES or plain.applies(dtypes, attrs),
-        lambda op, terms, attrs: (_of_halves if terms[0].dtype in HALVES else plain.expand)(op, terms, attrs),
-    )
+
+    def expand(op: Op, terms: tuple[Term, ...], attrs: RnnAttrs) -> Expansion:
+        expanded: Expansion = (_of_halves if terms[0].dtype in HALVES else plain.expand)(op, terms, attrs)
+        return expanded
+
+    return legalized(lambda dtypes, attrs: dtypes[0] in HALVES or plain.applies(dtypes, attrs), expand)
 
 
 def _rows(given: OpCall) -> Dim:
