@@ -6,8 +6,8 @@ products  MatMulInteger and DynamicQuantizeMatMul of 1 to 384 rows by weights of
 layers    convolutions of ResNet and MobileNet as QLinearConv.
 dynamic   an encoder of texts whose weights ``onnxruntime.quantization.quantize_dynamic`` makes bytes.
 static    the encoder, networks for images and a detector, by ``quantize_static``: QDQ and QOperator, a scale for each channel.
-bits      MatMulNBits of 4 bits, at the accuracy levels 0 and 4; ``read`` is the time over that of reading
-          as many bytes from beyond the caches of a core.
+bits      MatMulNBits of 4 bits in blocks of 16, 32 and 128, with and without zero points, at the accuracy levels 0 and 4;
+          ``read`` is the time over that of reading as many bytes from beyond the caches of a core.
 halves    networks for images, an encoder, a step of a decoder in float16 and bfloat16.
 operators every operator of the registry that takes floats, in float16 and bfloat16; only if it is named, and never recorded.
 

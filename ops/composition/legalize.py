@@ -20,7 +20,7 @@ from ...shape_funcs.symbolic.registry import Operand
 from ..core.dtype_rules import INDICES
 from ..core.op import Legalization, Op, get
 from ..core.tensor_types import is_float, is_integer
-from .composite import CallTerm, Term, call, input_terms, number
+from .composite import CallTerm, Expansion, Term, call, input_terms, number
 
 _casts = itertools.count()
 #: ``(dtype, dtypes, attrs) -> dtype``: the dtype in which a kernel takes an input, from its own, those of all inputs and the
@@ -72,7 +72,7 @@ class _Conversion:
         return result
 
 
-def legalized(applies: Callable[[tuple[Any, ...], Any], bool], expand: Callable[[Op, Any, Any], Term]) -> Legalization:
+def legalized(applies: Callable[[tuple[Any, ...], Any], bool], expand: Callable[[Op, Any, Any], Expansion]) -> Legalization:
     """The legalization of calls for which ``applies(dtypes, attrs)`` holds, by ``expand(op, terms, attrs)``."""
     return Legalization(applies, lambda op, operands, attrs: expand(op, input_terms(operands), attrs))
 

@@ -117,7 +117,8 @@ def _applied_anew(op: Op, operands: Sequence[Any], attrs: Any) -> tuple[tuple[Te
         with tracing() as trace:
             if op.legalization is not None and not op.is_legal(dtypes_of(operands), attrs):
                 term = op.legalization.expand(op, tuple(operands), attrs)
-                shapes = [r.shape for r in (term.operand, *getattr(term, "others", ()))]
+                made = term if isinstance(term, tuple) else (term.operand, *getattr(term, "others", ()))
+                shapes = [r.shape for r in made]
             else:
                 shapes = op.shape_func.body(tuple(operands), attrs)
     except TypeRelError as error:

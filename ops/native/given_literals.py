@@ -1,7 +1,7 @@
 """Literals of kernels that machine code reads from a table: kernels that differ in literals only are compiled once.
 
 Machine code reads them from a table of constants in the object code, in which compilation leaves marks.  The object code of a
-kernel is this code with its own table in place of the marks (``ops.codegen.cpu.without_literals`` makes the texts).
+kernel is this code with its own table in place of the marks (``ops.codegen.cpu.shared_texts`` makes the texts).
 """
 
 from __future__ import annotations

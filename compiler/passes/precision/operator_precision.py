@@ -71,6 +71,10 @@ _MOVING = frozenset(
         *("scatter_nd", "scatter_elements"),
     )
 )
+#: Operators whose kernels of halves convert element by element, which takes longer than casts of vectors.
+CONVERTING = frozenset(("stft",))
+#: Operators that read each element for several elements of the result: it is widened once, before.
+_READING_AGAIN = frozenset(("nn.displaced_products", "nn.avg_pool2d_portions"))
 #: Operators that resize, by their attribute ``method``.
 _RESIZING = frozenset((*(f"image.resize{n}d" for n in (1, 2, 3)), "dyn.image.resize2d"))
 
@@ -78,6 +82,11 @@ _RESIZING = frozenset((*(f"image.resize{n}d" for n in (1, 2, 3)), "dyn.image.res
 def interpolates(op: Op, attrs: Any) -> bool:
     """Whether an operator computes its elements of several neighbours, and does not only move elements."""
     return op.name in _RESIZING and attrs.method != "nearest_neighbor"
+
+
+def reads_again(op: Op, attrs: Any) -> bool:
+    """Whether an operator reads its elements again and again, so that a kernel of its own widens halves before."""
+    return op.name in _READING_AGAIN or interpolates(op, attrs)
 
 
 def role_of(op: Op, attrs: Any) -> Role:

@@ -43,13 +43,14 @@ from ..constant_weights.weighted_products import constant_like
 from ..infer_type import infer_sizes
 from .operator_precision import (
     ATTENTION,
+    CONVERTING,
     CONVOLUTIONS,
     FORMS_OF_CONVOLUTION,
     WIDE,
     WIDE_RESULTS,
     Role,
     accepted,
-    interpolates,
+    reads_again,
     role_of,
 )
 
@@ -153,10 +154,8 @@ class _Widener:
             )
         elif packed is None:
             args = tuple(self._read(arg, role, out) for arg in call.args)
-            if interpolates(op, attrs) and call.args[0] not in self.wide:  # vectors gather float32, and no halves
-                stopped = Call(get("annotation.stop_fusion"), args[:1], span=call.span)
-                out.append((whole := Var(f"{_name(args[0])}_whole", span=call.span), stopped))
-                args = (whole, *args[1:])
+            if reads_again(op, attrs):  # vectors gather float32, and no halves
+                args = tuple(self._whole(given, arg, out) for given, arg in zip(call.args, args, strict=True))
             new = replace(call, args=args, attrs=attrs, ty=None)
         else:
             new = replace(packed, args=(self._read(packed.args[0], role, out), packed.args[1]), ty=None)
@@ -170,7 +169,7 @@ class _Widener:
             return False
         if role is Role.ELEMENTS or (role is Role.PRODUCT and not _reads_once(call, op)):
             return True
-        if op.name in FORMS_OF_CONVOLUTION or interpolates(op, attrs):
+        if op.name in FORMS_OF_CONVOLUTION | CONVERTING or reads_again(op, attrs):
             return True
         if role is Role.FOLLOW and (op.name not in _READERS or getattr(attrs, "layout", "NC")[1] != "C"):
             return True
@@ -201,6 +200,13 @@ class _Widener:
         if isinstance(atom.ty, TupleType):
             return self._read_tuple(atom, atom.ty, role, out)
         return self._cast(atom, role, out)
+
+    def _whole(self, given: Expr, wide: Expr, out: _Bindings) -> Expr:
+        """The halves ``given`` in float32, ``wide``, from a kernel of their own; other operands as they are."""
+        if not _is_half(given.ty) or given in self.wide or isinstance(given, Constant):
+            return wide
+        out.append((whole := Var(f"{_name(wide)}_whole"), Call(get("annotation.stop_fusion"), (wide,), span=given.span)))
+        return whole
 
     def _read_tuple(self, atom: Expr, ty: TupleType, role: Role, out: _Bindings) -> Expr:
         fields: list[Expr] = []

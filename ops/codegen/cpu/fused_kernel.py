@@ -29,6 +29,7 @@ from .column_values import hold_columns
 from .kernel_source import KernelSource, either, same_address
 from .loop_plan import plan, plans, rounded_by_store
 from .moved_runs import moved_run
+from .narrowed_runs import narrowed_runs
 from .partition import GRAIN, LEVELS, Partition, loops, partition_prologue
 from .reduce_inner import RowText, range_of_stores
 from .reduce_outer import ColumnText
@@ -196,6 +197,9 @@ class CpuKernel(Sizes):
 
     def _one_nest(self, lowered: Lowered, position: int, moving: bool = False) -> list[str]:
         """One loop per extent around the statement that stores an element; ``moving``: or that moves a run."""
+        narrowed = None if moving else narrowed_runs(lowered, self.context, self.array(position), self.tensors[position].dtype)
+        if narrowed is not None:
+            return narrowed
         writer = Writer(lowered.table, len(lowered.extents), self.context)
         extents = [self.size(d) for d in lowered.extents]
         before, after = list[str](), list[str]()
@@ -210,7 +214,7 @@ class CpuKernel(Sizes):
         n = min(len(extents) - 1, LEVELS) if len(extents) > 1 else len(extents)
         partition = Partition(extents[:n], grain=GRAIN if len(extents) == 1 else 1)
         dtype = self.tensors[position].dtype
-        called = "range" if moving or not extents else range_of_stores(dtype, writer.regions[-1], extents[-1])
+        called = "range" if moving or not extents else range_of_stores(dtype, extents[-1])
         if before and computed_in(dtype) == "float32":  # elements at places that a column holds: LLVM cannot tell them apart
             called = "rest_range"
         lines = [*loops(self.context, writer.regions, partition, inner[n:], body, called), *after]

@@ -7,7 +7,7 @@ from dataclasses import replace
 from ...core.group import Group
 from ...core.group_memo import per_group
 from ...core.tensor_types import HALVES, computed_in
-from ..loop_nest.expression import APPLY, CAST, LOAD
+from ..loop_nest.expression import APPLY, CAST, LOAD, SELECT
 from ..loop_nest.inlining import Nest, nest_of
 from ..loop_nest.reduction import fold_dtype
 from ..loop_nest.row_passes import Rows, folds, rows
@@ -44,6 +44,6 @@ def rounded_by_store(nest: Nest) -> Nest:
     if is_folded or last.kind != CAST or last.dtype not in HALVES:
         return nest
     computed = nest.cells[last.args[0]]
-    if computed.kind not in (APPLY, LOAD) or computed_in(computed.dtype) != "float32" or computed.dtype in HALVES:
+    if computed.kind not in (APPLY, LOAD, SELECT) or computed_in(computed.dtype) != "float32" or computed.dtype in HALVES:
         return nest
     return replace(nest, element=last.args[0])

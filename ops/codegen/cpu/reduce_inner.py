@@ -9,12 +9,13 @@ a row's fold is computed after all rows, for several rows at once.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from ....declarations.frozen_dataclass import frozen
-from ....shape_funcs.symbolic.dim import Dim
+from ....shape_funcs.symbolic.dim import Dim, const
 from ...core.tensor_types import HALVES, ITEMSIZE, computed_in
 from ...native.status import EMPTY_REDUCTION, OUT_OF_MEMORY
 from ..loop_nest import vector_math, vector_power
@@ -30,6 +31,8 @@ from .block_scan import Elements, Rising, block_scan_loops, ranges
 from .partition import LEVELS, Partition, loops
 
 _CALLED = re.compile(r"\w+(?=\()")
+#: The dtype of a row of halves that several passes or rows read, and the fewest rows that share such a row.
+WIDE, LEAST_ROWS = "float32", 4
 #: A value whose cost in additions is above CHEAP is not computed twice.
 CHEAP = 8
 #: As CHEAP, for a value that the row of the result can hold: more than an operation on an element.  Two rows that each pass reads
@@ -61,6 +64,8 @@ class RowText:
 
     #: Whether the row of the result may hold a value that several passes need.
     holds_in_result = True
+    #: Whether rows of halves that all rows read are widened once.
+    widens_columns = True
 
     def __init__(self, lowered: Lowered, context: KernelContext, result: str, dtype: str) -> None:
         assert isinstance(lowered.nest, Rows)
@@ -72,6 +77,8 @@ class RowText:
         self.several = self.several or is_widened(lowered.table, lowered.cells[self.rows.folds[0].element])
         self.reads_halves = any(cell.kind == LOAD and cell.dtype in HALVES for cell in lowered.table.table)
         self.keeps = self._stored_cells()
+        self.columns = {cell: f"column{k}" for k, cell in enumerate(self._columns())}
+        self.buffers += [(name, WIDE) for name in self.columns.values()]
         self.is_finished_apart = self._is_finished_apart()
         if self.buffers:
             self.context = context.with_language(Python(("free(rows)",)))
@@ -113,7 +120,14 @@ class RowText:
             arrays.append(f"{name} = array_{dtype}(rows + {total}, row_length)")
             total = f"{total} + {ITEMSIZE[dtype]} * row_length" if total != "0" else f"{ITEMSIZE[dtype]} * row_length"
         head += [f"rows = alloc({total})", "if rows == 0:", f"    return {OUT_OF_MEMORY}", *arrays]
-        return [*head, *lines, "free(rows)"]
+        axis, size = f"i{len(self.extents) - 1}", self.extents[-1] if self.columns else ""
+        table = self.lowered.table
+        widened = [
+            f"{element_of(name, axis)} = {element_of(self.context.array(table[cell].what), axis)}"
+            for cell, name in self.columns.items()
+        ]
+        fill = [f"for {axis} in filled_range({size}):", *indented(widened)] if widened else []
+        return [*head, *fill, *lines, "free(rows)"]
 
     def fold(self, f: RowFold) -> Fold:
         """The state and the steps of a fold."""
@@ -257,7 +271,7 @@ class RowText:
         elif runs:
             body.lines += _in_runs(regions, inside, runs, lines, self.kept, self.reads_halves)
         else:
-            called = range_of_stores(self.dtype, regions[-1], inside[-1])
+            called = range_of_stores(self.dtype, inside[-1])
             if folds:
                 called = ranges(inside[-1], "filled_range" if self.reads_halves else "range")
             body.lines += loops_around(regions, zero_if_empty(inside), lines, self.kept, called)
@@ -267,7 +281,12 @@ class RowText:
         writer = Writer(self.lowered.table, len(self.extents), self.context)
         depth = len(self.extents)
         keeps = {k.cell: k for k in known}
-        for cell in sorted(self.lowered.table.reached(roots, set(keeps)) & set(keeps)):
+        reached = self.lowered.table.reached(roots, set(keeps))
+        for cell in sorted(reached & set(self.columns)):
+            name = self.context.fresh()
+            writer.regions[depth].append(f"{name} = {element_of(self.columns[cell], f'i{depth - 1}')}")
+            writer.top.names[cell], writer.region[cell] = name, depth
+        for cell in sorted(reached & set(keeps)):
             name = self.context.fresh()
             offset = writer.value(keeps[cell].offset)
             writer.regions[depth].append(f"{name} = {element_of(keeps[cell].array, offset)}")
@@ -296,6 +315,17 @@ class RowText:
         cheap, costs = _shared_cells(table, passes, self.kept, HELD), _costs(table, self.kept, found)
         held = max(filter(fits, cheap), key=lambda cell: (costs[cell], cell), default=None)
         return found if held is None else found | {held: cheap[held]}
+
+    def _columns(self) -> list[int]:
+        """The halves at the index of the innermost loop alone, such as the scales of a norm: all rows read them, widened once."""
+        table, innermost = self.lowered.table, len(self.extents) - 1
+        around = [const(d) for d in self.lowered.extents[: self.kept]]
+        are_few = None not in around and math.prod(d for d in around if d is not None) < LEAST_ROWS
+        if are_few or not around or self.kept != innermost or self.rows.per_row or not self.widens_columns:
+            return []
+        roots = (self.lowered.element, *(self.lowered.cells[f.element] for f in self.rows.folds))
+        loads = (n for n in sorted(table.reached(roots)) if table[n].kind == LOAD and table[n].dtype in HALVES)
+        return [n for n in loads if (at := table[table[n].args[0]]).kind == AXIS and at.what == innermost]
 
     def _stored_cells(self) -> list[StoredCell]:
         table, number = self.lowered.table, self.lowered.cells
@@ -373,8 +403,8 @@ def _in_runs(
     return loops_around(regions[:-1], zero_if_empty(extents)[:-1], lines, first)
 
 
-def range_of_stores(dtype: str, lines: Iterable[str], extent: str) -> str:
-    """The function for the range of a loop that computes ``lines`` and stores so many elements of ``dtype``."""
+def range_of_stores(dtype: str, extent: str) -> str:
+    """The function for the range of a loop that stores so many elements of ``dtype``."""
     return ranges(extent, "filled_range") if dtype in HALVES else "range"
 
 

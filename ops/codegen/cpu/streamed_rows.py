@@ -59,7 +59,7 @@ def streamed_rows(lowered: Lowered, context: KernelContext, result: str, dtype: 
 class _StreamedRows(RowText):
     """Writes one nest whose result is too large for the caches."""
 
-    holds_in_result = False
+    holds_in_result = widens_columns = False
 
     def __init__(self, lowered: Lowered, context: KernelContext, result: str, dtype: str) -> None:
         super().__init__(lowered, context, result, dtype)

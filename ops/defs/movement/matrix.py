@@ -50,6 +50,12 @@ def _matrix_set_diag(inputs: tuple[Value, ...], axes: Axes, attrs: MatrixSetDiag
     data, diagonal = inputs
     *batch, row, column = axes
     k = column - row
+    if attrs.k1 == attrs.k2:
+        # a row has one element of the diagonal at most: it is read before the row, not where a condition holds, as vectors cannot
+        last = diagonal.size(diagonal.rank - 1) - 1
+        at = apply("minimum", apply("maximum", row + min(attrs.k1, 0), index(0)), last)
+        is_set = apply("equal", k, index(attrs.k1), dtype="bool")
+        return apply("where", is_set, diagonal(*batch, at), data(*axes), dtype=output.dtype)
     at = apply("minimum", row, column)  # index along the diagonal
     rows, columns = (output.size(output.rank - 2), output.size(output.rank - 1))
     length = apply("minimum", rows + apply("minimum", k, index(0)), columns - apply("maximum", k, index(0)))
@@ -59,9 +65,8 @@ def _matrix_set_diag(inputs: tuple[Value, ...], axes: Axes, attrs: MatrixSetDiag
         shift = apply("where", right, shift, index(0), dtype="int64")
     elif not attrs.super_diag_right_align:
         shift = index(0)
-    which = [index(attrs.k2) - k] if attrs.k1 != attrs.k2 else []
     is_set = apply("and", k >= attrs.k1, apply("less_equal", k, index(attrs.k2), dtype="bool"))
-    return Select(is_set, diagonal(*batch, *which, at + shift), data(*axes))
+    return Select(is_set, diagonal(*batch, index(attrs.k2) - k, at + shift), data(*axes))
 
 
 def _set_diag_rule(inputs: tuple[Any, ...], attrs: MatrixSetDiagAttrs) -> str:

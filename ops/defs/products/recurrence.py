@@ -12,10 +12,12 @@ from typing import Any, Literal
 from ....declarations.frozen_dataclass import frozen
 from ....shape_funcs.defs.products.recurrence import INPUTS, directions_of
 from ....shape_funcs.symbolic.dim import Dim
-from ...composition.legalize import indices
+from ...composition.composite import Expansion, Term, call, cast, results, widened
+from ...composition.legalize import indices, legalized
 from ...core.dtype_rules import INTEGERS, one_of, require, require_same
 from ...core.implementation import Kernel, OpCall, Scratch
-from ...core.op import DTypeRule, Op, OpPattern, TypeRelError
+from ...core.op import DTypeRule, Legalization, Op, OpPattern, TypeRelError
+from ...core.tensor_types import HALVES
 from ...kernels.recurrence import cpu as bodies
 from ...kernels.recurrence import cuda as cuda
 from ...kernels.recurrence.activations import ACTIVATIONS, REAL_FUNCTIONS
@@ -86,7 +88,7 @@ def _rule(op: str) -> DTypeRule:
 
     def rule(dtypes: tuple[Any, ...], attrs: RnnAttrs) -> tuple[str, ...]:
         dtype = require_same(op, dtypes, range(len(names) - 1), names)
-        require(op, dtype, tuple(REAL_FUNCTIONS), 0, names[0])
+        require(op, dtype, (*REAL_FUNCTIONS, *HALVES), 0, names[0])
         require(op, dtypes[-1], INTEGERS, len(names) - 1, names[-1])
         count = len(_DEFAULTS[op]) * directions_of(attrs)
         for name in attrs.activations:
@@ -102,16 +104,33 @@ def _rule(op: str) -> DTypeRule:
     return rule
 
 
-def _rows(call: OpCall) -> Dim:
+def _of_halves(op: Op, inputs: tuple[Term, ...], attrs: RnnAttrs) -> tuple[Term, ...]:
+    """A recurrence of halves in float32: a state is rounded once, not in each step."""
+    found = results(call(op, *widened(*inputs), attrs=attrs))
+    return tuple(cast(result, inputs[0].dtype) for result in found)
+
+
+def _legalization(inputs: int) -> Legalization:
+    """The legalization of a recurrence of so many inputs: of halves, and of lengths of other dtypes than those of indices."""
+    plain = indices(inputs - 1)
+
+    def expand(op: Op, terms: tuple[Term, ...], attrs: RnnAttrs) -> Expansion:
+        expanded: Expansion = (_of_halves if terms[0].dtype in HALVES else plain.expand)(op, terms, attrs)
+        return expanded
+
+    return legalized(lambda dtypes, attrs: dtypes[0] in HALVES or plain.applies(dtypes, attrs), expand)
+
+
+def _rows(given: OpCall) -> Dim:
     """The number of units of the whole batch."""
-    return call.inputs[0].shape[1] * call.inputs[1].shape[2]
+    return given.inputs[0].shape[1] * given.inputs[1].shape[2]
 
 
 def _recurrence(name: str, doc: str, attrs: type, by_dtype: dict[str, Any], on_cuda: Callable[[Any], Any], *scratch: int) -> None:
     """``scratch``: the sizes of the scratch buffers, in numbers per unit and sequence."""
 
     def of(count: int) -> Scratch:
-        return Scratch(length=lambda call: _rows(call) * count)
+        return Scratch(length=lambda given: _rows(given) * count)
 
     Op(
         name=name,
@@ -133,7 +152,7 @@ def _recurrence(name: str, doc: str, attrs: type, by_dtype: dict[str, Any], on_c
                 refuses=True,
             ),
         ),
-        legalization=indices(len(INPUTS[name][1]) + 1),
+        legalization=_legalization(len(INPUTS[name][1]) + 2),
     )
 
 

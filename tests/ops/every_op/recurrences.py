@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from relayvm.ops.core.tensor_types import is_float
+
 from .drawing import Draw, wide
 from .recipe import Call, call, recipe
 
@@ -58,7 +60,7 @@ def recurrence(d: Draw, name: str) -> Call:
     direction = d.pick("forward", "bidirectional", "reverse")
     count = 2 if direction == "bidirectional" else 1
     clip, flag = d.pick(0.0, 0.4), d.pick(False, True)
-    dtype = "float64" if d.dtype == "float64" else "float32"
+    dtype = d.dtype if is_float(d.dtype) else "float32"
     given, weight = (d.array(s, dtype, -1, 1) for s in ((steps, batch, count * gates * units), (count, gates * units, units)))
     states = [d.array((count, batch, units), dtype, -1, 1) for _ in range(2 if name == "nn.lstm" else 1)]
     lengths = d.rng.integers(0, steps, batch, endpoint=True).astype("int32")

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import relayvm as relay
-from relayvm.ops.codegen.cpu.without_literals import without_literals
+from relayvm.ops.codegen.cpu.shared_texts.without_literals import without_literals
 from relayvm.ops.native import given_literals
 from relayvm.ops.native.compiled import kernel_store
 from relayvm.ops.native.given_literals import filled

@@ -21,7 +21,7 @@ from relayvm.ops.defs.movement.transform import AxisAttrs, SliceAttrs, Transpose
 
 from ...arrays import wide
 from ..opaque.opaque_kernels import run
-from .run_group import call, compiled
+from .run_group import call, compiled, plain
 from .test_fusable_elements import BINARY, PAIRS, TRANSCENDENTAL, UNARY
 
 #: Both halves; one of them in `make test`.
@@ -109,6 +109,17 @@ def test_machine_code_of_binary(name: str, dtype: str) -> None:
         np.testing.assert_array_equal(got, want)
     else:
         same(got, want, dtype, 1 if name == "power" else 0)
+
+
+@BOTH
+@ANY_WARNING
+def test_functions_of_a_library_and_short_loops(dtype: str) -> None:
+    """Elements that a buffer holds in float32: more than a run, and loops over few elements."""
+    x = sample((2, 300), dtype, 5, special=False)
+    few, some = x[:, :144].reshape(2, 16, 3, 3), x[:1, :48].reshape(1, 16, 1, 3)
+    for runner in (plain, compiled):
+        same(call("tan", [x], run=runner), np.tan(wide(x)), dtype, 1)
+        same(call("add", [few, some], run=runner, static=True), wide(few) + wide(some), dtype)
 
 
 @BOTH

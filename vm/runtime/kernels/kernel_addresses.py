@@ -10,7 +10,7 @@ from typing import Any
 
 from ....ops.codegen import kernel_source
 from ....ops.codegen.cpu.kernel_source import KernelSource
-from ....ops.codegen.cpu.without_literals import without_literals
+from ....ops.codegen.cpu.shared_texts.without_literals import without_literals
 from ....ops.core.group import Group
 from ....ops.core.implementation import HOST
 from ....ops.native import memory

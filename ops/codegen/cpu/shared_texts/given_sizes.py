@@ -16,9 +16,9 @@ import ast
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from ....declarations.frozen_dataclass import frozen
-from ...native.front_end.nests import has_loops, is_short
-from .reduce_inner import calls_interleaved
+from .....declarations.frozen_dataclass import frozen
+from ....native.front_end.nests import has_loops, is_short
+from ..reduce_inner import calls_interleaved
 
 #: The least size, and the largest number of iterations of an innermost loop that stays; of one that calls a function of many
 #: operations.

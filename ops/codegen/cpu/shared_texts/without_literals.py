@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from ...native.given_literals import MOST, Literal
+from ....native.given_literals import MOST, Literal
 from .given_sizes import without_sizes
 
 _NUMBER = r"-?\d+(?:\.\d+)?(?:e[+-]?\d+)?"

@@ -1,0 +1,1 @@
+"""Texts of kernels without literals and sizes, which kernels share."""
