@@ -48,11 +48,3 @@ def _file(name: str) -> str:
 
 def _escaped(text: str) -> str:
     return text.replace("&", "&amp;").replace("<", "&lt;")
-
-
-def notebook_html(text: str) -> str:
-    """Aligned text as HTML for the output of a notebook; long lines scroll instead of wrapping."""
-    import html
-
-    style = "overflow-x:auto;white-space:pre;line-height:1.25;font-family:monospace"
-    return f'<pre style="{style}">{html.escape(text)}</pre>'
