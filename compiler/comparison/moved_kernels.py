@@ -48,8 +48,8 @@ def _is_on_several_sides(group: Sequence[Difference]) -> bool:
 
 def _one(group: Sequence[Difference]) -> Difference:
     whole = max(group, key=lambda row: len(row.key.name))
-    sums = {name: _sums([getattr(row, name) for row in group]) for name in ("values", "calls", "nbytes")}
-    return replace(whole, verdicts=(), **sums)
+    values, calls, nbytes = (_sums(rows) for rows in zip(*((r.values, r.calls, r.nbytes) for r in group), strict=True))
+    return replace(whole, values=values, verdicts=(), calls=calls, nbytes=nbytes)
 
 
 def _sums(rows: Sequence[tuple[float | None, ...]]) -> tuple[float | None, ...]:

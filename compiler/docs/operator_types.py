@@ -1,4 +1,4 @@
-"""The signatures of operators for type checkers and editors: ``compiler/builder/operator_types.pyi``, from the declarations."""
+"""The signatures of operators for type checkers and editors: a stub file in ``compiler/builder/``, from the declarations."""
 
 from __future__ import annotations
 
@@ -55,7 +55,8 @@ def _lines(functions: Mapping[str, Any], depth: int = 0) -> Iterator[str]:
             yield ""
             if depth:
                 yield f"{indent}@staticmethod"
-            yield from _function(name, *found, indent)
+            function, is_call = found
+            yield from _function(name, function, is_call, indent)
 
 
 def _function(name: str, function: Callable[..., Any], is_call: bool, indent: str) -> Iterator[str]:
