@@ -1,7 +1,8 @@
 """Kernels that one side cuts otherwise than another: one row for the work that only moved between kernels.
 
 A fused kernel has the names of its operators in its name.  A kernel of one side whose name is part of the name of another side's
-kernel has become part of that kernel; of several such kernels, of the nearest in the program.
+kernel has become part of that kernel; of several such kernels, of the next in the program, as a fused kernel has the line of its
+last operator.
 """
 
 from __future__ import annotations
@@ -63,7 +64,8 @@ def _largest(row: Difference, moved: Sequence[Difference]) -> Difference:
     wholes = [other for other in moved if _is_part(row, other)]
     if not wholes:
         return row
-    return _largest(min(wholes, key=lambda other: abs(_number(other) - _number(row))), moved)
+    behind = {id(other): _number(other) - _number(row) for other in wholes}
+    return _largest(min(wholes, key=lambda other: (behind[id(other)] < 0, abs(behind[id(other)]))), moved)
 
 
 def _is_part(part: Difference, whole: Difference) -> bool:
