@@ -93,7 +93,7 @@ docs: $(VENV)/stamp-run  ## write the pages that are generated, wholly or in par
 
 site: $(VENV)/stamp-site  ## the documentation as a site in build/site, links checked
 	$(PY) -m relayvm.compiler.docs.site_pages build/site-pages
-	$(PY) -m mkdocs build --strict --quiet
+	SITE_NAME="relayvm $$($(PY) -c "import relayvm; print(relayvm.__version__)")" $(PY) -m mkdocs build --strict --quiet
 
 bench: $(VENV)/stamp-bench  ## dispatch cost and kernels against numpy and onnxruntime, cold start, memory, parsing, tuning, error rates of compare (minutes)
 	$(PY) benchmarks/dispatch.py

@@ -20,7 +20,7 @@ from typing import Any as _AnyValue
 
 from . import vm
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 #: Relay's modules, such as ``relayvm.transform``.  Where the package is installed, they are beside this file (see ``setup.py``).
 __path__.append(f"{__path__[0]}/relay_modules")

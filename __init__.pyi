@@ -8,6 +8,7 @@ from . import (
     analysis,
     backend,
     build_module,
+    custom_op,
     data_dep_optimization,
     dataflow_pattern,
     expr,
@@ -56,6 +57,7 @@ from .compiler.builder.adt_constructors import (
 )
 from .compiler.builder.build import Any, const, scalar_type, var
 from .compiler.builder.constructors import TupleWrapper
+from .compiler.builder.operator_types import *  # noqa: F403  operators, which this file is generated for
 from .compiler.builder.prelude import Prelude
 from .compiler.builder.registration import register_op, register_shape_func, restore_shape_func, unregister_op
 from .compiler.builder.scope_builder import ScopeBuilder
@@ -112,12 +114,12 @@ __all__ = [
     "ShapeVar", "SourceName", "Span", "SpanCheck", "Tensor", "TensorType", "Tuple", "TupleGetItem", "TupleType",
     "TupleWrapper", "TypeCall", "TypeCheckError", "TypeData", "TypeFunctor", "TypeKind", "TypeMutator", "TypeVar",
     "TypeVisitor", "VMError", "Var", "VirtualMachine", "adt", "analysis", "assert_structural_equal", "astext", "backend",
-    "bind", "build", "build_config", "build_module", "compare", "compile", "const", "cpu", "create_executor", "cuda",
-    "data_dep_optimization", "dataflow_pattern", "expr", "expr_functor", "fromtext", "frontend", "function", "generation",
-    "get_num_threads", "load_param_dict", "loops", "num_threads", "onnxruntime", "op", "optimize", "param_dict", "parse",
-    "parse_expr", "prelude", "ray", "register_op", "register_shape_func", "restore_shape_func", "save_param_dict", "scalar_type",
-    "scope_builder", "serving", "set_num_threads", "structural_equal", "structural_hash", "testing", "transform", "ty",
-    "type_functor", "unregister_op", "var", "vm",
+    "bind", "build", "build_config", "build_module", "compare", "compile", "const", "cpu", "create_executor", "cuda", "custom_op",
+    "data_dep_optimization", "dataflow_pattern", "expr", "expr_functor", "fromtext", "frontend", "function", "generation", "get_num_threads",
+    "load_param_dict", "loops", "num_threads", "onnxruntime", "op", "optimize", "param_dict", "parse", "parse_expr", "prelude",
+    "ray", "register_op", "register_shape_func", "restore_shape_func", "save_param_dict", "scalar_type", "scope_builder",
+    "serving", "set_num_threads", "structural_equal", "structural_hash", "testing", "transform", "ty", "type_functor",
+    "unregister_op", "var", "vm",
 ]  # fmt: skip
 
 def __getattr__(name: str) -> _AnyValue: ...  # operators

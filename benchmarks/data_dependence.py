@@ -156,7 +156,7 @@ For {saved} operators Relay's last flags copy the data itself to the host; ours 
 inputs of such a call are computed on the host, and nothing is copied: see [copies.md](copies.md).
 
 `python benchmarks/data_dependence.py` writes this page. A custom operator declares its flags when its shape function is
-registered: [examples/custom_op.py](../examples/custom_op.py).
+registered: [custom-operators.md](custom-operators.md).
 """
 
 

@@ -13,9 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 import relayvm as relay
-from relayvm.ops.core.compute import apply
-from relayvm.shape_funcs.symbolic.dim_operations import le
-from relayvm.shape_funcs.symbolic.registry import check
+from relayvm.custom_op import apply, check, le
 
 # ---- an expression: fused with its neighbours, on every device ----------------------------------------------------------
 

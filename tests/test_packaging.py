@@ -6,6 +6,7 @@ import configparser
 import importlib
 import os
 import pkgutil
+import re
 import subprocess
 import sys
 from collections import defaultdict
@@ -14,8 +15,12 @@ from importlib.metadata import entry_points
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 import relayvm
+from relayvm.compiler.commands.cli import command
+
+from .extras import extras_of
 
 ROOT = Path(__file__).resolve().parents[1]
 RELAY_MODULES = sorted((ROOT / "relay_modules").glob("*.py"))
@@ -154,3 +159,32 @@ def test_few_type_errors_are_ignored() -> None:
 def test_a_name_is_imported_at_its_first_use(use: str, absent: list[str]) -> None:
     program = f"import relayvm, sys; {use}; print([m for m in {absent} if m in sys.modules])"
     assert subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True).stdout == "[]\n"
+
+
+# ---- metadata and distributions ----------------------------------------------------------------------------------------------
+
+
+def test_the_metadata_have_what_an_index_shows() -> None:
+    metadata = setup_cfg()["metadata"]
+    assert metadata["version"] == "attr: relayvm.__version__", "the version stands in __init__.py alone"
+    assert f"\n## {relayvm.__version__}\n" in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    versions = re.findall(r"Python :: (3\.\d+)$", metadata["classifiers"], re.MULTILINE)
+    (first,) = re.findall(r">=(3\.\d+)", setup_cfg()["options"]["python_requires"])
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert versions[0] == first and f"Python {first} to {versions[-1]}." in readme
+
+
+def test_each_extra_that_a_text_names_exists() -> None:
+    texts = [ROOT / "README.md", *(ROOT / "docs").glob("*.md"), ROOT / "examples" / "Dockerfile"]
+    texts += [f for layer in LAYERS for f in (ROOT / layer).rglob("*.py")]
+    named = {extra for text in texts for extra in extras_of(text.read_text(encoding="utf-8"))}
+    assert {"onnx", "serve", "cuda13"} <= named <= {*setup_cfg()["options.extras_require"]}
+
+
+def test_the_commands_of_the_dockerfile_exist() -> None:
+    text = (ROOT / "examples" / "Dockerfile").read_text(encoding="utf-8")
+    found = set(re.findall(r'^[^#\n]*\brelayvm(?: |", ")([a-z]+)(?: (install|import))?', text, re.MULTILINE))
+    assert {("cache", "install"), ("cache", "import"), ("serve", "")} <= found
+    for name, inner in found - {("", "")}:
+        words = [name, inner] if inner else [name]
+        assert CliRunner().invoke(command, [*words, "--help"]).exit_code == 0, words

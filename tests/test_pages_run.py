@@ -59,13 +59,14 @@ onnx.save(onnx.parser.parse_model(text), "model.onnx")
 #: Pages whose Python blocks other programs run, and pages that need something that this machine may lack.
 ELSEWHERE = {
     "README.md": "tests/test_examples.py compares its output with numpy",
+    "docs/custom-operators.md": "tests/e2e/examples/test_custom_operators_page.py runs them, and its operator on each device",
     "docs/cuda.md": "needs a GPU: examples on one are in tests/cuda",
     "docs/errors.md": "generated: each example has run, and its message is compared",
     "docs/from-torch.md": "needs torch: examples/from_torch.py has these calls, and a test",
     "docs/ray.md": "needs ray: tests/cluster/test_on_ray.py",
 }
 #: Pages that need a package that the extra `test` does not bring: their blocks run where it is installed.
-NEEDED = {"docs/number-formats.md": "onnxruntime"}
+NEEDED = {"docs/number-formats.md": "onnxruntime", "docs/tutorial.md": "torch"}
 #: The lines that the blocks of a page print, continued lines left out.
 PRINTED = {
     "docs/coming-from-onnxruntime.md": [
@@ -95,12 +96,15 @@ PRINTED = {
         "[[2.0, 2.0, 2.0, 2.0]]",
     ],
 }
+#: A line, with the lines of the text that it begins: `cat > file <<'END'`.
+_COMMAND = re.compile(r"^[^\n]*<<'(\w+)'\n.*?^\1$|^[^\n]+$", re.DOTALL | re.MULTILINE)
 #: Commands that do not run here, by their first words, with the reason.
 NOT_RUN = {
     "make": "CI calls the targets; the README's targets are compared with the Makefile",
     "pip install": "needs a package index",
     "python examples/": "needs packages of an extra; each example has a test",
     "relayvm run model.relay --device cuda": "needs a GPU",
+    "relayvm run detector.rvm": "the executable of Python blocks that need torch",
     "relayvm serve": "does not end: tests/serving, and the README's server in tests/test_examples.py",
     "curl": "asks the server of the line before",
 }
@@ -169,10 +173,10 @@ def test_relay(page: str, texts: list[str]) -> None:
 
 
 def commands() -> list[tuple[str, str]]:
-    """The commands of all pages, lines that a backslash continues joined."""
+    """The commands of all pages, lines that a backslash continues joined, and a text for a command with the command."""
     found = []
     for page, texts in of_language("sh"):
-        lines = [line.strip() for text in texts for line in text.replace("\\\n", " ").splitlines()]
+        lines = [each[0].strip() for text in texts for each in _COMMAND.finditer(text.replace("\\\n", " "))]
         found += [(page, line) for line in lines if line and not line.startswith("#")]
     return [(page, line) for page, line in found if page != "README.md" or "bin/relayvm" in line]
 

@@ -16,6 +16,7 @@ from ...ops.core.tensor_types import TensorType
 from ...shape_funcs.symbolic.dim import const
 from ...vm.diagnostics.python_source import here
 from ...vm.diagnostics.source import ArgumentError
+from ...vm.values.notebook import notebook_html
 from ..ir.expr import Expr, IRModule
 from ..ir.match_expr import Clause
 from ..text import printer
@@ -36,6 +37,11 @@ def _module_text(self: IRModule, show_meta_data: bool = True, annotate: Annotate
 
 def _short_text(self: Expr | IRModule) -> str:
     return printer.astext(self, show_meta_data=False)
+
+
+def _module_page(self: IRModule) -> str:
+    """The text of the module for a notebook."""
+    return notebook_html(_short_text(self))
 
 
 #: The depth from which a ``repr`` shows ``...``: programs are deep.
@@ -80,6 +86,7 @@ def bind() -> None:
     """Bind the methods and register the pickling of modules."""
     _bind(Expr, "astext", _expression_text)
     _bind(IRModule, "astext", _module_text)
+    _bind(IRModule, "_repr_html_", _module_page)
     for name, method in expr_methods.METHODS.items():
         setattr(Expr, name, method)
     for kind in expr_methods.WHOLE_TUPLES:

@@ -11,7 +11,7 @@ from ...vm.diagnostics.argument_errors import a_sequence, a_text, wrong
 from ...vm.diagnostics.python_source import here
 from ...vm.diagnostics.source import ArgumentError
 
-__all__ = ["register_op", "register_shape_func", "restore_shape_func", "unregister_op"]
+__all__ = ["one_block", "register_op", "register_shape_func", "restore_shape_func", "unregister_op"]
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -50,3 +50,18 @@ register_op = _checked(custom_op.register_op)
 register_shape_func = _checked(custom_op.register_shape_func)
 restore_shape_func = _checked(custom_op.restore_shape_func)
 unregister_op = _checked(custom_op.unregister_op)
+
+
+def one_block(text: str, threads: int = 256) -> Callable[[Any], Any]:
+    """``register_op(cuda=...)`` of CUDA C that one block of ``threads`` threads runs: for work whose steps need each other.
+
+    The text has the names of a text for one element (inputs, ``out``, ``x_size1``, ``sizes``, attributes, ``fail``), without
+    ``at``.  ``thread`` is the number of a thread, from 0 to ``threads - 1``; ``__syncthreads()`` waits for the others, whose
+    stores to memory are seen after it.  ``threads``: a multiple of 32, at most 1024.  Raises ArgumentError.
+    """
+    from ...ops.codegen.cuda.custom_element import one_block as kernel  # the code generator, which other operators do without
+
+    a_text(text, "one_block: the CUDA C")
+    if type(threads) is not int or threads % 32 or not 32 <= threads <= 1024:
+        raise wrong("one_block: threads", "a multiple of 32 up to 1024", threads)
+    return kernel(text, threads)

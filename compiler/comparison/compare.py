@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ...vm.diagnostics.source import InputError
-from ...vm.report.export_html import notebook_html
 from ...vm.report.profile_report import Profile
+from ...vm.values.notebook import notebook_html
 from .compare_text import comparison_text
 from .comparison_data import Case, ComparisonData, Method
 

@@ -16,12 +16,17 @@ from ...vm.report.tables import profile_text
 from ...vm.runtime.tracing.trace_events import KERNEL
 from .compare_rows import RUN, Difference
 from .comparison_data import ComparisonData
+from .moved_kernels import is_joined, joined
 from .significance import ALPHA, CONFIDENCE, Verdict
 
 #: The least part of a run's time at which a row without a significant difference is shown.
 SHOWN_PART = 0.01
 #: Columns that a narrow screen omits first, for two sides: the change, p, the interval.
 _DROPPABLE = (2, 5, 4)
+#: The note on rows of several kernels.
+JOINED = (
+    "A row with several calls on one side and fewer on another is work that only moved between kernels; its sum is not tested."
+)
 
 
 @frozen
@@ -144,10 +149,11 @@ def _parts(rows: Sequence[Difference], everything: bool) -> tuple[list[Differenc
 def page_table(comparison: ComparisonData) -> dict[str, Any]:
     """All tables as one, in the form of ``export_html.html_page``: the name in front."""
     rows: list[dict[str, Any]] = []
-    several = len(comparison.cases) > 1
+    several, has_joined = len(comparison.cases) > 1, False
     for case, found in zip(comparison.cases, comparison.tables, strict=True):
         whole = _whole(found, case.profiles)
-        shown = [*whole, *_parts(found, everything=False)[0]]
+        shown = [*whole, *joined(_parts(found, everything=False)[0])]
+        has_joined = has_joined or any(map(is_joined, shown))
         table = _table("", comparison.sides, shown)
         for row, cells, tones in zip(shown, table.rows, table.by_cell, strict=True):
             mark = {"+": "new", "-": "gone"}.get(cells[-1][:1], "")
@@ -167,6 +173,7 @@ def page_table(comparison: ComparisonData) -> dict[str, Any]:
             )
     title, *notes = heading(comparison).splitlines()
     notes += [_means(comparison).plain()] if several else []
+    notes += [JOINED] if has_joined else []
     header = [samples_text(comparison), *table.header[:-1]]
     return {"title": title, "header": header, "rows": rows, "notes": [*map(str.strip, notes), *legend(comparison).splitlines()]}
 
@@ -250,6 +257,8 @@ def _value(row: Difference, side: int) -> str:
 def delta(row: Difference, side: int) -> str:
     """The change in percent; ``~`` for noise, ``=`` for no change, ``new`` and ``gone``."""
     mark = row.mark(side)
+    if is_joined(row) and row.values[0] and row.values[side] is not None:
+        return _percent((row.values[side] or 0) / row.values[0])
     if mark in "+-":
         return {"+": "new", "-": "gone"}[mark]
     if mark in "~=":

@@ -12,6 +12,7 @@ from .command_page import commands_markdown
 from .error_pages import errors_markdown
 from .format_table import number_formats_markdown
 from .onnx_page import onnx_markdown
+from .operator_types import operator_types
 from .python_page import python_markdown
 from .speed_table import readme_markdown, speed_markdown
 from .torch_table import from_torch_markdown
@@ -29,6 +30,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "speed.md": speed_markdown,
     "from-torch.md": from_torch_markdown,
     "../README.md": readme_markdown,
+    "../compiler/builder/operator_types.pyi": operator_types,
 }
 FOLDER = Path(__file__).resolve().parents[2] / "docs"
 

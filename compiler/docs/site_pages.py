@@ -14,6 +14,8 @@ from pathlib import Path
 from .page_links import LINK, pages
 
 ROOT = Path(__file__).resolve().parents[2]
+#: The style of the site, which no page links to.
+STYLE = "docs/site.css"
 
 
 def linked_files(root: Path) -> list[str]:
@@ -43,7 +45,7 @@ def _without_folders(text: str, place: Path) -> str:
 def main(folder: Path) -> None:
     """Make the folder anew."""
     shutil.rmtree(folder, ignore_errors=True)
-    for path in linked_files(ROOT):
+    for path in [*linked_files(ROOT), STYLE]:
         target = folder / path
         target.parent.mkdir(parents=True, exist_ok=True)
         if path.endswith(".md"):

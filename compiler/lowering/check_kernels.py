@@ -15,7 +15,10 @@ from ..ir.effects import effect_of
 from ..ir.expr import Call, Expr, GlobalVar, If, IRModule, let_chain
 from ..ir.primitive import group_of
 
-_HELP = "an operator's kernel declares its GPU form: `Kernel(..., cuda=...)`"
+_HELP = (
+    "an operator's kernel declares its GPU form: `Kernel(..., cuda=...)`; an operator of one's own declares it by "
+    "`relay.register_op(..., cuda=...)`, see docs/custom-operators.md"
+)
 
 
 def check_kernels(mod: IRModule, target: str) -> IRModule:

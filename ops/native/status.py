@@ -30,6 +30,7 @@ INTERNAL = _status(12, "the machine is in a state it must never be in")
 RESULT_LOST = _status(13, "the work that makes this tensor was dropped, because work before it failed")
 DEVICE_ERROR = _status(14, "the device reports an error")
 MISFIT = _status(15, "the tensors of a launch are not such as its kernel takes: the executable is damaged")
+BAD_COUNT = _status(16, "a kernel reports a size below 0 or above its upper bound")
 
 #: Failures of single elements: an optimised program computes the elements that its result needs, and these alone may fail.
 OF_ELEMENTS = frozenset({INDEX_OUT_OF_RANGE, BAD_VALUE, DIVISION_BY_ZERO, EMPTY_REDUCTION, HOST_KERNEL})
@@ -38,4 +39,4 @@ OF_SIZES = frozenset({SHAPE_CHECK, SIZE_OVERFLOW})
 #: Failures of control flow: they are found where it arrives.
 OF_CONTROL = frozenset({NO_MATCH})
 #: Failures of the machine: no program states their condition.
-OF_THE_MACHINE = frozenset({OUT_OF_MEMORY, NOT_ON_HOST, STACK_OVERFLOW, INTERNAL, RESULT_LOST, DEVICE_ERROR, MISFIT})
+OF_THE_MACHINE = frozenset({OUT_OF_MEMORY, NOT_ON_HOST, STACK_OVERFLOW, INTERNAL, RESULT_LOST, DEVICE_ERROR, MISFIT, BAD_COUNT})

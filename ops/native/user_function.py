@@ -75,7 +75,7 @@ def wrong_parameters(function: Callable[..., Any], arrays: int, attributes: Iter
     code = function.__code__
     takes = ", ".join(code.co_varnames[: code.co_argcount])
     given = f"{arrays} array{'s' * (arrays != 1)}{''.join(f', {name}' for name in attributes)}"
-    help = "its parameters are the inputs, then the results, then attributes by their names"
+    help = "its parameters are the inputs, then the results, with upper_bound=True `sizes`, then attributes by their names"
     return UserFunctionError(function, f"its parameters are ({takes}); its operator has ({given})", help)
 
 

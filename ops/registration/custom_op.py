@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from ...shape_funcs.symbolic.dim import Dim
+from ...shape_funcs.symbolic.dim import RESULT, Dim, dim
 from ...shape_funcs.symbolic.registry import (
     SHAPE_FUNCS,
     InputFlags,
@@ -64,14 +64,15 @@ def register_op(
     (see ``ops.core.compute``); inputs broadcast.  The operator is fusable on every device.
 
     ``kernel(*inputs, *results, **attributes)``: a plain function over C-contiguous arrays, compiled to machine code (no
-    exceptions; a scalar is an array of one element).  It fills the results and returns 0, or a status of ``ops.native.status``.
-    The shape function must be registered first, with ``register_shape_func``.
+    exceptions; a scalar is an array of one element).  It fills the results and returns 0, or a status of ``custom_op``.
+    Where the shape function has an upper bound, an int64 array after the results takes the true sizes.  The shape function must
+    be registered first, with ``register_shape_func``.
 
     ``inputs``: the names of the inputs; a name ending in ``*`` is a tuple.  ``dtype(dtypes, attrs)``: the dtype of the result, a
     tuple for several results; None: all inputs have the same dtype out of ``dtypes``, and so has the result.  ``attrs``: a frozen
     dataclass with a default or a type for each attribute.  ``cuda``: for a ``kernel``, CUDA C that runs once for each element
-    ``at`` of the first result (see ``ops.codegen.cuda.custom_element``), or a function as in ``Kernel.cuda``.  ``doc``: one
-    sentence; by default the docstring.  Raises ValueError for an invalid declaration.
+    ``at`` of the first result (see ``ops.codegen.cuda.custom_element``), ``custom_op.one_block(text)``, or a function as in
+    ``Kernel.cuda``.  ``doc``: one sentence; by default the docstring.  Raises ValueError for an invalid declaration.
     """
     if not _NAME.fullmatch(name):
         raise ValueError(f"an operator's name is words with dots between them, not {name!r}")
@@ -139,8 +140,8 @@ def register_shape_func(
     """Register ``func`` as the shape function of the operator ``op``; without ``func``, return a decorator.
 
     ``data_dependent``: per input, whether the function reads the input's *values*; only flagged inputs are copied to the host.  A
-    single bool holds for all inputs.  ``upper_bound``: whether the result has ``result_size`` dims, whose true sizes the kernel
-    reports.  With ``func``, an existing shape function and its flags are replaced, for programs compiled afterwards;
+    single bool holds for all inputs.  ``upper_bound``: whether results begin with a ``custom_op.result_size``, whose true value
+    the kernel reports.  With ``func``, an existing shape function and its flags are replaced, for programs compiled afterwards;
     `restore_shape_func` restores it.  Raises ValueError for a wrong number of flags.
     """
     flags = InputFlags.of(data_dependent)
@@ -152,8 +153,10 @@ def register_shape_func(
         if upper_bound and not REGISTRY[op].kernels:
             raise ValueError(f"operator {op!r} has no kernel of its own that could report a size")
     if func is None:
-        return lambda body: (declare_shape_func(op, data_dependent, upper_bound=upper_bound)(_guarded(body)), body)[1]
-    body = _guarded(func)
+        return lambda body: (declare_shape_func(op, data_dependent, upper_bound=upper_bound)(_guarded(body, upper_bound)), body)[
+            1
+        ]
+    body = _guarded(func, upper_bound)
     if op in SHAPE_FUNCS or op in REGISTRY:
         replace_shape_func(ShapeFunc(op, body, flags, upper_bound))
         return func
@@ -161,7 +164,7 @@ def register_shape_func(
     return func
 
 
-def _guarded(func: ShapeFuncBody) -> ShapeFuncBody:
+def _guarded(func: ShapeFuncBody, upper_bound: bool) -> ShapeFuncBody:
     """The shape function; whatever it raises, and a result that is no shape, is a ShapeError with the line in its text."""
 
     @functools.wraps(func)
@@ -172,6 +175,7 @@ def _guarded(func: ShapeFuncBody) -> ShapeFuncBody:
             shapes = listed if listed and not isinstance(listed[0], (int, Dim)) else (listed,)
             if any(not isinstance(d, (int, Dim)) for shape in shapes for d in tuple(shape)):
                 raise TypeError("its result is no shape and no tuple of shapes")
+            _demand_bounds([[dim(d) for d in shape] for shape in shapes], upper_bound)
         except (ShapeError, TypeRelError):
             raise
         except Exception as error:
@@ -183,6 +187,15 @@ def _guarded(func: ShapeFuncBody) -> ShapeFuncBody:
         return found
 
     return body
+
+
+def _demand_bounds(shapes: Sequence[Sequence[Dim]], upper_bound: bool) -> None:
+    """Raise TypeError unless each size that a kernel reports is the first of a declared upper bound."""
+    reported = [d for shape in shapes for d in shape if d.has_result]
+    if reported and not upper_bound:
+        raise TypeError("a result_size needs register_shape_func(..., upper_bound=True)")
+    if any(d.has_result and (axis or d.op != RESULT) for shape in shapes for axis, d in enumerate(shape)):
+        raise TypeError("a result_size is the first size of a result, alone: no other size, and no part of a sum or product")
 
 
 def _frames(traceback: Any) -> Iterator[Any]:

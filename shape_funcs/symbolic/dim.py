@@ -141,7 +141,9 @@ class Dim:
         return dim(0) if y in (1, -1) else Dim(MOD, self, b)
 
     def __bool__(self) -> bool:
-        raise TypeError(f"the dimension {self} has no truth value at compile time: use where(), check() or const()")
+        raise TypeError(
+            f"the dimension {self} has no truth value at compile time: use `where_`, `check` or `known_size` of relay.custom_op"
+        )
 
 
 class Size(Dim):

@@ -59,7 +59,10 @@ class Operand:
     def values(self) -> Shape:
         """The values.  Raises NeedsData if the input is not flagged."""
         if self.data is None:
-            raise NeedsData("this shape function needs the data of an input that is not flagged data-dependent")
+            raise NeedsData(
+                "this shape function needs the data of an input that is not flagged data-dependent: flag it by "
+                "`data_dependent=`, or give an upper bound by `result_size` if only the kernel knows the size"
+            )
         return self.data
 
 

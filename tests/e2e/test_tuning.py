@@ -19,6 +19,7 @@ from relayvm.compiler.tuning import remember, trials
 from relayvm.ops.core.op import REGISTRY
 from relayvm.ops.native.cache import disk_cache
 from relayvm.ops.native.cache.disk_cache import CacheWarning
+from relayvm.ops.native.cache.installed_version import installed_version
 from relayvm.ops.native.tuning import tuning_records
 
 from .. import two_ways as op
@@ -195,6 +196,7 @@ import json, os, sys
 from pathlib import Path
 from relayvm.compiler.tuning import remember
 from relayvm.ops.native.cache import disk_cache
+from relayvm.ops.native.cache.installed_version import installed_version
 part = disk_cache._subfolder
 disk_cache._subfolder = lambda name: Path(os.environ["SHARED"]) / name if name == "entries" else part(name)
 import numpy as np
@@ -237,7 +239,7 @@ def test_records_of_another_version_are_named(cache: Path, recwarn: pytest.Warni
     assert implementations(exe) == [op.SLOW] * 2
     assert [str(w.message) for w in recwarn if w.category is CacheWarning] == [
         f"a call of {op.NAME} was not tuned: the nearest tuning record differs in relayvm:\n"
-        "  relayvm: 0.1.0 is wanted, 0.0.9 was found\n"
+        f"  relayvm: {installed_version('relayvm')} is wanted, 0.0.9 was found\n"
         "it is run as without tuning"
     ]
 

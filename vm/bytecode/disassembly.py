@@ -135,7 +135,7 @@ def _one_line(text: str) -> str:
 _INTRODUCTION = """\
 # Instruction set
 
-Generated from `vm/bytecode/isa.py`; `python -m relayvm.compiler.docs.pages` writes this page.
+<!-- generated from `vm/bytecode/isa.py` by `make docs`: do not edit -->
 
 An instruction is a row of int64 words: its opcode, then its operands in order; a list operand is its length, then its items.
 Registers belong to a frame and hold an object or nothing; parameters are in registers 0, 1, ... on entry.  A register that is

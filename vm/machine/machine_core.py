@@ -6,7 +6,7 @@ import functools
 import os
 import threading
 from collections.abc import Callable, Collection, Sequence
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
 
 import numpy as np
 
@@ -45,6 +45,7 @@ from ..state.state_layout import (
     TRACE_TYPES,
 )
 from ..values.output_names import chosen, output_numbers
+from ..values.python_signature import FunctionSignature
 from ..values.results import python_value
 from ..values.signature import ArgumentChecker, parameter_table, positional
 from ..values.tensor import Tensor
@@ -73,6 +74,7 @@ class Entry:
     """
 
     __slots__ = ("_begin", "_enter", "_kept", "_machine", "function")
+    __signature__ = FunctionSignature()
 
     def __init__(self, machine: MachineCore, index: int) -> None:
         self.function: VMFunction = machine.exe.functions[index]
@@ -183,7 +185,7 @@ class MachineCore:
         self._inputs: dict[str, dict[str, Any]] = {}
         self._kept: tuple[int, Any] | None = None
         #: ``run(*args, **named)`` calls ``main``; see Entry.
-        self.run: Callable[..., Any] = self["main"] if "main" in self.entries else self._no_main
+        self.run: Entry = self["main"] if "main" in self.entries else cast(Entry, self._no_main)
 
     def _make_stack(self) -> None:
         if not self._runtime.request(requests.STACK, self._runtime.first_words, 0):

@@ -29,11 +29,3 @@ def _data(name: str, profile: ProfileData) -> dict[str, Any]:
     del data["series"], data["activities"], data["host"], data["copies"]
     counters = {key: profile.per_run(key) for key in profile.counters[0]}
     return {**data, "name": name, "heading": heading(profile), "counters": counters, "median_ns": profile.median_ns}
-
-
-def notebook_html(text: str) -> str:
-    """Aligned text as HTML for the output of a notebook; long lines scroll instead of wrapping."""
-    import html
-
-    style = "overflow-x:auto;white-space:pre;line-height:1.25;font-family:monospace"
-    return f'<pre style="{style}">{html.escape(text)}</pre>'

@@ -11,7 +11,8 @@ from ..bytecode.executable import FloatProduct
 from ..diagnostics.argument_errors import a_text
 from ..diagnostics.source import InputError, SourceText
 from ..inspection.figures import time_text
-from .export_html import html_page, notebook_html
+from ..values.notebook import notebook_html
+from .export_html import html_page
 from .export_text import csv_text, markdown
 from .export_trace import chrome_trace
 from .profile_data import SCHEMA, CopyRow, Moment, ProfileData, Row, Site

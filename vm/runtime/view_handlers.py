@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ...ops.native.memory import clock_ns, copy_bytes, load_i64, native, tensor
 from ...ops.native.object_layout import TAG_TENSOR
-from ...ops.native.status import INTERNAL, OK, OUT_OF_MEMORY, SHAPE_CHECK
+from ...ops.native.status import BAD_COUNT, INTERNAL, OK, OUT_OF_MEMORY, SHAPE_CHECK
 from ..bytecode import isa
 from ..bytecode.dispatch import handles
 from ..state.state_layout import EVENT_ALLOC, TRACE_OFF, state_at
@@ -89,7 +89,7 @@ def trim_tensor(state: int, pc: int, dst: int, src: int, count: int, index: int,
         return INTERNAL
     n = load_i64(c.data + 8 * index)
     if n < 0 or n > t.shape[0]:
-        return INTERNAL
+        return BAD_COUNT
     made = view(state, src, t.dtype)
     if made == 0:
         return OUT_OF_MEMORY

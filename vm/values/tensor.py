@@ -15,6 +15,7 @@ from ..diagnostics import codes
 from ..diagnostics.source import VMError
 from .array_ops import ArrayLike
 from .dlpack import capsule
+from .notebook import notebook_html
 
 #: DLPack's device types.
 _DL_CPU, _DL_CUDA = 1, 2
@@ -174,3 +175,7 @@ class Tensor(ArrayLike):
 
     def __repr__(self) -> str:
         return f"Tensor(shape={self.shape}, dtype={self.dtype.name}, device={self.device})"
+
+    def _repr_html_(self) -> str:
+        """The shape, dtype and device for a notebook, and the elements if they are on the host."""
+        return notebook_html(repr(self) + (f"\n{self.numpy()}" if self.device == DEVICES[0] else ""))

@@ -1,4 +1,4 @@
-"""A user's CUDA C for one element of a result, as an elementwise kernel."""
+"""A user's CUDA C: for one element of a result, or for one block of threads."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 from ....shape_funcs.symbolic.dim import product
 from ...core.op import get
 from .assembly import Assembly, Parameter, blocks, literal, reads, size, writes
-from .cuda_program import CudaSource, Fault, OpaqueCall, Site
+from .cuda_program import CudaSource, Data, Fault, OpaqueCall, Site
 from .device_code.casts import NUMBER
 
 _THREADS = 256
@@ -19,6 +19,10 @@ _LOOP = Template("""
   for (int64 at = blockIdx.x * int64($threads) + threadIdx.x; at < elements_; at += all_at_once_) {
     $text
   }
+""")
+_BLOCK = Template("""
+  const int64 thread = threadIdx.x, threads = $threads;
+  $text
 """)
 
 
@@ -29,33 +33,63 @@ def per_element(text: str) -> Callable[[OpaqueCall], CudaSource]:
     ``out0``, ``out1``, ...: pointers to their elements in row-major order.  ``x_size1`` is the size of axis 1 of ``x``.
     Attributes are constants by their names.  ``fail(fault, status, site)`` stops the program with a status.  float16 and bfloat16
     are separate types: ``number(x)`` converts to float, ``to_float16(f)`` from float; a bool is a ``truth``, which
-    converts to and from bool.
+    converts to and from bool.  Where the shape function has an upper bound, ``sizes`` points to the int64 sizes that the text
+    writes, and a result has the elements of its bound.
     """
 
     def cuda(call: OpaqueCall) -> CudaSource:
-        names = _names(call)
-        parameters: list[Parameter] = []
-        constants = [_constant(f.name, getattr(call.attrs, f.name)) for f in dataclasses.fields(call.attrs)]
-        for name, tensor in zip(names, call.inputs, strict=True):
-            if tensor.position is None:
-                constants.append(f"const {tensor.dtype} {name}[1] = {{{literal(tensor.dtype, tensor.value)}}};")
-            else:
-                parameters.append(reads(name, tensor))
-            parameters += [size(f"{name}_size{k}", d) for k, d in enumerate(tensor.shape)]
-        several = len(call.results) > 1
-        for k, tensor in enumerate(call.results):
-            name = f"out{k}" if several else "out"
-            parameters += [writes(name, tensor), *(size(f"{name}_size{a}", d) for a, d in enumerate(tensor.shape))]
-        parameters += [Parameter("void*", "fault", Fault()), Parameter("int64", "site", Site())]
+        parameters, constants = _declared(call)
         count = product(call.results[0].shape)
-        assembly = Assembly()
-        assembly.text(NUMBER)
-        body = "".join(f"  {line}\n" for line in constants) + _LOOP.substitute(threads=_THREADS, text=text.strip()).strip("\n")
-        assembly.kernel("each_element", _THREADS, (*parameters, size("elements_", count)), body)
+        body = constants + _LOOP.substitute(threads=_THREADS, text=text.strip()).strip("\n")
+        assembly = _assembly("each_element", _THREADS, (*parameters, size("elements_", count)), body)
         assembly.launch("each_element", blocks(count, _THREADS))
         return assembly.source()
 
     return cuda
+
+
+def one_block(text: str, threads: int = _THREADS) -> Callable[[OpaqueCall], CudaSource]:
+    """``Kernel.cuda`` of CUDA C that one block of ``threads`` threads runs, a multiple of 32 up to 1024.
+
+    The text has the names of a text for one element, without ``at``; ``thread`` is the number of a thread.
+    """
+
+    def cuda(call: OpaqueCall) -> CudaSource:
+        parameters, constants = _declared(call)
+        body = constants + _BLOCK.substitute(threads=threads, text=text.strip()).strip("\n")
+        assembly = _assembly("one_block", threads, parameters, body)
+        assembly.launch("one_block", 1)
+        return assembly.source()
+
+    return cuda
+
+
+def _assembly(name: str, threads: int, parameters: tuple[Parameter, ...], body: str) -> Assembly:
+    """An assembly with one kernel that may call the conversions of dtypes."""
+    assembly = Assembly()
+    assembly.text(NUMBER)
+    assembly.kernel(name, threads, parameters, body)
+    return assembly
+
+
+def _declared(call: OpaqueCall) -> tuple[tuple[Parameter, ...], str]:
+    """The parameters of a kernel by a user's names, and the lines that declare constants."""
+    parameters: list[Parameter] = []
+    constants = [_constant(f.name, getattr(call.attrs, f.name)) for f in dataclasses.fields(call.attrs)]
+    for name, tensor in zip(_names(call), call.inputs, strict=True):
+        if tensor.position is None:
+            constants.append(f"const {tensor.dtype} {name}[1] = {{{literal(tensor.dtype, tensor.value)}}};")
+        else:
+            parameters.append(reads(name, tensor))
+        parameters += [size(f"{name}_size{k}", d) for k, d in enumerate(tensor.shape)]
+    several = len(call.results) > 1
+    for k, tensor in enumerate(call.results):
+        name = f"out{k}" if several else "out"
+        parameters += [writes(name, tensor), *(size(f"{name}_size{a}", d) for a, d in enumerate(tensor.shape))]
+    if call.counts is not None:
+        parameters.append(Parameter("int64*", "sizes", Data(call.counts)))
+    parameters += [Parameter("void*", "fault", Fault()), Parameter("int64", "site", Site())]
+    return tuple(parameters), "".join(f"  {line}\n" for line in constants)
 
 
 def _names(call: OpaqueCall) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 
 import relayvm as relay
+from relayvm.custom_op import result_size
 from relayvm.ops.registration.custom_op import has_own_declarations
 
 from ...programs import HEADER
@@ -85,7 +87,7 @@ REFUSED: dict[Callable[..., Any], tuple[str, str, str]] = {
     three: (
         "its parameters are (x, y, out); its operator has (2 arrays)",
         "def three",
-        "its parameters are the inputs, then the results, then attributes by their names",
+        "its parameters are the inputs, then the results, with upper_bound=True `sizes`, then attributes by their names",
     ),
     no_result: (_STATUS, "def no_result", "end it by `return 0`: 0 is success"),
     text: (_STATUS, "def text", "end it by `return 0`: 0 is success"),
@@ -193,3 +195,54 @@ def test_a_shape_function_that_fails_is_an_error_of_its_call(
 def test_a_shape_function_is_a_function() -> None:
     with pytest.raises(relay.ArgumentError, match="register_shape_func: func must be a function, not the int 3"):
         relay.register_shape_func(NAME, [False], 3)  # type: ignore[arg-type]
+
+
+# ---- a size that the kernel reports ------------------------------------------------------------------------------------------
+
+
+def first_rows(x: Any, out: Any, sizes: Any) -> int:
+    for i in range(out.shape[0]):
+        out[i] = x[i]
+    sizes[0] = int(x[0])
+    return 0
+
+
+@pytest.mark.parametrize(
+    ("shape", "more", "reason"),
+    [
+        (lambda n: (result_size(n),), {}, "a result_size needs register_shape_func(..., upper_bound=True)"),
+        (lambda n: (n, result_size(n)), {"upper_bound": True}, "a result_size is the first size of a result, alone"),
+        (lambda n: (2 * result_size(n),), {"upper_bound": True}, "a result_size is the first size of a result, alone"),
+    ],
+)
+def test_a_reported_size_is_declared_and_the_first(shape: Callable[..., Any], more: dict[str, bool], reason: str) -> None:
+    relay.register_shape_func(NAME, False, lambda inputs, attrs: shape(inputs[0].shape[0]), **more)
+    relay.register_op(NAME, ["x"], kernel=first_rows)
+    try:
+        with pytest.raises(relay.TypeCheckError, match=re.escape(reason)):
+            relay.compile(TEXT)
+    finally:
+        relay.unregister_op(NAME)
+
+
+@pytest.mark.parametrize("device", ["cpu", "sim"])
+def test_a_count_beyond_the_bound_is_an_error_of_the_run(device: str) -> None:
+    relay.register_shape_func(NAME, False, lambda inputs, attrs: (result_size(inputs[0].shape[0]),), upper_bound=True)
+    relay.register_op(NAME, ["x"], kernel=first_rows)
+    try:
+        vm = relay.VirtualMachine(relay.compile(TEXT, target=device))
+        for count in (0, 2, 3):
+            assert vm.run(np.array([count, 1, 1], "float32")).shape == (count,)
+        for count in (-1, 4):
+            with pytest.raises(relay.VMError, match="a kernel reports a size below 0 or above its upper bound") as error:
+                vm.run(np.array([count, 1, 1], "float32"))
+            assert error.value.code == "run/bad-count" and error.value.diagnostics[0].span is not None
+        assert vm.run(np.array([1, 1, 1], "float32")).tolist() == [1]
+    finally:
+        relay.unregister_op(NAME)
+
+
+@pytest.mark.parametrize("threads", [0, 100, 2048, 32.0])
+def test_a_block_has_whole_warps(threads: Any) -> None:
+    with pytest.raises(relay.ArgumentError, match="one_block: threads must be a multiple of 32 up to 1024"):
+        relay.custom_op.one_block("out[0] = 1;", threads)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import operator
 from typing import Any
 
@@ -112,3 +113,24 @@ def test_what_prints_itself_is_short() -> None:
     assert repr(comparison).startswith("<Comparison of ")
     for page in (profile._repr_html_(), comparison._repr_html_()):
         assert page.startswith("<pre") and "<script" not in page and "exp" in page
+
+
+def test_a_notebook_shows_modules_and_tensors() -> None:
+    text = "def @main(%x: Tensor[(?n, 2), float32]) { exp(%x) < 1f }"
+    assert "Tensor[(?n, 2), float32]" in relay.parse(HEADER + text)._repr_html_()
+    for target, has_elements in (("cpu", True), ("sim", False)):
+        vm = machine(text, target)
+        page = vm.run(np.zeros((1, 2), "float32"))._repr_html_()
+        assert page.startswith("<pre") and f"Tensor(shape=(1, 2), dtype=bool, device={target})" in page
+        assert ("False" in page) == has_elements and vm.counters["dtoh_copies"] == 0
+
+
+def test_a_machine_has_the_signature_of_its_program() -> None:
+    vm = machine("def @main(%x: Tensor[(?n), float32], %k: int32) { (%x, %k) } def @f(%donate: int32) { %donate }")
+    assert str(inspect.signature(vm.run)) == (
+        "(x: 'Tensor[(?n), float32]', k: 'int32', *, outputs=(), donate=()) -> '(Tensor[(?n), float32], int32)'"
+    )
+    assert list(inspect.signature(vm["f"]).parameters) == ["donate", "outputs"]
+    dotted = machine("def @main(%x.weight: int32) { %x.weight }")
+    assert str(inspect.signature(dotted.run)) == "(*args, **named)"
+    assert list(inspect.signature(type(vm.run)).parameters) == ["machine", "index"]

@@ -284,3 +284,26 @@ def test_json_holds_every_side_and_the_table() -> None:
     }  # fmt: skip
     assert by_name["exp"]["verdicts"][0] is None and by_name["exp"]["verdicts"][1]["significant"] is True
     assert (by_name[COPY.name]["values"][1], by_name[COPY.name]["marks"]) == (None, ["", "-"])
+
+
+def cut(*kernels: tuple[str, int]) -> Profile:
+    """A profile of kernels by name and line."""
+    series = tuple(Series(Key(KERNEL, name, f"a.relay:{line}"), (1,) * 12, (100,) * 12, (8,) * 12) for name, line in kernels)
+    return replace(side(), series=series)
+
+
+def test_the_page_has_one_row_for_work_that_moved_between_kernels() -> None:
+    whole = cut(("fused_add_exp_sigmoid", 5), ("fused_add_sqrt", 12), ("sum", 20), ("tanh", 30))
+    apart = cut(("add", 3), ("exp", 4), ("sigmoid", 5), ("add", 7), ("sqrt", 12), ("sum", 20), ("negative", 40))
+    page = page_table(of(whole, apart))
+    kernels = [r for r in page["rows"] if ".relay:" in r["cells"][0]]
+    found = {r["cells"][0].strip(): (r["cells"][1:5], r["mark"], r["tones"][2]) for r in kernels}
+    assert found == {
+        "fused_add_exp_sigmoid  a.relay:5, 1 > 3 calls, 8 > 24 bytes": (["100ns", "300ns", "+200ns", "+200.0"], "", ""),
+        "fused_add_sqrt  a.relay:12, 1 > 2 calls, 8 > 16 bytes": (["100ns", "200ns", "+100ns", "+100.0"], "", ""),
+        "- tanh  a.relay:30": (["100ns", "-", "-100ns", "gone"], "gone", ""),
+        "+ negative  a.relay:40": (["-", "100ns", "+100ns", "new"], "new", ""),
+        "sum  a.relay:20": (["100ns", "100ns", "", "~"], "", ""),
+    }
+    assert any("only moved between kernels" in note for note in page["notes"])
+    assert not any("only moved" in note for note in page_table(of(whole, whole))["notes"])
