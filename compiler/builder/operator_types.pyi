@@ -657,6 +657,10 @@ class nn:
         """As `nn.instance_norm`, mean and variance over a group of channels, too: `nn.group_norm([[1.0, 3.0]], [1.0, 1.0], [0.0, 0.0], num_groups=1, epsilon=0.0) = [[-1.0, 1.0]]`."""
 
     @staticmethod
+    def grouped_attention(query: _Any, key: _Any, value: _Any, bias: _Any, scale: _Any = 1.0, cap: _Any = 0.0, zero_nan: _Any = False) -> _Call:
+        """`nn.batch_attention` in which groups of `h / g` heads share keys and values, with a bias: `query[b, m, h, d]`, `key[b, n, g, d]`, `value[b, n, g, e]`, `bias[b, h, m, n]`, of which each size may be 1: `[b, m, h, e]`.  The scores are `cap * tanh(scale * query . key / cap) + bias`; without `cap`, `scale * query . key + bias`.  `nn.grouped_attention([[[[1.0]]]], [[[[0.0]], [[0.0]]]], [[[[2.0]], [[4.0]]]], [[[[0.0, 0.0]]]]) = [[[[3.0]]]]`.  The compiler makes it on CPUs of batched products around a softmax."""
+
+    @staticmethod
     def gru(projected: _Any, weight: _Any, initial_state: _Any, reset_bias: _Any, lengths: _Any, direction: _Any = 'forward', activations: _Any = (), activation_alpha: _Any = (), activation_beta: _Any = (), clip: _Any = 0.0, linear_before_reset: _Any = False) -> _Call:
         """A gated recurrent unit: as `nn.lstm` of the gates of update and reset and the new state; `reset_bias[directions, units]` is added to the product of state and weight of the new state. The states of all steps and the last states."""
 

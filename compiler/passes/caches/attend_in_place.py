@@ -36,7 +36,7 @@ from ...builder.operator_functions import operators as relay
 from ...ir.chain_rewriter import ChainRewriter, rewrite_chains
 from ...ir.expr import Call, Constant, Expr, IRModule, Var, tensor_type
 from ...ir.pass_declaration import declare_pass
-from ..fuse_attention import DTYPES
+from ..attention_parts import DTYPES
 from ..infer_type import infer_type
 from ..to_a_normal_form import to_a_normal_form
 
