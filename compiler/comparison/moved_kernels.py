@@ -64,8 +64,8 @@ def _largest(row: Difference, moved: Sequence[Difference]) -> Difference:
     wholes = [other for other in moved if _is_part(row, other)]
     if not wholes:
         return row
-    behind = {id(other): _number(other) - _number(row) for other in wholes}
-    return _largest(min(wholes, key=lambda other: (behind[id(other)] < 0, abs(behind[id(other)]))), moved)
+    distances = {id(other): _number(other) - _number(row) for other in wholes}
+    return _largest(min(wholes, key=lambda other: (distances[id(other)] < 0, abs(distances[id(other)]))), moved)
 
 
 def _is_part(part: Difference, whole: Difference) -> bool:

@@ -8,7 +8,7 @@ from ...ops.core.tensor_types import TensorType, TupleType, Type
 from ...ops.defs.machine.machine_ops import ASSERT_SAME_SIZE, ASSERT_SHAPE, AssertSameSizeAttrs, AssertShapeAttrs
 from ...shape_funcs.symbolic.dim import IntLike, const
 from ...vm.diagnostics.source import Span
-from ..ir.expr import Call, Expr, Tuple, TupleGetItem, Var
+from ..ir.expr import Call, Expr, Tuple, TupleGetItem, Var, tensor_type
 from .type_match import Place, SizeCheck
 from .value_names import is_generated, shown_name
 
@@ -85,3 +85,11 @@ def _known(size: IntLike) -> int:
 def _hint(atom: Expr) -> str:
     name = atom.name if isinstance(atom, Var) else "value"
     return name if name.endswith("_checked") else f"{name}_checked"
+
+
+def never_fails(value: Expr) -> bool:
+    """Whether the value is its first operand after a check of two sizes that are equal by the types."""
+    if not isinstance(value, Call) or value.op is not ASSERT_SAME_SIZE:
+        return False
+    sizes = [tensor_type(x).shape[axis] for x, axis in zip(value.args, (value.attrs.axis, value.attrs.other_axis), strict=True)]
+    return sizes[0] is sizes[1]

@@ -118,7 +118,7 @@ TABLE = [
     row("LinearAttention", {"q": [N, "m", 12], "k": [N, "m", 6], "v": [N, "m", 8], "g": [N, "m", 6], "b": [N, "m", 1]},
         [[floats(b, s, 12), floats(b, s, 6), floats(b, s, 8), -floats(b, s, 6) ** 2, floats(b, s, 1)]
          for b, s in ((2, 5), (3, 0), (0, 4), (1, 1))],
-        "(?, ?, ?), float32], Tensor[(?, ?, ?, ?), float32", version=27, order="q,k,v,,g,b", outputs=2,
+        "(?, ?, ?), float32], Tensor[(?, 2, 3, 4), float32", version=27, order="q,k,v,,g,b", outputs=2,
         q_num_heads=4, kv_num_heads=2),
     row("LinearAttention", {"q": [N, "m", 6], "k": [N, "m", 6], "v": [N, "m", 8], "p": [N, 2, 3, 4]},
         [[floats(b, s, 6), floats(b, s, 6), floats(b, s, 8), floats(b, 2, 3, 4)] for b, s in ((2, 3), (3, 0))],

@@ -34,7 +34,6 @@ from collections.abc import Iterator
 from ....declarations.frozen_dataclass import frozen
 from ....ops.core.op import get
 from ....ops.core.tensor_types import TensorType
-from ....ops.defs.machine.machine_ops import ASSERT_SAME_SIZE
 from ....shape_funcs.symbolic.dim import ANY, Dim, const, dim
 from ...builder.build import const as constant
 from ...builder.operator_functions import operators as relay
@@ -42,6 +41,7 @@ from ...ir.anf import Names, inner_chains, operands, rebuild, rebuild_lets
 from ...ir.expr import Call, Expr, Function, GlobalVar, If, IRModule, Let, Tuple, Var, let_chain, replace, tensor_type
 from ...ir.pass_declaration import declare_pass
 from ...rules.elements import ElementTable
+from ...type_inference.shape_checks import never_fails
 from ..infer_type import infer_type
 from ..to_a_normal_form import to_a_normal_form
 from .counted_ranges import range_of, with_counted_ranges
@@ -106,7 +106,7 @@ class _Caches:
     def __init__(self, name: str, function: Function) -> None:
         self.function = function
         self.values: dict[Expr, Expr] = dict(_bindings(function.body))
-        self.same = {var: operands(value)[0] for var, value in self.values.items() if _cannot_fail(value)}
+        self.same = {var: operands(value)[0] for var, value in self.values.items() if never_fails(value)}
         self.again = [v for v in self.values.values() if isinstance(v, Call) and _calls(v, name)]
         self.count = Counter(atom for v in self.values.values() for atom in operands(v))
 
@@ -169,14 +169,6 @@ def _is_result(chain: Expr, atom: Expr) -> bool:
 
 def _calls(value: Expr, name: str) -> bool:
     return isinstance(value, Call) and isinstance(value.op, GlobalVar) and value.op.name == name
-
-
-def _cannot_fail(value: Expr) -> bool:
-    """Whether the value is its first operand after a check of two sizes that are equal by the types."""
-    if not isinstance(value, Call) or value.op is not ASSERT_SAME_SIZE:
-        return False
-    sizes = [tensor_type(x).shape[axis] for x, axis in zip(value.args, (value.attrs.axis, value.attrs.other_axis), strict=True)]
-    return sizes[0] is sizes[1]
 
 
 def _joined(values: dict[Expr, Expr], atom: Expr) -> tuple[Expr, Expr] | None:
@@ -268,7 +260,7 @@ class _InPlace:
                 self._append(var, parts[0], self._atom(parts[1]), rulers, out)
             elif _calls(value, self.name):
                 out.append((var, self._again(value, rulers)))
-            elif _cannot_fail(value):
+            elif never_fails(value):
                 self._skip(var, operands(value)[0])
             elif (known := self._range(value)) is not None:
                 out.append((var, known))
