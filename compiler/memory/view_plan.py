@@ -151,6 +151,8 @@ class _ViewPlanner:
     def _slices(self, launch: Launch, results: list[Storage], slices: list[View]) -> None:
         if any(self.last[s.var] == LIVE_OUT for s in results) or len({s.var for s in results}) < len(results):
             return
+        if not self.sizes.are_known([s.offset for s in slices], launch.at, launch.path):
+            return  # a function may know the size n + 1 of an axis, and no tensor of size n
         until = max(self.last[s.var] for s in results)
         wholes = {s.whole: self._storages_of(s.whole) for s in slices}
         if not all(self._lives_on(launch.at, w, held, until, results) for w, held in wholes.items()):

@@ -122,6 +122,36 @@ def test_nothing_is_written_over_a_part() -> None:
     runs_alike(text, matrix(5))
 
 
+CAPTURED = """
+def @main(%x: Tensor[(?, ?), float32], %c: bool, %n: int64, %y: Tensor[(?, ?), float32]) {
+  let %padded = nn.mirror_pad(%x, pad_width=[[0, 0], [0, 1]]);
+  let %f = fn (%c1: bool, %n1: int64, %y1: Tensor[(?, ?), float32]) -> Tensor[(?, ?), float32] {
+    let %part = if (%c1) {
+      let %parts = split(%padded, indices_or_sections=[1, 1, 4]);
+      %parts.0
+    } else {
+      let %z = @loop(%n1, %y1);
+      %y1
+    };
+    %y1
+  };
+  @call(%f, %c, %n, %y)
+}
+def @loop(%n: int64, %x: Tensor[(?, ?), float32]) -> Tensor[(?, ?), float32] {
+  if (greater(%n, 0i64)) { @loop(subtract(%n, 1i64), concatenate((%x, %x))) } else { %x }
+}
+def @call(
+  %g: fn (bool, int64, Tensor[(?, ?), float32]) -> Tensor[(?, ?), float32], %c: bool, %n: int64, %y: Tensor[(?, ?), float32]
+) -> Tensor[(?, ?), float32] { %g(%c, %n, %y) }"""
+
+
+def test_a_part_whose_offset_no_tensor_has() -> None:
+    """A captured tensor has an axis of size n + 1, and nothing has size n."""
+    vm = relay.VirtualMachine(relay.compile(HEADER + CAPTURED, target="cpu", opt_level=1))
+    for chosen in (False, True):
+        np.testing.assert_array_equal(vm.run(matrix(5), np.array(chosen), np.array(2), matrix(3, 1)).numpy(), matrix(3, 1))
+
+
 # ---- inputs of a join ----------------------------------------------------------------------------------------------
 
 JOIN = f"def @main(%x: {X}, %y: {Y}, %w: {W}) {{ nn.dense(concatenate((nn.dense(%x, %w), nn.dense(%y, %w)), axis=0), %w) }}"
