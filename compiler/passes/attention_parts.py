@@ -173,9 +173,9 @@ def _exchanges_last_two(call: Call) -> bool:
 def _repeats_heads(call: Call) -> bool:
     """Whether each matrix of axis 1 is repeated, along that axis or along an axis of size 1 after it."""
     rank, data = len(shape_of(call)), call.args[0]
-    if call.op is get("repeat"):
-        return rank == 4 and call.attrs.axis is not None and call.attrs.axis % rank == 1
-    if call.op is get("tile") or _is_of(call, _BROADCASTS):
+    if call.op is get("repeat") and rank == 4:
+        return call.attrs.axis is not None and call.attrs.axis % rank == 1
+    if call.op is get("repeat") or call.op is get("tile") or _is_of(call, _BROADCASTS):
         have, made = shape_of(data), shape_of(call)
         return rank == len(have) == 5 and const(have[2]) == 1 and (*have[:2], *have[3:]) == (*made[:2], *made[3:])
     return False
