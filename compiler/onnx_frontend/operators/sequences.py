@@ -15,7 +15,6 @@ from dataclasses import replace
 from ....ops.core.adt_types import TypeCall
 from ....ops.core.tensor_types import TensorType, TupleType
 from ....shape_funcs.symbolic.dim import ANY
-from ....shape_funcs.symbolic.dim import const as known_size
 from ...builder.build import const
 from ...builder.operator_functions import operators as relay
 from ...builder.type_definitions import list_definition
@@ -177,8 +176,8 @@ def _listed(node: Node, count: Expr, element: Callable[[Node, Expr], Expr]) -> E
     node.scope.values.types[definition.header.name] = definition
     tried = replace(node, scope=Scope(node.scope.values))
     one = tried.type(element(tried, const(0, "int64")))
-    sizes = (d if known_size(d) is not None else ANY for d in one.shape)
-    ty = TypeCall(definition.header, (TensorType(tuple(sizes), one.dtype),))
+    # any sizes: those of the first tensor may be known here, and those of the others not
+    ty = TypeCall(definition.header, (TensorType((ANY,) * one.rank, one.dtype),))
     count = node.bind(relay.reshape(count, []))
 
     def made(inner: Node, constructor: Constructor, parts: Sequence[Expr]) -> Expr:
