@@ -12,8 +12,8 @@ from ...ops.core.tensor_types import TensorType, TupleType, is_float, is_integer
 from ...shape_funcs.symbolic.dim import Dim, const, dim, name_of
 from ...vm.diagnostics.python_source import here
 from ...vm.diagnostics.source import ArgumentError
-from ..ir.anf import rebuild, rebuild_lets
-from ..ir.expr import Expr, Function, IRModule, Var, let_chain, replace, type_of
+from ..ir.anf import with_annotations
+from ..ir.expr import Function, IRModule, Var, type_of
 from ..ir.signature_attrs import OUTPUT_NAMES
 from ..passes.infer_type import infer_type
 from ..passes.to_a_normal_form import to_a_normal_form
@@ -82,17 +82,7 @@ def with_sizes(function: Function, sizes: Mapping[tuple[int, int], int]) -> Func
             named[name] = dim(size)
         annotations[number] = TensorType((*ty.shape[:axis], dim(size), *ty.shape[axis + 1 :]), ty.dtype)
     known = [None if ty is None else map_dims(ty, lambda d: named.get(name_of(d) or "", d)) for ty in annotations]
-    params = tuple(replace(p, annotation=ty, ty=None) for p, ty in zip(function.params, known, strict=True))
-    new: Mapping[Expr, Expr] = dict(zip(function.params, params, strict=True))
-
-    def atom(a: Expr) -> Expr:
-        return new.get(a, a)
-
-    def chain(c: Expr) -> Expr:
-        bindings, result = let_chain(c)
-        return rebuild_lets(c, [(var, rebuild(value, atom, chain)) for var, value in bindings], atom(result))
-
-    return replace(function, params=params, body=chain(function.body), ret_type=None, ty=None)
+    return with_annotations(function, known, None)
 
 
 def decoder_step(

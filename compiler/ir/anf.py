@@ -6,9 +6,10 @@ body is a chain, or an atom.  Chains are walked in loops; only the nesting of br
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from ...ops.core.op import Op
+from ...ops.core.tensor_types import Type
 from .expr import (
     Call,
     Constant,
@@ -110,15 +111,35 @@ def rebuild_lets(chain: Expr, bindings: list[tuple[Var, Expr]], result: Expr) ->
     return make_lets(bindings, result)
 
 
-def values(chain: Expr) -> Iterator[Expr]:
-    """Every binding's value in ``chain`` and in the chains inside it, outermost first."""
+def nested_bindings(chain: Expr) -> Iterator[tuple[Var, Expr]]:
+    """The bindings of a chain and of the chains inside it."""
     pending = [chain]
     while pending:
         expr = pending.pop()
         while isinstance(expr, Let):
-            yield expr.value
+            yield expr.var, expr.value
             pending.extend(inner_chains(expr.value))
             expr = expr.body
+
+
+def with_annotations(function: Function, annotations: Sequence[Type | None], ret_type: Type | None) -> Function:
+    """A copy of the function with parameters of these types, without other types."""
+    params = tuple(replace(p, annotation=t, ty=None) for p, t in zip(function.params, annotations, strict=True))
+    new: Mapping[Expr, Expr] = dict(zip(function.params, params, strict=True))
+
+    def atom(a: Expr) -> Expr:
+        return new.get(a, a)
+
+    def chain(c: Expr) -> Expr:
+        bindings, result = let_chain(c)
+        return rebuild_lets(c, [(var, rebuild(value, atom, chain)) for var, value in bindings], atom(result))
+
+    return replace(function, params=params, body=chain(function.body), ret_type=ret_type, ty=None)
+
+
+def values(chain: Expr) -> Iterator[Expr]:
+    """Every binding's value in ``chain`` and in the chains inside it, outermost first."""
+    return (value for _, value in nested_bindings(chain))
 
 
 def uses(chain: Expr) -> Iterator[Expr]:

@@ -20,14 +20,14 @@ Ensures: the same, without function literals; a global name is used only as a ca
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from ...ops.core.op import NoAttrs, Op
 from ...ops.core.tensor_types import FuncType, TensorType, TupleType, Type
 from ...ops.defs.machine.machine_ops import ALLOC_CLOSURE
 from ...shape_funcs.symbolic.dim import ANY, Dim, const, name_of, sym
-from ..ir.anf import Names, inner_chains, operands, rebuild
+from ..ir.anf import Names, inner_chains, nested_bindings, operands, rebuild
 from ..ir.expr import Call, Expr, Function, GlobalVar, IRModule, Let, Var, let_chain, make_lets, replace
 from ..ir.pass_declaration import declare_pass
 from ..type_inference.type_match import dims_of
@@ -70,7 +70,7 @@ class _Lifter:
         self.lifted = lifted
         self.literals = {
             var: _Literal(var, value, names(f"{name}_{var.name}"))
-            for var, value in _bindings(function.body)
+            for var, value in nested_bindings(function.body)
             if isinstance(value, Function)
         }
         self._find_uses(function.body, [])
@@ -229,16 +229,6 @@ def _closure(name: GlobalVar, out: list[tuple[Var, Expr]]) -> Var:
     var = Var(f"{name.name}_closure", span=name.span, ty=name.ty)
     out.append((var, Call(ALLOC_CLOSURE, (name,), NoAttrs(), span=name.span, ty=name.ty)))
     return var
-
-
-def _bindings(chain: Expr) -> Iterator[tuple[Var, Expr]]:
-    pending = [chain]
-    while pending:
-        expr = pending.pop()
-        while isinstance(expr, Let):
-            yield expr.var, expr.value
-            pending.extend(inner_chains(expr.value))
-            expr = expr.body
 
 
 def _typed(var: Var) -> Type:

@@ -29,7 +29,6 @@ Ensures: the same.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 
 from ....declarations.frozen_dataclass import frozen
 from ....ops.core.op import get
@@ -37,7 +36,7 @@ from ....ops.core.tensor_types import TensorType
 from ....shape_funcs.symbolic.dim import ANY, Dim, const, dim
 from ...builder.build import const as constant
 from ...builder.operator_functions import operators as relay
-from ...ir.anf import Names, inner_chains, operands, rebuild, rebuild_lets
+from ...ir.anf import Names, inner_chains, nested_bindings, operands, rebuild, rebuild_lets
 from ...ir.expr import Call, Expr, Function, GlobalVar, If, IRModule, Let, Tuple, Var, let_chain, replace, tensor_type
 from ...ir.pass_declaration import declare_pass
 from ...rules.elements import ElementTable
@@ -71,7 +70,7 @@ def grow_caches(mod: IRModule) -> IRModule:
 
 def _appends(name: str, function: Function) -> bool:
     """Whether the function calls itself, and concatenates a parameter with another tensor."""
-    values = [] if function.is_primitive else [value for _, value in _bindings(function.body)]
+    values = [] if function.is_primitive else [value for _, value in nested_bindings(function.body)]
     pairs = (v.fields for v in values if isinstance(v, Tuple) and len(v.fields) == 2)
     return any(_calls(v, name) for v in values) and any(a in function.params for a, _ in pairs)
 
@@ -105,7 +104,7 @@ class _Caches:
 
     def __init__(self, name: str, function: Function) -> None:
         self.function = function
-        self.values: dict[Expr, Expr] = dict(_bindings(function.body))
+        self.values: dict[Expr, Expr] = dict(nested_bindings(function.body))
         self.same = {var: operands(value)[0] for var, value in self.values.items() if never_fails(value)}
         self.again = [v for v in self.values.values() if isinstance(v, Call) and _calls(v, name)]
         self.count = Counter(atom for v in self.values.values() for atom in operands(v))
@@ -148,17 +147,6 @@ class _Caches:
         joins = {self._arg(call, number) for call in self.again}
         tuples = {operands(self.values[atom])[0] for atom in joins}
         return self.count[param] == shapes + len(tuples) and not _is_result(self.function.body, param)
-
-
-def _bindings(chain: Expr) -> Iterator[tuple[Var, Expr]]:
-    """The bindings of a chain and of the branches inside it."""
-    pending = [chain]
-    while pending:
-        expr = pending.pop()
-        while isinstance(expr, Let):
-            yield expr.var, expr.value
-            pending.extend(inner_chains(expr.value))
-            expr = expr.body
 
 
 def _is_result(chain: Expr, atom: Expr) -> bool:

@@ -33,7 +33,7 @@ from ....shape_funcs.symbolic.dim_operations import substitute
 from ....shape_funcs.symbolic.int_operations import INT64_MAX
 from ....vm.diagnostics.python_source import here
 from ....vm.diagnostics.source import ArgumentError
-from ...ir.anf import Names, rebuild, rebuild_lets
+from ...ir.anf import Names, with_annotations
 from ...ir.expr import (
     Call,
     Constant,
@@ -45,7 +45,6 @@ from ...ir.expr import (
     Tuple,
     TupleGetItem,
     Var,
-    let_chain,
     replace,
     tensor_type,
     type_of,
@@ -161,7 +160,7 @@ def _flexible(main: Function, buckets: ShapeBuckets) -> Function:
     ret_type = main.ret_type
     if ret_type is not None and buckets.slices:
         ret_type = _any_at(ret_type, fixed)
-    return _with_annotations(main, annotations, ret_type)
+    return with_annotations(main, annotations, ret_type)
 
 
 def _any_at(ty: Type, axes: set[int]) -> Type:
@@ -192,22 +191,7 @@ def _version(main: Function, dims: Sequence[_FlexibleDim], sizes: Sequence[int])
     def named(ty: Type | None) -> Type | None:
         return None if ty is None else map_dims(ty, lambda d: d if d is ANY else substitute(d, known))
 
-    return _with_annotations(main, list(map(named, annotations)), named(main.ret_type))
-
-
-def _with_annotations(function: Function, annotations: Sequence[Type | None], ret_type: Type | None) -> Function:
-    """A copy of the function with parameters of these types."""
-    params = tuple(replace(p, annotation=t) for p, t in zip(function.params, annotations, strict=True))
-    new: Mapping[Expr, Expr] = dict(zip(function.params, params, strict=True))
-
-    def atom(a: Expr) -> Expr:
-        return new.get(a, a)
-
-    def chain(c: Expr) -> Expr:
-        bindings, result = let_chain(c)
-        return rebuild_lets(c, [(var, rebuild(value, atom, chain)) for var, value in bindings], atom(result))
-
-    return replace(function, params=params, body=chain(function.body), ret_type=ret_type, ty=None)
+    return with_annotations(main, list(map(named, annotations)), named(main.ret_type))
 
 
 # ---- the choice ------------------------------------------------------------------------------------------------------
