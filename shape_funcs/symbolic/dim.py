@@ -378,8 +378,8 @@ def gap(a: Dim, b: Dim) -> tuple[int | None, int | None]:
     if a is b:
         return 0, 0
     if a.op == INT == b.op:
-        gap = a.args[0] - b.args[0]
-        return gap, gap
+        difference = a.args[0] - b.args[0]
+        return difference, difference
     return _unknown_gap(a, b)
 
 
