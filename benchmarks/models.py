@@ -44,7 +44,7 @@ _parser.add_argument("--models", type=Path, metavar="FOLDER", help="files of net
 _parser.add_argument("--cpu-time", action="store_true", help="count CPU time")
 _parser.add_argument("--check", action="store_true", help="exit with 1 if a goal is missed")
 _parser.add_argument("--json", action="store_true", help="print the figures as one JSON object")
-_parser.add_argument("--record", metavar="FOLDER", help="write the figures to <date>-models-cpu-<vectors>.json there")
+_parser.add_argument("--record", metavar="FOLDER", help="write the figures to <date>-models-cpu-<processor>.json there")
 GIVEN = _parser.parse_args()
 for _threads in ("RELAYVM_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ[_threads] = str(GIVEN.threads)  # read when the libraries load
@@ -66,7 +66,7 @@ from encoder import HEADS, VOCABULARY, encoder, products_gflop
 from exported_networks import EXPORTED, model_of
 from fma_peak import peak_gflops
 from onnx_graph import Graph
-from onnx_models import machine_state
+from onnx_models import machine_name, machine_state
 from other_work import busy, wait_for_idle_threads
 from torch_models import torch_runs
 from vision_networks import VISION
@@ -329,7 +329,7 @@ def record(rows: list[dict[str, object]], machine: dict[str, object]) -> None:
         "cpu_time": GIVEN.cpu_time,
         "rows": rows,
     }
-    Path(GIVEN.record, f"{date}-models-cpu-{str(machine['vectors']).lower()}.json").write_text(json.dumps(data, indent=1) + "\n")
+    Path(GIVEN.record, f"{date}-models-cpu-{machine_name(machine)}.json").write_text(json.dumps(data, indent=1) + "\n")
 
 
 def main() -> None:

@@ -16,6 +16,7 @@ import importlib.util
 import json
 import os
 import platform
+import re
 import resource
 import subprocess
 import sys
@@ -202,10 +203,20 @@ def _processor() -> str:
     return _cpuinfo("model name") or platform.processor()
 
 
+#: Instructions of products of narrow numbers, by their flag.
+_NARROW = {"avx512_vnni": "VNNI", "avx_vnni": "AVX VNNI", "avx512_bf16": "BF16", "amx_int8": "AMX"}
+
+
 def _vectors() -> str:
-    """The widest vector instructions of this machine."""
+    """The widest vector instructions of this machine, and those for products of narrow numbers."""
     flags = _cpuinfo("flags").split()
-    return next((name for flag, name in (("avx512f", "AVX-512"), ("avx2", "AVX2")) if flag in flags), platform.machine())
+    widest = next((name for flag, name in (("avx512f", "AVX-512"), ("avx2", "AVX2")) if flag in flags), platform.machine())
+    return ", ".join([widest, *(name for flag, name in _NARROW.items() if flag in flags)])
+
+
+def machine_name(machine: Mapping[str, Any]) -> str:
+    """A processor with its vectors, in the form of names of files."""
+    return re.sub(r"[^a-z0-9]+", "-", f"{machine['processor']} {machine['vectors']}".lower()).strip("-")
 
 
 def _cpuinfo(key: str) -> str:

@@ -100,7 +100,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--threads", type=int, default=1, help="threads of each runtime")
     parser.add_argument("--rounds", type=int, help=f"rounds instead of {ROUNDS}")
     parser.add_argument("--quick", action="store_true", help="few and short samples")
-    parser.add_argument("--record", metavar="FOLDER", help="write <date>-formats-cpu-<vectors>.json there")
+    parser.add_argument("--record", metavar="FOLDER", help="write <date>-formats-cpu-<processor>.json there")
     return parser.parse_args()
 
 
@@ -113,8 +113,10 @@ def _text(line: dict[str, Any], over: set[str]) -> str:
 
 
 def _record(given: argparse.Namespace, lines: list[dict[str, Any]], machine: dict[str, Any]) -> None:
+    from onnx_models import machine_name
+
     date = f"{datetime.now(UTC):%Y-%m-%d}"
     data = {"date": date, "machine": machine, "threads": given.threads, "rows": lines}
     Path(given.record).mkdir(parents=True, exist_ok=True)
-    name = f"{date}-formats-cpu-{str(machine['vectors']).lower()}{'' if given.threads == 1 else f'-{given.threads}-threads'}.json"
+    name = f"{date}-formats-cpu-{machine_name(machine)}{'' if given.threads == 1 else f'-{given.threads}-threads'}.json"
     Path(given.record, name).write_text(json.dumps(data, indent=1) + "\n")

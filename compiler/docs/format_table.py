@@ -1,29 +1,31 @@
-"""The table of docs/number-formats.md, from the newest record of ``benchmarks/formats``."""
+"""The table of docs/number-formats.md, from the newest records of ``benchmarks/formats``."""
 
 from __future__ import annotations
 
-import json
 import statistics
 from pathlib import Path
-from typing import Any
 
-from .generated_part import ROOT, with_part
+from .benchmark_records import newest_records, read_record
+from .generated_part import with_part
 
 #: The form of records' names, which begin with the date.
-RECORDS = "????-??-??-formats-cpu-*.json"
+RECORDS = "????-??-??-formats-cpu-*[!s].json"  # none of several threads
 #: The contestants of a record beside relayvm, with their headings.
 _OTHERS = {"onnxruntime": "of onnxruntime, same model", "float32": "of own float32"}
 
 
-def newest_formats() -> Path:
-    """The newest record of one thread."""
-    return [path for path in sorted((ROOT / "benchmarks" / "results").glob(RECORDS)) if "threads" not in path.name][-1]
+def newest_formats() -> list[Path]:
+    """The newest records of one thread, one of each kind of processor, the newest of all last."""
+    return newest_records(RECORDS)
 
 
 def number_formats_markdown() -> str:
-    """docs/number-formats.md with the table of the newest record of one thread."""
-    path = newest_formats()
-    record: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    """docs/number-formats.md with the tables of the newest records of one thread."""
+    return with_part("docs/number-formats.md", "formats", "\n".join(map(_markdown, reversed(newest_formats()))))
+
+
+def _markdown(path: Path) -> str:
+    record = read_record(path)
     lines = [f"| milliseconds of CPU time, one thread | relayvm | {' | '.join(_OTHERS.values())} |", "|---|--:|--:|--:|"]
     for row in record["rows"]:
         ratios = (f"{row['of'][name]:.2f}" if name in row["of"] else "" for name in _OTHERS)
@@ -39,4 +41,4 @@ def number_formats_markdown() -> str:
         f"Record: [{path.name}](../benchmarks/results/{path.name}).",
         "",
     ]
-    return with_part("docs/number-formats.md", "formats", "\n".join(lines))
+    return "\n".join(lines)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import statistics
 from pathlib import Path
-from typing import Any
 
+from .benchmark_records import newest_records, read_record
 from .format_table import newest_formats
-from .generated_part import ROOT, with_part
+from .generated_part import with_part
 from .gpu_table import gpu_markdown, newest_record
 
 #: The form of records' names, which begin with the date.
@@ -25,7 +24,7 @@ ON_GPU = "relayvm, graphs=auto / torch graph"
 
 def readme_markdown() -> str:
     """README.md with the summary: a row for each of CPU, narrow formats, dynamic programs and GPUs."""
-    record = _read(list(_newest().values())[-1])
+    record = read_record(newest_records(RECORDS)[-1])
     rows = [row for row in record["rows"] if "onnxruntime" in row["times"]]
     peer = f"onnxruntime {record['machine']['versions']['onnxruntime']}"
     (dynamic,) = (row["ratio"] for row in rows if row["name"] == DYNAMIC)
@@ -33,7 +32,7 @@ def readme_markdown() -> str:
         (f"{len(rows)} models in float32, CPU, one thread", peer, _mean([row["ratio"] for row in rows])),
         (f"{DYNAMIC} candidates: sizes depend on values, CPU", peer, f"{dynamic:.2f}"),
     ]
-    formats = _read(newest_formats())
+    formats = read_record(newest_formats()[-1])
     of_bytes = [row for row in formats["rows"] if row.get("subject", OF_BYTES[0]) in OF_BYTES]
     bytes_rows = [row["of"]["onnxruntime"] for row in of_bytes if "onnxruntime" in row["of"]]
     found.insert(
@@ -41,7 +40,7 @@ def readme_markdown() -> str:
     )
     gpu = newest_record()
     if gpu is not None:
-        on_gpu = _read(gpu)
+        on_gpu = read_record(gpu)
         figures = [f for part in on_gpu["parts"] for f in part["figures"]]
         ratios = [f["median"] for f in figures if f["who"] == ON_GPU]
         tasks = f"{len(ratios)} runs of an encoder, ResNet-50, MobileNetV2 in float32, {on_gpu['card']}"
@@ -52,24 +51,9 @@ def readme_markdown() -> str:
 
 
 def speed_markdown() -> str:
-    """docs/speed.md with the tables of the newest records: one of each kind of vector instructions, and that of a GPU."""
-    page = with_part("docs/speed.md", "cpu", "\n".join(map(record_markdown, reversed(_newest().values()))))
+    """docs/speed.md with the tables of the newest records: one of each kind of processor, and that of a GPU."""
+    page = with_part("docs/speed.md", "cpu", "\n".join(map(record_markdown, reversed(newest_records(RECORDS)))))
     return with_part("docs/speed.md", "gpu", gpu_markdown(), page)
-
-
-def _newest() -> dict[str, Path]:
-    """The newest record of each kind of vector instructions, the newest of all last."""
-    newest: dict[str, Path] = {}
-    for path in sorted((ROOT / "benchmarks" / "results").glob(RECORDS)):
-        vectors = _read(path)["machine"]["vectors"]
-        newest.pop(vectors, None)
-        newest[vectors] = path
-    return newest
-
-
-def _read(path: Path) -> dict[str, Any]:
-    record: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    return record
 
 
 def _mean(ratios: list[float]) -> str:
@@ -78,7 +62,7 @@ def _mean(ratios: list[float]) -> str:
 
 def record_markdown(path: Path) -> str:
     """The table of a record, with the machine and the date: the rows beside onnxruntime."""
-    record = _read(path)
+    record = read_record(path)
     machine, rows = record["machine"], [row for row in record["rows"] if "onnxruntime" in row["times"]]
     names = list(dict.fromkeys(name for row in rows for name in row["times"]))
     clock = " of CPU time" if record.get("cpu_time") else ""

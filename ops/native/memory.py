@@ -2,7 +2,7 @@
 
 Machine code is written as plain Python functions marked ``@native``.  Their primitives are defined here, each name once, as
 *twins*: ordinary Python functions over ctypes.  The compiler replaces a twin by the machine form of the same name
-(``front_end.machine_forms``).  Un-jitted, the very same functions run over the twins, under a debugger, and range-checked
+(``front_end.values.machine_forms``).  Un-jitted, the very same functions run over the twins, under a debugger, and range-checked
 (``watch``).
 
 Nothing here imports the compiler.
@@ -56,13 +56,13 @@ def generic(function: F) -> F:
 
 
 def twin(function: F) -> F:
-    """Mark the Python form of a primitive: ``front_end.machine_forms`` has the machine form under the same name."""
+    """Mark the Python form of a primitive: ``front_end.values.machine_forms`` has the machine form under the same name."""
     _mark(function, "twin")
     return function
 
 
 def instruction(emission: Callable[..., Any]) -> Callable[[F], F]:
-    """Mark the Python form of an instruction: ``emission(e, *arguments)`` emits it (see ``front_end.vectors.Emission``)."""
+    """Mark the Python form of an instruction: ``emission(e, *arguments)`` emits it (see ``front_end.vectors.emission``)."""
 
     def mark(meaning: F) -> F:
         _mark(meaning, "instruction", __emission__=emission)

@@ -10,7 +10,7 @@ numbers of lanes are static values (see ``static_values``), which follow from ``
 * ``v.astype(np.float64)`` converts lanes, ``v.view(np.int32)`` reads their bits; ``len(v)`` and ``v.dtype`` are static.
 * Registers of a tile are a list: ``sums = [zero] * rows``, then ``sums[i] = ...`` with a static ``i``.
 
-An instruction is declared here, by its meaning in numpy and its emission: a line over ``front_end.vectors.Emission``.  An
+An instruction is declared here, by its meaning in numpy and its emission: a line over ``front_end.vectors.emission``.  An
 emission that takes an instruction of some CPUs asks for the feature first, and has plain arithmetic otherwise: LLVM ends the
 process at an instruction that the CPU lacks.
 """

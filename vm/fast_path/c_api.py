@@ -43,8 +43,8 @@ def c_function(name: str, has_result: bool, n: int) -> Callable[..., int]:
     plain.restype, plain.argtypes = ctypes.c_int64 if has_result else None, [ctypes.c_int64] * n
 
     def machine() -> Any:
-        from ...ops.native.front_end.machine_forms import external
-        from ...ops.native.front_end.machine_types import INT64
+        from ...ops.native.front_end.values.machine_forms import external
+        from ...ops.native.front_end.values.machine_types import INT64
 
         return external(name, INT64 if has_result else None)
 

@@ -9,7 +9,7 @@ from llvmlite import ir
 
 from ...core.tensor_types import HALVES, ITEMSIZE
 from ..halves import BY_ARITHMETIC
-from .machine_types import (
+from .values.machine_types import (
     BOOL,
     INT64,
     UINT16,
@@ -26,7 +26,7 @@ from .machine_types import (
     scalar_type,
     tuple_of,
 )
-from .scalars import Outside, cast, half_bits, half_value, known_integer, truth
+from .values.scalars import Outside, cast, half_bits, half_value, known_integer, truth
 
 
 def word(b: Any, value: Value) -> Any:

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from llvmlite import ir
 
 from ..vector_registers import registers_name
-from .machine_types import INT64, WORD, Pointer, Static, Tuple, Type, Value, llvm_parts
+from .values.machine_types import INT64, WORD, Pointer, Static, Tuple, Type, Value, llvm_parts
 
 #: The parameter of a function in whose place is an array, and the parameter of the body that has its type, or begins with it.
 _SUMS, _OUT = "sums", "out"

@@ -9,9 +9,11 @@ import numpy as np
 
 from ..inlining import is_shared
 from ..user_function import is_kernel, wrong_parameters
-from . import arrays, static_values, vectors
+from . import arrays
 from .expressions import Expressions, value_of
-from .machine_types import (
+from .math_functions import number_function
+from .values import static_values
+from .values.machine_types import (
     INT64,
     VOID,
     Array,
@@ -31,8 +33,9 @@ from .machine_types import (
     known,
     tuple_of,
 )
-from .math_functions import number_function
-from .scalars import Outside, cast
+from .values.scalars import Outside, cast
+from .vectors import lanewise
+from .vectors.emission import Emission
 
 
 class Calls(Expressions):
@@ -77,7 +80,7 @@ class Calls(Expressions):
         if named:
             raise Outside("named arguments")
         if kind == "instruction":
-            made = function.__emission__(vectors.Emission(self), *arguments)
+            made = function.__emission__(Emission(self), *arguments)
             return VOID if made is None else made
         if kind == "static":
             given = tuple(map(static_values.given, arguments))
@@ -88,7 +91,7 @@ class Calls(Expressions):
         if kind == "array":
             return self._array_at(function, *arguments)
         if kind == "twin":
-            from .machine_forms import machine_form
+            from .values.machine_forms import machine_form
 
             made = machine_form(function)(self, *map(decayed, arguments))
             return VOID if made is None else made
@@ -139,7 +142,7 @@ class Calls(Expressions):
             raise Outside(f"the dtype of {ast.unparse(node)}")
         thing = dtype.type.value
         if isinstance(viewed.type, Vector):
-            return (vectors.converted if name == "astype" else vectors.viewed_as)(self.builder, viewed, thing)
+            return (lanewise.converted if name == "astype" else lanewise.viewed_as)(self.builder, viewed, thing)
         if not isinstance(viewed.type, Array) or name == "astype":
             raise Outside(f"the call {ast.unparse(node)}")
         return arrays.viewed_as(self.builder, viewed, np.dtype(thing).name)

@@ -14,7 +14,10 @@ from ..inlining import is_shared
 from ..user_function import is_kernel, is_users, no_status, not_compiled
 from . import bodies_apart, kept_text, nests
 from .llvm.instructions import Builder
-from .machine_types import (
+from .numba_functions import c_arguments, compiled_by_numba, declared
+from .statements import Again, Assumed, Statements
+from .syntax import definition
+from .values.machine_types import (
     BOOL,
     INT64,
     NOTHING,
@@ -29,10 +32,7 @@ from .machine_types import (
     has_vectors,
     llvm_parts,
 )
-from .numba_functions import c_arguments, compiled_by_numba, declared
-from .scalars import Outside, cast
-from .statements import Again, Assumed, Statements
-from .syntax import definition
+from .values.scalars import Outside, cast
 
 #: Result types by annotation: the type of a recursive call, and a guess for other functions.
 _ANNOTATED: dict[str, Type] = {"int": INT64, "bool": BOOL, "None": NOTHING}

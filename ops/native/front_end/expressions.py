@@ -13,9 +13,10 @@ import numpy as np
 from llvmlite import ir
 
 from ..static_values import static_range
-from . import arrays, scalars, static_values, vectors
+from . import arrays
 from .llvm.instructions import Builder
-from .machine_types import (
+from .values import scalars, static_values
+from .values.machine_types import (
     BOOL,
     INT64,
     NOTHING,
@@ -38,8 +39,9 @@ from .machine_types import (
     scalar_type,
     tuple_of,
 )
-from .scalars import Outside
+from .values.scalars import Outside
 from .variables import Variables, convert, unusable
+from .vectors import lanewise
 
 
 def value_of(thing: Any) -> Value:
@@ -166,14 +168,14 @@ class Expressions:
                 return tuple_of(items(left) * count, is_list=True)
             if op is ast.Add and isinstance(right.type, Tuple) and left.type.is_list == right.type.is_list:
                 return tuple_of([*items(left), *items(right)], is_list=left.type.is_list)
-        if vectors.is_vector(left, right):
-            return vectors.binary(self.builder, op, left, right)
+        if lanewise.is_vector(left, right):
+            return lanewise.binary(self.builder, op, left, right)
         return static_values.folded(op, left, right) or scalars.binary(self.builder, op, left, right)
 
     def _UnaryOp(self, node: ast.UnaryOp) -> Value:
         op, operand = type(node.op), self.value(node.operand)
-        if vectors.is_vector(operand):
-            return vectors.unary(self.builder, op, operand)
+        if lanewise.is_vector(operand):
+            return lanewise.unary(self.builder, op, operand)
         return static_values.folded(op, operand) or scalars.unary(self.builder, op, operand)
 
     def taken(self, test: Value) -> bool | None:
@@ -249,8 +251,8 @@ class Expressions:
             return found if isinstance(op, ast.In) else scalars.unary(b, ast.Not, found)
         if isinstance(op, (ast.Is, ast.IsNot)) and NOTHING in (left.type, right.type):
             return scalars.literal((left.type == right.type) == isinstance(op, ast.Is))
-        if vectors.is_vector(left, right):
-            return vectors.compare(b, type(op), left, right)
+        if lanewise.is_vector(left, right):
+            return lanewise.compare(b, type(op), left, right)
         return static_values.folded(type(op), left, right) or scalars.compare(b, type(op), left, right)
 
     # ---- attributes and elements -------------------------------------------------------------------------------------------
@@ -274,7 +276,7 @@ class Expressions:
                 return found
         if isinstance(base.type, Tuple) and node.attr in base.type.names:
             return items(base)[base.type.names.index(node.attr)]
-        if isinstance(base.type, Vector) and (found := vectors.attribute(base, node.attr)) is not None:
+        if isinstance(base.type, Vector) and (found := lanewise.attribute(base, node.attr)) is not None:
             return found
         if isinstance(base.type, Static) and isinstance(base.type.value, (types.ModuleType, np.dtype)):
             thing = getattr(base.type.value, node.attr, None)
@@ -309,7 +311,7 @@ class Expressions:
             if isinstance(base.type, Vector):
                 bounds = (node.slice.lower, node.slice.upper, node.slice.step)
                 ends = [None if n is None else static_values.given(self.value(n)) for n in bounds]
-                return vectors.part(self.builder, base, slice(*ends))
+                return lanewise.part(self.builder, base, slice(*ends))
             if node.slice.step is not None:
                 raise Outside(f"the step of {ast.unparse(node)}")
             ends = [None if end is None else self.value(end) for end in (node.slice.lower, node.slice.upper)]
@@ -329,7 +331,7 @@ class Expressions:
         if isinstance(base.type, Tuple) and len(indices) == 1:
             return self._item(base, indices[0])
         if isinstance(base.type, Vector) and len(indices) == 1:
-            return vectors.lane(self.builder, base, indices[0])
+            return lanewise.lane(self.builder, base, indices[0])
         raise Outside(f"an element of {base.type}")
 
     def _item(self, base: Value, index: Value) -> Value:

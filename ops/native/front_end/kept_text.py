@@ -18,7 +18,7 @@ from llvmlite import ir
 from ....declarations.frozen_dataclass import frozen
 from ..generated_source import is_generated
 from .llvm import instructions
-from .machine_types import Static, Tuple, Type
+from .values.machine_types import Static, Tuple, Type
 
 #: A function, and the types of its arguments.
 Call = tuple[Callable[..., Any], tuple[Type, ...]]

@@ -10,7 +10,7 @@ from typing import Any
 
 from llvmlite import ir
 
-from .machine_types import (
+from .values.machine_types import (
     BOOL,
     CONVERSIONS,
     FLOAT32,
@@ -25,7 +25,7 @@ from .machine_types import (
     is_number,
     joined_type,
 )
-from .scalars import Outside, cast, compare, constant, llvm_type
+from .values.scalars import Outside, cast, compare, constant, llvm_type
 
 #: ``function(builder, arguments)``.
 Emit = Callable[[Any, list[Value]], Value]

@@ -19,7 +19,7 @@ from typing import Any
 from llvmlite import ir
 
 from ..generated_source import KERNEL, is_generated
-from .machine_types import WORD
+from .values.machine_types import WORD
 
 #: The most iterations of a short loop, the loops inside included.
 _SHORT = 16

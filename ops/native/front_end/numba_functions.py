@@ -14,7 +14,7 @@ from llvmlite import ir
 from ....declarations.frozen_dataclass import frozen
 from ...core.tensor_types import HALVES
 from ..generated_source import define
-from .machine_types import (
+from .values.machine_types import (
     BOOL,
     INT64,
     NOTHING,
@@ -29,7 +29,7 @@ from .machine_types import (
     items,
     llvm_parts,
 )
-from .scalars import Outside, cast
+from .values.scalars import Outside, cast
 
 #: Options of every function: no exceptions, IEEE division.
 OPTIONS = {"nogil": True, "error_model": "numpy", "boundscheck": False}

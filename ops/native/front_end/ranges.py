@@ -9,10 +9,11 @@ from typing import Any
 from llvmlite import ir
 
 from ..vector_registers import vector_bytes
-from . import scalars, vector_hints
+from . import vector_hints
 from .llvm.instructions import annotate_accesses
-from .machine_types import BOOL, INT64, UINT64, WORD, Integer, Value, decayed
-from .scalars import Outside, cast, known_integer
+from .values import scalars
+from .values.machine_types import BOOL, INT64, UINT64, WORD, Integer, Value, decayed
+from .values.scalars import Outside, cast, known_integer
 
 
 def describe_loop(module: ir.Module, back: Any, hints: vector_hints.LoopHints, blocks: Sequence[Any]) -> None:

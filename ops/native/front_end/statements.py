@@ -9,10 +9,11 @@ from typing import Any
 
 from llvmlite import ir
 
-from . import arrays, nests, ranges, scalars, vector_hints, vectors
+from . import arrays, nests, ranges, vector_hints
 from .calls import Calls
 from .llvm.instructions import Builder
-from .machine_types import (
+from .values import scalars
+from .values.machine_types import (
     INT64,
     NOTHING,
     VOID,
@@ -28,8 +29,9 @@ from .machine_types import (
     items,
     joined_type,
 )
-from .scalars import Outside, known_integer
+from .values.scalars import Outside, known_integer
 from .variables import Edge, Types, convert, joined
+from .vectors import lanewise
 
 
 class Again(Exception):
@@ -164,7 +166,7 @@ class Statements(Calls):
 
     def _changed(self, node: ast.AugAssign, before: Value) -> Value:
         """The value after an assignment such as ``x += 1``; numpy would change a vector in place, under all its names."""
-        if vectors.is_vector(before):
+        if lanewise.is_vector(before):
             raise Outside(f"{ast.unparse(node)} of a vector, which is written in full: a = a + b")
         return self.binary(type(node.op), before, self.value(node.value))
 

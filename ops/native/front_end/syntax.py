@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from ..generated_source import is_generated
-from .scalars import Outside
+from .values.scalars import Outside
 
 #: The name of a function and its line: the line of the first decorator, if any.
 Place = tuple[str, int]

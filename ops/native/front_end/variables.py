@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 from llvmlite import ir
 
-from .machine_types import Tuple, Type, Value, items, joined_type, llvm_parts, tuple_of
-from .scalars import Outside, cast
+from .values.machine_types import Tuple, Type, Value, items, joined_type, llvm_parts, tuple_of
+from .values.scalars import Outside, cast
 
 #: The types of the variables at a point of the program.
 Types = dict[str, Type]

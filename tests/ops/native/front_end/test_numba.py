@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from relayvm.ops.native import memory
-from relayvm.ops.native.front_end.scalars import Outside
+from relayvm.ops.native.front_end.values.scalars import Outside
 from relayvm.ops.native.generated_source import define
 from relayvm.ops.native.memory import generic
 from relayvm.ops.native.user_function import UserFunctionError

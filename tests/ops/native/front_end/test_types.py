@@ -14,7 +14,8 @@ from llvmlite import ir
 from numba import types
 from numba.core.registry import cpu_target
 
-from relayvm.ops.native.front_end.machine_types import (
+from relayvm.ops.native.front_end.math_functions import number_function
+from relayvm.ops.native.front_end.values.machine_types import (
     Type,
     Value,
     arithmetic_type,
@@ -25,8 +26,7 @@ from relayvm.ops.native.front_end.machine_types import (
     scalar_type,
     shift_type,
 )
-from relayvm.ops.native.front_end.math_functions import number_function
-from relayvm.ops.native.front_end.scalars import unary
+from relayvm.ops.native.front_end.values.scalars import unary
 
 NAMES = ("bool", *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)), "float32", "float64")
 

@@ -10,11 +10,12 @@ import pytest
 from llvmlite import ir
 
 from relayvm.ops.core.tensor_types import HALVES, numpy_dtype
-from relayvm.ops.native import front_end, static_values, vectors
+from relayvm.ops.native import static_values, vectors
 from relayvm.ops.native.compiled.function_fingerprint import fingerprint
 from relayvm.ops.native.front_end.compilation import Compilation
-from relayvm.ops.native.front_end.llvm import half_conversions
-from relayvm.ops.native.front_end.scalars import Outside
+from relayvm.ops.native.front_end.llvm import half_conversions, host
+from relayvm.ops.native.front_end.values.scalars import Outside
+from relayvm.ops.native.front_end.vectors import instructions
 from relayvm.ops.native.generated_source import define
 from relayvm.ops.native.memory import WildAddress, array_float32, generic, native
 from relayvm.ops.native.static_values import at_compile_time, static_range
@@ -90,7 +91,7 @@ store(y, 40, (lane_numbers(8) * 2).astype(np.float32))
 @pytest.mark.parametrize("features", [None, frozenset()])
 def test_masks_read_and_write_nothing_else(features: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     if features is not None:
-        monkeypatch.setattr(front_end.vectors, "host", SimpleNamespace(features=lambda: features))
+        monkeypatch.setattr(instructions, "host", SimpleNamespace(features=lambda: features))
     body = """
 for at in range(3):
     mask = mask_of_bits(5 + 64 * at, 8)
@@ -146,7 +147,6 @@ for i in range(n):
 
 @pytest.mark.parametrize("lacking", [(), ("avx512vnni", "avxvnni"), None])
 def test_dots_of_bytes(lacking: tuple[str, ...] | None, monkeypatch: pytest.MonkeyPatch) -> None:
-    host = front_end.vectors.host
     features = host.features().difference(lacking) if lacking is not None else frozenset()
     monkeypatch.setattr(host, "features", lambda: features)
     body = """

@@ -13,7 +13,7 @@ import pytest
 from relayvm.ops.native.cache import disk_cache
 from relayvm.ops.native.compiled import kernel_store
 from relayvm.ops.native.front_end import compilation
-from relayvm.ops.native.front_end.scalars import Outside
+from relayvm.ops.native.front_end.values.scalars import Outside
 from relayvm.ops.native.inlining import apart, shared
 from relayvm.ops.native.jit import native_compiler
 from relayvm.ops.native.jit.convolution.winograd_axis import MOST_STRIDE

@@ -7,7 +7,7 @@ from typing import Any
 
 from llvmlite import ir
 
-from .llvm import half_conversions
+from ..llvm import half_conversions
 from .machine_types import (
     BOOL,
     FLOAT32,

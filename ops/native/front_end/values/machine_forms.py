@@ -12,10 +12,10 @@ from typing import Any
 
 from llvmlite import ir
 
-from ..given_literals import MARK
-from ..memory import HAS_HUGE_PAGES, HUGE_PAGE_BYTES, MADV_HUGEPAGE, load_i64, native, set_machine_form, twin
-from .llvm import host
-from .llvm.instructions import annotate
+from ...given_literals import MARK
+from ...memory import HAS_HUGE_PAGES, HUGE_PAGE_BYTES, MADV_HUGEPAGE, load_i64, native, set_machine_form, twin
+from ..llvm import host
+from ..llvm.instructions import annotate
 from .machine_types import FLOAT32, FLOAT64, INT32, INT64, UINT8, WORD, Integer, Tuple, Type, Value, leaves
 from .scalars import cast, known_integer, llvm_type
 

@@ -16,8 +16,8 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 from llvmlite import ir
 
-from ....declarations.frozen_dataclass import frozen
-from ...core.tensor_types import HALVES, ITEMSIZE
+from .....declarations.frozen_dataclass import frozen
+from ....core.tensor_types import HALVES, ITEMSIZE
 
 
 class _Kind:

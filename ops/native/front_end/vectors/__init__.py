@@ -1,0 +1,1 @@
+"""Vectors of the native language as LLVM code (see ``ops.native.vectors``)."""

@@ -1,0 +1,137 @@
+"""LLVM code of accesses to memory by vectors: loads, stores, masks, gathers, prefetches, addresses."""
+
+from __future__ import annotations
+
+import ast
+from typing import Any
+
+from llvmlite import ir
+
+from ....core.tensor_types import HALVES, ITEMSIZE
+from ...halves import BY_ARITHMETIC
+from ..llvm import half_conversions
+from ..llvm.instructions import annotate
+from ..values.machine_forms import assume_aligned
+from ..values.machine_types import FLOAT32, INT64, UINT16, Array, Scalar, Value, Vector, known, llvm_parts, scalar_type
+from ..values.scalars import Outside, half_bits, half_value, llvm_type
+from .instructions import Instructions
+from .lanewise import NUMBER, binary, dtype_name, lane, splat, suffix, vector_type
+
+
+class Accesses(Instructions):
+    """The emission of one instruction that reads or writes elements of an array, or finds their address."""
+
+    def place(self, array: Value, at: Value, like: Value) -> Any:
+        """The pointer to the elements of a vector of the type of ``like``; of none of halves."""
+        self._refuse_halves(array)
+        return self.pointer(array, at, llvm_type(self._of_elements(array, vector_type(like).lanes)))
+
+    def pointer(self, array: Value, at: Value, kind: ir.Type) -> Any:
+        b = self.builder
+        return b.bitcast(b.gep(array.parts[0], [self.emitter.word(at)]), kind.as_pointer())
+
+    def _of_elements(self, array: Value, lanes: int) -> Vector:
+        """The type of a vector of elements; of halves, that of their words."""
+        if not isinstance(array.type, Array) or array.type.dtype == "bool":
+            raise Outside(f"a vector of elements of {array.type}")
+        return Vector(UINT16 if array.type.dtype in HALVES else scalar_type(array.type.dtype), lanes)
+
+    def _refuse_halves(self, array: Value) -> None:
+        if isinstance(array.type, Array) and array.type.dtype in HALVES:
+            raise Outside(f"this access to elements of {array.type}")
+
+    def _read(self, array: Value, words: Value) -> Value:
+        """Loaded elements; of halves, float32."""
+        return self._converted(array, words, half_value, FLOAT32, 0)
+
+    def _written(self, array: Value, vector: Value) -> Value:
+        """Elements to store; float32 among halves rounded."""
+        assert isinstance(array.type, Array)
+        if array.type.dtype in HALVES and vector_type(vector).element != FLOAT32:
+            raise Outside(f"a store of {vector.type} among elements of {array.type}")
+        return self._converted(array, vector, half_bits, UINT16, 1)
+
+    def _converted(self, array: Value, vector: Value, convert: Any, element: Scalar, way: int) -> Value:
+        """The lanes of a vector of halves by a conversion; one by one where the CPU has none."""
+        assert isinstance(array.type, Array)
+        dtype, b, kind = array.type.dtype, self.builder, vector_type(vector)
+        if dtype not in HALVES:
+            return vector
+        made = Vector(element, kind.lanes)
+        if half_conversions.has_conversions(dtype):
+            code = (half_conversions.widened, half_conversions.narrowed)[way]
+            return Value(made, (code(b, dtype, vector.scalar),))
+        found = ir.Constant(llvm_type(made), ir.Undefined)
+        for n in range(kind.lanes):
+            converted = convert(self.emitter, dtype, lane(b, vector, known(n)), BY_ARITHMETIC[dtype][way])
+            found = b.insert_element(found, converted.scalar, NUMBER(n))
+        return Value(made, (found,))
+
+    def align(self, array: Value) -> Any:
+        """The alignment of elements, as an argument of an intrinsic."""
+        assert isinstance(array.type, Array)
+        return NUMBER(ITEMSIZE[array.type.dtype])
+
+    def load(self, array: Value, at: Value, lanes: Value) -> Value:
+        """The elements from ``at`` on."""
+        kind = self._of_elements(array, self.known(lanes))
+        assert isinstance(array.type, Array)
+        loaded = self.builder.load(self.pointer(array, at, llvm_type(kind)), align=ITEMSIZE[array.type.dtype])
+        return self._read(array, Value(kind, (loaded,)))
+
+    def load_or_zero(self, array: Value, at: Value, mask: Value) -> Value:
+        """The elements from ``at`` on whose lanes are set; elsewhere 0."""
+        kind = self._of_elements(array, vector_type(mask).lanes)
+        place, nothing = self.pointer(array, at, llvm_type(kind)), ir.Constant(llvm_type(kind), None)
+        return self._read(array, self.call("masked.load", kind, place, self.align(array), mask, nothing))
+
+    def store(self, array: Value, at: Value, vector: Value, past_caches: bool = False) -> None:
+        """Write the elements from ``at`` on."""
+        vector, kind = self._written(array, vector), self._of_elements(array, vector_type(vector).lanes)
+        if vector.type != kind:
+            raise Outside(f"a store of {vector.type} among elements of {array.type}")
+        assert isinstance(array.type, Array)
+        b, place, item = self.builder, self.pointer(array, at, llvm_type(kind)), ITEMSIZE[array.type.dtype]
+        b.store(vector.scalar, place, align=item * (kind.lanes if past_caches else 1))
+        if past_caches:
+            annotate(b.block, "store", "nontemporal", [NUMBER(1)])
+
+    def prefetch(self, array: Value, at: Value, level: int, is_write: bool = False) -> None:
+        """Ask for the line of an element, into the cache of a level; no address faults."""
+        place = self.pointer(array, at, ir.IntType(8))
+        self.call("prefetch", None, place, NUMBER(int(is_write)), NUMBER(4 - level), NUMBER(1), overloads=[place.type])
+
+    def gather(self, array: Value, at: Value, offsets: Value, mask: Value, other: Value) -> Value:
+        """The elements at places whose lanes are set."""
+        self._refuse_halves(array)
+        b, kind = self.builder, self._of_elements(array, vector_type(offsets).lanes)
+        start = splat(b, self.address(array, at), vector_type(offsets))
+        addresses = binary(b, ast.Add, start, binary(b, ast.Mult, offsets, known(ITEMSIZE[dtype_name(kind.element)])))
+        pointers = b.inttoptr(addresses.scalar, ir.VectorType(llvm_type(kind.element).as_pointer(), kind.lanes))
+        names = f"{suffix(llvm_type(kind))}.v{kind.lanes}p0"
+        return self.called(f"llvm.masked.gather.{names}", kind, [pointers, self.align(array), mask.scalar, other.scalar])
+
+    def address(self, array: Value, at: Value) -> Value:
+        """The address of an element."""
+        place = self.pointer(array, at, llvm_parts(array.type)[0].pointee)
+        return Value(INT64, (self.builder.ptrtoint(place, ir.IntType(64)),))
+
+    def from_element(self, array: Value, at: Value) -> Value:
+        """The array of one axis from an element on."""
+        if not isinstance(array.type, Array) or array.type.rank != 1:
+            raise Outside(f"{array.type} instead of an array of one axis")
+        first = self.pointer(array, at, array.parts[0].type.pointee)
+        return Value(array.type, (first, self.builder.sub(array.parts[1], self.emitter.word(at))))
+
+    def aligned_from(self, array: Value, at: Value, nbytes: int) -> Value:
+        """The array of one axis from an element on, whose address is a multiple of ``nbytes``."""
+        data, size = array.parts
+        first = self.pointer(array, at, data.type.pointee)
+        assume_aligned(self.builder, first, nbytes)
+        return Value(array.type, (first, self.builder.sub(size, self.emitter.word(at))))
+
+    def hidden(self, array: Value) -> Value:
+        """The same array, by a pointer that LLVM knows nothing about: an empty instruction in machine code."""
+        data, *sizes = array.parts
+        made = self.builder.asm(ir.FunctionType(data.type, [data.type]), "", "=r,0", [data], side_effect=False)
+        return Value(array.type, (made, *sizes))
