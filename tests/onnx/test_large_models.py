@@ -94,6 +94,7 @@ def write_products(path: Path, layers: int, width: int) -> Path:
     return path
 
 
+@pytest.mark.extensive
 @pytest.mark.skipif(sys.platform != "linux", reason="the largest memory is read from /proc")
 def test_packed_weights_are_in_memory_once(tmp_path: Path) -> None:
     paths = []

@@ -164,6 +164,7 @@ def test_a_head_that_does_not_end_is_refused(server: Server) -> None:
         assert not rest or code_of(rest) == TOO_LATE
 
 
+@pytest.mark.extensive
 def test_a_connection_without_a_request_is_closed(server: Server) -> None:
     """Before the first request and after an answer, also if line ends come."""
     data, x = request_of(3)
@@ -201,6 +202,7 @@ def test_a_trickled_body_ends_its_connection(server: Server) -> None:
                 assert trickle(client, chunk) < IDLE_MS / 1000 + 3
 
 
+@pytest.mark.extensive
 def test_an_answer_that_is_not_read_ends_its_connection(server: Server) -> None:
     """A client that reads slowly gets the whole answer."""
     data, x = request_of(400_000)
@@ -232,6 +234,7 @@ def test_requests_without_end_that_read_no_answer_take_no_memory(server: Server)
     assert memory_of(server) < before + 16
 
 
+@pytest.mark.extensive
 def test_heads_held_open_lock_nobody_out(server: Server) -> None:
     """More of them than the process has file descriptors: others are answered after the time of a head."""
     pid = server.process.pid

@@ -48,6 +48,7 @@ def counted(server: Server, name: str, label: str) -> int:
     return sum(int(float(n)) for n in re.findall(rf"^relayvm_{name}_total{{.*{label}.*}} (\S+)$", text, re.M))
 
 
+@pytest.mark.extensive
 def test_faults_of_processes_under_load(models: Path, tmp_path: Path, start_server: Callable[..., Server]) -> None:
     """A killed process takes its own connections only; it is replaced; counts remain; a new file reaches all processes.
 

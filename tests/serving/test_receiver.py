@@ -218,6 +218,7 @@ def test_a_body_that_is_refused_or_left_gives_its_bytes_back(server: Server) -> 
                 check(answer(client), x)
 
 
+@pytest.mark.extensive
 def test_tls_on_both_ports(models: Path, tmp_path: Path, start_server: Callable[..., Server]) -> None:
     """Each client knows the certificate, which the server signs itself."""
     import grpc

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from ..hunt import hunt, write
 from ..worker import Finding
 from .deliberate import CRASH, ERROR, HANG, PART, WRONG
@@ -11,6 +13,7 @@ from .deliberate import CRASH, ERROR, HANG, PART, WRONG
 WANTED = {CRASH: "crash", HANG: "hang", ERROR: "error", WRONG: "wrong"}
 
 
+@pytest.mark.extensive
 def test_every_failure_is_found_made_smaller_and_becomes_a_test(tmp_path: Path) -> None:
     report = hunt(PART.name, 0, 100, 0.0, 2)
     assert {f.seed: f.kind for f in report.findings} == WANTED

@@ -32,6 +32,7 @@ def _first(seed: int) -> Case:
         seed += 1
 
 
+@pytest.mark.extensive
 def test_a_wrong_result_is_found_and_written_small() -> None:
     right = _first(0)
     assert PART.check(right) is None

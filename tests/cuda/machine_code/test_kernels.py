@@ -138,6 +138,7 @@ def test_divisions_and_idle_loops_are_found() -> None:
     assert {k.kernel for k in found if k.idle_loops} == {"loop"}
 
 
+@pytest.mark.extensive
 def test_masks_of_the_next_boxes_are_loaded_before_a_barrier_and_used_after_it() -> None:
     """The loads that every thread of a tile makes: neither is used before the threads have met."""
     found = kernels_of(SUPPRESSION)

@@ -199,6 +199,7 @@ def test_sorts_pass_over_memory_once_for_each_byte_of_a_key(roofline: Any, pair:
 ATTENTION = {"attention, 512 queries and keys": 75, "attention, 1 query, 4096 keys": 90}
 
 
+@pytest.mark.split(2)
 @pytest.mark.extensive(name=KINDS)
 @pytest.mark.parametrize("name", ATTENTION)
 def test_attention_is_near_the_rate_of_products_or_copies(roofline: Any, name: str) -> None:

@@ -129,6 +129,7 @@ def test_killed_at_any_time(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> 
     assert list((cache / "tmp").iterdir()) == []
 
 
+@pytest.mark.split(2)
 @pytest.mark.parametrize("replaced", [False, True], ids=["new", "replaced"])
 def test_killed_at_every_step(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, replaced: bool) -> None:
     """A write dies after each of its calls, and after each sixteenth of its bytes."""

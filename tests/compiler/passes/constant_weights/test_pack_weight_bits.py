@@ -58,6 +58,7 @@ def test_a_shared_weight_is_packed_once() -> None:
     assert len({tuple(map(id, call.args[1:])) for call in calls}) == 1
 
 
+@pytest.mark.split(2)
 @pytest.mark.parametrize("implementation", ["digits", "tiles"])
 def test_elementwise_operators_are_computed_with_the_product(implementation: str) -> None:
     bias = RNG.standard_normal(19).astype("float32")

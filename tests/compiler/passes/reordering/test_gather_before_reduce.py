@@ -66,6 +66,7 @@ def test_other_programs_stay_as_they_are(name: str) -> None:
     assert gather_before_reduce(mod)["main"].body is mod["main"].body
 
 
+@pytest.mark.spread("target")
 @pytest.mark.parametrize("target", DEVICES)
 @pytest.mark.parametrize("name", MOVED)
 @pytest.mark.extensive(name=["all", "found"])
