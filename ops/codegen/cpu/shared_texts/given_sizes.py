@@ -13,6 +13,7 @@ innermost loops, which are strides of vectors; divisors; and the number of terms
 from __future__ import annotations
 
 import ast
+import functools
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -35,14 +36,17 @@ _OF_SIZES = {
 }
 _RUN, _SHORT_LOOPS = "_run", ("short_range", "filled_short_range")
 _ARRAY, _LENGTH = "array_", (1,)
+#: The number of texts that are remembered: layers that differ in literals have one text by now.
+_KEPT = 256
 #: Keyword arguments of convolutions, which are tuples: 1 and 0 stay.
 _GEOMETRY = ("stride", "before", "dilation")
 
 
-def without_sizes(text: str, bodies: Iterable[Callable[..., Any]], first: int, most: int) -> tuple[str, tuple[int, ...]]:
+@functools.lru_cache(maxsize=_KEPT)
+def without_sizes(text: str, bodies: tuple[Callable[..., Any], ...], first: int, most: int) -> tuple[str, tuple[int, ...]]:
     """The text with its sizes replaced by ``given_size(number, COUNT)``, and the sizes; numbers count up from ``first``.
 
-    A text with more than ``most`` sizes keeps them all.
+    A text with more than ``most`` sizes keeps them all.  ``bodies``: the functions that it calls.
     """
     found = sorted(_found(text, bodies).items(), reverse=True)
     if not 0 < len(found) <= most:

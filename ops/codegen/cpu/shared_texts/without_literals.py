@@ -30,7 +30,7 @@ def without_literals(text: str, bodies: Iterable[Callable[..., Any]] = ()) -> tu
     shared = "\n".join([_line(line, found) for line in text.split("\n")])
     if len(found) > MOST:
         shared, found = text, {}
-    shared, sizes = without_sizes(shared, bodies, len(found), MOST - len(found))
+    shared, sizes = without_sizes(shared, tuple(bodies), len(found), MOST - len(found))
     numbers = (*(float(digits) if kind == "float" else int(digits) for _, kind, digits in found), *sizes)
     return shared.replace(", COUNT)", f", {len(numbers)})"), numbers
 
