@@ -7,7 +7,8 @@
 
 The nest keeps the form that was chosen for known sizes.  A size stays in the text where LLVM makes other code of its value: the
 bounds of short loops, which are unrolled, and of rows of functions, whose constants would be loaded again in each row; factors in
-innermost loops, which are strides of vectors; divisors; and the number of terms of a sum in any order, which decides the order.
+innermost loops, which are strides of vectors; divisors, but for those of the position of a part; and the number of terms of a sum
+in any order, which decides the order.
 """
 
 from __future__ import annotations
@@ -36,6 +37,8 @@ _OF_SIZES = {
 }
 _RUN, _SHORT_LOOPS = "_run", ("short_range", "filled_short_range")
 _ARRAY, _LENGTH = "array_", (1,)
+#: The position of a part of a result, which is divided once for the part.
+_OF_PARTS = ("at", "lead")
 #: The number of texts that are remembered: layers that differ in literals have one text by now.
 _KEPT = 256
 #: Keyword arguments of convolutions, which are tuples: 1 and 0 stay.
@@ -103,6 +106,8 @@ class _Sizes:
             place = inside
         elif isinstance(node, ast.BinOp):
             self._take(self._operands(node, place), place.least)
+            if _divides(node) and isinstance(node.left, ast.Name) and node.left.id in _OF_PARTS:
+                self._take([node.right], place.least)
         elif isinstance(node, ast.Compare):
             self._take((node.left, *node.comparators), place.least)
         elif isinstance(node, ast.IfExp):
