@@ -84,6 +84,13 @@ def obtain_parts(group: Group) -> None:
         kernel_store.obtain_parts(kernel_function(source) if shared is None else shared.define(), SIGNATURE)
 
 
+def obtain_shared(group: Group) -> None:
+    """Store a group's machine code without its literals; none for a kernel in Python."""
+    shared = None if in_python(group) else _shared(kernel_source(group), OPTIMIZED)
+    if shared is not None:
+        kernel_store.obtain_shared(shared, SIGNATURE)
+
+
 def _shared(source: KernelSource, levels: Levels) -> kernel_store.Shared | None:
     """The kernel without its literals; None for a kernel without literals."""
     text, literals = without_literals(source.text, source.bodies)
