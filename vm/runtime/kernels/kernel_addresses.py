@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -74,6 +74,18 @@ def kernel_address(group: Group, levels: Levels | None = None) -> int:
     except UserFunctionError as error:
         op, span = group.main.op, line_of(error.filename, error.line)
         raise ArgumentError(f"{op}: {error}", span, help=error.help, code=codes.Argument.KERNEL) from error
+
+
+def missing_objects(groups: Iterable[Group]) -> int:
+    """The number of objects that LLVM has to compile for these groups: kernels that differ in literals are one."""
+    levels, keys = kernel_levels(), dict[str, CacheKey]()
+    for source in (kernel_source(group) for group in groups if not in_python(group)):
+        key = kernel_key(source, levels)
+        if not kernel_store.is_stored(key):
+            shared = _shared(source, levels)
+            key = key if shared is None else shared.key
+            keys[key.id] = key
+    return sum(not kernel_store.is_stored(key) for key in keys.values())
 
 
 def obtain_parts(group: Group) -> None:
