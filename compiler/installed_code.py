@@ -19,8 +19,9 @@ from ..ops.native.cache.host_processor import host_processor
 from ..vm import thread_count
 from ..vm.machine import machine_code
 from ..vm.runtime.kernels.companion import Companion, Job, can_help
-from ..vm.runtime.kernels.kernel_addresses import obtain_parts
+from ..vm.runtime.kernels.kernel_addresses import obtain_parts, obtain_shared
 from .text.grammar_tables import tables
+from .usual_byte_layers import usual_byte_layers
 from .usual_layers import usual_layers
 
 
@@ -47,9 +48,14 @@ def install() -> int:
 
 
 def _obtain_usual_parts() -> None:
-    """Store the parts of the usual layers, but not their kernels."""
+    """Store the parts of the usual layers, but not their kernels, and the kernels of the usual layers of bytes.
+
+    The compilation of these stores the kernels that fold the constants of quantised networks, too.
+    """
     for packed in usual_layers().packed:
         obtain_parts(packed.group)
+    for packed in usual_byte_layers().packed:
+        obtain_shared(packed.group)
 
 
 @contextlib.contextmanager

@@ -181,6 +181,8 @@ def steps(config: Config, context: LoweringContext, preferred: Preferred | None 
         (optimise and machine != GPU, "keep_weight_bits", keep_weight_bits),
         # before the operator is expanded; on GPUs weights are unpacked in each call
         (optimise and machine != GPU, "pack_weight_bits", pack_weight_bits),
+        # weights that are integers now: their dequantised tensors would be computed as constants
+        (optimise and machine != GPU, "eliminate_dead_code", remove_dead),
         (ALWAYS, "expand_composites", expand_composites),
         (basic, "fold_constant", fold_constant),
         (optimise, "dynamic_to_static", dynamic_to_static),

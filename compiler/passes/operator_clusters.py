@@ -4,12 +4,13 @@ kernel should compute."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ...ops.analysis.evaluations import evaluations, evaluations_by_threads
 from ...ops.codegen import fits
-from ...ops.core.group import Group, Node
+from ...ops.core.group import Group, Literal, Node
+from ...ops.core.group_memo import per_group
 from ...ops.core.implementation import GPU, HOST
 from ...ops.core.op import Op, OpPattern, TypeRelError
 from ...ops.core.tensor_types import Tensor, TensorType, TupleType
@@ -18,6 +19,10 @@ from ...shape_funcs.symbolic.dim import Dim, const, sym
 from ...vm.diagnostics.source import Span
 from ..ir.expr import Call, Constant, Expr, Var
 from ..ir.primitive import literal_key, literal_of
+
+#: The operators of which some literals make another function; the dtypes of scales and zero points; the numbers that stand for
+#: them count up from this one.
+_OF_LITERALS, _SCALES, _FIRST = ("erf", "power"), ("float32", "int8", "uint8", "int32"), 11
 
 
 @dataclass(eq=False)
@@ -101,14 +106,11 @@ class Cluster:
         return Cluster([*self.items, item], (self.params - {item.var}) | item.params, self.machine)
 
     def group(self) -> Group | None:
-        """The group; None if sizes contradict each other once the calls share operands, which is an error of the run."""
+        """The group, with literals of its layer's kind; None if sizes contradict each other once the calls share operands, which
+        is an error of the run."""
         groups, items = self.items[0].groups, tuple(self.items)
         if items not in groups:
-            group, _ = group_of(self.in_order)
-            try:
-                groups[items] = build_group(group.params, group.literals, group.nodes, group.results)
-            except TypeRelError:
-                groups[items] = None
+            groups[items] = _inferred(_of_its_kind(group_of(self.in_order)[0]))
         return groups[items]
 
     @property
@@ -150,6 +152,32 @@ class Cluster:
                 found.add(value)
                 stack += [atom for _, atom in calls[value].tensors()]
         return found
+
+
+@per_group
+def _inferred(group: Group) -> Group | None:
+    """The group with the types of its values; None if sizes contradict each other."""
+    try:
+        return build_group(group.params, group.literals, group.nodes, group.results)
+    except TypeRelError:
+        return None
+
+
+def _of_its_kind(group: Group) -> Group:
+    """The group with other numbers as literals: layers with scales and zero points of their own are analysed once.
+
+    The numbers of a literal decide how it is written, but not which loops compute it.  They stay where a shape or an index may
+    depend on them, and beside operators of which some literals make another function.
+    """
+    if any(node.op in _OF_LITERALS or any(node.operator.data_dependent) for node in group.nodes):
+        return group
+    numbers = [replace(x, value=type(x.value)(_FIRST + k)) if _is_scale(x) else x for k, x in enumerate(group.literals)]
+    return replace(group, literals=tuple(numbers))
+
+
+def _is_scale(literal: Literal) -> bool:
+    """Whether a literal may be the scale or the zero point of a layer, and not 0."""
+    return literal.dtype in _SCALES and literal.value != 0
 
 
 def single_operator_group(var: Var, call: Call, tensors: Sequence[tuple[Expr, ...]]) -> tuple[Group, tuple[Expr, ...]]:

@@ -6,6 +6,7 @@ not match.  It is registered under the operators of the calls that it matches, s
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -14,6 +15,7 @@ import numpy as np
 from ...ops.core.op import Op, TypeRelError
 from ...ops.core.tensor_types import Type
 from ...ops.core.type_relation import relate
+from ...ops.defs.arithmetic.elementwise import ZEROS_LIKE
 from ..ir.expr import Call, Constant, Expr, Tuple
 
 Rule = Callable[[Call, "Definitions"], "Expr | None"]
@@ -66,7 +68,10 @@ class Definitions:
         return atom.data if isinstance(atom, Constant) else None
 
     def is_all(self, atom: Expr, number: float | int | bool) -> bool:
-        """Whether ``atom`` is a constant with every element equal to ``number``.  0.0 is not -0.0."""
+        """Whether ``atom`` is a constant, or zeros, with every element equal to ``number``.  0.0 is not -0.0."""
+        value = self.values.get(atom)
+        if isinstance(value, Call) and value.op is ZEROS_LIKE:
+            return number == 0 and math.copysign(1, number) > 0
         data = self.constant(atom)
         if data is None or not data.size:
             return False

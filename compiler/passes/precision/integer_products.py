@@ -158,8 +158,20 @@ def _of_constants(call: Call) -> _Quantised | str:
         return "the zero point of an operand is no constant"
     if max(scale.data.ndim, zero_point.data.ndim) > 1:
         return "an operand has scales or zero points of blocks"
+    zero_point = _one_of_equals(zero_point)
     vectors = [p for p in (scale, zero_point) if p.data.size != 1]
     return _Quantised(value, scale, zero_point, call.attrs.axis % given.rank if vectors and given.rank else None)
+
+
+def _one_of_equals(parameter: Constant) -> Constant:
+    """A scalar in the place of equal zero points, such as those of channels whose weights are symmetric.
+
+    A zero point of 0 takes no sums of the other operand.
+    """
+    data = parameter.data
+    if data.size < 2 or (data != data.flat[0]).any():
+        return parameter
+    return _constant(data.reshape(-1)[0], parameter)
 
 
 def _multiplied(var: Var, call: Call, op: Op, data: _Quantised, weight: _Quantised) -> _Bindings | str:
@@ -191,7 +203,7 @@ def _multiplied(var: Var, call: Call, op: Op, data: _Quantised, weight: _Quantis
     return [*out, (var, whole)]
 
 
-def _constant(data: np.ndarray | np.generic, like: Call) -> Constant:
+def _constant(data: np.ndarray | np.generic, like: Call | Constant) -> Constant:
     array = np.array(data)
     array.setflags(write=False)
     return constant_like(array, like)

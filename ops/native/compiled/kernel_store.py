@@ -53,8 +53,10 @@ __all__ = [
     "know",
     "object_key",
     "obtain_parts",
+    "obtain_shared",
     "offer",
     "on_compile",
+    "on_object",
     "on_use",
     "requested",
     "source_key",
@@ -73,6 +75,8 @@ counters: Counter[str] = Counter()
 
 #: Callbacks before a compilation, with the name of its function (the command line shows progress), in the compiling thread.
 on_compile: list[Callable[[str], None]] = []
+#: Callbacks before LLVM compiles a kernel, with its literals or for kernels with any: a kernel that shares code has no such call.
+on_object: list[Callable[[], None]] = []
 #: Callbacks after every use of the store, in the thread that asked.
 on_use: list[Callable[[Use], None]] = []
 
@@ -205,7 +209,7 @@ def address_at(
             code = filled(bytes(entry.payload), with_literals.literals)
             if code is not None:
                 return entry.symbol, code
-        made = compile_object(define(), signature, levels, _code_of_part)
+        made = _object(define, signature, levels)
         return made.symbol, made.code
 
     return _get_counted(_addresses, key, name, lambda: _load_or_make(key, name, compiled, _map_code))
@@ -215,10 +219,17 @@ def _code_of_shared(shared: Shared, signature: str, levels: Levels) -> Entry:
     """The entry of code without literals, compiled unless the process or the disk has it.  Not counted: kernels are."""
 
     def make() -> Entry:
-        made = compile_object(shared.define(), signature, levels, _code_of_part)
+        made = _object(shared.define, signature, levels)
         return Entry(shared.key, SHARED, made.symbol, made.code)
 
     return _shared_code.get(shared.key.id, lambda: _once_of_all(shared.key, make))[0]
+
+
+def _object(define: Callable[[], Callable[..., Any]], signature: str, levels: Levels) -> ObjectCode:
+    """The object code of a function and its parts."""
+    for listener in tuple(on_object):
+        listener()
+    return compile_object(define(), signature, levels, _code_of_part)
 
 
 def _code_of_part(part: Part, levels: Levels) -> bytes:
@@ -246,6 +257,11 @@ def _once_of_all(key: CacheKey, make: Callable[[], Entry]) -> Entry:
 def obtain_parts(function: Callable[..., Any], signature: str) -> None:
     """Store the parts of a ``@native`` function, as kernels link them; its own code is not compiled."""
     compile_parts(function, signature, OPTIMIZED, _code_of_part)
+
+
+def obtain_shared(shared: Shared, signature: str) -> None:
+    """Store code without literals, which kernels with any literals share."""
+    _code_of_shared(shared, signature, OPTIMIZED)
 
 
 def get_or_make(key: CacheKey, name: str, make: Callable[[], bytes]) -> bytes:

@@ -29,9 +29,16 @@ pytestmark = pytest.mark.optimized
 KERNELS = COMPILED + LEFT + 1
 
 
-def program(kernels: int, first: float = 0.5) -> relay.Executable:
-    """A program of so many kernels that differ: products with ``first``, ``first + 1`` and so on."""
-    lines = "".join(f"  let %y{n} = annotation.stop_fusion(multiply(%x, {first + n}f));\n" for n in range(kernels))
+def program(kernels: int, first: float = 0.5, differ: bool = True) -> relay.Executable:
+    """A program of so many kernels: products with ``first``, ``first + 1`` and so on.
+
+    ``differ``: whether each adds ``%x`` another number of times, so that no two kernels share code.
+    """
+    lines = ""
+    for n in range(kernels):
+        added = n if differ else 0
+        call = f"{'add(' * added}multiply(%x, {first + n}f){', %x)' * added}"
+        lines += f"  let %y{n} = annotation.stop_fusion({call});\n"
     results = ", ".join(f"%y{n}" for n in range(kernels))
     return relay.compile(f"{HEADER}def @main(%x: Tensor[(?n), float32]) {{\n{lines}  ({results},)\n}}")
 
@@ -50,6 +57,7 @@ class Started:
         monkeypatch.setattr(side_compilation, "_ahead", [])
         # a compiled program would start a companion for the machine's own code where no test before needed that code
         monkeypatch.setattr(side_compilation, "start_ahead", lambda jobs, then=(): None)
+        monkeypatch.setattr(kernel_store, "is_stored", lambda key: False)  # by another test
 
     def start(self) -> Started:
         self.number += 1
@@ -74,14 +82,14 @@ def kernels_of(jobs: list[Job]) -> list[Any]:
 
 def compile_all(number: int) -> None:
     for _ in range(number):
-        for listener in tuple(kernel_store.on_compile):
-            listener("a kernel")
+        for listener in tuple(kernel_store.on_object):
+            listener()
 
 
 @pytest.mark.parametrize("processes", [1, 2, 4])
 def test_each_companion_has_all_kernels_and_another_begin(monkeypatch: pytest.MonkeyPatch, processes: int) -> None:
     started, groups = Started(monkeypatch), groups_of(program(KERNELS))
-    listeners = list(kernel_store.on_compile)
+    listeners = list(kernel_store.on_object)
     assert len(groups) == KERNELS
     with companions(groups, processes):
         for n in range(KERNELS):
@@ -91,28 +99,35 @@ def test_each_companion_has_all_kernels_and_another_begin(monkeypatch: pytest.Mo
     orders = [kernels_of(jobs) for jobs in started.told]
     assert all(sorted(order, key=repr) == sorted(literals, key=repr) for order in orders)
     assert len({repr(order[0]) for order in orders}) == started.ended == processes - 1
-    assert kernel_store.on_compile == listeners
+    assert kernel_store.on_object == listeners
 
 
 def test_few_kernels_and_a_cache_that_is_not_written_need_no_companions(monkeypatch: pytest.MonkeyPatch) -> None:
     started, groups = Started(monkeypatch), groups_of(program(KERNELS))
-    listeners = list(kernel_store.on_compile)
+    listeners = list(kernel_store.on_object)
     with companions(groups[: COMPILED + LEFT - 1], 2):
-        assert kernel_store.on_compile == listeners
+        assert kernel_store.on_object == listeners
     monkeypatch.setenv(disk_cache.CAP_VARIABLE, "0")
     with companions(groups, 2):
-        assert kernel_store.on_compile == listeners
+        assert kernel_store.on_object == listeners
     start_ahead([])
+    assert started.number == 0
+
+
+def test_kernels_that_share_their_code_need_no_companions(monkeypatch: pytest.MonkeyPatch) -> None:
+    started, groups = Started(monkeypatch), groups_of(program(KERNELS, 0.3, differ=False))
+    with companions(groups, 2):
+        compile_all(COMPILED)
     assert started.number == 0
 
 
 def test_companions_end_with_an_error_of_their_owner(monkeypatch: pytest.MonkeyPatch) -> None:
     started, groups = Started(monkeypatch), groups_of(program(KERNELS))
-    listeners = list(kernel_store.on_compile)
+    listeners = list(kernel_store.on_object)
     with pytest.raises(KeyboardInterrupt), companions(groups, 2):
         compile_all(COMPILED)
         raise KeyboardInterrupt
-    assert (started.number, started.ended, kernel_store.on_compile) == (1, 1, listeners)
+    assert (started.number, started.ended, kernel_store.on_object) == (1, 1, listeners)
 
 
 @pytest.mark.parametrize("kernels", [2, KERNELS])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -76,12 +76,31 @@ def kernel_address(group: Group, levels: Levels | None = None) -> int:
         raise ArgumentError(f"{op}: {error}", span, help=error.help, code=codes.Argument.KERNEL) from error
 
 
+def missing_objects(groups: Iterable[Group]) -> int:
+    """The number of objects that LLVM has to compile for these groups: kernels that differ in literals are one."""
+    levels, keys = kernel_levels(), dict[str, CacheKey]()
+    for source in (kernel_source(group) for group in groups if not in_python(group)):
+        key = kernel_key(source, levels)
+        if not kernel_store.is_stored(key):
+            shared = _shared(source, levels)
+            key = key if shared is None else shared.key
+            keys[key.id] = key
+    return sum(not kernel_store.is_stored(key) for key in keys.values())
+
+
 def obtain_parts(group: Group) -> None:
     """Store the parts of a group's machine code, as its kernel links them; none for a kernel in Python."""
     if not in_python(group):
         source = kernel_source(group)
         shared = _shared(source, OPTIMIZED)
         kernel_store.obtain_parts(kernel_function(source) if shared is None else shared.define(), SIGNATURE)
+
+
+def obtain_shared(group: Group) -> None:
+    """Store a group's machine code without its literals; none for a kernel in Python."""
+    shared = None if in_python(group) else _shared(kernel_source(group), OPTIMIZED)
+    if shared is not None:
+        kernel_store.obtain_shared(shared, SIGNATURE)
 
 
 def _shared(source: KernelSource, levels: Levels) -> kernel_store.Shared | None:

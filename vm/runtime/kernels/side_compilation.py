@@ -22,7 +22,7 @@ from .companion import Companion, Job, can_help
 if TYPE_CHECKING:
     from ....ops.core.group import Group
 
-#: Kernels that have been compiled, and kernels that may be left to compile, when companions start.
+#: Kernels that LLVM has compiled, and those that are left to compile, when companions start.
 COMPILED, LEFT = 3, 16
 #: The most companions.
 MOST = 7
@@ -86,24 +86,31 @@ def companions(groups: Sequence[Group], processes: int) -> Iterator[None]:
     started: list[Companion] = []
     compiled = 0
 
-    def count(name: str) -> None:
+    def count() -> None:
         nonlocal compiled
         compiled += 1
         for companion in _ahead[: compiled == 1]:
             companion.tell(_kernels(groups, len(groups)))
-        if compiled == COMPILED and len(groups) >= COMPILED + LEFT:
+        if compiled == COMPILED and _missing(groups) >= LEFT:
             started.extend(_start(groups, min(processes - 1, MOST) - len(_ahead)))
 
     if processes < 2 or kernel_levels() != OPTIMIZED or not (_ahead or (len(groups) >= COMPILED + LEFT and can_help())):
         yield
         return
-    kernel_store.on_compile.append(count)
+    kernel_store.on_object.append(count)
     try:
         yield
     finally:
-        kernel_store.on_compile.remove(count)
+        kernel_store.on_object.remove(count)
         for companion in started:
             companion.end()
+
+
+def _missing(groups: Sequence[Group]) -> int:
+    """The number of objects that are left to compile for the kernels of ``groups``."""
+    from .kernel_addresses import missing_objects  # as in ``_kernels``
+
+    return missing_objects(groups) if len(groups) >= COMPILED + LEFT else 0
 
 
 def _kernels(groups: Sequence[Group], begin: int) -> list[Job]:

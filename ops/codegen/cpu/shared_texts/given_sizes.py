@@ -7,12 +7,14 @@
 
 The nest keeps the form that was chosen for known sizes.  A size stays in the text where LLVM makes other code of its value: the
 bounds of short loops, which are unrolled, and of rows of functions, whose constants would be loaded again in each row; factors in
-innermost loops, which are strides of vectors; divisors; and the number of terms of a sum in any order, which decides the order.
+innermost loops, which are strides of vectors; divisors, but for those of the position of a part; and the number of terms of a sum
+in any order, which decides the order.
 """
 
 from __future__ import annotations
 
 import ast
+import functools
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -35,14 +37,19 @@ _OF_SIZES = {
 }
 _RUN, _SHORT_LOOPS = "_run", ("short_range", "filled_short_range")
 _ARRAY, _LENGTH = "array_", (1,)
+#: The position of a part of a result, which is divided once for the part.
+_OF_PARTS = ("at", "lead")
+#: The number of texts that are remembered: layers that differ in literals have one text by now.
+_KEPT = 256
 #: Keyword arguments of convolutions, which are tuples: 1 and 0 stay.
 _GEOMETRY = ("stride", "before", "dilation")
 
 
-def without_sizes(text: str, bodies: Iterable[Callable[..., Any]], first: int, most: int) -> tuple[str, tuple[int, ...]]:
+@functools.lru_cache(maxsize=_KEPT)
+def without_sizes(text: str, bodies: tuple[Callable[..., Any], ...], first: int, most: int) -> tuple[str, tuple[int, ...]]:
     """The text with its sizes replaced by ``given_size(number, COUNT)``, and the sizes; numbers count up from ``first``.
 
-    A text with more than ``most`` sizes keeps them all.
+    A text with more than ``most`` sizes keeps them all.  ``bodies``: the functions that it calls.
     """
     found = sorted(_found(text, bodies).items(), reverse=True)
     if not 0 < len(found) <= most:
@@ -99,6 +106,8 @@ class _Sizes:
             place = inside
         elif isinstance(node, ast.BinOp):
             self._take(self._operands(node, place), place.least)
+            if _divides(node) and isinstance(node.left, ast.Name) and node.left.id in _OF_PARTS:
+                self._take([node.right], place.least)
         elif isinstance(node, ast.Compare):
             self._take((node.left, *node.comparators), place.least)
         elif isinstance(node, ast.IfExp):

@@ -1,9 +1,10 @@
 """Kernels that differ in literals only are compiled once: scales and zero points of quantised layers, known sizes.
 
 The text of such a kernel becomes a text without these literals: numbers, in the order of their first use, stand for them
-(see ``ops.native.given_literals``).  A literal stays in the text where LLVM makes better code of its value: 0, powers of two
-that multiply or divide, ones of functions, factors of integers, bounds of comparisons.  Only literals beside an arithmetic
-operator are taken out, and sizes (see ``given_sizes``).
+(see ``ops.native.given_literals``).  Equal literals have one number where their lines are equal, as in the copies of a loop:
+which scales of a layer are equal by chance makes no other text.  A literal stays in the text where LLVM makes better code of its
+value: 0, powers of two that multiply or divide real numbers, 1 that multiplies integers, ones of functions, bounds of comparisons.
+Only literals beside an arithmetic operator are taken out, and sizes (see ``given_sizes``).
 """
 
 from __future__ import annotations
@@ -19,43 +20,57 @@ from .given_sizes import without_sizes
 _NUMBER = r"-?\d+(?:\.\d+)?(?:e[+-]?\d+)?"
 _REAL = rf"(float32|float64)\(({_NUMBER})\)"
 _INTEGER = r"(int8|int16|int32)\((-?\d+)\)"
-#: Literals after and before an operator of real numbers; after a plus or a minus of integers.
-_POSITIONS = re.compile(rf"(?<=[-+*/] ){_REAL}|{_REAL}(?= [-+*/] )|(?<=[-+] ){_INTEGER}")
+#: Literals after and before an operator of real numbers; after an operator of integers.
+_POSITIONS = re.compile(rf"(?<=[-+*/] ){_REAL}|{_REAL}(?= [-+*/] )|(?<=[-+*] ){_INTEGER}")
 
 
 def without_literals(text: str, bodies: Iterable[Callable[..., Any]] = ()) -> tuple[str, tuple[Literal, ...]]:
     """The text of a kernel with its literals taken out, and the literals; ``bodies``: the functions that it calls."""
-    found: dict[tuple[str, str], int] = {}
-
-    def number_of(match: re.Match[str]) -> str:
-        dtype, digits = match[1] or match[3] or match[5], match[2] or match[4] or match[6]
-        if _stays(dtype, digits, is_added=_operator_at(text, match) in "+-"):
-            return match[0]
-        kind = "float" if dtype.startswith("float") else "integer"
-        number = found.setdefault((kind, digits), len(found))
-        return f"{dtype}(given_{kind}({number}, COUNT))"
-
-    shared = _POSITIONS.sub(number_of, text)
+    found: dict[tuple[str, str, str], int] = {}
+    shared = "\n".join([_line(line, found) for line in text.split("\n")])
     if len(found) > MOST:
         shared, found = text, {}
-    shared, sizes = without_sizes(shared, bodies, len(found), MOST - len(found))
-    numbers = (*(float(digits) if kind == "float" else int(digits) for kind, digits in found), *sizes)
+    shared, sizes = without_sizes(shared, tuple(bodies), len(found), MOST - len(found))
+    numbers = (*(float(digits) if kind == "float" else int(digits) for _, kind, digits in found), *sizes)
     return shared.replace(", COUNT)", f", {len(numbers)})"), numbers
 
 
-def _operator_at(text: str, literal: re.Match[str]) -> str:
-    """The operator beside a literal of a text: ``(v1 + float32(0.3))``, ``(float32(0.3) + v1)``."""
-    before = text[literal.start() - 2]
-    return before if before in "+-*/" else text[literal.end() + 1]
+def _line(line: str, found: dict[tuple[str, str, str], int]) -> str:
+    """A line of a text without its literals; ``found``: the numbers of literals, by line, kind and digits."""
+    matches = [match for match in _POSITIONS.finditer(line) if not _stays(line, match)]
+    if not matches:
+        return line
+    ends = [0, *(end for match in matches for end in match.span()), len(line)]
+    between = [line[begin:end] for begin, end in zip(ends[::2], ends[1::2], strict=True)]
+    parts, rest = [between[0]], "#".join(between).strip()
+    for match, after in zip(matches, between[1:], strict=True):
+        dtype, digits = _literal(match)
+        kind = "float" if dtype.startswith("float") else "integer"
+        number = found.setdefault((rest, kind, digits), len(found))
+        parts += [f"{dtype}(given_{kind}({number}, COUNT))", after]
+    return "".join(parts)
 
 
-def _stays(dtype: str, digits: str, is_added: bool) -> bool:
-    """Whether LLVM makes other code of this value than of other values; ``is_added``: added or subtracted.
+def _literal(match: re.Match[str]) -> tuple[str, str]:
+    """The dtype and the digits of a literal."""
+    return match[1] or match[3] or match[5], match[2] or match[4] or match[6]
+
+
+def _operator_at(line: str, literal: re.Match[str]) -> str:
+    """The operator beside a literal of a line: ``(v1 + float32(0.3))``, ``(float32(0.3) + v1)``."""
+    before = line[literal.start() - 2]
+    return before if before in "+-*/" else line[literal.end() + 1]
+
+
+def _stays(line: str, literal: re.Match[str]) -> bool:
+    """Whether LLVM makes other code of this value than of other values.
 
     Halves and ones of functions, such as a sigmoid's, stay as well: a table would be read again in each row.
     """
+    dtype, digits = _literal(literal)
+    operator = _operator_at(line, literal)
     if not dtype.startswith("float"):
-        return int(digits) == 0
+        return int(digits) == 0 or (operator == "*" and int(digits) == 1)
     value = float(digits)
     is_power = abs(math.frexp(value)[0]) == 0.5
-    return value == 0 or math.isinf(value) or (is_power and (not is_added or abs(value) <= 1))
+    return value == 0 or math.isinf(value) or (is_power and (operator in "*/" or abs(value) <= 1))
