@@ -7,6 +7,7 @@ The model has random weights, 6 layers of 512 (benchmarks/decoder_models.py).  B
 the same ones, or there is no benchmark.
 
 relayvm      ``relay.generation.loop``: a call writes all tokens
+streaming    the same, with a function in Python that gets each token (``on_tokens``)
 onnxruntime  a step for each token; the caches are buffers of the length of the whole text, bound as inputs and results, and
              written in place; the logits are bound, too, and numpy takes the most likely token
 
@@ -26,6 +27,7 @@ import argparse
 import json
 import statistics
 import time
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -33,21 +35,21 @@ from decoder_models import Sizes, decoder
 
 import relayvm as relay
 
-OURS, PEER = "relayvm", "onnxruntime"
+OURS, STREAMING, PEER = "relayvm", "streaming", "onnxruntime"
 
 
 class Ours:
     """The loop in the machine."""
 
-    def __init__(self, model: Any) -> None:
-        self.write = relay.generation.loop(model)
+    def __init__(self, model: Any, on_tokens: Callable[[np.ndarray], object] | None = None) -> None:
+        self.write, self.on_tokens = relay.generation.loop(model), on_tokens
 
     def tokens(self, prompt: np.ndarray, count: int) -> tuple[list[int], float, float]:
         """The tokens; seconds of the prompt with the first token, and of the others."""
         began = time.process_time()
-        self.write([prompt], 1)
+        self.write([prompt], 1, on_tokens=self.on_tokens)
         between = time.process_time()
-        found = self.write([prompt], count)[0].tolist()
+        found = self.write([prompt], count, on_tokens=self.on_tokens)[0].tolist()
         first = between - began
         return found, first, time.process_time() - between - first
 
@@ -128,7 +130,7 @@ def main() -> None:
     args = parser.parse_args()
     sizes = Sizes()
     model = decoder(args.form, sizes)
-    machines = {OURS: Ours(model), PEER: Peer(model, sizes)}
+    machines = {OURS: Ours(model), STREAMING: Ours(model, lambda tokens: None), PEER: Peer(model, sizes)}
     prompt = np.random.default_rng(1).integers(0, sizes.tokens, args.prompt)
     texts = {name: machine.tokens(prompt, args.count)[0] for name, machine in machines.items()}
     if texts[OURS] != texts[PEER]:

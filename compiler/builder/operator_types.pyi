@@ -261,6 +261,9 @@ def greater(lhs: _Any, rhs: _Any) -> _Call:
 def greater_equal(lhs: _Any, rhs: _Any) -> _Call:
     """`greater_equal([1, 2], [2]) = [False, True]`."""
 
+def host_function(function: _Any, data: _Any) -> _Call:
+    """Whether a function in Python, by its number in this process, answers True for the data: `host_function(0, [1, 2]) = False`. No function has the number 0."""
+
 class image:
 
     @staticmethod

@@ -23,7 +23,9 @@ def @main(
   %lengths: Tensor[($batch), int64],
   %limit: int64,                       // the most tokens to write, at least 1; %pad follows the end of a text
   %stops: Tensor[(?k), $ints],         // a text ends after one of these
-  %pad: $ints$more
+  %pad: $ints,
+  // the number of a function in Python: it gets each row of tokens and answers whether the texts end; 0: none
+  %listener: int64$more
 ) -> Tensor[(?, $batch), $ints] {
   let %shape = shape_of(%prompts, dtype="int64");
   let %b = take(%shape, 0);
@@ -37,18 +39,21 @@ def @main(
   $begin
   let %chosen = @choose(%logits$draw);
   let %blank = dyn.zeros(stack((%limit, %b)), dtype="$ints");
-  @write(%chosen.0, %blank, 0i64, dyn.zeros(stack((%b,)), dtype="bool"), %starts, %limit, %stops, %pad, %columns$passed$presents)
+  let %going = dyn.zeros(stack((%b,)), dtype="bool");
+  @write(%chosen.0, %blank, 0i64, %going, %starts, %limit, %stops, %pad, %listener, %columns$passed$presents)
 }
 
 // %token follows the positions of the caches, whose numbers are %before; %texts has %i rows so far.
 def @write(
   %token: Tensor[($batch), $ints], %texts: Tensor[(?l, $batch), $ints], %i: int64, %ended: Tensor[($batch), bool],
-  %starts: Tensor[($batch, 1), int64], %limit: int64, %stops: Tensor[(?k), $ints], %pad: $ints,
+  %starts: Tensor[($batch, 1), int64], %limit: int64, %stops: Tensor[(?k), $ints], %pad: $ints, %listener: int64,
   %before: Tensor[(1, ?n), int64]$typed$caches
 ) -> Tensor[(?, $batch), $ints] {
   let %longer = scatter_nd(%texts, expand_dims(arange(%i, %i + 1i64, 1i64, dtype="int64"), axis=0), expand_dims(%token, axis=0));
   let %over = logical_or(%ended, any(equal(expand_dims(%token, axis=1), %stops), axis=[1]));
-  let %done = if (%i + 1i64 >= %limit) { True } else { all(%over) };
+  let %heard = if (%listener > 0i64) { host_function(%listener, %token) } else { False };
+  let %last = if (%i + 1i64 >= %limit) { True } else { all(%over) };
+  let %done = if (%heard) { True } else { %last };
   if (%done) { slice_like(%longer, arange(0i64, %i + 1i64, 1i64, dtype="int64"), axes=[0]) } else {
     let %n = take(shape_of(%before, dtype="int64"), 1);
     let %columns = concatenate((%before, reshape(%n, newshape=[1, 1])), axis=1);
@@ -57,7 +62,7 @@ def @write(
     let %logits = take(%out.$logits, 0, axis=1);
     let %chosen = @choose(%logits$draw);
     let %row = where(%over, %pad, %chosen.0);
-    @write(%row, %longer, %i + 1i64, %over, %starts, %limit, %stops, %pad, %columns$passed$presents)
+    @write(%row, %longer, %i + 1i64, %over, %starts, %limit, %stops, %pad, %listener, %columns$passed$presents)
   }
 }
 $choose""")

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from ...ops.core.tensor_types import numpy_dtype
+from ...ops.kernels.host_functions import numbered
 from ...vm.api.executable import Executable
 from ...vm.api.machine import VirtualMachine
 from ...vm.diagnostics.argument_errors import a_count, a_sequence, wrong
 from ...vm.diagnostics.python_source import here
-from ...vm.diagnostics.source import ArgumentError
+from ...vm.diagnostics.source import ArgumentError, VMError
+
+#: The number of the argument that is the number of the function for tokens.
+_LISTENER = 5
 
 
 class TextWriter:
@@ -28,6 +32,7 @@ class TextWriter:
     def __call__(
         self, prompts: Sequence[Sequence[int]], max_new_tokens: int, *, stop: Sequence[int] = (), temperature: float = 0.0,
         top_k: int | None = None, top_p: float = 1.0, seed: int = 0,
+        on_tokens: Callable[[np.ndarray], object] | None = None,
     ) -> list[np.ndarray]:  # fmt: skip
         """The tokens after each prompt, 1-D arrays of the dtype of the step's tokens, each up to the first token of ``stop``.
 
@@ -35,12 +40,39 @@ class TextWriter:
         tokens; otherwise the logits are divided by it, and a token is drawn from the ``top_k`` most likely ones (None: all
         candidates), of these from those that make up ``top_p`` of their probability.  The same ``seed``, the same texts.
 
-        Raises ArgumentError for arguments that do not fit.
+        ``on_tokens``: a function that is given the next token of each text, ``[texts]``, as soon as it is chosen; of a text that
+        has ended, the first token of ``stop``.  The texts end if it returns True.  ``put`` of a streamer of transformers is one.
+
+        Raises ArgumentError for arguments that do not fit, and what ``on_tokens`` raises; the machine can then be called again.
         """
+        if on_tokens is not None and not callable(on_tokens):
+            raise wrong("on_tokens", "a function of an array of tokens", on_tokens, "on_tokens=print")
         given = self.arguments(prompts, max_new_tokens, stop, temperature, top_k, top_p, seed)
         if max_new_tokens == 0 or not len(given[0]):
             return [np.zeros(0, self.dtype) for _ in given[0]]
-        return [_until(column, given[3]) for column in self.vm.run(*given).numpy().T]
+        texts = self.vm.run(*given).numpy() if on_tokens is None else self._heard(given, on_tokens)
+        return [_until(column, given[3]) for column in texts.T]
+
+    def _heard(self, given: list[Any], on_tokens: Callable[[np.ndarray], object]) -> np.ndarray:
+        """The texts of a run that gives each row of tokens to a function."""
+        raised: list[Exception] = []
+
+        def hear(tokens: np.ndarray) -> bool:
+            try:
+                answer = on_tokens(tokens)
+                return isinstance(answer, (bool, np.bool_)) and bool(answer)  # `write` of a file returns a number
+            except Exception as error:
+                raised.append(error)
+                raise
+
+        with numbered(hear) as given[_LISTENER]:
+            try:
+                texts: np.ndarray = self.vm.run(*given).numpy()
+                return texts
+            except VMError:
+                if not raised:
+                    raise
+        raise raised[0]
 
     def arguments(
         self, prompts: Sequence[Sequence[int]], max_new_tokens: int, stop: Sequence[int] = (), temperature: float = 0.0,
@@ -51,7 +83,7 @@ class TextWriter:
         limit = np.int64(a_count(max_new_tokens, "max_new_tokens"))
         stops = np.array([a_count(t, "stop: a token") for t in a_sequence(stop, "stop", "[2]")], self.dtype)
         pad = stops[0] if stops.size else self.dtype.type(0)
-        return [tokens, lengths, limit, stops, pad, *self._draws(temperature, top_k, top_p, seed)]
+        return [tokens, lengths, limit, stops, pad, np.int64(0), *self._draws(temperature, top_k, top_p, seed)]
 
     def _prompts(self, prompts: Sequence[Sequence[int]]) -> tuple[np.ndarray, np.ndarray]:
         """The prompts as rows of one array that end in its last column, and their lengths."""

@@ -13,6 +13,7 @@ from __future__ import annotations
 import bisect
 import contextlib
 import ctypes
+import math
 import struct
 import sys
 from collections.abc import Callable, Iterator
@@ -261,7 +262,7 @@ def _array(dtype: str, rank: int) -> Callable[[int, Any], np.ndarray]:
 
     def view(address: int, shape: Any) -> np.ndarray:
         dims = tuple(int(d) for d in shape) if rank > 1 else (int(shape),)
-        n = int(np.prod(dims))
+        n = math.prod(dims)
         if n == 0:
             return np.empty(dims, numpy_dtype(dtype))
         _check_access(address, n * ctypes.sizeof(scalar))

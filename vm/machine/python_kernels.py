@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -139,5 +140,4 @@ def tensor_fields(at: int) -> tuple[int, tuple[int, ...], str]:
 def _host_view(at: int) -> np.ndarray:
     """An array over the elements of a tensor object, without ownership."""
     address, shape, dtype = tensor_fields(at)
-    n = int(np.prod(shape, dtype=np.int64))
-    return memory.ARRAYS[f"array_{dtype}"](address, n).reshape(shape)
+    return memory.ARRAYS[f"array_{dtype}"](address, math.prod(shape)).reshape(shape)

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
+from relayvm.ops.kernels.host_functions import numbered
+
 from .drawing import Draw, ints, wide
 from .recipe import Call, call, recipe
 
 INDICES = ("int64", "int32")
+#: The number of a function that programs call while the tests run.
+_CALLABLE = numbered(lambda data: data.any())
+_HAS_TRUE = _CALLABLE.__enter__()
 
 
 def positions(d: Draw, shape: tuple[int, ...], size: int, dtype: str = "int64") -> np.ndarray:
@@ -172,3 +177,10 @@ def cumulate(d: Draw, name: str) -> Call:
         start = np.full_like(np.take(wanted, [0], at) if wanted.shape[at] else wanted, int(name == "cumprod"))
         wanted = np.concatenate([start, np.delete(wanted, -1, at)], at) if wanted.shape[at] else wanted
     return call([x], lambda: function(wanted, axis or 0, dtype=wanted.dtype), axis=axis, exclusive=exclusive, tolerance=20)
+
+
+@recipe("host_function", by_width=True)
+def host_function(d: Draw, name: str) -> Call:
+    x, is_called = d.array(d.shape(0), low=0, high=2), d.pick(True, False)
+    number = np.array(_HAS_TRUE if is_called else 0)
+    return call([number, x], np.array(is_called and bool(wide(x).any())))

@@ -1,0 +1,1 @@
+"""Shape functions of operators around the machine."""
