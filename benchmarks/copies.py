@@ -128,10 +128,10 @@ Shapes are computed on the host, tensors are stored on the device. A dependence 
 
 ## Device placement
 
-`place=on` decides the placement, host or device, of every *small* operator call (inputs and results of at most 1 KiB, sizes
+`place=on` decides the placement, host or device, of every *small* operator call (inputs and results of at most 4 KiB, sizes
 known), of the values of `if`s, of parameters and of results of functions. Everything else is on the device.
-The placement is a minimum cut of the data flow of the whole program: it minimises the bytes copied, then the number of
-copies, then the number of copies to the host. A copy in a loop weighs more than any copy before the loop, an
+The placement is a minimum cut of the data flow of the whole program: it minimises the number of copies to the host, then the
+bytes copied, then the number of copies. A copy in a loop weighs more than any copy before the loop, an
 unconditional copy more than any copy in a branch. Work is placed on the host only if the host needs its results.
 
 * A parameter that decides shapes or conditions is on the host, and is copied to the device only if the device reads it too.

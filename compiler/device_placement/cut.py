@@ -5,7 +5,7 @@ is produced by an item and used by items, each use in a *region*.  A value that 
 copied: in the region of the use, or in an enclosing region that uses the value too, if that is cheaper.  A copy serves the
 enclosed regions.  The assignment minimises, in this order,
 
-1. the bytes copied, 2. the number of copies, 3. the number of copies to the host, since the host waits for each of them.
+1. the number of copies to the host, since the host waits for each of them, 2. the bytes copied, 3. the number of copies.
 
 Regions have a *rank*: the cost of a region outweighs all costs in regions of lower rank.  An unconditional copy costs more than a
 copy in a branch, and a copy in a loop more than a copy before the loop.
@@ -120,12 +120,13 @@ class _NetworkBuilder:
         self.live = live
         # one unit of an objective outweighs the next objective summed over all copies
         self.many = 2 * sum(len(v.uses) for v in live) + 1
+        self.wait = 2 * sum(v.nbytes * len(v.uses) for v in live) + 1
         self.highest = max((r.rank for v in live for r, _ in v.uses), default=0)
         self.lowest = max(self.highest - MAX_RANKS, min((r.rank for v in live for r, _ in v.uses), default=0))
         self.total = sum(self._cost(v, to_host=True) * len(v.uses) for v in live) + 1
 
     def _cost(self, value: Value, *, to_host: bool) -> int:
-        return (value.nbytes * self.many + 1) * self.many + to_host
+        return (to_host * self.wait + value.nbytes) * self.many + 1
 
     def _capacity(self, value: Value, region: Region, *, to_host: bool) -> int:
         rank = max(region.rank, self.lowest) - self.lowest

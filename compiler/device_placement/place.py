@@ -7,10 +7,11 @@
                                                    let %s = on_device(%s1, device="cpu");
                                                    let %y = dyn.reshape(%x, %s); %y
 
-The placement is a minimum cut of the whole module's dataflow (``placement_graph``, ``cut``): it minimises the bytes transferred
-between host and target.  A function with a parameter or result on the host has the attributes ``devices`` (one per parameter)
-and ``result_device``; the operators on a record with a field on the host have the attribute ``devices`` (one per tensor in the
-fields).  A value that is used on the other device both in and after an ``if`` is copied before the ``if``.
+The placement is a minimum cut of the whole module's dataflow (``placement_graph``, ``cut``): it minimises the copies to the host,
+then the bytes transferred between host and target.  A function with a parameter or result on the host has the attributes
+``devices`` (one per parameter) and ``result_device``; the operators on a record with a field on the host have the attribute
+``devices`` (one per tensor in the fields).  A value that is used on the other device both in and after an ``if`` is
+copied before the ``if``.
 
 Marks of the program hold: ``on_device(x, device=...)`` (the operator or ``if`` that computes ``x`` runs there; any other value is
 copied there) and ``device_copy(x, src=..., dst=...)``.

@@ -8,7 +8,7 @@ from ...shape_funcs.symbolic.dim import Dim, const
 from ...shape_funcs.symbolic.int_operations import MIN
 
 #: The largest work, in bytes of inputs and results, that may move to the host.
-SMALL_BYTES = 1024
+SMALL_BYTES = 4096
 #: The assumed value of an unbounded size.
 LARGE = 1 << 20
 

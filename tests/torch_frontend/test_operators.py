@@ -93,6 +93,32 @@ def test_attention(kind: str) -> None:
     check(attended, *[(torch.randn(n, 4, 5, 8), torch.randn(n, heads, 5, 8), torch.randn(n, heads, 5, 8)) for n in (3, 1)])
 
 
+@pytest.mark.parametrize("ends", [(0, 4), (-1.5, 2.5), (0, 0)])
+def test_values_counted_by_intervals(ends: tuple[float, float]) -> None:
+    low, high = ends
+    values = [torch.tensor([0.0, 4, -1, 2.5, 0.5, 1, 1, 9][:n]) for n in (8, 1)]
+    check(lambda x: x.histc(5, low, high), *[(x,) for x in values])
+
+
+def _ends(*sizes: int) -> Any:
+    return torch.tensor(sizes, dtype=torch.int32).cumsum(0, dtype=torch.int32)
+
+
+@pytest.mark.parametrize("groups", ["rows", "columns", "sums", "batches"])
+def test_products_of_groups(groups: str) -> None:
+    a, b = {
+        "rows": ((7, 8), (3, 8, 16)), "columns": ((3, 5, 8), (8, 16)), "sums": ((8, 16), (16, 8)),
+        "batches": ((3, 5, 8), (3, 8, 16)),
+    }[groups]  # fmt: skip
+    total = 7 if groups == "rows" else 16
+
+    def product(x: Any, y: Any, ends: Any) -> Any:
+        return torch._grouped_mm(x.bfloat16(), y.bfloat16(), offs=None if groups == "batches" else ends).float()
+
+    runs = [_ends(*sizes) for sizes in ((2, total - 3, 1), (0, total, 0), (total, 0, 0))]
+    check(product, *[(torch.randn(a), torch.randn(b), ends) for ends in runs], shapes=({}, {}, {}), tolerance=2e-2)
+
+
 @pytest.mark.parametrize("kind", ["LSTM", "GRU"])
 def test_recurrences(kind: str) -> None:
     class First(torch.nn.Module):

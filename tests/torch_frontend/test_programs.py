@@ -87,6 +87,24 @@ def test_a_scan_over_any_number_of_rows() -> None:
         np.testing.assert_allclose(found, sums, rtol=1e-5)
 
 
+class Rows(torch.nn.Module):
+    """A function of each row, with two results."""
+
+    def forward(self, x: Any, shift: Any) -> Any:
+        from torch._higher_order_ops.map import map as each
+
+        return each(lambda row, shift: ((row * shift).sum(), row + shift), x, shift)
+
+
+def test_a_map_over_any_number_of_rows() -> None:
+    vm = machine_of(program_of(Rows(), (torch.ones(5, 3), torch.ones(3)), ({0: torch.export.Dim("n")}, {})))
+    for n in (5, 1, 0):
+        x, shift = torch.randn(n, 3), torch.randn(3)
+        sums, rows = results(vm.run(x.numpy(), shift.numpy()))
+        np.testing.assert_allclose(sums, (x * shift).sum(1), rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(rows, x + shift, rtol=1e-5)
+
+
 def test_compile_takes_an_exported_program() -> None:
     vm = relay.VirtualMachine(relay.compile(torch.export.export(torch.nn.ReLU(), (torch.ones(3),))))
     assert vm.run(np.array([-1, 0, 2], "float32")).tolist() == [0.0, 0.0, 2.0]

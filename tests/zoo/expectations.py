@@ -29,13 +29,6 @@ class Reason:
 
 
 NOT_EQUAL: tuple[Reason, ...] = (
-    Reason(
-        "rows are sorted by expert and multiplied in groups, by operators without a converter",
-        "error",
-        r"model/operator: .* no converter: aten\.histc\.default .* transformers\.grouped_mm_fallback\.default .*",
-        ("mixtral",),
-        "torch",
-    ),
     Reason("torch.export fixes the length of texts, without a word", "error", r"\(1, 1\): input/type: .*", ("mamba",), "torch"),
     Reason(
         "torch cannot solve a condition of the pool",

@@ -1,4 +1,4 @@
-"""Operators of torch over graphs: ``cond``, ``while_loop`` and ``scan``."""
+"""Operators of torch over graphs: ``cond``, ``while_loop``, ``scan`` and ``map``."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ OverGraphs = Callable[..., list[Expr]]
 def over_graphs() -> dict[Any, OverGraphs]:
     """The converters by operator."""
     operators = torch_package().ops.higher_order
-    return {operators.cond: _branches, operators.while_loop: _while, operators.scan: _scan}
+    return {operators.cond: _branches, operators.while_loop: _while, operators.scan: _scan, operators.map_impl: _map}
 
 
 def _branches(graph: GraphConverter, call: TorchNode, condition: Any, then: Any, other: Any, operands: Any) -> list[Expr]:
@@ -70,10 +70,13 @@ def _scan(graph: GraphConverter, call: TorchNode, body: Any, initial: Any, sourc
         found = graph.within(inner.scope).results(_graph(body), [*values, *here, *given], call)
         return Round(None, found[: len(states)], found[len(states) :])
 
-    last, stacked = loop(
-        call, rounds if isinstance(rounds, Expr) else constant(np.array(rounds, np.int64)), None, states, one_round
-    )
+    last, stacked = loop(call, rounds, None, states, one_round)
     return [*last, *stacked]
+
+
+def _map(graph: GraphConverter, call: TorchNode, body: Any, sources: Any, others: Any = ()) -> list[Expr]:
+    """The results of a body for each row of the sources, along a new first axis."""
+    return _scan(graph, call, body, [], sources, others)
 
 
 def _graph(attribute: Any) -> Any:

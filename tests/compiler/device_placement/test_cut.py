@@ -42,11 +42,11 @@ def nothing(like: Cost) -> Cost:
 
 
 def cost(problem: CutProblem, host: list[bool]) -> Cost:
-    """Per rank, the highest first: bytes copied, copies, copies to the host."""
+    """Per rank, the highest first: copies to the host, bytes copied, copies."""
     ranks = sorted({r.rank for v in problem.values for r, _ in v.uses}, reverse=True)
     total: Cost = ((0, 0, 0),) * len(ranks)
     for v in problem.values:
-        row = (v.nbytes, 1, int(not host[v.producer]))
+        row = (int(not host[v.producer]), v.nbytes, 1)
         price = lambda region, row=row: tuple(row if r == region.rank else (0, 0, 0) for r in ranks)  # noqa: E731
         outermost = [r for r in v.regions() if not any(o in v.regions() for o in around(r))]
         total = plus(total, *(cheapest(v, host, r, price) for r in outermost))

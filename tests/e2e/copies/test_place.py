@@ -130,6 +130,28 @@ def test_a_device_value_that_a_loop_reads_is_copied_before_it(target: str) -> No
 
 
 @pytest.mark.parametrize("target", TARGETS)
+def test_sizes_in_a_table_that_a_loop_reads_are_copied_once(target: str) -> None:
+    """At most 100 rows, found on the device; the counter, which the device reads too, stays on the host."""
+    text = (
+        "def @main(%x: Tensor[(?n), float32]) {"
+        ' let %t = cast(stack((%x, %x + 1f), axis=1), dtype="int64");'
+        " let %table = strided_slice(%t, begin=[0], end=[100], strides=[1], axes=[0]);"
+        " let %loop = fn (%i: int64, %sum: float32) -> float32 {"
+        '   if (less(%i, take(shape_of(%table, dtype="int64"), 0i64, axis=0))) {'
+        "     let %part = dyn.full(take(%x, %i, axis=0), take(%table, %i, axis=0));"
+        "     %loop(%i + 1i64, %sum + sum(%part)) } else { %sum } };"
+        " %loop(0i64, 0f) }"
+    )
+    vm = machine_on(target, text)
+    for n in (9, 1, 0):
+        x = np.arange(n, dtype=np.float32)
+        before = vm.counters["dtoh_copies"]
+        result = vm.run(x)
+        assert vm.counters["dtoh_copies"] - before == 1  # %table
+        assert float(result.numpy()) == sum(v * v * (v + 1) for v in range(n))
+
+
+@pytest.mark.parametrize("target", TARGETS)
 def test_a_tail_call_stays_one(target: str) -> None:
     text = """
     def @count(%i: int64, %n: int64) -> int64 { if (%i < %n) { @count(%i + 1i64, %n) } else { %i } }
