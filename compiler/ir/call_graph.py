@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
+from ...declarations.frozen_dataclass import frozen
 from .expr import Expr, GlobalVar, IRModule
 from .visitor import children
 
@@ -23,25 +24,38 @@ def mentioned(expr: Expr) -> list[str]:
     return list(found)
 
 
+@frozen
+class CallEdges:
+    """``callees``: the functions of a module that each of its functions mentions, by name."""
+
+    callees: Mapping[str, Sequence[str]]
+
+    @staticmethod
+    def of(mod: IRModule) -> CallEdges:
+        """The call graph of a module."""
+        return CallEdges({name: [g for g in mentioned(f.body) if g in mod.functions] for name, f in mod.functions.items()})
+
+    def groups(self) -> list[list[str]]:
+        """The strongly connected components, callees before their callers (Tarjan's algorithm)."""
+        return _components(self.callees)
+
+    def recursive(self) -> set[str]:
+        """The functions that may call themselves, directly or through others."""
+        directly = {name for name, callees in self.callees.items() if name in callees}
+        return directly.union(*(group for group in self.groups() if len(group) > 1))
+
+    def callers(self) -> dict[str, list[str]]:
+        """The functions that mention each function, by its name."""
+        out: dict[str, list[str]] = {name: [] for name in self.callees}
+        for name, callees in self.callees.items():
+            for callee in callees:
+                out[callee].append(name)
+        return out
+
+
 def recursion_groups(mod: IRModule) -> list[list[str]]:
-    """The strongly connected components of the call graph, callees before their callers (Tarjan's algorithm)."""
-    edges = {name: [g for g in mentioned(f.body) if g in mod.functions] for name, f in mod.functions.items()}
-    return _components(edges)
-
-
-def recursive_functions(mod: IRModule) -> set[str]:
-    """The functions that may call themselves, directly or through others."""
-    directly = {name for name, f in mod.functions.items() if name in mentioned(f.body)}
-    return directly.union(*(group for group in recursion_groups(mod) if len(group) > 1))
-
-
-def callers(mod: IRModule) -> dict[str, list[str]]:
-    """The functions that mention each function, by its name."""
-    out: dict[str, list[str]] = {name: [] for name in mod.functions}
-    for name, function in mod.functions.items():
-        for callee in mentioned(function.body):
-            out.get(callee, []).append(name)
-    return out
+    """``CallEdges.groups`` of a module."""
+    return CallEdges.of(mod).groups()
 
 
 def reachable(mod: IRModule, roots: Iterable[str]) -> set[str]:
@@ -56,7 +70,7 @@ def reachable(mod: IRModule, roots: Iterable[str]) -> set[str]:
     return found
 
 
-def _components(edges: Mapping[str, list[str]]) -> list[list[str]]:
+def _components(edges: Mapping[str, Sequence[str]]) -> list[list[str]]:
     number: dict[str, int] = {}
     low: dict[str, int] = {}
     open_: list[str] = []

@@ -42,14 +42,14 @@ def children(expr: Expr) -> tuple[Expr, ...]:
     match expr:
         case Call(op=op, args=args):
             return args if isinstance(op, Op) else (op, *args)
+        case Let(value=value, body=body):
+            return (value, body)
         case _ if isinstance(expr, LEAVES):  # early, for half of the nodes are leaves
             return ()
         case Tuple(fields=fields):
             return fields
         case TupleGetItem(tuple_value=value):
             return (value,)
-        case Let(value=value, body=body):
-            return (value, body)
         case If(cond=cond, true_branch=true, false_branch=false):
             return (cond, true, false)
         case Function(body=body):

@@ -165,11 +165,10 @@ def steps(config: Config, context: LoweringContext, preferred: Preferred | None 
     listed: list[tuple[bool | str, str, Pass]] = [
         (ALWAYS, "to_a_normal_form", to_a_normal_form),
         (ALWAYS, "monomorphize", monomorphize),
-        (ALWAYS, "infer_type", infer_type),
+        # what a program computes of sizes is known to the passes that follow
+        (ALWAYS, "infer_type", infer_sizes if optimise else infer_type),
         # after types are inferred: a mistake is reported once, at the call
         (optimise, "inline_functions", inline_functions),
-        # what a program computes of sizes is known to the passes that follow
-        (optimise, "infer_sizes", infer_sizes),
         # kernels of bytes for GPUs are plain ones
         (optimise and machine != GPU, "integer_products", integer_products),
         (optimise and machine != GPU, "early_quantisation", early_quantisation),

@@ -20,7 +20,7 @@ calls costs one walk.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -34,16 +34,14 @@ from ...vm.diagnostics.source import Span
 from ..ir.anf import rebuild, rebuild_lets
 from ..ir.expr import Call, Constant, Expr, IRModule, Tuple, TupleGetItem, Var, let_chain, replace
 from ..ir.pass_declaration import declare_pass
-from .infer_type import infer_sizes
+from .infer_type import retyped
 
 
 @declare_pass("SimplifyInference", "infer_type")
-def expand_composites(mod: IRModule, infer: Callable[[IRModule], IRModule] = infer_sizes) -> IRModule:
-    """The module without composite operators; ``infer`` types a module."""
+def expand_composites(mod: IRModule) -> IRModule:
+    """The module without composite operators."""
     functions = {name: replace(f, body=_chain(f.body)) for name, f in mod.functions.items()}
-    if all(functions[name].body is f.body for name, f in mod.functions.items()):
-        return mod
-    return infer(replace(mod, functions=functions))
+    return retyped(replace(mod, functions=functions), mod)
 
 
 def _chain(chain: Expr) -> Expr:

@@ -20,13 +20,14 @@ from ...ops.core.similar_names import nearest
 from ...ops.core.tensor_types import MAX_FIELDS, TypeTooLarge
 from ...vm.diagnostics import codes
 from ...vm.diagnostics.source import Diagnostic, TypeCheckError
-from ..ir.call_graph import callers, mentioned, recursion_groups
-from ..ir.expr import Function, GlobalVar, IRModule, Var, replace, type_of
+from ..ir.call_graph import CallEdges
+from ..ir.expr import Expr, Function, GlobalVar, IRModule, Var, replace, type_of
 from ..ir.pass_declaration import declare_pass
 from ..ir.well_formed import check_nesting
 from ..type_inference.adt_rules import AdtTyper
 from ..type_inference.function_signature import BOTTOM, FAILED, Signature, closed_result
 from ..type_inference.parameter_types import MakeTyper, infer_parameters
+from ..type_inference.settled_values import settled_values
 from ..type_inference.typing_rules import FunctionTyper
 
 
@@ -36,15 +37,25 @@ def infer_type(mod: IRModule) -> IRModule:
     return _inferred(mod, FunctionTyper)[0]
 
 
-def infer_sizes(mod: IRModule) -> IRModule:
+def infer_sizes(mod: IRModule, before: IRModule | None = None) -> IRModule:
     """The module with types that have the sizes which it takes from shapes and computes, too.  Raises TypeCheckError.
 
     Where a use refuses such a size, the types are those of ``infer_type``: the program fails at run time, if it runs there.
+    ``before``: a typed module in A-normal form; values of both modules keep their types.
     """
+    settled = frozenset[Expr]() if before is None else settled_values(before)
     try:
-        return _inferred(mod, partial(FunctionTyper, follows_sizes=True))[0]
+        return _inferred(mod, partial(FunctionTyper, follows_sizes=True, settled=settled))[0]
     except TypeCheckError:
         return infer_type(mod)
+
+
+def retyped(mod: IRModule, before: IRModule) -> IRModule:
+    """``mod``, which a pass has made of the typed ``before``, with types; ``before`` if no body differs.
+
+    Raises TypeCheckError.
+    """
+    return before if all(mod.functions[n].body is f.body for n, f in before.functions.items()) else infer_sizes(mod, before)
 
 
 def variable_types(mod: IRModule) -> tuple[IRModule, Mapping[Var, Var]]:
@@ -75,7 +86,8 @@ class _ModuleTyper:
         self.mod, self.typer = mod, typer
         self.errors: list[Diagnostic] = []
         self.adts = AdtTyper(mod.type_definitions)
-        self.groups, self.callers = recursion_groups(mod), callers(mod)
+        self.edges = CallEdges.of(mod)
+        self.groups, self.callers = self.edges.groups(), self.edges.callers()
         self.signatures = {name: self._declared(name) for name in mod.functions}
         self.typed: dict[str, Function] = {}
 
@@ -118,7 +130,7 @@ class _ModuleTyper:
             self.errors += deferred
 
     def _calls_itself(self, name: str) -> bool:
-        return name in mentioned(self.mod[name].body)
+        return name in self.edges.callees[name]
 
     def _find_results(self, group: list[str]) -> list[Diagnostic]:
         """Infer the results of recursive functions without ``->``, by fixed-point iteration from BOTTOM.

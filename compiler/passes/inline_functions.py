@@ -19,12 +19,12 @@ from __future__ import annotations
 
 from collections import Counter
 
-from ..ir.call_graph import recursion_groups, recursive_functions
+from ..ir.call_graph import CallEdges
 from ..ir.expr import Call, Function, GlobalVar, IRModule, Let
 from ..ir.pass_declaration import declare_pass
 from ..ir.visitor import post_order
 from .beta_reduction import can_be_inlined, with_calls_inlined
-from .infer_type import infer_type
+from .infer_type import infer_sizes
 from .to_a_normal_form import to_a_normal_form
 
 #: The most bindings of a function whose calls are inlined whatever their number.
@@ -42,17 +42,20 @@ def inline_functions(mod: IRModule) -> IRModule:
         if not names:
             return mod
         # a function that was passed as a value may be called by its name now: again
-        mod = infer_type(to_a_normal_form(with_calls_inlined(mod, names, checked=True)))
+        mod = infer_sizes(to_a_normal_form(with_calls_inlined(mod, names, checked=True)))
 
 
 def _worth_inlining(mod: IRModule, left: int) -> tuple[set[str], int]:
     """The names of the functions whose calls are inlined if that adds at most ``left`` bindings, and the bindings left."""
+    edges = CallEdges.of(mod)
+    recursive = edges.recursive()
+    if all(callee in recursive for callees in edges.callees.values() for callee in callees):
+        return set(), left
     inside = {name: _Contents(f) for name, f in mod.functions.items()}
     calls = sum((contents.calls for contents in inside.values()), Counter[str]())
-    recursive = recursive_functions(mod)
     sizes: dict[str, int] = {}
     names: set[str] = set()
-    for group in recursion_groups(mod):  # callees before their callers
+    for group in edges.groups():  # callees before their callers
         for name in group:
             callees = inside[name].calls
             sizes[name] = inside[name].bindings + sum(sizes[callee] * callees[callee] for callee in callees if callee in names)

@@ -61,6 +61,18 @@ _OF_NUMBERS: dict[str, Callable[[int, int], int]] = {
     "and": operator.and_,
     "or": operator.or_,
     "xor": operator.xor,
+    # those of Dims, for numbers
+    "add": operator.add,
+    "subtract": operator.sub,
+    "multiply": operator.mul,
+    "minimum": min,
+    "maximum": max,
+    "equal": operator.eq,
+    "not_equal": operator.ne,
+    "less": operator.lt,
+    "greater": operator.gt,
+    "greater_equal": operator.ge,
+    "less_equal": operator.le,
 }
 _FOLDS: dict[str, Callable[[Sequence[Dim]], Dim]] = {"sum": total, "prod": product}
 
@@ -171,72 +183,78 @@ def _reduced(
         return None
     element = op.compute(inputs, tuple(Axis(a) for a in range(source.rank)), call.attrs, None)
     parts = [_evaluate(element, at, loads, whole) for at in _indices(source)]
-    return None if None in parts else (_wrapped(fold([p for p in parts if p is not None]), call.ty.dtype, whole),)
+    return None if None in parts else (_wrapped(fold([dim(p) for p in parts if p is not None]), call.ty.dtype, whole),)
 
 
 # ---- scalar expressions ----------------------------------------------------------------------------------------------
 
 
-def _wrapped(value: Dim | None, dtype: str, whole: Collection[str] = WHOLE) -> Dim | None:
+def _wrapped(value: int | Dim | None, dtype: str, whole: Collection[str] = WHOLE) -> Dim | None:
     """``value`` as an element of ``dtype``; an expression that is no number is an element of the dtypes ``whole`` only."""
-    number = None if value is None else const(value)
+    found = _in_dtype(value, dtype, whole)
+    return dim(found) if isinstance(found, int) else found
+
+
+def _in_dtype(value: int | Dim | None, dtype: str, whole: Collection[str]) -> int | Dim | None:
+    """``_wrapped`` with numbers as ints: most elements, and all indices, are numbers."""
+    number = _number(value)
     if number is None:
+        assert not isinstance(value, int)
         is_condition = dtype == "bool" and value is not None and value.depth <= MAX_DEPTH and _range(value) == (0, 1)
         return value if is_condition or dtype in whole else None
     if dtype == "bool":
-        return dim(int(number != 0))
+        return int(number != 0)
     bits = 8 * ITEMSIZE[dtype]
     number &= (1 << bits) - 1
-    return dim(number - (1 << bits) if not dtype.startswith("u") and number >> (bits - 1) else number)
+    return number - (1 << bits) if not dtype.startswith("u") and number >> (bits - 1) else number
 
 
 def _evaluate(
     scalar: Scalar, at: tuple[int, ...], loads: Sequence[tuple[TensorType, Known | None]], whole: Collection[str] = WHOLE
-) -> Dim | None:
+) -> int | Dim | None:
     """The value of ``scalar`` for the element at ``at`` of the result."""
 
-    def of(part: Scalar) -> Dim | None:
-        match part:
-            case Literal():
-                return None if isinstance(part.value, float) else dim(int(part.value))
-            case Axis():
-                return dim(at[part.number])
-            case Size():
-                return part.dim
-            case Load():
-                return _load([of(i) for i in part.index], *loads[part.param])
-            case Cast():
-                return None if is_float(part.dtype) or is_float(part.value.dtype) else _wrapped(of(part.value), part.dtype, whole)
-            case Select() | Apply(function="where"):
-                condition, then, otherwise = part.args if isinstance(part, Apply) else _operands(part)
-                is_so = of(condition)
-                chosen = _number(is_so)
-                if chosen is not None:
-                    return of(then if chosen else otherwise)
-                return _either(is_so, of(then), of(otherwise))
-            case Guard():
-                return of(part.value) if _number(of(part.condition)) else None
-            case Apply():
-                return None if is_float(part.args[0].dtype) else _apply(part, [of(a) for a in part.args], whole)
+    def of(part: Scalar) -> int | Dim | None:
+        if isinstance(part, Axis):
+            return at[part.number]
+        if isinstance(part, Literal):
+            return None if isinstance(part.value, float) else int(part.value)
+        if isinstance(part, Load):
+            return _load([of(i) for i in part.index], *loads[part.param])
+        if isinstance(part, Size):
+            return part.dim
+        if isinstance(part, Cast):
+            return None if is_float(part.dtype) or is_float(part.value.dtype) else _in_dtype(of(part.value), part.dtype, whole)
+        if isinstance(part, Guard):
+            return of(part.value) if _number(of(part.condition)) else None
+        if isinstance(part, Select) or (isinstance(part, Apply) and part.function == "where"):
+            condition, then, otherwise = _operands(part)
+            is_so = of(condition)
+            chosen = _number(is_so)
+            if chosen is not None:
+                return of(then if chosen else otherwise)
+            return _either(is_so, of(then), of(otherwise))
+        if isinstance(part, Apply):
+            return None if is_float(part.args[0].dtype) else _apply(part, [of(a) for a in part.args], whole)
         return None
 
     return of(scalar)
 
 
-def _either(condition: Dim | None, then: Dim | None, otherwise: Dim | None) -> Dim | None:
+def _either(condition: int | Dim | None, then: int | Dim | None, otherwise: int | Dim | None) -> Dim | None:
     """The element that an unknown condition selects, as an expression; None if a part of it is not known."""
-    return None if condition is None or then is None or otherwise is None else where(condition, then, otherwise)
+    return None if condition is None or then is None or otherwise is None else where(dim(condition), dim(then), dim(otherwise))
 
 
-def _operands(part: Select) -> tuple[Scalar, Scalar, Scalar]:
-    return part.condition, part.then, part.otherwise
+def _operands(part: Select | Apply) -> Sequence[Scalar]:
+    return part.args if isinstance(part, Apply) else (part.condition, part.then, part.otherwise)
 
 
-def _number(value: Dim | None) -> int | None:
-    return None if value is None else const(value)
+def _number(value: int | Dim | None) -> int | None:
+    return value if value is None or isinstance(value, int) else const(value)
 
 
-def _load(at: Sequence[Dim | None], ty: TensorType, known: Known | None) -> Dim | None:
+def _load(at: Sequence[int | Dim | None], ty: TensorType, known: Known | None) -> Dim | None:
     """An element of an argument, if index and element are known."""
     position = 0
     for index, axis in zip(at, ty.shape, strict=True):
@@ -285,14 +303,16 @@ def _range(d: Dim) -> tuple[float, float]:
     return -math.inf, math.inf
 
 
-def _apply(part: Apply, args: Sequence[Dim | None], whole: Collection[str] = WHOLE) -> Dim | None:
+def _apply(part: Apply, args: Sequence[int | Dim | None], whole: Collection[str] = WHOLE) -> int | Dim | None:
     """A function of known arguments, in its dtype."""
-    if None in args or len(args) != 2:
+    if len(args) != 2:
         return None
-    a, b = (x for x in args if x is not None)
+    a, b = args
+    if a is None or b is None:
+        return None
+    x, y = _number(a), _number(b)
+    if x is not None and y is not None and part.function in _OF_NUMBERS:
+        return _in_dtype(_OF_NUMBERS[part.function](x, y), part.dtype, whole)
     if part.function in _FUNCTIONS:
-        return _wrapped(_FUNCTIONS[part.function](a, b), part.dtype, whole)
-    x, y = const(a), const(b)
-    if part.function in _OF_NUMBERS and x is not None and y is not None:
-        return _wrapped(dim(_OF_NUMBERS[part.function](x, y)), part.dtype, whole)
+        return _in_dtype(_FUNCTIONS[part.function](dim(a), dim(b)), part.dtype, whole)
     return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ...ops.core.op import Op
-from ..ir.call_graph import mentioned, recursive_functions
+from ..ir.call_graph import CallEdges, mentioned
 from ..ir.expr import Call, Expr, Function, IRModule, Let, Var, replace
 from ..ir.match_expr import RefCreate, RefRead, RefWrite
 from ..ir.visitor import children, free_vars, post_order, uses, with_children
@@ -19,7 +19,7 @@ def inline(mod: IRModule) -> IRModule:
     except ``main``.
     """
     wanted = {name for name, f in mod.functions.items() if f.attrs.get("Inline") and can_be_inlined(f)}
-    return inlined_calls(mod, wanted - recursive_functions(mod) if wanted else wanted, whole=is_for_compiler)
+    return inlined_calls(mod, wanted - CallEdges.of(mod).recursive() if wanted else wanted, whole=is_for_compiler)
 
 
 def defuse_ops(mod: IRModule) -> IRModule:

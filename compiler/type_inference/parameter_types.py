@@ -25,7 +25,7 @@ from ...shape_funcs.symbolic.dim import ANY, INT, Dim, fresh, name_of
 from ...shape_funcs.symbolic.dim_operations import substitute
 from ...vm.diagnostics.source import Diagnostic, Span
 from ..ir.anf import rebuild, rebuild_lets, values
-from ..ir.call_graph import callers
+from ..ir.call_graph import CallEdges
 from ..ir.expr import Call, Expr, Function, GlobalVar, If, IRModule, Var, let_chain, replace
 from .adt_rules import AdtTyper
 from .call_rules import type_note
@@ -99,7 +99,7 @@ class _Inference:
         self.errors: list[Diagnostic] = []
 
     def run(self) -> Inferred:
-        calling = callers(self.mod)
+        calling = CallEdges.of(self.mod).callers()
         names = set(self.functions)
         while names:
             self.typer.type_functions(names)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from typing import Any
 
 from ...ops.core.op import Op
@@ -11,7 +11,7 @@ from ...ops.defs.machine.adt_ops import RECORD_OPERATORS
 from ...shape_funcs.symbolic.dim import ANY, Dim
 from ...vm.diagnostics import codes
 from ...vm.diagnostics.source import Diagnostic, Span
-from ..ir.anf import free_vars
+from ..ir.anf import free_vars, operands
 from ..ir.expr import (
     Call,
     Constant,
@@ -41,14 +41,15 @@ class FunctionTyper:
 
     ``lookup``: the signature of a global function, or the diagnostic of an unknown name; ``errors`` collects diagnostics;
     ``typed``, if given, the typed variable of each variable, also of those that are out of scope.  ``follows_sizes``: whether
-    sizes are known that a program takes from shapes and computes.
+    sizes are known that a program takes from shapes and computes.  ``settled``: the values that keep their types where their
+    operands do (see ``settled_values``).
     """
 
     def __init__(
         self, lookup: Callable[[GlobalVar], Signature | Diagnostic], errors: list[Diagnostic], adts: AdtTyper,
-        typed: dict[Var, Var] | None = None, *, follows_sizes: bool = False,
+        typed: dict[Var, Var] | None = None, *, follows_sizes: bool = False, settled: Set[Expr] = frozenset(),
     ) -> None:  # fmt: skip
-        self.lookup, self.errors, self.adts, self.typed = lookup, errors, adts, typed
+        self.lookup, self.errors, self.adts, self.typed, self.settled = lookup, errors, adts, typed, settled
         self.env: dict[Var, Var] = {}  # the typed variable of each variable
         self.selves: dict[Var, Var] = {}  # the typed variable of each recursive function, used in its body
         self.known: dict[Expr, Any] = {}  # the known values of variables: an array, or a tuple of arrays and Nones
@@ -66,7 +67,7 @@ class FunctionTyper:
         self.binder = Binder(dict(self.binder.sizes), dict(self.binder.positions))
         params = []
         for p, ty in zip(function.params, signature.params, strict=True):
-            self.env[p] = replace(p, ty=ty)
+            self.env[p] = _with_type(p, ty)
             params.append(self.env[p])
             if ty is not FAILED:
                 self.binder.match(ty, ty, self.env[p])
@@ -127,7 +128,7 @@ class FunctionTyper:
         except TypeTooLarge as error:
             self.errors.append(Diagnostic(str(error), value.span or var.span, help=error.help, code=codes.Type.SIZE))
             typed = replace(value, ty=FAILED)
-        new = self.selves.pop(var) if var in self.selves else replace(var, ty=typed.ty)
+        new = self.selves.pop(var) if var in self.selves else _with_type(var, typed.ty)
         if var.annotation is not None and typed.ty not in (FAILED, BOTTOM):
             new = self._annotated(new, typed)
         else:
@@ -147,7 +148,7 @@ class FunctionTyper:
             message = f"%{var.name} must be {var.annotation}, not {typed.ty}: {mismatch}"
             self.errors.append(Diagnostic(message, var.span or typed.span))
             ty, self.binder.checks = FAILED, []
-        new = var if isinstance(ty, FuncType) else replace(var, ty=ty)
+        new = var if isinstance(ty, FuncType) else _with_type(var, ty)
         if self.binder.checks:
             raw = self._add(Var(f"{var.name}_unchecked", span=var.span, ty=typed.ty), typed)
             self._move(var, raw)
@@ -206,6 +207,8 @@ class FunctionTyper:
                     raise mistake(f"there is no variable %{atom.name} here", atom.span, code=codes.Type.UNKNOWN)
                 return self.env[atom]
             case Constant():
+                if atom in self.settled:
+                    return atom
                 return replace(atom, ty=TensorType.of(atom.data.shape, atom.data.dtype.name))
             case GlobalVar():
                 return replace(atom, ty=self._signature(atom).as_type())
@@ -218,6 +221,8 @@ class FunctionTyper:
         return found
 
     def _value(self, var: Var, value: Expr, want: Type | None, what: str) -> Expr:
+        if value in self.settled and all(self._atom(a) is a for a in operands(value)):
+            return value
         match value:
             case If():
                 return self._if(value, want, what)
@@ -329,6 +334,11 @@ class FunctionTyper:
                 message, function.span or var.span, help="annotate it: fn (...) -> T { ... }", code=codes.Type.ANNOTATION
             )
         return signature, reported if result is FAILED else []
+
+
+def _with_type(var: Var, ty: Type | None) -> Var:
+    """The variable with this type: the same object if it has it, so that the types of its users are settled."""
+    return var if var.ty == ty else replace(var, ty=ty)
 
 
 def _joined(value: If, then: Expr, other: Expr) -> Type:

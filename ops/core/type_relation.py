@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import enum
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
 from typing import Any
 
 from ...declarations.frozen_dataclass import frozen
@@ -101,9 +102,14 @@ def _apply(op: Op, operands: Sequence[Any], attrs: Any) -> tuple[tuple[Tensor, .
     return found
 
 
+@lru_cache(maxsize=1 << 12)
+def _is_of_package(function: Callable[..., Any]) -> bool:
+    return function.__module__.startswith(_PACKAGE)
+
+
 def _is_determined(op: Op, operands: Sequence[Any], attrs: Any) -> bool:
     """Whether a call's shape follows from the operands: not that of an expansion, which may have new symbols, nor a user's."""
-    if not all(f.__module__.startswith(_PACKAGE) for f in (op.dtype, op.shape_func.body, op.attrs)):
+    if not all(map(_is_of_package, (op.dtype, op.shape_func.body, op.attrs))):
         return False
     try:
         return op.is_legal(dtypes_of(operands), attrs)
@@ -302,6 +308,7 @@ def typed_operands(op: Op, types: Sequence[Any], constants: Sequence[Any] | None
     """The operands of the shape function for arguments of these types; ``constants``: the known values, or None."""
     _check_arity(op, types)
     known = list(constants) if constants is not None else [None] * len(types)
+    flags = op.data_dependent
     prefix, count = f"v{next(_calls)}", itertools.count()
 
     def unknown() -> Dim:
@@ -311,7 +318,7 @@ def typed_operands(op: Op, types: Sequence[Any], constants: Sequence[Any] | None
         if not isinstance(ty, TensorType):
             raise TypeRelError(f"{op.name}: {_input(op, i)} must be a tensor, not {ty}", input=i)
         assert not any(d is ANY for d in ty.shape), "a type of which type inference has not named every dim"
-        if not op.data_dependent[i]:
+        if not flags[i]:
             return Operand(ty.shape, ty.dtype)
         if value is not None and not isinstance(value, tuple):
             return Operand(ty.shape, ty.dtype, constant_dims(value))

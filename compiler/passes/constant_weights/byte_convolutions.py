@@ -38,7 +38,7 @@ from ....shape_funcs.symbolic.dim import const
 from ...ir.chain_rewriter import ChainRewriter, rewrite_chains
 from ...ir.expr import Call, Constant, Expr, IRModule, Var
 from ...ir.pass_declaration import declare_pass
-from ..infer_type import infer_sizes
+from ..infer_type import retyped
 from .weighted_products import constant_like
 
 #: The operators that are replaced, with the type of their attributes.
@@ -54,7 +54,7 @@ def byte_convolutions(mod: IRModule, forced: Collection[str] = ()) -> IRModule:
     if set(forced) & set(_REPLACED):
         return mod
     made = rewrite_chains(mod, _Rewriter)
-    return mod if all(made.functions[name].body is f.body for name, f in mod.functions.items()) else infer_sizes(made)
+    return retyped(made, mod)
 
 
 class _Rewriter(ChainRewriter):

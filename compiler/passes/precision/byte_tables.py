@@ -31,7 +31,7 @@ from ...ir.chain_rewriter import ChainRewriter, rewrite_chains
 from ...ir.expr import Call, Constant, Expr, IRModule, Var, let_chain
 from ...ir.pass_declaration import declare_pass
 from ..constant_weights.weighted_products import constant_like
-from ..infer_type import infer_sizes
+from ..infer_type import retyped
 
 #: The dtype of the elements of tables and of their indices.
 _WORD = "int32"
@@ -46,7 +46,7 @@ _Bindings = list[tuple[Var, Expr]]
 def byte_tables(mod: IRModule) -> IRModule:
     """The module with look-ups in the place of functions of a byte."""
     new = rewrite_chains(mod, _Rewriter)
-    return mod if all(new.functions[n].body is f.body for n, f in mod.functions.items()) else infer_sizes(new)
+    return retyped(new, mod)
 
 
 class _Rewriter(ChainRewriter):

@@ -39,7 +39,7 @@ def channels_last(mod: IRModule) -> IRModule:
     """The module with convolutions of halves with channels last."""
     functions = {n: f if f.is_primitive else replace(f, body=_Turner().chain(f.body), ty=None) for n, f in mod.functions.items()}
     changed = any(functions[name].body is not f.body for name, f in mod.functions.items() if not f.is_primitive)
-    return infer_sizes(replace(mod, functions=functions)) if changed else mod
+    return infer_sizes(replace(mod, functions=functions), mod) if changed else mod
 
 
 class _Turner:

@@ -35,7 +35,7 @@ from ...ir.chain_rewriter import ChainRewriter, rewrite_chains
 from ...ir.expr import Call, Constant, Expr, IRModule, Tuple, Var, replace
 from ...ir.pass_declaration import declare_pass
 from ..constant_weights.weighted_products import constant_like
-from ..infer_type import infer_sizes
+from ..infer_type import retyped
 
 _QUANTIZE = get(QUANTIZE)
 #: Operators whose result has each element of the data at least once, and no other.
@@ -55,7 +55,7 @@ _Bindings = list[tuple[Var, Expr]]
 def early_quantisation(mod: IRModule) -> IRModule:
     """The module with ``qnn.quantize`` in front of movements, and without scales where others can have them."""
     new = rewrite_chains(mod, _Rewriter)
-    return mod if all(new.functions[n].body is f.body for n, f in mod.functions.items()) else infer_sizes(new)
+    return retyped(new, mod)
 
 
 class _Rewriter(ChainRewriter):

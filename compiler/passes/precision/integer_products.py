@@ -39,7 +39,7 @@ from ...ir.chain_rewriter import ChainRewriter, rewrite_chains
 from ...ir.expr import Call, Constant, Expr, IRModule, Var, replace, tensor_type
 from ...ir.pass_declaration import declare_pass
 from ..constant_weights.weighted_products import constant_like
-from ..infer_type import infer_sizes
+from ..infer_type import retyped
 
 _DEQUANTIZE = get(DEQUANTIZE)
 #: The dtypes of operands that kernels of integers multiply, and the largest magnitude of one without its zero point.
@@ -57,7 +57,7 @@ def integer_products(mod: IRModule) -> IRModule:
     """The module with products of integers in the place of products of dequantised tensors, and the reasons for the others."""
     kept: list[FloatProduct] = []
     new = rewrite_chains(mod, lambda body: _Rewriter(body, kept))
-    new = mod if all(new.functions[n].body is f.body for n, f in mod.functions.items()) else infer_sizes(new)
+    new = retyped(new, mod)
     return replace(new, float_products=tuple(kept)) if kept else new
 
 

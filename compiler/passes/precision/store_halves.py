@@ -54,7 +54,7 @@ def store_halves(
     functions = {}
     for name, f in mod.functions.items():
         functions[name] = f if f.is_primitive else _Narrowed(values, dtypes).function(f, values.functions[name])
-    return infer_sizes(replace(mod, functions=functions))
+    return infer_sizes(replace(mod, functions=functions), mod)
 
 
 class _Narrowed:

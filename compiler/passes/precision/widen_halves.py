@@ -75,7 +75,7 @@ def widen_halves(mod: IRModule, forced: Collection[str] = (), casts_store: bool 
     functions = {n: f if f.is_primitive else _Widener(packer, casts_store).function(f) for n, f in mod.functions.items()}
     if all(functions[n] is f for n, f in mod.functions.items()):
         return mod
-    return infer_sizes(replace(mod, functions=functions))
+    return infer_sizes(replace(mod, functions=functions), mod)
 
 
 class _Widener:

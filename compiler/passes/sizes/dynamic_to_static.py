@@ -23,7 +23,7 @@ such a program fails at run time, if it runs there.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from ....ops.core.op import Op
 from ....ops.core.tensor_types import TensorType, TupleType, Type
@@ -53,16 +53,16 @@ from ..infer_type import infer_sizes, infer_type
 
 
 @declare_pass("DynamicToStatic", "infer_type")
-def dynamic_to_static(mod: IRModule, infer: Callable[[IRModule], IRModule] = infer_sizes) -> IRModule:
-    """The module with static operators for known attributes; ``infer`` types a module."""
+def dynamic_to_static(mod: IRModule) -> IRModule:
+    """The module with static operators for known attributes."""
     before = mod
-    while (static := _once(mod, infer)) is not mod:
+    while (static := _once(mod)) is not mod:
         # the result of a function is known to its callers now
         mod = static
     return mod if mod is before else _with_result_types(mod, before)
 
 
-def _once(mod: IRModule, infer: Callable[[IRModule], IRModule]) -> IRModule:
+def _once(mod: IRModule) -> IRModule:
     """The module after one walk over each function; ``mod`` itself if nothing changes."""
     rewritten = {}
     for name, f in mod.functions.items():
@@ -72,16 +72,16 @@ def _once(mod: IRModule, infer: Callable[[IRModule], IRModule]) -> IRModule:
     if not rewritten:
         return mod
     try:
-        return infer(replace(mod, functions={**mod.functions, **rewritten}))
+        return infer_sizes(replace(mod, functions={**mod.functions, **rewritten}), mod)
     except TypeCheckError:
-        return _each_alone(mod, rewritten, infer)
+        return _each_alone(mod, rewritten)
 
 
-def _each_alone(mod: IRModule, rewritten: Mapping[str, Function], infer: Callable[[IRModule], IRModule]) -> IRModule:
+def _each_alone(mod: IRModule, rewritten: Mapping[str, Function]) -> IRModule:
     """The module with those of the rewritten functions whose types are accepted."""
     for name, function in rewritten.items():
         try:
-            mod = infer(replace(mod, functions={**mod.functions, name: function}))
+            mod = infer_sizes(replace(mod, functions={**mod.functions, name: function}), mod)
         except TypeCheckError:
             continue
     return mod
