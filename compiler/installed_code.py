@@ -19,9 +19,10 @@ from ..ops.native.cache.host_processor import host_processor
 from ..vm import thread_count
 from ..vm.machine import machine_code
 from ..vm.runtime.kernels.companion import Companion, Job, can_help
-from ..vm.runtime.kernels.kernel_addresses import obtain_parts
+from ..vm.runtime.kernels.kernel_addresses import obtain_parts, obtain_shared
 from .text.grammar_tables import tables
 from .usual_layers import usual_layers
+from .usual_networks import usual_networks
 
 
 def install() -> int:
@@ -34,6 +35,7 @@ def install() -> int:
         host_processor()
         with _done_meanwhile([(machine_code.obtain_all, ()), (obtain_tiles, ())]):
             _obtain_usual_parts()
+        _obtain_usual_kernels()
         machine_code.obtain_all()
         obtain_tiles()
         found = list(disk_cache.entry_files())
@@ -50,6 +52,14 @@ def _obtain_usual_parts() -> None:
     """Store the parts of the usual layers, but not their kernels."""
     for packed in usual_layers().packed:
         obtain_parts(packed.group)
+
+
+def _obtain_usual_kernels() -> None:
+    """Store the code of the kernels of usual networks, which kernels that differ in literals share; a companion begins at the end."""
+    groups = [packed.group for network in usual_networks() for packed in network.packed]
+    with _done_meanwhile([(obtain_shared, (group,)) for group in reversed(groups)]):
+        for group in groups:
+            obtain_shared(group)
 
 
 @contextlib.contextmanager

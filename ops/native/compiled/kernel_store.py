@@ -53,6 +53,7 @@ __all__ = [
     "know",
     "object_key",
     "obtain_parts",
+    "obtain_shared",
     "offer",
     "on_compile",
     "on_use",
@@ -246,6 +247,11 @@ def _once_of_all(key: CacheKey, make: Callable[[], Entry]) -> Entry:
 def obtain_parts(function: Callable[..., Any], signature: str) -> None:
     """Store the parts of a ``@native`` function, as kernels link them; its own code is not compiled."""
     compile_parts(function, signature, OPTIMIZED, _code_of_part)
+
+
+def obtain_shared(shared: Shared, signature: str) -> None:
+    """Store the machine code that kernels with other literals share; no kernel is made of it."""
+    _code_of_shared(shared, signature, OPTIMIZED)
 
 
 def get_or_make(key: CacheKey, name: str, make: Callable[[], bytes]) -> bytes:

@@ -84,6 +84,16 @@ def obtain_parts(group: Group) -> None:
         kernel_store.obtain_parts(kernel_function(source) if shared is None else shared.define(), SIGNATURE)
 
 
+def obtain_shared(group: Group) -> None:
+    """Store the machine code that a group's kernel shares with kernels that differ in literals; all of it, without literals."""
+    if not in_python(group):
+        shared = _shared(kernel_source(group), OPTIMIZED)
+        if shared is None:
+            kernel_address(group, OPTIMIZED)
+        else:
+            kernel_store.obtain_shared(shared, SIGNATURE)
+
+
 def _shared(source: KernelSource, levels: Levels) -> kernel_store.Shared | None:
     """The kernel without its literals; None for a kernel without literals."""
     text, literals = without_literals(source.text, source.bodies)
