@@ -1,20 +1,20 @@
 """The usual networks: short programs whose kernels the networks of many people have, too, but for their literals.
 
-Kernels that differ in literals only share machine code (see ``without_literals``), and known sizes are literals.  So the kernels of
-two blocks of each stage serve residual networks of any depth, and those of one layer encoders of any number of layers and heads.
+Kernels that differ in literals only share machine code (see ``without_literals``), and known sizes are literals.  So the kernels
+of two blocks of each stage serve residual networks of any depth, and those of one layer encoders of any number of layers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import numpy as np
 
 from ..vm.api.executable import Executable
 from .compile import compile
 
-#: Channels of the stages of a residual network, and rows of their data.
-_STAGES = ((64, 56), (128, 28), (256, 14), (512, 7))
+#: Channels of the stages of a residual network.
+_STAGES = (64, 128, 256, 512)
 #: Stages of a network of inverted residuals: expansion, channels, stride; rows are halved from 112 on.
 _INVERTED = (
     (1, 16, 1), (6, 24, 2), (6, 24, 1), (6, 32, 2), (6, 32, 1), (6, 64, 2), (6, 64, 1), (6, 96, 1), (6, 96, 1), (6, 160, 2),
@@ -56,16 +56,21 @@ class _Program:
     def compiled(self, *results: str) -> Executable:
         """The executable."""
         body = "\n".join([*self.lines, f"({', '.join(results)},)"])
-        return compile(f'#[version = "0.0.5"]\ndef @main({", ".join(self.parameters)}) {{\n{body}\n}}', params=self.weights, optimize=False)
+        return compile(
+            f'#[version = "0.0.5"]\ndef @main({", ".join(self.parameters)}) {{\n{body}\n}}', params=self.weights, optimize=False
+        )
 
 
 def residual_network(widening: int, pictures: str) -> Executable:
-    """Two blocks of each stage of a residual network (He et al., 2015): ``widening`` 1 for pairs of windows, 4 for bottlenecks."""
+    """Two blocks of each stage of a residual network (He et al., 2015).
+
+    ``widening``: 1 for pairs of windows, 4 for bottlenecks; ``pictures``: their number, ``?n`` for any.
+    """
     p = _Program(f"%x: Tensor[({pictures}, 3, 224, 224), float32]")
     x = p.let(f"nn.relu({p.convolution('%x', (3, 64), 7, 2)})")
     x = p.let(f"nn.max_pool2d({x}, pool_size=[3, 3], strides=[2, 2], padding=[1, 1, 1, 1])")
     inputs = 64
-    for number, (channels, _) in enumerate(_STAGES):
+    for number, channels in enumerate(_STAGES):
         for stride in (1 if number == 0 else 2, 1):
             outputs = channels * widening
             before = x
@@ -83,7 +88,7 @@ def residual_network(widening: int, pictures: str) -> Executable:
 
 
 def inverted_residuals(pictures: str) -> Executable:
-    """Blocks of a network of inverted residuals (Sandler et al., 2018)."""
+    """Blocks of a network of inverted residuals (Sandler et al., 2018); ``pictures``: their number, ``?n`` for any."""
     p = _Program(f"%x: Tensor[({pictures}, 3, 224, 224), float32]")
 
     def limited(x: str) -> str:
