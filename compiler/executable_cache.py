@@ -12,6 +12,7 @@ import functools
 import hashlib
 import json
 import os
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
@@ -27,6 +28,7 @@ from ..ops.native.file_pages import release_pages
 from ..ops.native.tuning import tuning_records
 from ..ops.native.tuning.fingerprint import NONE
 from ..ops.registration.custom_op import has_own_declarations
+from ..vm import thread_count
 from ..vm.api.executable import Executable
 from ..vm.bytecode.executable_file import from_cache, sections
 from ..vm.bytecode.trusted import register
@@ -36,6 +38,7 @@ from ..vm.loading.executable_fingerprint import code_fields, machine_fields
 from ..vm.machine import machine_code
 from ..vm.runtime.kernels.prepared import Prepared, remember
 from .inputs.model_files import is_model_file
+from .remembered_digests import remembered
 from .settings.config import Config
 from .tuning.settings import OFF, Tuning
 
@@ -43,8 +46,13 @@ from .tuning.settings import OFF, Tuning
 EXECUTABLE = "executable"
 #: The share of the cache's cap that one executable may take: the kernels of other programs stay.
 LARGEST_SHARE = 4
+#: The least bytes of a file whose digest is remembered.
+_LARGE = 1 << 20
 #: The executable begins at a multiple of so many bytes.
 _ALIGNMENT = 64
+#: Executables of so many bytes of weights are written by a thread, while the process obtains the kernels.
+_MANY_BYTES = 16 << 20
+_writing: list[threading.Thread] = []
 #: Counters of this process: ``hits``, ``misses``, ``writes``.
 counters: Counter[str] = Counter()
 
@@ -64,6 +72,7 @@ def cached(
 
     ``compiled`` returns a model's data files, too, by their paths from its folder.
     """
+    _end_writing()
     state = _state_of(path)
     key = key_of(path, target, settings, tuning)
     found = None if key is None else _read(key, path.parent)
@@ -86,7 +95,7 @@ def key_of(path: Path, target: str, settings: Config, tuning: Tuning, program: s
 
     ``program``: the digest of the file, if it is known.
     """
-    sources, digest, is_model = _sources(), program or _digest_of(path), is_model_file(path)
+    sources, digest, is_model = source_digest(), program or _digest_of(path), is_model_file(path)
     if sources is None or digest is None or has_own_declarations() or (is_model and _has_foreign_converters()):
         return None
     onnx = _version_of_onnx() if is_model else NONE
@@ -106,6 +115,19 @@ def key_of(path: Path, target: str, settings: Config, tuning: Tuning, program: s
 
 
 def _digest_of(path: Path) -> str | None:
+    """The SHA-256 of a file, that of a large one as an equal state of the file had it; None if it cannot be read."""
+    state = _state_of(path)
+    if state is None or path.stat().st_size < _LARGE:
+        return _read_digest(path)
+
+    def read() -> str | None:
+        digest = _read_digest(path)
+        return digest if _state_of(path) == state else None
+
+    return remembered(str(path.resolve()), state, read) or _read_digest(path)
+
+
+def _read_digest(path: Path) -> str | None:
     try:
         with path.open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
@@ -149,16 +171,20 @@ def _version_of_onnx() -> str | None:
 
 
 @functools.cache
-def _sources() -> str | None:
-    """A digest of the states of this package's source files; None if they changed after this process loaded them.
+def source_digest() -> str | None:
+    """A digest of this package's source files; None if they changed after this process loaded them.
 
-    A state is the size and the times of the last changes of contents and of the file's entry: reading all files would take longer
-    than the rest of a process that finds its executable.
+    It is remembered by the states of all files: the size, and the times of the last changes of contents and of the file's entry.
     """
     found = sorted(state for name in _FOLDERS for state in _states(_PACKAGE / name))
     if any(changed > _LOADED_NS for _, _, changed, _ in found):
         return None
-    return hashlib.sha256(repr(found).encode()).hexdigest()
+
+    def read() -> str:
+        texts = [(os.path.relpath(path, _PACKAGE), Path(path).read_bytes()) for path, *_ in found]
+        return hashlib.sha256(repr(texts).encode()).hexdigest()
+
+    return remembered("sources", hashlib.sha256(repr(found).encode()).hexdigest(), read)
 
 
 def _states(folder: Path) -> Iterator[tuple[str, int, int, int]]:
@@ -211,9 +237,23 @@ def _write(key: CacheKey, exe: Executable, path: Path, files: Mapping[str, Path]
     chunks = [len(head).to_bytes(8, "little"), head, *sections(exe)]  # views of the weights
     if None in digests.values() or sum(map(len, chunks)) > largest:
         return
-    counters["writes"] += bool(disk_cache.write_in_chunks(Entry(key, path.name, "", b""), chunks))
-    for weight in weights:
-        release_pages(weight)
+
+    def write() -> None:
+        counters["writes"] += bool(disk_cache.write_in_chunks(Entry(key, path.name, "", b""), chunks))
+        for weight in weights:
+            release_pages(weight)
+
+    if nbytes >= _MANY_BYTES and thread_count.get_num_threads() > 1:
+        _writing.append(threading.Thread(target=write))  # the process waits for it when it ends
+        _writing[-1].start()
+    else:
+        write()
+
+
+def _end_writing() -> None:
+    """Wait until what this process writes can be read."""
+    while _writing:
+        _writing.pop().join()
 
 
 def _say_too_large(path: Path, nbytes: int, largest: int) -> None:

@@ -1,8 +1,8 @@
 """Code that is the same for every program, compiled into the folder of the package: ``relayvm cache install``.
 
-A first process with an empty cache compiles the machine, and the parts that kernels share, for some seconds, reads the grammar
-with lark and asks LLVM for the name of the CPU.  The folder has the results as entries of the kernel cache
-(``ops/native/cache/installed_entries.py``).
+A first process with an empty cache compiles the machine, the parts that kernels share, and kernels that most networks have, for
+some seconds, reads the grammar with lark and asks LLVM for the name of the CPU.  The folder has the results as entries of the
+kernel cache (``ops/native/cache/installed_entries.py``).
 """
 
 from __future__ import annotations
@@ -20,9 +20,11 @@ from ..vm import thread_count
 from ..vm.machine import machine_code
 from ..vm.runtime.kernels.companion import Companion, Job, can_help
 from ..vm.runtime.kernels.kernel_addresses import obtain_parts, obtain_shared
+from .executable_cache import source_digest
 from .text.grammar_tables import tables
 from .usual_byte_layers import usual_byte_layers
 from .usual_layers import usual_layers
+from .usual_networks import usual_networks
 
 
 def install() -> int:
@@ -33,8 +35,10 @@ def install() -> int:
     with _cache_of_its_own():
         tables()
         host_processor()
+        source_digest()
         with _done_meanwhile([(machine_code.obtain_all, ()), (obtain_tiles, ())]):
             _obtain_usual_parts()
+        _obtain_usual_kernels()
         machine_code.obtain_all()
         obtain_tiles()
         found = list(disk_cache.entry_files())
@@ -56,6 +60,14 @@ def _obtain_usual_parts() -> None:
         obtain_parts(packed.group)
     for packed in usual_byte_layers().packed:
         obtain_shared(packed.group)
+
+
+def _obtain_usual_kernels() -> None:
+    """Store the code of the kernels of usual networks, which kernels with other literals share; a companion begins at the end."""
+    groups = [packed.group for network in usual_networks() for packed in network.packed]
+    with _done_meanwhile([(obtain_shared, (group,)) for group in reversed(groups)]):
+        for group in groups:
+            obtain_shared(group)
 
 
 @contextlib.contextmanager

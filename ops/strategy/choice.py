@@ -7,6 +7,7 @@ runs if its conditions hold.  The last candidate always fits and pays.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
@@ -17,6 +18,8 @@ from ..core.implementation import HOST, Kernel, OpCall
 
 #: Reasons of a choice (see ``Choice.because``), besides the condition that paid.
 FORCED, TUNED, ONLY = "forced", "tuned", "only one that fits"
+#: The number of calls whose choice is remembered.
+_KEPT = 1024
 
 #: ``(call) -> ((name, conditions), ...)``: implementations measured to be faster than the default choice, and their conditions.
 Preferred = Callable[[OpCall], Versions]
@@ -37,6 +40,16 @@ def candidates(call: OpCall) -> tuple[Kernel, ...]:
 
 def choose(call: OpCall, preferred: Preferred | None = None) -> Choice:
     """The choice for ``call``.  Raises Rejection if no implementation runs on its device."""
+    return _default(call) if preferred is None else _choose(call, preferred)
+
+
+@functools.lru_cache(maxsize=_KEPT)
+def _default(call: OpCall) -> Choice:
+    """The choice without measurements: passes ask for it for each group that an equal call begins."""
+    return _choose(call, None)
+
+
+def _choose(call: OpCall, preferred: Preferred | None) -> Choice:
     kernels = candidates(call)
     if not kernels:
         raise Rejection("", f"no implementation of {call.op.name} runs on {call.device}")

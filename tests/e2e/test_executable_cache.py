@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 from collections.abc import Callable
@@ -132,7 +133,8 @@ def test_what_the_compiler_reads_is_in_the_key(model: Path, monkeypatch: pytest.
     data = tuning_records.Record(fingerprint("tuning", {"operator": "nn.conv2d"}, {}), {"ns": [1.5]})
     assert tuning_records.save([data]) == 1
     misses()
-    for name, value in [("_sources", "other sources"), ("machine_fields", {"threads": "3"}), ("code_fields", {"numba": "9"})]:
+    fields = ("machine_fields", {"threads": "3"}), ("code_fields", {"numba": "9"})
+    for name, value in [("source_digest", "other sources"), *fields]:
         with monkeypatch.context() as changed:
             changed.setattr(executable_cache, name, lambda *_, value=value: value)
             misses()
@@ -142,6 +144,45 @@ def test_what_the_compiler_reads_is_in_the_key(model: Path, monkeypatch: pytest.
     other = tmp_path / "other.onnx"  # messages name the file
     other.write_bytes(model.read_bytes())
     assert counts(lambda: relay.compile(other)) == MISS
+
+
+def test_sources_are_told_apart_by_their_contents(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another installation of the same version has files of other times: it finds what was imported from here."""
+    states = executable_cache._states
+
+    def later(folder: Path) -> Any:
+        return ((path, size, changed + 1, entered + 1) for path, size, changed, entered in states(folder))
+
+    first = executable_cache.source_digest()
+    executable_cache.source_digest.cache_clear()
+    with monkeypatch.context() as changed:
+        changed.setattr(executable_cache, "_states", later)
+        changed.setattr(executable_cache, "_LOADED_NS", executable_cache._LOADED_NS + 10)
+        assert executable_cache.source_digest() == first
+    executable_cache.source_digest.cache_clear()
+
+
+def test_the_digest_of_a_large_file_is_remembered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fresh_cache(monkeypatch, tmp_path)
+    monkeypatch.setattr(executable_cache, "_LATELY_NS", 0)
+    read, read_digest = list[Path](), executable_cache._read_digest
+    monkeypatch.setattr(executable_cache, "_read_digest", lambda path: (read.append(path), read_digest(path))[1])
+    path = tmp_path / "large"
+    for data, reads in [(b"a", 1), (b"b", 2)]:
+        path.write_bytes(data * executable_cache._LARGE)
+        expected = hashlib.sha256(path.read_bytes()).hexdigest()
+        assert [executable_cache._digest_of(path) for _ in range(3)] == [expected] * 3 and len(read) == reads
+    monkeypatch.setattr(executable_cache, "_LATELY_NS", 10**12)  # its times may not tell
+    assert executable_cache._digest_of(path) == executable_cache._digest_of(path) == expected and len(read) == 4
+
+
+def test_large_executables_are_written_meanwhile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fresh_cache(monkeypatch, tmp_path)
+    monkeypatch.setattr(executable_cache, "_MANY_BYTES", 0)
+    monkeypatch.setenv("RELAYVM_NUM_THREADS", "2")
+    path = written(tmp_path / "m.onnx", [1, 2])
+    relay.compile(path)
+    assert counts(lambda: relay.compile(path))[:2] == HIT[:2], "the next compilation waits"
 
 
 def test_data_files_of_a_model(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -167,11 +208,11 @@ def test_executables_that_depend_on_more_are_not_cached(model: Path, monkeypatch
         changed.setattr(operator_table, "_TABLE", {k: list(v) for k, v in operator_table._TABLE.items()})
         operator_table.onnx_operator("Mine", domain="test")(lambda node: None)
         assert counts(lambda: relay.compile(model)) == UNSTORED
-    executable_cache._sources.cache_clear()
+    executable_cache.source_digest.cache_clear()
     with monkeypatch.context() as changed:  # a source file is newer than the modules of this process
         changed.setattr(executable_cache, "_LOADED_NS", 0)
         assert counts(lambda: relay.compile(model)) == UNSTORED
-    executable_cache._sources.cache_clear()
+    executable_cache.source_digest.cache_clear()
     assert counts(lambda: relay.compile(model)) == HIT
 
 

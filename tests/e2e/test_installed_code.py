@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from relayvm.compiler.commands.cli import main
@@ -15,6 +16,7 @@ from relayvm.compiler.commands.terminal.exit_codes import ExitCode
 from relayvm.ops.native.cache import disk_cache, installed_entries
 from relayvm.ops.native.cache.cache_entry import Entry, pack
 from relayvm.ops.native.cache.disk_cache import CacheWarning
+from relayvm.ops.native.compiled.kernel_store import SHARED
 from relayvm.ops.native.jit.native_compiler import has_near_constants
 
 from ..ops.native.fresh import entry, fresh_cache, key
@@ -33,7 +35,7 @@ def code(tmp_path_factory: pytest.TempPathFactory) -> Path:
     written = json.loads(relayvm(folder / "code", folder / "cache", "cache", "install", "--json").stdout)
     files = [path for path in folder.rglob("*") if path.is_file()]
     assert written == {"folder": str(folder / "code"), "written": len(files)}
-    assert {disk_cache.check(path).key.kind for path in files} == {"grammar", "object", "processor"}
+    assert {disk_cache.check(path).key.kind for path in files} == {"digest", "grammar", "object", "processor"}
     return folder / "code"
 
 
@@ -81,6 +83,33 @@ def test_the_parts_of_usual_convolutions_are_installed(code: Path, tmp_path: Pat
     names = [entry.name for entry in entries]
     assert sum("conv2d" in name for name in names) >= 8 and sum("byte" in name for name in names) == 2
     assert not [name for name in names if name.startswith("part ")]
+
+
+#: Blocks of a residual network, of inverted residuals, and a part of an encoder, with other sizes than those that are installed.
+_BLOCKS = """
+def @main(
+  %x: Tensor[(?n, 3, 160, 192), float32], %a: Tensor[(64, 3, 7, 7), float32], %b: Tensor[(64,), float32],
+  %c: Tensor[(96, 64, 1, 1), float32], %d: Tensor[(96,), float32], %e: Tensor[(96, 1, 3, 3), float32],
+  %f: Tensor[(1000, 96), float32], %g: Tensor[(1000,), float32]
+) {
+  %0 = nn.relu(nn.bias_add(nn.conv2d(%x, %a, strides=[2, 2], padding=[3, 3]), %b));
+  %1 = nn.max_pool2d(%0, pool_size=[3, 3], strides=[2, 2], padding=[1, 1]);
+  %2 = minimum(maximum(nn.bias_add(nn.conv2d(%1, %c), %d), 0f), 6f);
+  %3 = minimum(maximum(nn.bias_add(nn.conv2d(%2, %e, padding=[1, 1], groups=96), %d), 0f), 6f);
+  add(nn.matmul(nn.batch_flatten(mean(%3, axis=[2, 3], keepdims=True)), %f, transpose_b=True), %g)
+}"""
+
+
+@pytest.mark.extensive
+@pytest.mark.optimized
+@pytest.mark.skipif(not has_near_constants(), reason="each object is whole on this platform")
+def test_kernels_of_usual_networks_are_installed(code: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shapes = {"a": (64, 3, 7, 7), "b": (64,), "c": (96, 64, 1, 1), "d": (96,), "e": (96, 1, 3, 3), "f": (1000, 96), "g": (1000,)}
+    np.savez(tmp_path / "w.npz", **{name: np.ones(shape, "float32") for name, shape in shapes.items()})
+    entries, _ = compiled(_BLOCKS, code, tmp_path, monkeypatch, "--dim", "n=2", "--params", str(tmp_path / "w.npz"))
+    assert {entry.key.kind for entry in entries} == {"object"} and len(entries) >= 5
+    compiled_now = [entry.name for entry in entries if entry.name == SHARED]
+    assert not compiled_now, "every kernel is an installed one with other literals"
 
 
 def installed(number: int) -> Path:

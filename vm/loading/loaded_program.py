@@ -17,7 +17,7 @@ from ..bytecode.executable import ExecutableData, LateBound
 from ..bytecode.sync_reason import SYNC_REASONS, number_of
 from ..bytecode.trusted import skips_checks
 from ..device_table import CPU, DEVICE_TABLE, DEVICES, machine_of
-from ..runtime.huge_pages import in_huge_pages
+from ..runtime.huge_pages import Moving
 from ..runtime.kernels.prepared import KernelRow, prepared_for
 from ..state.state_layout import ARGV_WORDS, FUNCTION_BYTES, N_DEVICES, PACKED_WORDS, SHAPE_PROGRAM_BYTES
 from ..values.signature import named_dims
@@ -79,6 +79,9 @@ class Tables:
         self.argv = np.zeros(ARGV_WORDS, np.int64)
         #: Preconditions of launches of each packed function on its tensors; () for a trusted executable.
         self.demands = () if skips_checks(exe) else _demanded(exe)
+        held = [np.asarray(c, order="C") for c in exe.constants if not isinstance(c, LateBound)]
+        assert len(held) == len(exe.constants), "late-bound constants are bound before"
+        moving = Moving(held, processes > 1) if exe.target == DEVICES[CPU] else None
         rows, addresses = self._kernels(exe, processes)
         self.libraries = library_table(rows)
         programs = [*exe.shape_funcs, *(d.program for d in self.demands if d.program is not None)]
@@ -88,7 +91,10 @@ class Tables:
         self.reason_kinds = np.array([number_of(reason) for reason in exe.reasons] or [0], np.int64)
         self.sync_counts = np.zeros(len(SYNC_REASONS), np.int64)
         self._packed(exe, rows, addresses)
-        self._constants(exe)
+        if moving is not None:
+            held = moving.result()
+            object.__setattr__(exe, "constants", tuple(held))  # the next machine has the same memory
+        self._constants(held)
 
     def _shape_program(self, program: ShapeProgram) -> tuple[int, int]:
         """The addresses of the words and of the slots of a program, each in memory of its own."""
@@ -146,14 +152,10 @@ class Tables:
             return {}
         return dict(zip(numbers, self.session.plans([exe.packed[i] for i in numbers]), strict=True))
 
-    def _constants(self, exe: ExecutableData) -> None:
-        objects = np.zeros(max(1, len(exe.constants)), TENSOR)
-        self.constants = np.zeros((max(1, len(exe.constants)), N_DEVICES), np.int64)
-        self._held = [np.asarray(c, order="C") for c in exe.constants if not isinstance(c, LateBound)]
-        assert len(self._held) == len(exe.constants), "late-bound constants are bound before"
-        if exe.target == DEVICES[CPU]:
-            self._held = in_huge_pages(self._held)
-            object.__setattr__(exe, "constants", tuple(self._held))  # the next machine has the same memory
+    def _constants(self, held: list[np.ndarray]) -> None:
+        objects = np.zeros(max(1, len(held)), TENSOR)
+        self.constants = np.zeros((max(1, len(held)), N_DEVICES), np.int64)
+        self._held = held
         for i, c in enumerate(self._held):
             o = objects[i]
             o["refcount"], o["tag"], o["data"], o["ndim"] = _FOREVER, TAG_TENSOR, c.ctypes.data, c.ndim

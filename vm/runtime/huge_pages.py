@@ -7,6 +7,7 @@ gives huge pages (Linux: ``/sys/kernel/mm/transparent_hugepage/enabled``); witho
 from __future__ import annotations
 
 import mmap
+import threading
 from collections.abc import Sequence
 
 import numpy as np
@@ -15,8 +16,35 @@ from ...ops.native.memory import HAS_HUGE_PAGES, HUGE_PAGE_BYTES, MADV_HUGEPAGE
 
 #: The most bytes of constants that are moved: 100 MB take some 40 ms, and processes share the pages of a file.
 MOST_BYTES = 256 << 20
+#: The bytes of constants whose copy takes longer than the start of a thread.
+_MANY_BYTES = 8 << 20
 #: Constants begin at a cache line, as they do in a file.
 _LINE = 64
+
+
+class Moving:
+    """Constants that are moved to huge pages, in a thread if there are many: ``result`` waits for them.
+
+    ``in_thread``: whether another thread may run.
+    """
+
+    def __init__(self, arrays: Sequence[np.ndarray], in_thread: bool) -> None:
+        self._arrays = arrays
+        self._moved: list[np.ndarray] | None = None
+        self._thread: threading.Thread | None = None
+        if in_thread and sum(array.nbytes for array in arrays) >= _MANY_BYTES:
+            self._thread = threading.Thread(target=self._move)
+            self._thread.start()
+
+    def _move(self) -> None:
+        self._moved = in_huge_pages(self._arrays)
+
+    def result(self) -> list[np.ndarray]:
+        """The arrays of ``in_huge_pages``."""
+        if self._thread is not None:
+            self._thread.join()
+        # a thread that found no memory leaves the error to this one
+        return in_huge_pages(self._arrays) if self._moved is None else self._moved
 
 
 class _Pages(mmap.mmap):

@@ -260,7 +260,7 @@ def obtain_parts(function: Callable[..., Any], signature: str) -> None:
 
 
 def obtain_shared(shared: Shared, signature: str) -> None:
-    """Store code without literals, which kernels with any literals share."""
+    """Store the machine code that kernels with other literals share; no kernel is made of it."""
     _code_of_shared(shared, signature, OPTIMIZED)
 
 

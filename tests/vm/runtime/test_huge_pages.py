@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import relayvm as relay
 from relayvm.ops.native.memory import HUGE_PAGE_BYTES
-from relayvm.vm.runtime.huge_pages import MOST_BYTES, in_huge_pages
+from relayvm.vm.runtime.huge_pages import MOST_BYTES, Moving, in_huge_pages
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux has huge pages on request")
 SHAPES = st.lists(st.lists(st.integers(0, 5), max_size=3), max_size=5)
@@ -52,3 +52,11 @@ def test_machines_of_one_executable_share_its_constants() -> None:
     data = np.random.default_rng(1).standard_normal((3, 520)).astype(np.float32)
     np.testing.assert_allclose(first.run(data).numpy(), data @ weight.T, rtol=1e-4, atol=1e-4)
     np.testing.assert_array_equal(first.run(data).numpy(), second.run(data).numpy())
+
+
+@pytest.mark.parametrize("in_thread", [False, True])
+@pytest.mark.parametrize("size", [3, 5 << 20])
+def test_moving_gives_the_same_values(size: int, in_thread: bool) -> None:
+    arrays = [np.arange(size, dtype="float32"), np.ones((2, 3))]
+    for made, array in zip(Moving(arrays, in_thread).result(), arrays, strict=True):
+        np.testing.assert_array_equal(made, array)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import math
 from collections.abc import Callable, Iterable
@@ -22,7 +23,7 @@ from ....ops.native.given_literals import given_float, given_integer, given_size
 from ....ops.native.halves import scalar_types
 from ....ops.native.jit.native_compiler import OPTIMIZED, Levels, kernel_levels
 from ....ops.native.memory import native
-from ....ops.native.user_function import UserFunctionError
+from ....ops.native.user_function import UserFunctionError, is_users
 from ...diagnostics import codes
 from ...diagnostics.python_source import line_of
 from ...diagnostics.source import ArgumentError
@@ -54,8 +55,18 @@ def kernel_key(source: KernelSource, levels: Levels = OPTIMIZED) -> CacheKey:
     """
     digest = hashlib.sha256(repr((source.text, source.entry)).encode())
     for body in source.bodies:
-        digest.update(repr((body.__name__, body._fields if hasattr(body, "_fields") else fingerprint(body))).encode())
+        digest.update(repr((body.__name__, body._fields if hasattr(body, "_fields") else _fingerprint_of(body))).encode())
     return kernel_store.source_key(digest.hexdigest(), SIGNATURE, levels)
+
+
+def _fingerprint_of(body: Callable[..., Any]) -> str:
+    """The fingerprint of a body: of this package's, which do not change, found once."""
+    return fingerprint(body) if is_users(body) else _own_fingerprint(body)
+
+
+@functools.cache
+def _own_fingerprint(body: Callable[..., Any]) -> str:
+    return fingerprint(body)
 
 
 def kernel_address(group: Group, levels: Levels | None = None) -> int:
@@ -97,10 +108,13 @@ def obtain_parts(group: Group) -> None:
 
 
 def obtain_shared(group: Group) -> None:
-    """Store a group's machine code without its literals; none for a kernel in Python."""
-    shared = None if in_python(group) else _shared(kernel_source(group), OPTIMIZED)
-    if shared is not None:
-        kernel_store.obtain_shared(shared, SIGNATURE)
+    """Store the machine code that a group's kernel shares with kernels that differ in literals; all of it, without literals."""
+    if not in_python(group):
+        shared = _shared(kernel_source(group), OPTIMIZED)
+        if shared is None:
+            kernel_address(group, OPTIMIZED)
+        else:
+            kernel_store.obtain_shared(shared, SIGNATURE)
 
 
 def _shared(source: KernelSource, levels: Levels) -> kernel_store.Shared | None:

@@ -41,6 +41,8 @@ _ARRAY, _LENGTH = "array_", (1,)
 _OF_PARTS = ("at", "lead")
 #: The number of texts that are remembered: layers that differ in literals have one text by now.
 _KEPT = 256
+#: Nodes that contain no others, most of a text.
+_LEAVES = ast.Name, ast.Constant, ast.expr_context, ast.operator, ast.cmpop
 #: Keyword arguments of convolutions, which are tuples: 1 and 0 stay.
 _GEOMETRY = ("stride", "before", "dilation")
 
@@ -113,7 +115,8 @@ class _Sizes:
         elif isinstance(node, ast.IfExp):
             self._take((node.body, node.orelse), place.least)
         for child in (node.left,) if isinstance(node, ast.BinOp) and _divides(node) else ast.iter_child_nodes(node):
-            self.search(child, place)
+            if not isinstance(child, _LEAVES):
+                self.search(child, place)
 
     def _of_call(self, node: ast.Call, place: _Place) -> _Place | None:
         """Find the sizes among the arguments of a call; the place of what they contain, None for a function without sizes."""
