@@ -97,9 +97,11 @@ def obtain_parts(group: Group) -> None:
 
 
 def obtain_shared(group: Group) -> None:
-    """Store a group's machine code without its literals; none for a kernel in Python."""
+    """Store a group's machine code without its literals, or as it is if it has none; nothing for a kernel in Python."""
     shared = None if in_python(group) else _shared(kernel_source(group), OPTIMIZED)
-    if shared is not None:
+    if shared is None:
+        kernel_address(group, OPTIMIZED)
+    else:
         kernel_store.obtain_shared(shared, SIGNATURE)
 
 
