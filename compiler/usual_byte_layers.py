@@ -110,17 +110,48 @@ class _Layers:
         return self.norm(self.quantised(self.let(f"add({x}, {outer})")))
 
 
+    def convolution(self, x: str, shape: tuple[int, int, int], stride: int = 1, least_is_0: bool = True) -> str:
+        """A convolution by a weight ``[outputs, inputs, taps, taps]``, or one of each channel, with a bias.
+
+        ``least_is_0``: whether an activation is part of the quantisation, as that of a ReLU is.
+        """
+        outputs, inputs, taps = shape
+        weight = self.bytes_of((outputs, inputs, taps, taps), 0)
+        groups = outputs if inputs == 1 else 1
+        attributes = f"strides=[{stride}, {stride}], padding=[{taps // 2}, {taps // 2}], groups={groups}"
+        sums = self.let(f"nn.conv2d({x}, {weight}, {attributes})")
+        name = f"w{len(self.weights)}"
+        self.weights |= {name: np.arange(outputs, dtype=np.int32), f"{name}_scales": np.linspace(1e-4, 2e-4, outputs, dtype="f4")}
+        bias = self.let(f"qnn.dequantize(%{name}, %{name}_scales, 0, axis=0)")
+        return self.quantised(self.let(f"nn.bias_add({sums}, {bias})"), least_is_0=least_is_0)
+
+    def mobile_network(self, image: str) -> str:
+        """A short network of the kind of MobileNetV2, of images of 112 rows."""
+        x = self.convolution(self.quantised(image), (32, 3, 3), 2)
+        x = self.convolution(self.convolution(x, (32, 1, 3)), (48, 32, 1), least_is_0=False)
+        x = self.convolution(self.convolution(x, (144, 48, 1)), (144, 1, 3), 2)
+        x = self.convolution(x, (48, 144, 1), least_is_0=False)
+        inner = self.convolution(self.convolution(x, (144, 48, 1)), (144, 1, 3))
+        x = self.quantised(self.let(f"add({x}, {self.convolution(inner, (48, 144, 1), least_is_0=False)})"))
+        x = self.convolution(x, (320, 48, 1))
+        means = self.quantised(self.let(f"mean({x}, axis=[2, 3], keepdims=True)"), least_is_0=True)
+        flat = self.quantised(self.let(f"nn.batch_flatten({means})"), means)
+        product = self.let(f"nn.matmul({flat}, {self.bytes_of((320, 1000), 1)})")
+        self.weights["bias"] = np.arange(1000, dtype=np.float32)
+        return self.quantised(self.let(f"add({product}, %bias)"))
+
+
 def usual_byte_layers() -> Executable:
     """The program, compiled."""
     layers = _Layers()
-    x = layers.let("qnn.dequantize(%x, 0.0311f, 127u8)")
+    words = layers.let("qnn.dequantize(%words, 0.0311f, 127u8)")
     for _ in range(2):
-        x = layers.transformer(x)
-    types = {"float32": "float32", "int8": "int8", "uint8": "uint8"}
-    parameters = [f"%x: Tensor[(1, ?words, {_FEATURES}), uint8]"]
+        words = layers.transformer(words)
+    classes = layers.mobile_network("%image")
+    parameters = [f"%words: Tensor[(1, ?words, {_FEATURES}), uint8]", "%image: Tensor[(?n, 3, 112, 112), float32]"]
     for name, value in layers.weights.items():
         shape = ", ".join(map(str, value.shape)) + "," * (value.ndim == 1)
-        parameters.append(f"%{name}: Tensor[({shape}), {types[value.dtype.name]}]")
+        parameters.append(f"%{name}: Tensor[({shape}), {value.dtype.name}]")
     body = "\n".join(layers.lines)
-    text = f'#[version = "0.0.5"]\ndef @main({", ".join(parameters)}) {{\n{body}\n  {x}\n}}'
+    text = f'#[version = "0.0.5"]\ndef @main({", ".join(parameters)}) {{\n{body}\n  ({words}, {classes})\n}}'
     return compile(text, params=layers.weights, optimize=False)

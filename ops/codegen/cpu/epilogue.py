@@ -260,6 +260,7 @@ def _mapped(group: Group, change: Callable[[Tensor], Tensor]) -> Group:
     return replace(group, params=tuple(map(change, group.params)), nodes=nodes)
 
 
+@per_group
 def nest(group: Group) -> Nest:
     """The loops of ``elementwise``."""
     return nest_of(group, group.results[0])

@@ -108,13 +108,12 @@ def obtain_parts(group: Group) -> None:
 
 
 def obtain_shared(group: Group) -> None:
-    """Store the machine code that a group's kernel shares with kernels that differ in literals; all of it, without literals."""
-    if not in_python(group):
-        shared = _shared(kernel_source(group), OPTIMIZED)
-        if shared is None:
-            kernel_address(group, OPTIMIZED)
-        else:
-            kernel_store.obtain_shared(shared, SIGNATURE)
+    """Store a group's machine code without its literals, or as it is if it has none; nothing for a kernel in Python."""
+    shared = None if in_python(group) else _shared(kernel_source(group), OPTIMIZED)
+    if shared is None:
+        kernel_address(group, OPTIMIZED)
+    else:
+        kernel_store.obtain_shared(shared, SIGNATURE)
 
 
 def _shared(source: KernelSource, levels: Levels) -> kernel_store.Shared | None:
