@@ -171,6 +171,15 @@ class _Joined:
         found: str = g("Reshape", wide, g.ints(0, s.heads, -1, s.size))
         return found
 
+    def softmax(self, scores: str) -> str:
+        """The softmax in float32, as transformers computes it."""
+        g, kind = self.g, helper.np_dtype_to_tensor_dtype(np.dtype(self.g.sizes.dtype))
+        if kind == TensorProto.FLOAT:
+            whole: str = g("Softmax", scores, axis=-1)
+            return whole
+        rounded: str = g("Cast", g("Softmax", g("Cast", scores, to=TensorProto.FLOAT), axis=-1), to=kind)
+        return rounded
+
     def __call__(self, layer: int, x: str) -> str:
         g, s = self.g, self.g.sizes
         q, k = self.rotated(self.by_heads(x, s.heads)), self.rotated(self.by_heads(x, s.shared))
@@ -182,7 +191,7 @@ class _Joined:
         )
         scores = g("MatMul", q, g("Transpose", self.repeated(keys), perm=[0, 1, 3, 2]))
         scaled = g("Mul", scores, g.stored_as(np.array(s.size**-0.5, s.dtype)))
-        weights_of_keys = g("Softmax", g("Add", scaled, self.mask), axis=-1)
+        weights_of_keys = self.softmax(g("Add", scaled, self.mask))
         found = g("Transpose", g("MatMul", weights_of_keys, self.repeated(values)), perm=[0, 2, 1, 3])
         joined: str = g("Reshape", found, g.ints(0, 0, s.width))
         return joined

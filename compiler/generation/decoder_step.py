@@ -23,6 +23,8 @@ from ..type_inference.type_match import map_dims
 TOKENS, MASK, POSITIONS, LOGITS = "input_ids", "attention_mask", "position_ids", "logits"
 #: The name of a cache before and after a step; what follows is the same in both, such as ``.0.key``.
 _PAST, _PRESENT = re.compile(r"past(_key_values)?(?=\W|_|\d)(.*)"), re.compile(r"present(_key_values)?(?=\W|_|\d)(.*)")
+#: The name of a cache before a step in a program of torch: of an argument of a module, with the path of a tensor in it.
+_ARGUMENT = re.compile(r"(past(_key_values)?|cache)_.*")
 
 
 @frozen
@@ -133,9 +135,15 @@ def _result_names(main: Function) -> list[str]:
 
 
 def _pairs(inputs: Sequence[str], results: Sequence[str]) -> dict[str, str]:
-    """The results by the parameters whose names have the same end."""
+    """The results by the parameters whose names have the same end.
+
+    Results of torch have no names: the caches follow the logits, in the order in which a module takes them.
+    """
     after = {found[2]: name for name in results if (found := _PRESENT.fullmatch(name))}
-    return {name: after[found[2]] for name in inputs if (found := _PAST.fullmatch(name)) and found[2] in after}
+    if after:
+        return {name: after[found[2]] for name in inputs if (found := _PAST.fullmatch(name)) and found[2] in after}
+    before = [name for name in inputs if _ARGUMENT.fullmatch(name)]
+    return dict(zip(before, results[1:], strict=True)) if len(before) == len(results) - 1 else {}
 
 
 def _usual(inputs: Sequence[str], name: str) -> str | None:

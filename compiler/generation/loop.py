@@ -12,6 +12,7 @@ from ..inputs.model_files import is_model_file
 from ..ir.expr import IRModule
 from ..lowered import as_module, bind_params
 from ..onnx_frontend.importing.from_onnx import step_of_model
+from ..torch_frontend.importing.from_torch import step_of_program
 from .decoder_step import decoder_step
 from .loop_text import program
 from .text_writer import TextWriter
@@ -54,5 +55,7 @@ def loop(
 
 def _module(step: Any) -> IRModule:
     """The module of a step; texts in the caches of a model of ONNX end in one column."""
-    is_proto = (type(step).__module__.partition(".")[0], type(step).__name__) == ("onnx", "ModelProto")
-    return step_of_model(step) if is_model_file(step) or is_proto else as_module(step, "loop")
+    kind = type(step).__module__.partition(".")[0], type(step).__name__
+    if is_model_file(step) or kind == ("onnx", "ModelProto"):
+        return step_of_model(step)
+    return step_of_program(step) if kind == ("torch", "ExportedProgram") else as_module(step, "loop")

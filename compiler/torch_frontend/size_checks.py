@@ -37,10 +37,10 @@ def check_equal(node: TorchNode, given: Expr, wanted: Expr, message: str) -> Non
 
 
 class SizeChecks:
-    """The sizes of the inputs, as expressions of torch's symbols."""
+    """The sizes of the inputs, as expressions of torch's symbols.  ``has_least``: whether lower bounds are checked."""
 
-    def __init__(self, node: TorchNode, ranges: Mapping[Any, Any]) -> None:
-        self.node, self.ranges = node, ranges
+    def __init__(self, node: TorchNode, ranges: Mapping[Any, Any], has_least: bool = True) -> None:
+        self.node, self.ranges, self.has_least = node, ranges, has_least
         #: The value of each symbol, and the place where a message says that it is.
         self.values: dict[Any, Expr] = {}
         self.origins: dict[Any, str] = {}
@@ -91,6 +91,7 @@ class SizeChecks:
 
     def _check_range(self, symbol: Any, value: Expr) -> None:
         low, high = bounds(self.ranges.get(symbol))
+        low = low if self.has_least else None
         nearest = value
         for bound, function in ((low, relay.maximum), (high, relay.minimum)):
             nearest = nearest if bound is None else self.node.bind(function(nearest, const(bound, "int64")))

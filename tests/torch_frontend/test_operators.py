@@ -83,10 +83,14 @@ def test_indices() -> None:
     check(chosen, *[(torch.randint(0, 6, (n,)),) for n in ROWS])
 
 
-@pytest.mark.parametrize("kind", ["mask", "causal", "groups"])
+@pytest.mark.parametrize("kind", ["mask", "hidden", "causal", "groups"])
 def test_attention(kind: str) -> None:
     def attended(q: Any, k: Any, v: Any) -> Any:
-        mask = torch.ones(5, 5, dtype=torch.bool).tril(1) if kind == "mask" else None
+        masks = {
+            "mask": torch.ones(5, 5).tril(1).bool(),
+            "hidden": torch.ones(5, 5).tril(-1).bool(),
+        }  # the first query sees no key
+        mask = masks.get(kind)
         return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, is_causal=kind == "causal", enable_gqa=kind == "groups")
 
     heads = 2 if kind == "groups" else 4

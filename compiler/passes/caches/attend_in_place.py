@@ -11,9 +11,10 @@
     let %found = reshape(transpose(%rows, axes=[1, 2, 0, 3]), newshape=[-3, -2]);
 
 The transposes, which copy a cache, have no use then.  Between the products may be reshapes that keep the last axis, factors,
-terms that are added, and choices between a score and minus infinity; around the views a transpose of the last two axes, a
-factor, and the repetition of each head for a group of heads of queries, whose queries become more rows of one head.  The sizes
-are equal by the types.  All floats; the result differs by rounding.
+terms that are added, and choices between a score and minus infinity; around the softmax casts to a wider dtype and back; behind
+it zeros in the place of NaN, for queries that see no row; around the views a transpose of the last two axes, a factor, and the
+repetition of each head for a group of heads of queries, whose queries become more rows of one head.  The sizes are equal by the
+types.  All floats; the result differs by rounding.
 
 Requires: typed A-normal form.
 Ensures: the same.
@@ -29,7 +30,7 @@ import numpy as np
 
 from ....declarations.frozen_dataclass import frozen
 from ....ops.core.op import get
-from ....ops.core.tensor_types import numpy_dtype
+from ....ops.core.tensor_types import is_float, numpy_dtype
 from ....shape_funcs.symbolic.dim import Dim, const, dim, product
 from ...builder.build import const as constant
 from ...builder.operator_functions import operators as relay
@@ -37,7 +38,7 @@ from ...ir.chain_rewriter import ChainRewriter, rewrite_chains
 from ...ir.expr import Call, Constant, Expr, IRModule, Var, tensor_type
 from ...ir.pass_declaration import declare_pass
 from ..attention_parts import DTYPES
-from ..infer_type import infer_type
+from ..infer_type import infer_sizes
 from ..to_a_normal_form import to_a_normal_form
 
 #: The operators that are replaced.
@@ -54,7 +55,7 @@ def attend_in_place(mod: IRModule, forced: Collection[str] = ()) -> IRModule:
         return mod
     out = rewrite_chains(mod, _Attender)
     same = all(out[name] is f or out[name].body is f.body for name, f in mod.functions.items())
-    return mod if same else infer_type(to_a_normal_form(out))
+    return mod if same else infer_sizes(to_a_normal_form(out))
 
 
 @frozen
@@ -65,6 +66,14 @@ class _View:
     groups: int
     factor: float
     swapped: bool
+
+
+@frozen
+class _Weights:
+    """``softmax``: the weights of the rows; ``zero_nan``: whether those of a query that sees no row are 0."""
+
+    softmax: Call
+    zero_nan: bool
 
 
 @frozen
@@ -87,26 +96,37 @@ class _Attender(ChainRewriter):
         if call.op is not get("nn.batch_matmul") or call.attrs.transpose_a:
             return None
         values = self._view(call.args[1])
-        softmax = None if values is None else self._through(call.args[0], "nn.softmax")
-        if values is None or softmax is None or values.swapped != call.attrs.transpose_b or not _is_along_last_axis(softmax):
+        weights = None if values is None else self._weights(call.args[0])
+        if values is None or weights is None or values.swapped != call.attrs.transpose_b:
             return None
-        scores = self._scores(softmax.args[0])
+        scores = self._scores(weights.softmax.args[0])
         keys = None if scores is None else self._view(scores.product.args[1])
         if scores is None or keys is None or keys.swapped == scores.product.attrs.transpose_b or values.factor != 1:
             return None
-        made = _Attention(call, scores, keys, values)
+        made = _Attention(call, scores, keys, values, weights.zero_nan)
         return [(var, made.result())] if made.fits() else None
 
     def _call(self, atom: Expr) -> Call | None:
         value = self.values.get(atom)
         return value if isinstance(value, Call) else None
 
-    def _through(self, atom: Expr, name: str) -> Call | None:
-        """The call of an operator behind ``atom`` and reshapes that keep the last axis."""
-        call = self._call(atom)
-        while call is not None and call.op is get("reshape") and _shape(call)[-1:] == _shape(call.args[0])[-1:]:
-            call = self._call(call.args[0])
-        return call if call is not None and call.op is get(name) else None
+    def _weights(self, atom: Expr) -> _Weights | None:
+        """The softmax along the last axis behind ``atom``, reshapes that keep that axis, a cast and a choice of zeros."""
+        zero_nan = False
+        while (call := self._call(atom)) is not None:
+            if call.op is get("nn.softmax"):
+                return _Weights(call, zero_nan) if _is_along_last_axis(call) else None
+            if call.op is get("where") and _number(call.args[1]) == 0 and self._is_nan_of(call.args[0], call.args[2]):
+                zero_nan, atom = True, call.args[2]
+            elif _is_view_along_last_axis(call) or _is_cast_of_float(call):
+                atom = call.args[0]
+            else:
+                return None
+        return None
+
+    def _is_nan_of(self, condition: Expr, x: Expr) -> bool:
+        call = self._call(condition)
+        return call is not None and call.op is get("isnan") and call.args[0] is x
 
     def _view(self, atom: Expr) -> _View | None:
         """The rows of a cache whose matrices by head are ``atom``."""
@@ -147,7 +167,7 @@ class _Attender(ChainRewriter):
             shape = _shape(call)
             if call.op is get("nn.batch_matmul"):
                 return None if call.attrs.transpose_a else _Scores(call, scale, tuple(terms), tuple(visible))
-            if call.op is get("reshape") and shape[-1:] == _shape(call.args[0])[-1:]:
+            if _is_view_along_last_axis(call) or (_is_cast_of_float(call) and not terms):
                 atom = call.args[0]
             elif call.op in (get("multiply"), get("divide")) and (number := _number(call.args[1])):
                 scale *= number if call.op is get("multiply") else 1 / number
@@ -173,8 +193,8 @@ class _Attender(ChainRewriter):
 class _Attention:
     """The call in the place of ``last``, the second product."""
 
-    def __init__(self, last: Call, scores: _Scores, keys: _View, values: _View) -> None:
-        self.last, self.scores, self.keys, self.values = last, scores, keys, values
+    def __init__(self, last: Call, scores: _Scores, keys: _View, values: _View, zero_nan: bool) -> None:
+        self.last, self.scores, self.keys, self.values, self.zero_nan = last, scores, keys, values, zero_nan
         (self.n, self.batch, heads, size), wide = _shape(keys.rows), _shape(values.rows)[3]
         matrices, self.queries, _ = _shape(scores.product)
         known = [const(x) for x in (heads, size, wide, self.queries)]
@@ -209,9 +229,14 @@ class _Attention:
         """The expression."""
         by_head = relay.reshape(self.scores.product.args[0], [-1, self.heads, self.rows, self.size])
         scale = self.scores.scale * self.keys.factor
-        query = relay.transpose(by_head, _TO_ROWS)
-        found = relay.nn.attention(query, self.keys.rows, self.values.rows, self._bias(), scale=scale)
-        result: Expr = relay.reshape(relay.transpose(found, _BY_HEADS), [-1, self.each, self.wide])
+        query, bias = relay.transpose(by_head, _TO_ROWS), self._bias()
+        found = relay.nn.attention(query, self.keys.rows, self.values.rows, bias, scale=scale)
+        by_matrix = relay.transpose(found, _BY_HEADS)
+        if self.zero_nan:
+            dtype = tensor_type(self.last).dtype
+            is_hidden = relay.equal(relay.max(bias, axis=[-1], keepdims=True), constant(-math.inf, dtype))
+            by_matrix = relay.where(is_hidden, constant(0, dtype), by_matrix)
+        result: Expr = relay.reshape(by_matrix, [-1, self.each, self.wide])
         return result
 
     def _bias(self) -> Expr:
@@ -223,7 +248,11 @@ class _Attention:
         for condition, like in self.scores.visible:
             shown = self._by_head(condition, like)
             total = relay.where(shown, constant(np.array(0, dtype)) if total is None else total, hidden)
-        return relay.zeros_like(self._grouped(self.scores.product, self.heads * self.keys.groups)) if total is None else total
+        return (
+            relay.zeros(self._sizes((self.batch, dim(self.heads), dim(self.rows), self.n)), dtype.name)
+            if total is None
+            else total
+        )
 
     def _by_head(self, operand: Expr, like: Expr) -> Expr:
         """An operand of scores that have the shape of ``like``, for each head of the cache.
@@ -239,8 +268,18 @@ class _Attention:
             for axis, times in repeated:
                 wide = relay.repeat(wide, times, axis)
         else:
-            wide = relay.broadcast_to_like(operand, like)
+            wide = relay.broadcast_to(operand, self._sizes(wanted))
         return self._grouped(wide, self._heads_of(wanted), len(wanted) == 3)
+
+    def _sizes(self, shape: _Shape) -> Expr:
+        """The sizes of scores as a vector, from those of the cache: the scores themselves are not computed."""
+        sizes = relay.shape_of(self.keys.rows, dtype="int64")
+        n, batch = (relay.strided_slice(sizes, [axis], [axis + 1]) for axis in (0, 1))
+        if len(shape) == 3:
+            batch = relay.multiply(batch, constant(self.heads * self.keys.groups, "int64"))
+        known = constant([const(x) or 0 for x in shape[1:-1]], "int64")
+        sizes_of_scores: Expr = relay.concatenate([batch, known, n], 0)
+        return sizes_of_scores
 
     def _grouped(self, x: Expr, heads: int, in_matrices: bool = True) -> Expr:
         """Scores of ``heads`` heads as ``[batch, self.heads, self.rows, n]``."""
@@ -275,6 +314,15 @@ def _is_repeated_head(shape: _Shape, inner: _Shape) -> bool:
     """Whether a repetition is of heads: of ``[batch, heads, 1, n, size]``, or of ``[batch, heads, n, size]``."""
     at = 2 if len(shape) == 5 and const(inner[2]) == 1 else 1 if len(shape) == 4 else -1
     return at > 0 and (*shape[:at], *shape[at + 1 :]) == (*inner[:at], *inner[at + 1 :]) and shape[at] is not inner[at]
+
+
+def _is_view_along_last_axis(call: Call) -> bool:
+    """Whether a call is a reshape that keeps the last axis."""
+    return call.op is get("reshape") and _shape(call)[-1:] == _shape(call.args[0])[-1:]
+
+
+def _is_cast_of_float(call: Call) -> bool:
+    return call.op is get("cast") and is_float(tensor_type(call.args[0]).dtype) and is_float(tensor_type(call).dtype)
 
 
 def _is_along_last_axis(softmax: Call) -> bool:

@@ -19,7 +19,7 @@ from ...builder.operator_functions import operators as relay
 from ...ir.anf import operands, rebuild, rebuild_lets
 from ...ir.expr import Call, Expr, IRModule, Var, let_chain, replace
 from ...rules.elements import MAX_ELEMENTS, ElementTable
-from ..infer_type import infer_type
+from ..infer_type import infer_sizes
 from ..to_a_normal_form import to_a_normal_form
 
 
@@ -29,7 +29,7 @@ def with_counted_ranges(mod: IRModule, names: Collection[str]) -> IRModule:
     Types of what is computed from a sum are more exact, so that further ranges may be known.
     """
     while True:
-        mod = infer_type(mod)
+        mod = infer_sizes(mod)
         changed = {name: _Sums().chain(mod[name].body) for name in names}
         if all(body is mod[name].body for name, body in changed.items()):
             return mod

@@ -41,7 +41,7 @@ from ...ir.expr import Call, Expr, Function, GlobalVar, If, IRModule, Let, Tuple
 from ...ir.pass_declaration import declare_pass
 from ...rules.elements import ElementTable
 from ...type_inference.shape_checks import never_fails
-from ..infer_type import infer_type
+from ..infer_type import infer_sizes
 from ..to_a_normal_form import to_a_normal_form
 from .counted_ranges import range_of, with_counted_ranges
 
@@ -65,7 +65,7 @@ def grow_caches(mod: IRModule) -> IRModule:
             functions[name] = _entry(inner, function, caches)
     if len(functions) == len(mod.functions):
         return mod
-    return infer_type(to_a_normal_form(replace(mod, functions=functions)))
+    return infer_sizes(to_a_normal_form(replace(mod, functions=functions)))
 
 
 def _appends(name: str, function: Function) -> bool:

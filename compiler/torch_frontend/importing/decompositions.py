@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 from ..torch_package import torch_package
@@ -27,4 +28,7 @@ def decomposed(program: Any) -> Any:
         operator = getattr(getattr(torch.ops.aten, packet, None), overload, None)
         if operator in table:
             del table[operator]
-    return program.run_decompositions(table)
+    bare = copy.copy(program)
+    # torch makes a function of the guards, which fails for a tensor inside of an argument of **kwargs
+    bare._guards_code = []
+    return bare.run_decompositions(table)

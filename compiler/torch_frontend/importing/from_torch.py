@@ -40,3 +40,14 @@ def from_torch(
     if not isinstance(program, torch.export.ExportedProgram):
         raise wrong("from_torch: program", "a torch.export.ExportedProgram, or a torch.nn.Module with example arguments", program)
     return imported(program, freeze_params)
+
+
+def step_of_program(program: Any) -> IRModule:
+    """The module of a step of a decoder, an ExportedProgram.  Raises as ``from_torch``.
+
+    torch takes the past and the new positions to be 2 or more, so a mask of both to be 4 or more: no bound of the step.
+    """
+    torch_package()
+    from .program import imported
+
+    return imported(program, True, has_least=False)[0]

@@ -32,18 +32,21 @@ _WEIGHTS = ("PARAMETER", "BUFFER", "CONSTANT_TENSOR")
 _WRITTEN = ("BUFFER_MUTATION", "USER_INPUT_MUTATION")
 
 
-def imported(program: Any, freeze: bool) -> tuple[IRModule, dict[str, np.ndarray]]:
-    """The module of an ExportedProgram, and its parameters if they are not frozen.  Raises as ``from_torch``."""
+def imported(program: Any, freeze: bool, has_least: bool = True) -> tuple[IRModule, dict[str, np.ndarray]]:
+    """The module of an ExportedProgram, and its parameters if they are not frozen.  Raises as ``from_torch``.
+
+    ``has_least``: whether the program checks the least sizes for which it was exported.
+    """
     whole = decomposed(program)
     check_supported(whole, over_graphs())
-    return ProgramImport(whole, freeze).module()
+    return ProgramImport(whole, freeze, has_least).module()
 
 
 class ProgramImport:
     """One import."""
 
-    def __init__(self, program: Any, freeze: bool) -> None:
-        self.program, self.freeze = program, freeze
+    def __init__(self, program: Any, freeze: bool, has_least: bool = True) -> None:
+        self.program, self.freeze, self.has_least = program, freeze, has_least
         self.scope, self.listing = Scope(Values()), Listing(program.graph)
         self.sizes, self.names = SizeNames(), dict[str, Dim]()
         self.weights: dict[Var, np.ndarray] = {}
@@ -77,7 +80,7 @@ class ProgramImport:
         """Check, at run time, what the export knows of the sizes of inputs."""
         given = [(n.name, self.graph.values[n], n.meta["val"].shape) for n in placeholders if self._is_input(n)]
         view = TorchNode("inputs", "inputs", 0, {}, [], None, self.scope, self.graph, lambda a: a)
-        SizeChecks(view, self.program.range_constraints).add(given)
+        SizeChecks(view, self.program.range_constraints, self.has_least).add(given)
 
     def _is_input(self, node: Any) -> bool:
         return self.graph.values[node] in self.inputs and isinstance(node.meta["val"], torch_package().Tensor)

@@ -74,6 +74,8 @@ def attention(
     if mask is not None:
         scores = relay.where(mask, scores, least) if node.dtype(mask) == "bool" else relay.add(scores, mask)
     weights = node.bind(relay.nn.softmax(scores, -1))
+    if mask is not None:  # a query that sees no key
+        weights = node.bind(relay.where(relay.isnan(weights), const(0, dtype), weights))
     return matrix_product(node, weights, value)
 
 

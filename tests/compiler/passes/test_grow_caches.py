@@ -57,3 +57,44 @@ def test_a_row_is_taken_before_the_product(index: str, moves: bool) -> None:
     number, axis = (-1, 1) if moves else (0, 2) if index[0] == "0" else ([0, 1], 1)
     result = relay.VirtualMachine(relay.compile(text)).run(x, w).numpy()
     np.testing.assert_allclose(result, np.take(x @ w, number, axis), rtol=1e-6)
+
+
+#: Round %i appends %q + %i to the rows, and adds to %sum what %q finds among the rows from %first on, zeros if there is none.
+ATTENDED = f"""{HEADER}
+def @go(
+  %rows: Tensor[(?b, 2, ?n, 4), float32], %i: int64, %q: Tensor[(?b, 2, 1, 4), float32], %first: Tensor[(?b), int64],
+  %sum: Tensor[(?b, 2, 1, 4), float32]
+) -> Tensor[(?b, 2, 1, 4), float32] {{
+  if (%i >= 6i64) {{ %sum }} else {{
+    let %more = concatenate((%rows, add(%q, cast(%i, dtype="float32"))), axis=2);
+    let %keys = reshape(%more, newshape=[-3, -2]);
+    let %scores = reshape(nn.batch_matmul(reshape(%q, newshape=[-3, -2]), %keys), newshape=[-4, -1, 2, -2]);
+    let %columns = arange(0i64, take(shape_of(%more, dtype="int64"), 2), 1i64, dtype="int64");
+    let %shown = where(greater_equal(%columns, reshape(%first, newshape=[-1, 1, 1, 1])), %scores, -inff);
+    let %weights = nn.softmax(cast(%shown, dtype="float64"));
+    let %rounded = cast(where(isnan(%weights), 0f64, %weights), dtype="float32");
+    let %found = nn.batch_matmul(reshape(%rounded, newshape=[-3, -2]), %keys, transpose_b=False);
+    @go(%more, %i + 1i64, %q, %first, add(%sum, reshape(%found, newshape=[-4, -1, 2, -2])))
+  }}
+}}
+def @main(%q: Tensor[(?b, 2, 1, 4), float32], %first: Tensor[(?b), int64]) {{
+  let %none = dyn.zeros(stack((take(shape_of(%q, dtype="int64"), 0), 2i64, 0i64, 4i64)), dtype="float32");
+  @go(%none, 0i64, %q, %first, zeros_like(%q))
+}}
+"""
+
+
+def test_attention_with_a_wider_softmax_and_a_query_that_sees_nothing() -> None:
+    exe = relay.compile(ATTENDED)
+    names = " ".join(p.name for p in exe.packed)
+    assert "nn_attention" in names and "batch_matmul" not in names and "softmax" not in names
+    machine = relay.VirtualMachine(exe)
+    rng = np.random.default_rng(3)
+    for first in ([0, 3, 9], [5], []):
+        q = rng.standard_normal((len(first), 2, 1, 4), np.float32)
+        wanted = np.zeros(q.shape)
+        for i in range(6):
+            rows = np.concatenate([q + np.float32(k) for k in range(i + 1)], 2).astype("f8")
+            powers = np.exp((q @ rows.swapaxes(2, 3)) * 1.0) * (np.arange(i + 1) >= np.array(first).reshape(-1, 1, 1, 1))
+            wanted += (powers / np.maximum(powers.sum(-1, keepdims=True), 1e-30)) @ rows
+        np.testing.assert_allclose(machine.run(q, np.array(first, np.int64)).numpy(), wanted, rtol=1e-4, atol=1e-5)
