@@ -1,7 +1,7 @@
 """``torch.compile`` with the backend ``relayvm`` over twelve modules: results, compilations, what a call costs besides the run.
 
-Each module runs at many sizes, in turn with torch; its graph is compiled once.  Then the times of a call, in microseconds of the
-processor, medians of rounds in turn: the machine alone (``vm.run``), the graph as torch calls it, the whole call with torch's
+Each module runs at many sizes, in turn with torch; its graph is compiled once.  Then the times of a call, in microseconds of
+processor time, medians of rounds in turn: the machine alone (``vm.run``), the graph as torch calls it, the whole call with torch's
 guards, the same with a graph that computes nothing, and torch without a compiler.  One thread.
 
     PYTHONPATH=. python benchmarks/torch_backend.py [--sizes 1000] [--rounds 15] [--only NAME]
@@ -25,6 +25,8 @@ from tests.torch_frontend.modules import MODULES
 FIRST = 11
 #: Calls of a round, and the size at which they are timed.
 CALLS, SIZE = 200, 8
+#: The largest difference from torch, in roundings.
+NEAR = 100.0
 #: The largest cost of a graph's call over ``vm.run``, in microseconds.
 GOAL = 15.0
 
@@ -53,20 +55,21 @@ def tensors(result: Any) -> list[Any]:
 
 
 def run_sizes(run: Any, beside: Any, shape: Any, sizes: int) -> float:
-    """The largest difference from torch over sizes from FIRST on."""
+    """The largest difference from torch over sizes from FIRST on, in roundings of the dtype."""
     worst = 0.0
     for n in range(FIRST, sizes + FIRST):
         x = torch.randn(shape(n))
         for ours, theirs in zip(tensors(run(x)), tensors(beside(x)), strict=True):
             a, b = torch.as_tensor(ours), torch.as_tensor(theirs)
             assert (a.shape, a.dtype) == (b.shape, b.dtype), (n, a.shape, b.shape)
-            apart = (a.double() - b.double()).abs() / (1 + b.double().abs())
+            rounding = torch.finfo(b.dtype).eps if b.is_floating_point() else 1e-9
+            apart = (a.double() - b.double()).abs() / (1 + b.double().abs()) / rounding
             worst = max(worst, float(apart.max()) if apart.numel() else 0.0)
     return worst
 
 
 def timed(calls: Mapping[str, Callable[[], Any]], rounds: int) -> dict[str, list[float]]:
-    """Microseconds of the processor of each call, in each round."""
+    """Microseconds of processor time of each call, in each round."""
     found: dict[str, list[float]] = {name: [] for name in calls}
     for _ in range(rounds):
         for name, call in calls.items():
@@ -78,7 +81,7 @@ def timed(calls: Mapping[str, Callable[[], Any]], rounds: int) -> dict[str, list
 
 
 def calls_of(graph: Any, run: Any, module: Any, x: Any) -> dict[str, Callable[[], Any]]:
-    """What is timed of a graph."""
+    """The calls of a graph that are timed."""
     kind, initial, given = type(graph), type(graph).__call__, list[Any]()
 
     def noted(graph: Any, *args: Any) -> Any:
@@ -122,8 +125,8 @@ def measure(name: str, sizes: int, rounds: int) -> bool:
     compilations = sum(graph.compilations for graph in graphs)
     over = statistics.median(g - v for g, v in zip(times["graph"], times["vm.run"], strict=True))
     columns = "".join(f"{text(times[kind]):>20}" for kind in times)
-    print(f"{name:18}{sizes:>6}{compilations:>4}{worst:>9.0e}{over:>7.1f}{columns}", flush=True)
-    return compilations == 1 and worst < 1e-3 and over <= GOAL
+    print(f"{name:18}{sizes:>6}{compilations:>4}{worst:>9.1f}{over:>7.1f}{columns}", flush=True)
+    return compilations == 1 and worst <= NEAR and over <= GOAL
 
 
 def text(times: Sequence[float]) -> str:

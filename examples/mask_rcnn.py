@@ -114,7 +114,7 @@ def rounds_apart(box: np.ndarray, other: np.ndarray) -> bool:
 def run_all(detector: Detector, machine: Any) -> bool:
     """Print a line for each size and number of detections; whether all are those of torch."""
     fine, generator = True, torch.Generator().manual_seed(1)
-    print(f"  {"image":^9}  detections  copies to the host  {'bytes':>5}  as torch has it")
+    print(f"  {'image':^9}  detections  copies to the host  {'bytes':>5}  as torch has it")
     for height, width in SIZES:
         image = torch.rand(3, height, width, generator=generator)
         with torch.no_grad():

@@ -123,7 +123,8 @@ class _Fuser(ChainRewriter):
     def _attention(self, last: Call, at: Scores, operands: tuple[Operand, Operand, Operand], *, zero_nan: bool) -> Call | None:
         query, key, value = operands
         scale, is_shared = at.scale * query.factor * key.factor, key.sizes[2] is not query.sizes[2]
-        is_plain = not (at.biases or at.cap or zero_nan or is_shared)
+        biases = tuple(b for b in at.biases if not self._is_zero(b))
+        is_plain = not (biases or at.cap or zero_nan or is_shared)
         if self.pays is not None:
             is_known = is_plain and all(x.by_positions for x in operands)
             if not is_known or not self.pays(type_of(query.data).dtype, query.sizes[3], value.sizes[3]):
@@ -131,7 +132,7 @@ class _Fuser(ChainRewriter):
         if is_plain:
             args = tuple(map(self._by_positions, operands))
             return replace(last, op=get("nn.batch_attention"), args=args, attrs=AttentionAttrs(scale))
-        bias = self._total(at.biases, type_of(last).dtype, query.sizes[2])
+        bias = self._total(biases, type_of(last).dtype, query.sizes[2])
         if bias is None:
             return None
         args = (*map(self._by_positions, operands), bias)
@@ -139,6 +140,10 @@ class _Fuser(ChainRewriter):
 
     def _by_positions(self, x: Operand) -> Expr:
         return x.data if x.by_positions else self._add("transpose", (x.data,), TransposeAttrs(tuple(BY_HEADS)))
+
+    def _is_zero(self, bias: Bias) -> bool:
+        data = unbroadcast(bias.data, self._definition)
+        return bias.instead is None and isinstance(data, Constant) and not data.data.any()
 
     # ---- biases --------------------------------------------------------------------------------------------------------------
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 
-from ...ops.core.op import Op
+from ...ops.core.op import Op, get
 from ...ops.core.tensor_types import TensorType, computed_in, int_range, is_float, is_integer
 from ...ops.defs.arithmetic.broadcast import (
     ADD,
@@ -50,6 +50,7 @@ from ...ops.defs.arithmetic.elementwise import (
 )
 from ..ir.expr import Call, Constant, Expr, tensor_type
 from .rewriting import Definitions, Rules, operator_call
+from .value_ranges import holds_everywhere
 
 RULES = Rules()
 
@@ -122,6 +123,15 @@ def _and_all_ones(call: Call, scope: Definitions) -> Expr | None:
     return x if scope.is_all(y, all_ones) else y if scope.is_all(x, all_ones) else None
 
 
+@RULES.on(LOGICAL_AND)
+def _and_what_always_holds(call: Call, scope: Definitions) -> Expr | None:
+    """``x and i >= 0`` of positions ``i``."""
+    for x, y in (call.args, call.args[::-1]):
+        if x.ty == call.ty and holds_everywhere(y, scope):
+            return x
+    return None
+
+
 @RULES.on(LOGICAL_OR, BITWISE_OR, LOGICAL_XOR, BITWISE_XOR)
 def _or_zero(call: Call, scope: Definitions) -> Expr | None:
     """``x or False``, ``x | 0``, ``x ^ 0``."""
@@ -148,11 +158,19 @@ def _subtract_itself(call: Call, scope: Definitions) -> Expr | None:
 
 @RULES.on(WHERE)
 def _constant_where(call: Call, scope: Definitions) -> Expr | None:
-    """A selection of equal operands, ``where(c, x, x)``, or by a constant condition."""
+    """A selection of equal operands, ``where(c, x, x)``, or by a condition that holds for all elements, or for none."""
     condition, x, y = call.args
-    if x is y or scope.is_all(condition, True):
+    if x is y:
         return x
-    return y if scope.is_all(condition, False) else None
+    known = holds_everywhere(condition, scope)
+    if known is None:
+        return None
+    chosen = x if known else y
+    if chosen.ty == call.ty:
+        return chosen
+    # a number for each element of the condition
+    is_whole = isinstance(chosen, Constant) and tensor_type(condition).shape == tensor_type(call).shape
+    return operator_call(get("broadcast_to_like"), (chosen, condition)) if is_whole else None
 
 
 @RULES.on(NEGATIVE, LOGICAL_NOT, BITWISE_NOT)

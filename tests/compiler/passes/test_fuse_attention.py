@@ -147,6 +147,17 @@ def test_attention_of_halves_is_one_call() -> None:
     np.testing.assert_allclose(machine.run(q, k, v).numpy().astype("f"), wanted, rtol=0, atol=2e-3)
 
 
+@pytest.mark.parametrize("form", ["added", "chosen"])
+def test_a_mask_that_holds_everywhere_is_none(form: str) -> None:
+    """Exporters write one for attention without a mask: positions of queries are 0 or more."""
+    rows = 'expand_dims(arange(0i64, take(shape_of(%q, dtype="int64"), 1i64, axis=0), 1i64, dtype="int64"), axis=1)'
+    mask, scores = f"greater_equal({rows}, 0i64)", "multiply(%scores, 0.25f)"
+    masked = f"where({mask}, {scores}, -inff)" if form == "chosen" else f"add({scores}, where({mask}, 0f, -3e38f))"
+    exe = relay.compile(relay.parse(program(BY_ROWS.replace(scores, masked))))
+    names = {packed.group.name for packed in exe.packed}
+    assert any("batch_attention" in name for name in names) and not any("arange" in name for name in names), names
+
+
 def test_forced_operators_stay() -> None:
     assert "nn.batch_attention" not in operators(program(BY_ROWS), ("nn.batch_matmul",))
 
