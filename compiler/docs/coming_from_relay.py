@@ -148,6 +148,7 @@ The language and its Python interface differ on purpose where Relay's form would
 * The compiler's own rewrites keep every bit: `x + 0.0` stays, since it turns -0.0 into 0.0. `relay.transform.SimplifyExpr`,
   which a program asks for, removes it as Relay does, and writes `y / sqrt(x)` as `y * rsqrt(x)`.
 * In patterns, `dominates` lets constants take part only where `path` matches them; a `wildcard()` path lets any value take part.
+* `relay.build` and the executor `graph` run programs of any sizes, open ones, too; like Relay's they refuse control flow.
 * `lib.get_graph_json()` lists parameters and kernels without their connections: those are in the bytecode.
 * `FakeQuantizationToInteger(optional_qnn_ops=...)` is refused: an operator that has a rule needs no mention.
 * The functions of static tensor arrays take any number of indices and lengths, so `batch_dim`, `indices_shape` and

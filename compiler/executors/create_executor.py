@@ -18,7 +18,7 @@ from ..evaluation.evaluator import Evaluator
 from ..ir.expr import Expr, Function, GlobalVar, IRModule, replace
 from ..lowered import bind_params
 from ..settings.targets import device_of
-from .static_program import check_static
+from .straight_program import check_straight
 from .vm_compiler import compile, known_params
 
 
@@ -75,13 +75,13 @@ class VMExecutor(Executor):
 
 
 class GraphExecutor(Executor):
-    """Programs without control flow whose sizes are all known, as for Relay's graph executor."""
+    """Programs without control flow, as for Relay's graph executor; sizes may be open."""
 
     kind = "graph"
 
     def _runner(self, mod: IRModule, name: str) -> Callable[..., Any]:
         """As of every executor.  Raises TypeCheckError for a program that the graph executor refuses."""
-        check_static(mod, name, "the graph executor")
+        check_straight(mod, name, "the graph executor")
         return super()._runner(mod, name)
 
 
@@ -106,7 +106,7 @@ def create_executor(
     kind: str = "debug", mod: IRModule | None = None, device: str | None = None, target: str = "llvm",
     params: Mapping[str, Any] | None = None,
 ) -> Executor:  # fmt: skip
-    """The executor of a kind: ``vm`` runs every program, ``graph`` programs without control flow and with known sizes.
+    """The executor of a kind: ``vm`` runs every program, ``graph`` programs without control flow.
 
     ``debug`` evaluates every program expression by expression, without the compiler: it is slow, and shows what a program means.
 

@@ -1,4 +1,4 @@
-"""``relay.build``: programs of known sizes, run by Relay's graph interface: ``set_input``, ``run``, ``get_output``."""
+"""``relay.build``: programs without control flow, run by Relay's graph interface: ``set_input``, ``run``, ``get_output``."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ...vm.diagnostics.python_source import here
 from ...vm.diagnostics.source import InputError
 from ...vm.report.benchmark import BenchmarkResult
 from ..lowered import Program, as_module, bind_params
-from .static_program import check_static
+from .straight_program import check_straight
 from .vm_compiler import VMCompiler, known_params
 
 
@@ -100,7 +100,7 @@ def build(
     ir_mod: Program, target: str = DEVICES[0], target_host: str | None = None, params: Mapping[str, Any] | None = None,
     mod_name: str = "default",
 ) -> GraphExecutorFactory:  # fmt: skip
-    """Compile a program without control flow whose sizes are all known; ``relay.compile`` compiles every program.
+    """Compile a program without control flow, of any sizes; ``relay.compile`` compiles every program.
 
     ``params``: values for parameters of ``main``, by name; names of no parameter are ignored.  Raises TypeCheckError for a
     program that the graph executor refuses, and as ``relay.compile``.
@@ -109,7 +109,7 @@ def build(
     compiler.set_params(params)
     values = known_params(module, compiler.get_params())
     module = bind_params(module, values)
-    check_static(module, "main", "relay.build")
+    check_straight(module, "main", "relay.build")
     compiler.lower(module, target, target_host)
     compiler.codegen()
     return GraphExecutorFactory(compiler.get_exec(), values, a_text(mod_name, "build: mod_name"))

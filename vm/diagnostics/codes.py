@@ -101,8 +101,9 @@ class Type(Code):
     PLACE = "An impossible request for a device: no kernel, no implementation, or a refused copy."
     SIZE = "A tensor or program beyond the limits of the machine."
     STATIC = (
-        "A program with control flow or unknown sizes, for an executor of programs without.",
-        'relay.create_executor("graph", program).evaluate()',
+        "A program with control flow, for an executor of programs without.",
+        """relay.create_executor("graph", relay.parse('#[version = "0.0.5"]\\n' + """
+        """'def @main(%b: bool) { if (%b) { 1f } else { 2f } }')).evaluate()""",
     )
     EMPTY = "A module without a function.", "relay.compile(relay.IRModule({}))"
 
