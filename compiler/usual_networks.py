@@ -48,7 +48,7 @@ class _Program:
         return self.let(f"nn.bias_add({product}, {self.weight(outputs)})")
 
     def classified(self, x: str, channels: int) -> str:
-        """Scores of the classes of pictures."""
+        """Scores of the classes of images."""
         mean = self.let(f"nn.batch_flatten(mean({x}, axis=[2, 3], keepdims=True))")
         product = self.let(f"nn.matmul({mean}, {self.weight(1000, channels)}, transpose_b=True)")
         return self.let(f"add({product}, {self.weight(1000)})")
@@ -61,12 +61,12 @@ class _Program:
         )
 
 
-def residual_network(widening: int, pictures: str) -> Executable:
+def residual_network(widening: int, batch: str) -> Executable:
     """Two blocks of each stage of a residual network (He et al., 2015).
 
-    ``widening``: 1 for pairs of windows, 4 for bottlenecks; ``pictures``: their number, ``?n`` for any.
+    ``widening``: 1 for pairs of windows, 4 for bottlenecks; ``batch``: the number of images, ``?n`` for any.
     """
-    p = _Program(f"%x: Tensor[({pictures}, 3, 224, 224), float32]")
+    p = _Program(f"%x: Tensor[({batch}, 3, 224, 224), float32]")
     x = p.let(f"nn.relu({p.convolution('%x', (3, 64), 7, 2)})")
     x = p.let(f"nn.max_pool2d({x}, pool_size=[3, 3], strides=[2, 2], padding=[1, 1, 1, 1])")
     inputs = 64
@@ -87,9 +87,9 @@ def residual_network(widening: int, pictures: str) -> Executable:
     return p.compiled(p.classified(x, inputs))
 
 
-def inverted_residuals(pictures: str) -> Executable:
-    """Blocks of a network of inverted residuals (Sandler et al., 2018); ``pictures``: their number, ``?n`` for any."""
-    p = _Program(f"%x: Tensor[({pictures}, 3, 224, 224), float32]")
+def inverted_residuals(batch: str) -> Executable:
+    """Blocks of a network of inverted residuals (Sandler et al., 2018); ``batch``: the number of images, ``?n`` for any."""
+    p = _Program(f"%x: Tensor[({batch}, 3, 224, 224), float32]")
 
     def limited(x: str) -> str:
         return p.let(f"minimum(maximum({x}, 0f), 6f)")
@@ -139,8 +139,8 @@ def encoder() -> Executable:
 
 def usual_networks() -> Iterator[Executable]:
     """The programs, compiled one by one."""
-    for pictures in ("?n", "1"):
-        yield residual_network(4, pictures)
-        yield residual_network(1, pictures)
-        yield inverted_residuals(pictures)
+    for batch in ("?n", "1"):
+        yield residual_network(4, batch)
+        yield residual_network(1, batch)
+        yield inverted_residuals(batch)
     yield encoder()

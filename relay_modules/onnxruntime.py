@@ -4,6 +4,19 @@ from __future__ import annotations
 
 from .compiler.executors.session.inference_session import InferenceSession, ModelMetadata, NodeArg
 from .compiler.executors.session.options import ExecutionMode, GraphOptimizationLevel, RunOptions, SessionOptions
+from .compiler.executors.session.package_functions import (
+    Fail,
+    InvalidArgument,
+    InvalidGraph,
+    InvalidProtobuf,
+    NoSuchFile,
+    RuntimeException,
+    disable_telemetry_events,
+    enable_telemetry_events,
+    set_default_logger_severity,
+    set_default_logger_verbosity,
+    set_seed,
+)
 from .compiler.executors.session.providers import (
     ProviderWarning,
     get_all_providers,
@@ -13,6 +26,8 @@ from .compiler.executors.session.providers import (
 from .compiler.executors.session.values import IOBinding, OrtValue
 
 __all__ = [
-    "ExecutionMode", "GraphOptimizationLevel", "IOBinding", "InferenceSession", "ModelMetadata", "NodeArg", "OrtValue",
-    "ProviderWarning", "RunOptions", "SessionOptions", "get_all_providers", "get_available_providers", "get_device",
+    "ExecutionMode", "Fail", "GraphOptimizationLevel", "IOBinding", "InferenceSession", "InvalidArgument", "InvalidGraph",
+    "InvalidProtobuf", "ModelMetadata", "NoSuchFile", "NodeArg", "OrtValue", "ProviderWarning", "RunOptions", "RuntimeException",
+    "SessionOptions", "disable_telemetry_events", "enable_telemetry_events", "get_all_providers", "get_available_providers",
+    "get_device", "set_default_logger_severity", "set_default_logger_verbosity", "set_seed",
 ]  # fmt: skip

@@ -140,7 +140,9 @@ class Mismatch:
         if self.limits is not None:
             notes.append(f"the largest difference is {self.largest:.6g}; allowed: {self.limits}")
         message = f"{what}: {self.name}, {self.kinds[0]}: {self.count} of {self.size} elements, the first {first}"
-        return Diagnostic(message, notes=tuple((note, None) for note in notes))
+        # formats with fewer bits differ by roundings, which a mistake may look like
+        help = None if self.limits is None else "--rtol and --atol allow more, as a quantised model or halves beside floats need"
+        return Diagnostic(message, notes=tuple((note, None) for note in notes), help=help)
 
     def as_data(self) -> dict[str, Any]:
         """Plain data.  Values are text: JSON has no numbers that are not finite."""

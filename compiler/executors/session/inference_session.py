@@ -14,14 +14,17 @@ from ....shape_funcs.symbolic.dim import Dim, name_of
 from ....shape_funcs.symbolic.dim import const as known_size
 from ....vm.api.machine import VirtualMachine
 from ....vm.diagnostics.argument_errors import a_mapping, wrong
-from ....vm.diagnostics.source import InputError
+from ....vm.diagnostics.source import ConfigError, InputError
 from ....vm.thread_count import set_num_threads
 from ...compile import compile
+from ...load_program import function_of
 from ...onnx_frontend.importing.reading import read_model
 from ..result_arrays import array_of
-from .options import LEVELS, RunOptions, SessionOptions
+from .options import LEVELS, PROFILE_HELP, RunOptions, SessionOptions
 from .providers import PROVIDERS, chosen
 from .values import IOBinding, OrtValue, type_text
+
+_NO_PROFILE = "a session has no profile of its own"
 
 
 @frozen
@@ -96,8 +99,20 @@ class InferenceSession:
     # ---- facts ----------------------------------------------------------------------------------------------------------
 
     def get_inputs(self) -> list[NodeArg]:
-        """The inputs of the model."""
+        """The inputs of the model that have no default."""
+        return self._all_inputs()[: len(self._exe.inputs) - self._defaults]
+
+    def get_overridable_initializers(self) -> list[NodeArg]:
+        """The inputs with a default, which a run may replace."""
+        return self._all_inputs()[len(self._exe.inputs) - self._defaults :]
+
+    def _all_inputs(self) -> list[NodeArg]:
         return [_node_arg(name, ty) for name, ty in self._exe.inputs]
+
+    @property
+    def _defaults(self) -> int:
+        """The number of inputs with a default: they are the last."""
+        return len(function_of(self._exe, "main").defaults)
 
     def get_outputs(self) -> list[NodeArg]:
         """The outputs of the model."""
@@ -106,6 +121,29 @@ class InferenceSession:
     def get_providers(self) -> list[str]:
         """The provider of the session."""
         return [self._provider]
+
+    def get_provider_options(self) -> dict[str, dict[str, str]]:
+        """The options of the provider: none has any here."""
+        return {self._provider: {}}
+
+    def set_providers(self, providers: Sequence[Any] | None = None, provider_options: Sequence[Any] | None = None) -> None:
+        """Raises ConfigError for another provider than the session's: a program is compiled for one device."""
+        if chosen(providers) != self._provider:
+            raise ConfigError("the provider of a session cannot be changed", help="make a session with providers=[...]")
+
+    def enable_fallback(self) -> None:
+        """Nothing: no run falls back to another provider."""
+
+    def disable_fallback(self) -> None:
+        """Nothing: no run falls back to another provider."""
+
+    def end_profiling(self) -> str:
+        """Raises ConfigError: profiles are made by ``session.vm.profile``."""
+        raise ConfigError(_NO_PROFILE, help=PROFILE_HELP)
+
+    def get_profiling_start_time_ns(self) -> int:
+        """Raises ConfigError, as ``end_profiling``."""
+        raise ConfigError(_NO_PROFILE, help=PROFILE_HELP)
 
     def get_session_options(self) -> SessionOptions:
         """The options of the session."""

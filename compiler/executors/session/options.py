@@ -26,6 +26,8 @@ class ExecutionMode(enum.IntEnum):
     ORT_PARALLEL = 1
 
 
+#: The way to a profile.
+PROFILE_HELP = "session.vm.profile(...), or relayvm profile"
 #: ``opt_level`` for each level of optimisation; the others have the default.
 LEVELS = {GraphOptimizationLevel.ORT_DISABLE_ALL: 0, GraphOptimizationLevel.ORT_ENABLE_BASIC: 1}
 
@@ -50,6 +52,8 @@ class SessionOptions:
     log_verbosity_level: int = 0
     logid: str = ""
     enable_profiling: bool = False
+    profile_file_prefix: str = ""
+    execution_order: int = 0
     optimized_model_filepath: str = ""
     #: Sizes by the names of open dimensions; entries of ``add_session_config_entry``.
     free_dimensions: dict[str, int] = field(default_factory=dict)
@@ -67,6 +71,24 @@ class SessionOptions:
         """An entry.  Raises KeyError."""
         return self.entries[key]
 
+    def has_providers(self) -> bool:
+        """False: ``InferenceSession`` takes the providers."""
+        return False
+
+    def add_free_dimension_override_by_denotation(self, denotation: str, dim_value: int) -> None:
+        """Raises ConfigError: sizes are told apart by their names here."""
+        raise ConfigError(
+            f"the size {denotation!r} is named by what it denotes", help="add_free_dimension_override_by_name(name, value)"
+        )
+
+    def add_initializer(self, name: str, ort_value: Any) -> None:
+        """Raises ConfigError: a program is compiled with its weights."""
+        raise ConfigError(f"the weight {name!r} cannot be replaced by an option", help=_WEIGHTS_HELP)
+
+    def add_external_initializers(self, names: Any, ort_values: Any) -> None:
+        """Raises ConfigError, as ``add_initializer``."""
+        raise ConfigError("weights cannot be replaced by an option", help=_WEIGHTS_HELP)
+
     def register_custom_ops_library(self, path: Any) -> None:
         """Raises ConfigError: operators of users are Python here."""
         raise ConfigError(
@@ -76,9 +98,13 @@ class SessionOptions:
     def check(self) -> None:
         """Raise ConfigError for options whose effect a caller would miss."""
         if self.enable_profiling:
-            raise ConfigError("enable_profiling has no effect on a session", help="session.vm.profile(...), or relayvm profile")
+            raise ConfigError("enable_profiling has no effect on a session", help=PROFILE_HELP)
         if self.optimized_model_filepath:
             raise ConfigError("there is no optimised model of ONNX", help='session.vm.exe.save("model.rvm")')
+
+
+#: The way to other weights.
+_WEIGHTS_HELP = 'relay.compile(relay.frontend.from_onnx(path)[0], params={"name": array})'
 
 
 @dataclass
@@ -91,3 +117,12 @@ class RunOptions:
     terminate: bool = False
     only_execute_path_to_fetches: bool = False
     training_mode: bool = False
+    entries: dict[str, str] = field(default_factory=dict)
+
+    def add_run_config_entry(self, key: str, value: str) -> None:
+        """Store an entry; none changes anything here."""
+        self.entries[key] = value
+
+    def get_run_config_entry(self, key: str) -> str:
+        """An entry.  Raises KeyError."""
+        return self.entries[key]

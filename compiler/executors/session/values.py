@@ -12,6 +12,7 @@ from ....ops.core.tensor_types import numpy_dtype
 from ....vm.diagnostics.argument_errors import wrong
 from ....vm.diagnostics.source import InputError
 from ....vm.values.tensor import Tensor
+from ...onnx_frontend.tensors import DTYPE_OF
 
 #: onnxruntime's names of element types, by the names here; the others are the same in both.
 _ELEMENTS = {"float32": "float", "float64": "double", "bool": "bool"}
@@ -37,6 +38,13 @@ class OrtValue:
         return OrtValue(np.asarray(numpy_obj))
 
     @staticmethod
+    def ortvalue_from_numpy_with_onnx_type(data: np.ndarray, onnx_element_type: int) -> OrtValue:
+        """The value of an array whose bytes are numbers of an element type of ONNX, such as bfloat16 in uint16."""
+        if onnx_element_type not in DTYPE_OF:
+            raise wrong("onnx_element_type", "the number of an element type", onnx_element_type)
+        return OrtValue(np.asarray(data).view(numpy_dtype(DTYPE_OF[onnx_element_type])))
+
+    @staticmethod
     def ortvalue_from_shape_and_type(
         shape: Sequence[int], element_type: Any, device_type: str = "cpu", device_id: int = 0
     ) -> OrtValue:
@@ -55,6 +63,19 @@ class OrtValue:
     def data_type(self) -> str:
         """``tensor(float)``, ..."""
         return type_text(str(np.dtype(self.value.dtype).name))
+
+    def element_type(self) -> int:
+        """The number of the element type in ``onnx.TensorProto``."""
+        name = str(np.dtype(self.value.dtype).name)
+        return next(number for number, dtype in DTYPE_OF.items() if dtype == name)
+
+    def is_sparse_tensor(self) -> bool:
+        """False."""
+        return False
+
+    def is_tensor_sequence(self) -> bool:
+        """False, as ``is_tensor``."""
+        return False
 
     def device_name(self) -> str:
         """``cpu`` or ``cuda``."""
@@ -146,6 +167,10 @@ class IOBinding:
     def copy_outputs_to_cpu(self) -> list[np.ndarray]:
         """The results of the last run as arrays."""
         return [value.numpy() for value in self.results]
+
+    def get_outputs_as_ortvaluevector(self) -> list[OrtValue]:
+        """The results of the last run."""
+        return self.results
 
     def clear_binding_inputs(self) -> None:
         """Forget the inputs."""

@@ -13,8 +13,8 @@ import pytest
 import relayvm as relay
 import relayvm.onnxruntime as ort
 
-from ..emulator import emulator
-from ..emulator.platform import plugged_in
+from ...emulator import emulator
+from ...emulator.platform import plugged_in
 
 TEXT = """<ir_version: 9, opset_import: ["": 18]> rows (float[rows, 4] x, float limit) => (float[found, 4] kept, float[4] total) {
     axis = Constant <value_ints = [1]> ()
