@@ -33,7 +33,8 @@ PYTHON  ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11;
 # Modules are compiled when they are imported: most of the packages' never are.
 PIP     := $(PY) -m pip install --quiet --no-compile
 
-# The machine's own code is compiled with the package: the first program then starts faster.
+# The machine's own code is compiled with the package: the first program then starts faster.  Kernels of usual networks take
+# 40 s more, and the tests and the demo need none.
 CODE    := $(RELAYVM) cache install
 
 # Without bytecode each worker of the tests compiles the modules that it imports anew.
@@ -120,10 +121,10 @@ $(PY):
 # One stamp per extra; pip adds to what is there, so they live side by side.
 $(VENV)/stamp-run: setup.cfg pyproject.toml | $(PY)
 	$(PIP) --editable .
-	$(CODE)
+	$(CODE) --own
 	@touch $@
 
 $(VENV)/stamp-%: setup.cfg pyproject.toml | $(PY)
 	$(PIP) --editable '.[$*]'
-	$(CODE)
+	$(CODE)$(if $(filter test,$*), --own)
 	@touch $@

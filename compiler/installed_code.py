@@ -27,18 +27,20 @@ from .usual_layers import usual_layers
 from .usual_networks import usual_networks
 
 
-def install() -> int:
+def install(own: bool = False) -> int:
     """Write the entries that the folder of the package lacks; their number.  Raises OSError.
 
-    The user's cache is neither read nor written.
+    ``own``: the machine's own code, without kernels of usual layers and networks.  The user's cache is neither read nor written.
     """
     with _cache_of_its_own():
         tables()
         host_processor()
         source_digest()
         with _done_meanwhile([(machine_code.obtain_all, ()), (obtain_tiles, ())]):
-            _obtain_usual_parts()
-        _obtain_usual_kernels()
+            if not own:
+                _obtain_usual_parts()
+        if not own:
+            _obtain_usual_kernels()
         machine_code.obtain_all()
         obtain_tiles()
         found = list(disk_cache.entry_files())

@@ -141,8 +141,9 @@ def verify(as_json: bool) -> int:
 
 
 @cache_command.command()
+@click.option("--own", is_flag=True, help="Without kernels of usual layers and networks: a few seconds.")
 @json_option
-def install(as_json: bool) -> None:
+def install(own: bool, as_json: bool) -> None:
     """Compile the machine's own code, and parts of most networks' kernels, into the folder of the package.
 
     All users of this installation then start faster with an empty cache: in an image, or with a new home folder.
@@ -151,7 +152,7 @@ def install(as_json: bool) -> None:
 
     folder = installed_entries.folder()
     try:
-        written = write_entries()
+        written = write_entries(own)
     except OSError as error:
         help_ = "install as the owner of the package's folder"
         raise FileError(f"cannot write {folder}: {error.strerror or error}", help=help_) from error
