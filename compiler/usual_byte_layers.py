@@ -95,8 +95,8 @@ class _Layers:
         scaled = self.let(f"multiply({scores}, {self.let('qnn.dequantize(255u8, 0.0004901961f, 0u8)')})")
         scale, zero_point = self.parameters[scores].split("f, ")
         self.parameters[scaled] = f"{float(scale) / 8}f, {zero_point}"
-        shares = self.quantised(self.let(f"nn.softmax({self.quantised(scaled, scaled)}, axis=3)"), least_is_0=True)
-        mixed = self.heads_product(shares, values)
+        parts = self.quantised(self.let(f"nn.softmax({self.quantised(scaled, scaled)}, axis=3)"), least_is_0=True)
+        mixed = self.heads_product(parts, values)
         in_order = self.quantised(self.let(f"transpose({mixed}, axes=[0, 2, 1, 3])"), mixed)
         return self.quantised(self.let(f"reshape({in_order}, newshape=[1, -1, {_FEATURES}])"), mixed)
 

@@ -110,6 +110,32 @@ def test_kernels_of_usual_networks_are_installed(code: Path, tmp_path: Path, mon
     assert SHARED not in {entry.name for entry in entries}, "every kernel is an installed one with other literals"
 
 
+#: A product of bytes with a bias, as tools quantise it, of sizes, scales and zero points that no installed kernel has.
+_QUANTISED = """
+def @main(
+  %x: Tensor[(1, ?n, 96), uint8], %w: Tensor[(96, 128), int8], %s: Tensor[(128), float32], %z: Tensor[(128), int8],
+  %b: Tensor[(128), uint8]
+) {
+  %0 = nn.matmul(qnn.dequantize(%x, 0.057f, 77u8), qnn.dequantize(%w, %s, %z, axis=1));
+  %1 = qnn.quantize(%0, 0.91f, 66u8, out_dtype="uint8", ties="even");
+  %2 = add(qnn.dequantize(%1, 0.91f, 66u8), qnn.dequantize(%b, 0.003f, 88u8));
+  qnn.quantize(%2, 0.97f, 99u8, out_dtype="uint8", ties="even")
+}"""
+
+
+@pytest.mark.extensive
+@pytest.mark.optimized
+@pytest.mark.skipif(not has_near_constants(), reason="no kernels share their code on this platform")
+def test_the_kernels_of_usual_quantised_layers_are_installed(code: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(0)
+    weight, scales = rng.integers(-128, 128, (96, 128)).astype("int8"), rng.random(128, "float32")
+    np.savez(tmp_path / "w.npz", w=weight, s=scales, z=np.zeros(128, "int8"), b=rng.integers(0, 256, 128).astype("uint8"))
+    entries, _ = compiled(_QUANTISED, code, tmp_path, monkeypatch, "--params", str(tmp_path / "w.npz"), "--dim", "n=3")
+    # the installed code with its own literals; constants were folded by installed code
+    names = {entry.name for entry in entries if entry.key.kind == "object"}
+    assert {name for name in names if not name.startswith("the ")} == {"fused_nn_dense_byte_panels_subtract_cast_multiply_rint_add_clip_ca"}
+
+
 def installed(number: int) -> Path:
     path = installed_entries.path_of(key(number).id)
     path.parent.mkdir(parents=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -12,6 +13,7 @@ from relayvm.compiler.ir.lowering_context import LoweringContext
 from relayvm.compiler.ir.primitive import function_of, group_of
 from relayvm.compiler.ir.structural_equal import structural_equal
 from relayvm.compiler.ir.well_formed import check
+from relayvm.compiler.passes import operator_clusters
 from relayvm.compiler.passes.fuse_ops import MAX_NODES, MAX_PARAMS, fuse_ops
 from relayvm.compiler.passes.infer_type import infer_type
 from relayvm.compiler.passes.to_a_normal_form import to_a_normal_form
@@ -135,6 +137,23 @@ def test_constants_of_rank_0_are_literals_and_others_arguments() -> None:
     group = group_of(mod[name])
     assert [repr(c.value) for c in group.literals] == ["0.0", "-0.0"]
     assert [t.shape for t in group.params] == [TensorType.of((2,)).shape] * 2
+
+
+def test_layers_of_other_scales_are_analysed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    analysed: list[object] = []
+    original = operator_clusters.fits
+    monkeypatch.setattr(operator_clusters, "fits", lambda group, machine: analysed.append(group) or original(group, machine))
+    scales = (0.37, 1.9, 5.1)
+    layers = "".join(f"let %y{s} = {_layer(s)};".replace(str(s), str(k), 1) for k, s in enumerate(scales))
+    mod = _fused(f"def @main(%x: Tensor[(?n, 29), float32]) {{ {layers} (%y0, %y1, %y2) }}")
+    groups = {repr(group) for group in analysed}
+    assert len(_calls(mod)) == len(scales) and len(analysed) == len(scales) * len(groups)
+    # the primitives have the scales of their layers
+    assert all(f"{scale}f" in astext(mod) for scale in scales)
+
+
+def _layer(scale: float) -> str:
+    return f"annotation.stop_fusion(add(%x, sum(multiply(%x, {scale}f), axis=[1], keepdims=True)))"
 
 
 def test_calls_whose_sizes_contradict_each_other_stay_apart() -> None:

@@ -44,10 +44,22 @@ def test_layers_of_other_scales_share_their_code(monkeypatch: pytest.MonkeyPatch
 
 def test_literals_of_which_llvm_makes_other_code_stay() -> None:
     for text in (
-        "v = x * float32(0.25)", "v = x + float32(0.0)", "v = float32(0.5) / x", "v = x - int32(0)", "v = x // int32(7)",
+        "v = x * float32(0.25)", "v = x + float32(0.0)", "v = float32(0.5) / x", "v = x - int32(0)", "v = x * int32(1)", "v = x // int32(7)",
         "v = x % int32(7)", "v = x >> int32(3)", "v = x if x >= float32(6.1) else y", "v = x + int64(9)",
     ):  # fmt: skip
         assert without_literals(text) == (text, ())
+
+
+def test_layers_share_a_text_whichever_of_their_literals_are_equal() -> None:
+    layer = "v1 = (v0 * float32({}))\nv2 = (v1 + float32({}))\nv3 = int32((v2 * int32({})))"
+    shared = {without_literals(layer.format(*each))[0] for each in ((0.3, 0.7, 5), (0.3, 0.3, 8), (1.7, 9.0, -6))}
+    assert len(shared) == 1
+
+
+def test_equal_lines_read_a_literal_once() -> None:
+    line = "v1 = (v0 * float32({}))"
+    shared, numbers = without_literals("\n".join(line.format(x) for x in (0.3, 0.3, 0.7)))
+    assert numbers == (0.3, 0.7) and re.findall(r"given_float\((\d)", shared) == ["0", "0", "1"]
 
 
 def test_a_table_that_is_not_whole_is_not_filled() -> None:
@@ -99,6 +111,13 @@ def test_nests_that_differ_in_sizes_have_one_text() -> None:
     assert without_literals(nest(56, 384))[0] == shared
     assert numbers == (7, 96, 7, 7, 96, 96, 7, 96)
     assert "argv + 8" in shared and "max(low0, 0)" in shared and "i1 * given_size(4, 8)" in shared
+
+
+def test_parts_of_results_share_the_divisors_of_their_position() -> None:
+    text = "def finish(argv, at, rows, count):\n    lead = at // 96\n    i1 = lead % {0}\n    for _ in range(rows):\n        at = i1 % {0}\n"
+    shared, numbers = without_literals(text.format(56))
+    assert without_literals(text.format(7))[0].replace("i1 % 7", "i1 % 56") == shared
+    assert numbers == (96, 56) and "at = i1 % 56" in shared
 
 
 def test_short_innermost_loops_keep_their_bounds() -> None:

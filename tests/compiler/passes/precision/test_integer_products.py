@@ -93,6 +93,20 @@ def test_scales_by_channel() -> None:
     np.testing.assert_array_equal(relay.VirtualMachine(exe).run(x).numpy(), sums.astype("float32") * (np.float32(0.05) * s))
 
 
+@pytest.mark.parametrize("zero_point", [0, 3])
+def test_equal_zero_points_by_channel_are_one(zero_point: int) -> None:
+    text = f"""{HEADER}def @main(%x: Tensor[(?n, 8), uint8], %w: Tensor[(3, 8), int8], %s: Tensor[(3), float32], %z: Tensor[(3), int8]) {{
+        {DATA} let %b = qnn.dequantize(%w, %s, %z, axis=0); nn.dense(%a, %b) }}"""
+    rng = np.random.default_rng(6)
+    w, s = rng.integers(-128, 128, (3, 8)).astype("int8"), np.array([0.5, 0.25, 2.0], "float32")
+    exe = relay.compile(text, params={"w": w, "s": s, "z": np.full(3, zero_point, "int8")})
+    x = rng.integers(0, 256, (4, 8)).astype("uint8")
+    sums = (x.astype("int64") - 7) @ (w.astype("int64") - zero_point).T
+    np.testing.assert_array_equal(relay.VirtualMachine(exe).run(x).numpy(), sums.astype("float32") * (np.float32(0.05) * s))
+    # a zero point that is not 0 takes the sums of the rows
+    assert any("sum" in packed.name for packed in exe.packed) == (zero_point != 0)
+
+
 #: Products that stay in floats, as ``program`` takes them, by the reason.
 FLOATS: dict[str, dict[str, object]] = {
     "a scale is not finite": {"scale": "nanf"},
