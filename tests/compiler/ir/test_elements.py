@@ -171,5 +171,5 @@ def test_expressions_of_sizes_that_wrap(data: Any) -> None:
             wanted = _INT64[function](x, y)
         found = _apply(Apply(function, (), "int64" if wanted.dtype == np.int64 else "bool"), [a, b])
         if found is not None:
-            assert (ops.evaluate(found, sizes) - int(wanted)) % 2**64 == 0, (function, a, b)
-            pool.append((found, np.int64(wanted)))
+            assert (ops.evaluate(d.dim(found), sizes) - int(wanted)) % 2**64 == 0, (function, a, b)
+            pool.append((d.dim(found), np.int64(wanted)))
