@@ -1,6 +1,7 @@
 """Rewrite rules that a program asks for with the pass ``SimplifyExpr``: bounds of numbers, and casts of bounded numbers.
 
-Quantised models have ``cast(clip(x, a_min=0f, a_max=255f), dtype="uint8")``, and the same again after it.  Results keep every bit.
+Quantised models have ``cast(clip(x, a_min=0f, a_max=255f), dtype="uint8")``, and the same again after it.  Results keep every
+bit.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ def _fits(clip: Call, dtype: str) -> bool:
     low, high = clip.attrs.a_min, clip.attrs.a_max
     if numbers is None or not (math.isfinite(low) and math.isfinite(high)):
         return False
-    return numbers[0] <= math.ceil(low) <= math.floor(high) <= numbers[1]
+    return bool(numbers[0] <= math.ceil(low) <= math.floor(high) <= numbers[1])
 
 
 @RULES.on(_CLIP)

@@ -59,7 +59,9 @@ CASES = {
         relay.transpose(relay.reshape(X, (2, 4, 3, 5)), [1, 3, 2, 0]),
     ),
     "collapse_sum_like": (relay.collapse_sum_like(X, of(np.zeros((3, 1, 5)))), relay.collapse_sum_to(X, (3, 1, 5))),
-    "argmax of bytes": (relay.argmax(relay.qnn.op.dequantize(BYTES, of(0.5), of(3, "int32")), axis=1), relay.argmax(BYTES, axis=1)),
+    "argmax of bytes": (
+        relay.argmax(relay.qnn.op.dequantize(BYTES, of(0.5), of(3, "int32")), axis=1), relay.argmax(BYTES, axis=1)
+    ),
     "argsort of bytes": (relay.argsort(relay.qnn.op.dequantize(BYTES, of(0.5), of(3, "int32"))), relay.argsort(BYTES)),
     "a negative scale": (relay.argmin(relay.qnn.op.dequantize(BYTES, of(-0.5), of(3, "int32")), axis=1),) * 2,
     "a layout that splits, of a transpose": (
