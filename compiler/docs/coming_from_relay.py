@@ -146,7 +146,8 @@ The language and its Python interface differ on purpose where Relay's form would
 * `relay.FuncType` has no type constraints: they are the type rules of operators.
 * `structural_hash` is one number per program in every process, so free variables count by their types only.
 * The compiler's own rewrites keep every bit: `x + 0.0` stays, since it turns -0.0 into 0.0. `relay.transform.SimplifyExpr`,
-  which a program asks for, removes it as Relay does, and writes `y / sqrt(x)` as `y * rsqrt(x)`.
+  which a program asks for, removes it as Relay does, and writes `y / sqrt(x)` as `y * rsqrt(x)`,
+  `(x + c) * d` as `x * d + c * d`; it makes no product of `x * x + 2 * x * y + y * y`.
 * In patterns, `dominates` lets constants take part only where `path` matches them; a `wildcard()` path lets any value take part.
 * `relay.build` and the executor `graph` run programs of any sizes, open ones, too; like Relay's they refuse control flow.
 * `lib.get_graph_json()` lists parameters and kernels without their connections: those are in the bytecode.

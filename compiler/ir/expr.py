@@ -86,10 +86,14 @@ class Expr:
 
 @frozen(eq=False)
 class Var(Expr):
-    """A local variable ``%name``, compared by identity, not by name.  ``annotation`` is the declared type."""
+    """A local variable ``%name``, compared by identity, not by name.  ``annotation`` is the declared type.
+
+    ``identity``: what copies of the variable with other types share, as the ``vid`` of Relay's.
+    """
 
     name: str
     annotation: Type | None = None
+    identity: object = field(default_factory=object, kw_only=True, repr=False)
 
     if TYPE_CHECKING:
 

@@ -8,8 +8,10 @@ from __future__ import annotations
 import hashlib
 import itertools
 from collections.abc import Iterator, Mapping
+from dataclasses import field
 from typing import Any
 
+from ...declarations.frozen_dataclass import frozen
 from ...ops.core.adt_types import TypeVar, map_type
 from ...ops.core.op import Op
 from ...ops.core.tensor_types import Type
@@ -22,13 +24,21 @@ from .visitor import bound_vars, children
 Structure = Expr | IRModule | Op | Type | TypeData
 
 
+@frozen
+class _FreeVar:
+    """A free variable of a program; ``name`` is for messages."""
+
+    identity: object
+    name: str = field(compare=False)
+
+
 def structural_equal(a: Structure, b: Structure, map_free_vars: bool = False) -> bool:
     """Alpha-equivalence: equal programs, operators, types or type definitions, up to the names of variables.
 
     Sharing counts: ``%0 = f(%x); (%0, %0)`` differs from ``(f(%x), f(%x))``, but not the sharing of constants and empty tuples.
     Spans, inferred types and the order of a module's functions do not count.  Dimensions without a name are equal to each other.
-    Free variables, and type variables of a type, are equal if they are the same object or, with ``map_free_vars``, if they
-    correspond.
+    Free variables are equal if they are one variable, perhaps with other inferred types, type variables of a type if they are the
+    same object; with ``map_free_vars`` both are if they correspond.
     """
     return first_difference(a, b, map_free_vars) is None
 
@@ -47,7 +57,7 @@ def _part_text(part: Any) -> str:
     """The text of an item of the canonical stream."""
     if part is None:
         return "nothing"
-    if isinstance(part, Var):
+    if isinstance(part, _FreeVar):
         return f"%{part.name}"
     if isinstance(part, TypeVar):
         return part.name
@@ -107,7 +117,7 @@ def _expression(root: Expr, map_free_vars: bool) -> Iterator[Any]:
                 numbers[id(expr)] = len(numbers)
                 yield ("free", _type(expr.annotation))
             else:
-                yield expr
+                yield _FreeVar(expr.identity, expr.name)
         else:
             numbers[id(expr)] = len(numbers)
             for var in bound_vars(expr):

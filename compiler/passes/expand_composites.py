@@ -34,14 +34,14 @@ from ...vm.diagnostics.source import Span
 from ..ir.anf import rebuild, rebuild_lets
 from ..ir.expr import Call, Constant, Expr, IRModule, Tuple, TupleGetItem, Var, let_chain, replace
 from ..ir.pass_declaration import declare_pass
-from .infer_type import retyped
+from .infer_type import Infer, infer_sizes, retyped
 
 
 @declare_pass("SimplifyInference", "infer_type")
-def expand_composites(mod: IRModule) -> IRModule:
-    """The module without composite operators."""
+def expand_composites(mod: IRModule, infer: Infer = infer_sizes) -> IRModule:
+    """The module without composite operators; ``infer`` types a module made of a typed one."""
     functions = {name: replace(f, body=_chain(f.body)) for name, f in mod.functions.items()}
-    return retyped(replace(mod, functions=functions), mod)
+    return retyped(replace(mod, functions=functions), mod, infer)
 
 
 def _chain(chain: Expr) -> Expr:

@@ -13,7 +13,7 @@ Raises TypeCheckError with every independent mistake of the module.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import partial
 
 from ...ops.core.similar_names import nearest
@@ -50,12 +50,16 @@ def infer_sizes(mod: IRModule, before: IRModule | None = None) -> IRModule:
         return infer_type(mod)
 
 
-def retyped(mod: IRModule, before: IRModule) -> IRModule:
+#: Types for a module that a pass has made of a typed one, which is the second argument.
+Infer = Callable[[IRModule, IRModule], IRModule]
+
+
+def retyped(mod: IRModule, before: IRModule, infer: Infer = infer_sizes) -> IRModule:
     """``mod``, which a pass has made of the typed ``before``, with types; ``before`` if no body differs.
 
     Raises TypeCheckError.
     """
-    return before if all(mod.functions[n].body is f.body for n, f in before.functions.items()) else infer_sizes(mod, before)
+    return before if all(mod.functions[n].body is f.body for n, f in before.functions.items()) else infer(mod, before)
 
 
 def variable_types(mod: IRModule) -> tuple[IRModule, Mapping[Var, Var]]:

@@ -31,8 +31,8 @@ from .eliminate_dead_code import eliminate_dead_code
 
 @declare_pass("SimplifyExpr", "infer_type")
 def simplify(mod: IRModule, more: tuple[Rules, ...] = ()) -> IRModule:
-    """The module with simpler calls; ``more``: rules besides, which need not keep every bit of a float."""
-    return _simplified(mod, (ARITHMETIC, MOVEMENT, *more))
+    """The module with simpler calls; ``more``: rules that come first, which need not keep every bit of a float."""
+    return _simplified(mod, (*more, ARITHMETIC, MOVEMENT))
 
 
 @declare_pass("SimplifyExprPostAlterOp", "infer_type")

@@ -1,7 +1,8 @@
 """Rewrite rules that a program asks for with the pass ``SimplifyExpr``, besides those of the pipeline.
 
-Most write a call in a form with known sizes.  Three change floats: ``x + 0.0`` is ``x``, also for -0.0; ``y / sqrt(x)`` is
-``y * rsqrt(x)``, which rounds otherwise; the constants of ``(x + c) + d`` and ``(x * c) * d`` are combined first.
+Most write a call in a form with known sizes.  Four change floats: ``x + 0.0`` is ``x``, also for -0.0; ``y / sqrt(x)`` is
+``y * rsqrt(x)``, which rounds otherwise; the constants of ``(x + c) + d`` and ``(x * c) * d`` are combined first;
+``(x + c) * d`` is ``x * d + c * d``.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from ...ops.core.tensor_types import TensorType, numpy_dtype
 from ...ops.defs.arithmetic.broadcast import ADD, BROADCAST_TO, BROADCAST_TO_LIKE, DIVIDE, MULTIPLY, SUBTRACT, BroadcastToAttrs
 from ...ops.defs.arithmetic.creation import FullAttrs, InitAttrs
 from ...ops.defs.arithmetic.elementwise import CAST, ONES_LIKE, RSQRT, SQRT, ZEROS_LIKE, CastAttrs
-from ...ops.defs.movement.layout_transform import LAYOUT_TRANSFORM
+from ...ops.defs.movement.layout_transform import LAYOUT_TRANSFORM, LayoutTransformAttrs
 from ...ops.defs.movement.transform import RESHAPE, TRANSPOSE, ReshapeAttrs, TransposeAttrs
 from ...shape_funcs.symbolic.dim import const
 from ..ir.expr import Call, Constant, Expr, replace, tensor_type
@@ -22,6 +23,10 @@ from .rewriting import Definitions, Rules, operator_call
 RULES = Rules()
 _ZEROS, _ONES, _FULL, _FULL_LIKE = map(get, ("zeros", "ones", "full", "full_like"))
 _CAST_LIKE, _RESHAPE_LIKE = map(get, ("cast_like", "reshape_like"))
+_COLLAPSE_SUM_LIKE, _COLLAPSE_SUM_TO, _DEQUANTIZE = map(get, ("collapse_sum_like", "collapse_sum_to", "qnn.dequantize"))
+_ARGMAX, _ARGMIN, _ARGSORT = map(get, ("argmax", "argmin", "argsort"))
+#: The least scale of bytes whose products with it are normal numbers of float16.
+_SMALLEST = 1e-3
 #: The operators whose results have equal elements, with the elements; None: those of the fill value.
 _FILLED: dict[Op, int | None] = {_ZEROS: 0, ZEROS_LIKE: 0, _ONES: 1, ONES_LIKE: 1, _FULL: None, _FULL_LIKE: None}
 
@@ -64,20 +69,88 @@ def _multiply_by_ones(call: Call, scope: Definitions) -> Expr | None:
     return y if call.op is MULTIPLY and _is_filled(x, 1, scope) else None
 
 
+@RULES.on(ADD, SUBTRACT, MULTIPLY, DIVIDE)
+def _one_element(call: Call, scope: Definitions) -> Expr | None:
+    """``x + full(2f, shape=[2, 3])`` is ``x + 2f`` where the result has the sizes of ``x``, likewise on the other side."""
+    for n, atom in enumerate(call.args):
+        element = _element(atom, scope)
+        if element is not None:
+            args = (element, call.args[1]) if n == 0 else (call.args[0], element)
+            assert isinstance(call.op, Op)
+            new = operator_call(call.op, args)
+            return new if scope.is_equivalent(new, call) else None
+    return None
+
+
+def _element(atom: Expr, scope: Definitions) -> Constant | None:
+    """The element of a tensor of rank 1 or more whose elements are equal by its definition."""
+    call = scope.call(atom, *_FILLED)
+    if call is None or not tensor_type(atom).rank:
+        return None
+    assert isinstance(call.op, Op)
+    number = _FILLED[call.op]
+    data = scope.constant(call.args[-1]) if number is None else np.array(number)
+    dtype = tensor_type(atom).dtype
+    return None if data is None or data.size != 1 else _constant(data.reshape(()), dtype)
+
+
+@RULES.on(ADD)
+def _double(call: Call, scope: Definitions) -> Expr | None:
+    """``x + x`` is ``x * 2``."""
+    x, y = call.args
+    dtype = tensor_type(call).dtype
+    return operator_call(MULTIPLY, (x, _constant(np.array(2), dtype))) if x is y and dtype != "bool" else None
+
+
+# ---- constants of sums and products ----------------------------------------------------------------------------------
+
+
+def _constant(data: np.ndarray, dtype: str) -> Constant:
+    with np.errstate(over="ignore"):
+        made = np.asarray(data, numpy_dtype(dtype))
+    return Constant(made, ty=TensorType.of(made.shape, dtype))
+
+
+def _with_constant(call: Call | None, scope: Definitions) -> tuple[Expr, np.ndarray] | None:
+    """The operand beside a constant one; None unless one of two operands is a constant."""
+    if call is not None and tensor_type(call).dtype != "bool":
+        for x, c in (call.args, call.args[::-1]):
+            data = scope.constant(c)
+            if data is not None and scope.constant(x) is None:
+                return x, data
+    return None
+
+
 @RULES.on(ADD, MULTIPLY)
 def _combine_constants(call: Call, scope: Definitions) -> Expr | None:
-    """``(x + c) + d`` is ``x + (c + d)``, likewise of products."""
-    x, d = call.args
+    """``(x + c) + d`` is ``x + (c + d)``, likewise of products, with the constants on either side."""
     assert isinstance(call.op, Op)
-    inner = scope.call(x, call.op)
-    outer = scope.constant(d)
-    first = None if inner is None else scope.constant(inner.args[1])
+    outer = _with_constant(call, scope)
+    inner = None if outer is None else _with_constant(scope.call(outer[0], call.op), scope)
+    if outer is None or inner is None:
+        return None
+    (_, d), (x, c) = outer, inner
+    with np.errstate(over="ignore"):
+        return operator_call(call.op, (x, _constant(c + d if call.op is ADD else c * d, tensor_type(call).dtype)))
+
+
+@RULES.on(MULTIPLY)
+def _distribute(call: Call, scope: Definitions) -> Expr | None:
+    """``(x + c) * d`` is ``x * d + c * d``, with the constants on either side."""
+    outer = _with_constant(call, scope)
+    inner = None if outer is None else _with_constant(scope.call(outer[0], ADD), scope)
+    if outer is None or inner is None:
+        return None
+    (_, d), (x, c) = outer, inner
     dtype = tensor_type(call).dtype
-    if inner is None or first is None or outer is None or dtype == "bool":
+    scaled = operator_call(MULTIPLY, (x, _constant(d, dtype)))
+    combined = _combine_constants(replace(scaled, ty=call.ty), scope)
+    scaled = combined if isinstance(combined, Call) else scaled
+    found = scope.typed(scaled)
+    if found is None or found[1]:
         return None
     with np.errstate(over="ignore"):
-        combined = np.asarray(first + outer if call.op is ADD else first * outer, numpy_dtype(dtype))
-    return operator_call(call.op, (inner.args[0], Constant(combined, ty=TensorType.of(combined.shape, dtype))))
+        return operator_call(ADD, (replace(scaled, span=call.span, ty=found[0]), _constant(c * d, dtype)))
 
 
 @RULES.on(DIVIDE)
@@ -128,6 +201,26 @@ def _broadcast(call: Call, scope: Definitions) -> Expr | None:
     return None if sizes is None else operator_call(BROADCAST_TO, call.args[:1], BroadcastToAttrs(sizes))
 
 
+@RULES.on(_COLLAPSE_SUM_LIKE)
+def _collapse(call: Call, scope: Definitions) -> Expr | None:
+    """``collapse_sum_like(x, y)`` is ``collapse_sum_to(x, [2, 3])``."""
+    sizes = _sizes(call)
+    shape = None if sizes is None else _constant(np.array(sizes), "int32")
+    return None if shape is None else operator_call(_COLLAPSE_SUM_TO, (call.args[0], shape))
+
+
+@RULES.on(_ARGMAX, _ARGMIN, _ARGSORT)
+def _order_of_bytes(call: Call, scope: Definitions) -> Expr | None:
+    """``argmax(qnn.dequantize(x))`` is ``argmax(x)``: a positive scale keeps the order of bytes."""
+    real = scope.call(call.args[0], _DEQUANTIZE)
+    scale = None if real is None else scope.constant(real.args[1])
+    if real is None or scale is None or scale.size != 1 or tensor_type(real.args[0]).dtype not in ("int8", "uint8"):
+        return None
+    assert isinstance(call.op, Op)
+    # numbers that are neither rounded to 0 nor to infinity
+    return operator_call(call.op, real.args[:1], call.attrs) if _SMALLEST < scale.item() < 1 / _SMALLEST else None
+
+
 # ---- transposes and layouts ------------------------------------------------------------------------------------------
 
 
@@ -139,6 +232,35 @@ def _axes(call: Call) -> tuple[int, ...] | None:
     source, result = call.attrs.src_layout, call.attrs.dst_layout
     is_permutation = sorted(source) == sorted(result) and len(set(source)) == len(source) == rank
     return tuple(map(source.index, result)) if is_permutation and source.isalpha() else None
+
+
+@RULES.on(LAYOUT_TRANSFORM)
+def _two_permutations(call: Call, scope: Definitions) -> Expr | None:
+    """A layout transform of a layout transform is a transpose where neither splits axes."""
+    inner = scope.call(call.args[0], LAYOUT_TRANSFORM)
+    before, after = None if inner is None else _axes(inner), _axes(call)
+    if inner is None or before is None or after is None or inner.attrs.dst_layout != call.attrs.src_layout:
+        return None
+    return operator_call(TRANSPOSE, inner.args, TransposeAttrs(tuple(before[a] for a in after)))
+
+
+@RULES.on(TRANSPOSE, LAYOUT_TRANSFORM)
+def _merge_split_layouts(call: Call, scope: Definitions) -> Expr | None:
+    """A layout transform that splits or joins axes, and a transpose before or after it, are a layout transform."""
+    if call.op is TRANSPOSE:
+        inner = scope.call(call.args[0], LAYOUT_TRANSFORM)
+        axes = _axes(call)
+        if inner is None or axes is None or len(inner.attrs.dst_layout) != len(axes) or _axes(inner) is not None:
+            return None
+        layouts = LayoutTransformAttrs(inner.attrs.src_layout, "".join(inner.attrs.dst_layout[a] for a in axes))
+    else:
+        inner = scope.call(call.args[0], TRANSPOSE)
+        axes = None if inner is None else _axes(inner)
+        result = call.attrs.src_layout
+        if inner is None or axes is None or len(result) != len(axes) or _axes(call) is not None:
+            return None
+        layouts = LayoutTransformAttrs("".join(result[axes.index(a)] for a in range(len(axes))), call.attrs.dst_layout)
+    return operator_call(LAYOUT_TRANSFORM, inner.args, layouts)
 
 
 @RULES.on(TRANSPOSE, LAYOUT_TRANSFORM)

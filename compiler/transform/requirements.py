@@ -14,7 +14,7 @@ from ..ir.lowering_context import LoweringContext
 from ..ir.pass_declaration import DECLARED, PassDeclaration
 from ..ir.visitor import post_order
 from ..ir.well_formed import check_bindings, check_nesting
-from ..passes.infer_type import infer_type
+from ..passes.infer_type import infer_sizes, infer_type
 from ..passes.to_a_normal_form import to_a_normal_form
 from ..polymorphism.monomorphize import is_monomorphic, monomorphize
 from .own_form import in_form_of
@@ -71,9 +71,14 @@ def _prepared(mod: IRModule, declaration: PassDeclaration, done: set[str]) -> IR
 def _typed(mod: IRModule) -> IRModule:
     """The module, in A-normal form, with types; without type parameters if a function has no types over its own."""
     if is_monomorphic(mod):
-        return infer_type(mod)
+        return infer_sizes(mod)
     typed = typed_form(mod)
     return typed if _is_typed(typed) else infer_type(monomorphize(mod))
+
+
+def _inferred(mod: IRModule, before: IRModule) -> IRModule:
+    """``mod``, made of the typed ``before``, with types; with the sizes that it computes where it has no type parameters."""
+    return infer_sizes(mod, before) if is_monomorphic(mod) else _typed(mod)
 
 
 def _run(declaration: PassDeclaration, mod: IRModule, **options: Any) -> IRModule:
@@ -86,7 +91,7 @@ def _run(declaration: PassDeclaration, mod: IRModule, **options: Any) -> IRModul
     if "entries" in parameters:
         options = {"entries": tuple(mod.functions), **options}
     if "infer" in parameters:
-        options = {"infer": _typed, **options}
+        options = {"infer": _inferred, **options}
     context = (LoweringContext(entries=tuple(mod.functions)),) if "context" in parameters else ()
     return declaration.run(mod, *context, **options)
 

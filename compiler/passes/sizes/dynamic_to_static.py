@@ -45,24 +45,29 @@ from ...ir.expr import (
     type_of,
 )
 from ...ir.pass_declaration import declare_pass
+from ...polymorphism.monomorphize import is_monomorphic
 from ...rules.elements import ElementTable
 from ...rules.static_forms import static_form
 from ...type_inference.call_rules import Mistake, operator_type
 from ...type_inference.type_match import TypeMismatch, join
-from ..infer_type import infer_sizes, infer_type
+from ..infer_type import Infer, infer_sizes, infer_type
 
 
 @declare_pass("DynamicToStatic", "infer_type")
-def dynamic_to_static(mod: IRModule) -> IRModule:
-    """The module with static operators for known attributes."""
+def dynamic_to_static(mod: IRModule, infer: Infer = infer_sizes) -> IRModule:
+    """The module with static operators for known attributes; ``infer`` types a module made of a typed one."""
     before = mod
-    while (static := _once(mod)) is not mod:
+    while (static := _once(mod, infer)) is not mod:
         # the result of a function is known to its callers now
         mod = static
-    return mod if mod is before else _with_result_types(mod, before)
+    if mod is before:
+        return mod
+    # without the sizes that the program computes
+    plain = infer_type(before) if _declares_results(before) and is_monomorphic(before) else before
+    return _with_result_types(mod, plain)
 
 
-def _once(mod: IRModule) -> IRModule:
+def _once(mod: IRModule, infer: Infer) -> IRModule:
     """The module after one walk over each function; ``mod`` itself if nothing changes."""
     rewritten = {}
     for name, f in mod.functions.items():
@@ -72,16 +77,16 @@ def _once(mod: IRModule) -> IRModule:
     if not rewritten:
         return mod
     try:
-        return infer_sizes(replace(mod, functions={**mod.functions, **rewritten}), mod)
+        return infer(replace(mod, functions={**mod.functions, **rewritten}), mod)
     except TypeCheckError:
-        return _each_alone(mod, rewritten)
+        return _each_alone(mod, rewritten, infer)
 
 
-def _each_alone(mod: IRModule, rewritten: Mapping[str, Function]) -> IRModule:
+def _each_alone(mod: IRModule, rewritten: Mapping[str, Function], infer: Infer) -> IRModule:
     """The module with those of the rewritten functions whose types are accepted."""
     for name, function in rewritten.items():
         try:
-            mod = infer_sizes(replace(mod, functions={**mod.functions, name: function}), mod)
+            mod = infer(replace(mod, functions={**mod.functions, name: function}), mod)
         except TypeCheckError:
             continue
     return mod
@@ -168,10 +173,12 @@ def _joined(value: If) -> Type:
 # ---- declared results ------------------------------------------------------------------------------------------------
 
 
+def _declares_results(mod: IRModule) -> bool:
+    return any(f.ret_type is not None for f in mod.functions.values())
+
+
 def _with_result_types(mod: IRModule, before: IRModule) -> IRModule:
     """The module with the sizes found in declared result types; a size that was known ``before`` stays as declared."""
-    if any(f.ret_type is not None for f in before.functions.values()):
-        before = infer_type(before)
     functions = {}
     for name, f in mod.functions.items():
         if f.ret_type is not None:

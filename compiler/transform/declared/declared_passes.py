@@ -26,6 +26,7 @@ from ...passes.constant_weights.fold_scale_axis import fold_scale_axis
 from ...passes.constant_weights.forward_fold_scale_axis import forward_fold_scale_axis
 from ...passes.constant_weights.quantize_weights import quantize_weights
 from ...passes.sizes.flexible_shape_dispatch import flexible_shape_dispatch
+from ...rules.requested_bounds import RULES as BOUNDS
 from ...rules.requested_rules import RULES as REQUESTED
 from ...settings.config import Config
 from ..inlining import inline_values_used_once
@@ -83,10 +84,10 @@ class DeadCodeElimination(DeclaredPass):
 
 
 class SimplifyExpr(DeclaredPass):
-    """The rules of the pipeline, and those of ``compiler/rules/requested_rules.py``, of which three change floats."""
+    """The rules of the pipeline, and those of ``requested_rules``, of which four change floats, and ``requested_bounds``."""
 
     def __init__(self) -> None:
-        super().__init__("SimplifyExpr", "simplify", more=(REQUESTED,))
+        super().__init__("SimplifyExpr", "simplify", more=(REQUESTED, BOUNDS))
 
 
 class EliminateCommonSubexpr(DeclaredPass):

@@ -64,6 +64,8 @@ def test_different(a: str, b: str) -> None:
 def test_free_variables() -> None:
     a, b = (parse_expr(f"free_var %{n}: int32; %{n} + %{n}") for n in "xy")
     assert structural_equal(a, a) and not structural_equal(a, b) and structural_equal(a, b, map_free_vars=True)
+    typed = relay.transform.InferType()(relay.IRModule.from_expr(a))["main"].body
+    assert typed is not a and structural_equal(a, typed) and not structural_equal(b, typed)
     c = parse_expr("free_var %x: int32; free_var %y: int32; %x + %y")
     assert not structural_equal(a, c, map_free_vars=True)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 import relayvm as relay
@@ -113,3 +114,33 @@ def test_a_function_pass_gives_types() -> None:
     x = relay.var("x", shape=(3,))
     out = twice(relay.IRModule.from_expr(relay.Function([x], relay.exp(x))))
     assert str(out["main"].ret_type) == str(out["main"].body.args[0].checked_type) == "Tensor[(3), float32]"
+
+
+GENERIC = """
+type List[A] { Cons(A, List[A]), Nil }
+def @first[A](%l: List[A], %d: A) -> A { match (%l) { Cons(%x, _) => %x, Nil => %d } }
+def @apply[A, B](%f: fn (A) -> B, %x: A) -> B { %f(%x) }
+def @main(%x: Tensor[(2, 3), float32], %s: Tensor[(3, 2), float32]) {
+  let %f = fn (%y: Tensor[(2, 3), float32]) { nn.layer_norm(%y, ones(shape=[3]), zeros(shape=[3])) };
+  dyn.reshape(@first(Cons(@apply(%f, %x), Nil), %x), shape_of(%s))
+}
+"""
+
+
+@pytest.mark.parametrize(("name", "gone"), [("SimplifyInference", "layer_norm"), ("DynamicToStatic", "dyn.reshape")])
+def test_generic_functions_stay_where_operators_change(name: str, gone: str) -> None:
+    mod = relay.parse(HEADER + GENERIC)
+    out = getattr(relay.transform, name)()(mod)
+    assert gone in str(mod) and gone not in str(out) and len(out["apply"].type_params) == 2 and "match" in str(out["first"])
+    x = np.array([[1, 2, 4], [0, 1, 5]], "float32")
+    one, other = (relay.create_executor("debug", m).evaluate()(x, np.zeros((3, 2), "float32")).numpy() for m in (mod, out))
+    np.testing.assert_allclose(one, other, rtol=1e-6)
+
+
+def test_sizes_that_a_program_computes_are_known_to_a_pass() -> None:
+    x, y = relay.var("x", shape=(), dtype="int32"), relay.var("y", shape=(1, 2), dtype="int64")
+    shape = relay.shape_of(y)
+    whole = relay.strided_slice(shape, [0], relay.shape_of(shape))
+    mod = relay.IRModule.from_expr(relay.Function([x, y], relay.full(x, whole, "int32")))
+    body = transform.DynamicToStatic()(mod)["main"].body
+    assert body.op.name == "full" and list(body.attrs.shape) == [1, 2]

@@ -9,6 +9,7 @@ import relayvm as relay
 
 SHAPE = (2, 3, 4, 5)
 X, Y, INTS = relay.var("x", SHAPE), relay.var("y", SHAPE), relay.var("i", (2, 3), "int32")
+BYTES, SPLIT = relay.var("b", (2, 3), "uint8"), relay.var("s", (2, 1, 3, 5, 4))
 OPEN = relay.var("o", (relay.Any(), 3))
 
 
@@ -26,6 +27,15 @@ CASES = {
     "ones * x": (relay.ones(SHAPE, "float32") * X, X),
     "x / full_like": (X / relay.full_like(Y, of(1.0)), X),
     "another shape": (of([[0.0]] * 2) + of(1.0), of([[0.0]] * 2) + of(1.0)),
+    "full + x": (relay.full(of(2.0), SHAPE) + X, of(2.0) + X),
+    "ones / x": (relay.ones_like(X) / X, of(1.0) / X),
+    "full of more sizes": (X + relay.full(of(2.0), (7, *SHAPE)), X + relay.full(of(2.0), (7, *SHAPE))),
+    "x + x": (INTS + INTS, INTS * of(2, "int32")),
+    "1 + x + 2": ((of(1.0) + X) + of(2.0), X + of(3.0)),
+    "2 * (x + [3, 4])": (of(2, "int32") * (INTS + of([[3], [4]], "int32")),
+                         INTS * of(2, "int32") + of([[6], [8]], "int32")),
+    "(3 + x * 2) * 4": ((of(3, "int32") + INTS * of(2, "int32")) * of(4, "int32"),
+                        INTS * of(8, "int32") + of(12, "int32")),
     "x + 1 + 2": ((X + of(1.0)) + of(2.0), X + of(3.0)),
     "x * 2 * [3, 4]": ((INTS * of(2, "int32")) * of([[3], [4]], "int32"), INTS * of([[6], [8]], "int32")),
     "1 / sqrt": (of(1.0) / relay.sqrt(X), relay.rsqrt(X)),
@@ -48,6 +58,33 @@ CASES = {
         relay.transpose(relay.layout_transform(relay.reshape(X, (2, 4, 3, 5)), "NCHW", "NHWC"), None),
         relay.transpose(relay.reshape(X, (2, 4, 3, 5)), [1, 3, 2, 0]),
     ),
+    "collapse_sum_like": (relay.collapse_sum_like(X, of(np.zeros((3, 1, 5)))), relay.collapse_sum_to(X, (3, 1, 5))),
+    "argmax of bytes": (
+        relay.argmax(relay.qnn.op.dequantize(BYTES, of(0.5), of(3, "int32")), axis=1), relay.argmax(BYTES, axis=1)
+    ),
+    "argsort of bytes": (relay.argsort(relay.qnn.op.dequantize(BYTES, of(0.5), of(3, "int32"))), relay.argsort(BYTES)),
+    "a negative scale": (relay.argmin(relay.qnn.op.dequantize(BYTES, of(-0.5), of(3, "int32")), axis=1),) * 2,
+    "a layout that splits, of a transpose": (
+        relay.layout_transform(relay.transpose(X, [0, 3, 1, 2]), "NCHW", "NCHW5c"),
+        relay.layout_transform(X, "NHWC", "NCHW5c"),
+    ),
+    "a transpose of a layout that joins": (
+        relay.transpose(relay.layout_transform(SPLIT, "NCHW4c", "NCHW"), [1, 2, 3, 0]),
+        relay.layout_transform(SPLIT, "NCHW4c", "CHWN"),
+    ),
+    "two layouts": (relay.layout_transform(relay.layout_transform(X, "NCHW", "NHWC"), "NHWC", "CHWN"),
+                    relay.transpose(X, [1, 2, 3, 0])),
+    "bounds of a byte": (relay.clip(BYTES, 0.0, 255.0), BYTES),
+    "bounds of a cast": (relay.clip(relay.cast(INTS, "int8"), -128, 127), relay.cast(INTS, "int8")),
+    "bounds of floats": (relay.clip(relay.cast(X, "float16"), -0.25, 0.5),) * 2,
+    "clip of a cast of a clip": (relay.clip(relay.cast(relay.clip(INTS, 0, 7.5), "uint8"), 2.5, 9),
+                                 relay.cast(relay.clip(INTS, 2.5, 7.5), "uint8")),
+    "bounds without a number": (relay.clip(relay.cast(relay.clip(INTS, 0, 3), "uint8"), 4, 9),) * 2,
+    "casts of bounded integers": (relay.cast(relay.cast(relay.clip(INTS, 0, 255), "uint8"), "int32"), relay.clip(INTS, 0, 255)),
+    "casts of bounded floats": (relay.cast(relay.cast(relay.clip(X, 0, 255), "uint8"), "int32"),
+                                relay.cast(relay.clip(X, 0, 255), "int32")),
+    "a cast that wraps": (relay.cast(relay.cast(relay.clip(X, 0, 255), "int8"), "int32"),) * 2,
+    "a cast that cuts off": (relay.cast(relay.cast(relay.clip(X, 0, 255), "uint8"), "float32"),) * 2,
     "reshapes": (relay.reshape(relay.reshape(X, (6, 20)), (2, 60)), relay.reshape(X, (2, 60))),
 }  # fmt: skip
 
