@@ -125,7 +125,7 @@ def _check_onnx(model: Any, runtime: str) -> None:
 
 def _torch(threads: int) -> Peer:
     try:
-        torch = importlib.import_module("torch")
+        torch, trees = importlib.import_module("torch"), importlib.import_module("torch.utils._pytree")
     except ImportError as error:
         raise ConfigError("the package torch is not installed", help="pip install 'relayvm[torch]'") from error
 
@@ -136,9 +136,9 @@ def _torch(threads: int) -> Peer:
 
         def run(inputs: Arrays) -> dict[str, np.ndarray]:
             tensors = [torch.from_dlpack(np.array(array)) for array in inputs.values()]  # a copy: the module may write its inputs
-            args, kwargs = torch.utils._pytree.tree_unflatten(tensors, form)
+            args, kwargs = trees.tree_unflatten(tensors, form)
             with torch.no_grad():
-                found = torch.utils._pytree.tree_leaves(module(*args, **kwargs))
+                found = trees.tree_leaves(module(*args, **kwargs))
             return {f"result.{k}": np.asarray(each.detach()) for k, each in enumerate(found)}
 
         return run
