@@ -3,7 +3,7 @@
     python benchmarks/screenshots.py [--site build/site] [--out docs/images]
 
 The images are drawn by a headless Chromium: `apt-get install chromium`, or the program that CHROMIUM names.  `make site` writes
-the site; without it the images of the site are left as they are.  A phone is a frame of 390 pixels: windows of Chromium are not so
+the site; without it the images of the site are left as they are.  A phone is a frame of 390 pixels: windows are not so
 narrow.  Each image is reduced to 256 colours, at most 150 kB.
 """
 
