@@ -70,6 +70,7 @@ from .compiler.executors.vm_compiler import optimize
 from .compiler.ir.expr import Call, Constant, Expr, Function, GlobalVar, If, IRModule, Let, Tuple, TupleGetItem, Var
 from .compiler.ir.match_expr import Pattern
 from .compiler.ir.structural_equal import structural_equal, structural_hash
+from .compiler.shown_program import show
 from .compiler.text.parser import fromtext, parse, parse_expr
 from .compiler.text.printer import astext
 from .compiler.text.printer import pretty_print as pretty_print
@@ -119,7 +120,7 @@ __all__ = [
     "get_num_threads", "load_param_dict", "loops", "num_threads", "onnxruntime", "op", "optimize", "param_dict", "parse",
     "parse_expr", "prelude",
     "ray", "register_op", "register_shape_func", "restore_shape_func", "save_param_dict", "scalar_type", "scope_builder",
-    "serving", "set_num_threads", "structural_equal", "structural_hash", "testing", "transform", "ty", "type_functor",
+    "serving", "set_num_threads", "show", "structural_equal", "structural_hash", "testing", "transform", "ty", "type_functor",
     "unregister_op", "var", "vm",
 ]  # fmt: skip
 

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
 AGAINST_HELP = (
     "Compare each value of an ONNX model with onnxruntime, with the reference of the package onnx, or with other settings "
-    "(device=sim,opt_level=0): the first node that differs, the largest differences, times. --a: the settings of the program."
+    "(device=sim,opt_level=0); the results of a program of torch.export.save (.pt2) with torch or other settings, those of a "
+    "text with other settings: the first node that differs, the largest differences, times. --a: the settings of the program."
 )
 BISECT_HELP = (
     "With --against: look for the pass of the compiler after which the results differ first, the functions that it changed, and "
@@ -49,11 +50,12 @@ def against(
     from ..comparison.against.bisection_text import bisection_text
     from ..comparison.against.node_comparison import compare_nodes
     from ..comparison.against.node_text import node_text
+    from ..comparison.against.observed_model import ONNX, TEXT, TORCH
     from ..comparison.against.pass_bisection import bisect_passes
     from ..comparison.against.peers import peer_of, relayvm
 
-    if len(files) != 1 or files[0].suffix != ".onnx":
-        raise click.UsageError("--against compares the nodes of one ONNX model: give one .onnx file")
+    if len(files) != 1 or files[0].suffix not in (ONNX, TORCH, TEXT):
+        raise click.UsageError("--against compares one model: give one .onnx, .pt2 or .relay file")
     own, other = relayvm(device or DEVICES[0], settings), peer_of(runtime, get_num_threads())
     if bisect:
         with compile_progress():

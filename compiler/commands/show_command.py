@@ -8,14 +8,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ...vm.diagnostics.source import FileError, InputError
-from ...vm.inspection.graph.graph_text import graph_data, graph_text
-from ...vm.inspection.graph.node_times import NodeTime, node_times
-from ...vm.inspection.graph.program_graph import program_graph
-from ...vm.inspection.graph.scopes import scopes_of
-from ...vm.report.graph.page import graph_page
 from ...vm.report.profile_report import Profile
 from ..load_program import function_of, open_program
-from ..settings.config import describe
+from ..shown_program import ShownProgram
 from .terminal.options import (
     config_option,
     device_option,
@@ -78,14 +73,9 @@ def show_command(
         found: Profile | None = _read_profile(profile_path, exe, entry)
     else:
         found = _measured(exe, entry, repeat, inputs) if measured else None
-    graph = program_graph(exe, entry)
-    root = scopes_of(graph)
-    times: dict[int, NodeTime] = dict(node_times(graph, found.sites, found.runs)) if found is not None else {}
-    run = "" if found is None else f"median of {found.runs} runs: {found.median_ns / 1e6:.3g} ms; {', '.join(found.arguments)}"
-    defaults = {key: default for key, default, _, _ in describe()}
-    settings = [f"{key}={value}" for key, value in sorted(exe.config.items()) if value != defaults.get(key)]
-    write_file(html, lambda: graph_page(graph, root, times, f"{file.name}: @{entry} on {exe.target}", run, settings))
-    answer(graph_data(graph, root, times), graph_text(graph, root, times), as_json)
+    shown = ShownProgram(exe, entry, found)
+    write_file(html, lambda: shown.page(file.name))
+    answer(shown.data(), shown.text(), as_json)
 
 
 def _measured(exe: Executable, entry: str, repeat: int, inputs: dict[str, Any]) -> Profile:

@@ -26,7 +26,7 @@ GROUPS = {
         "vm.thread_count",
         "vm.values",
     ),
-    "Profile and compare": ("compiler.comparison", "vm.report"),
+    "Profile and compare": ("compiler.comparison", "compiler.shown_program", "vm.report"),
     "Text": ("compiler.text",),
     "Build programs": ("compiler.builder", "compiler.ir", "ops.core.adt_types", "ops.core.tensor_types"),
     "Analyse and rewrite": ("compiler.analysis", "compiler.transform"),

@@ -16,6 +16,8 @@ from .page_links import LINK, pages
 ROOT = Path(__file__).resolve().parents[2]
 #: The style of the site, which no page links to.
 STYLE = "docs/site.css"
+#: The head of the first page: a list of itself alone would take a fifth of the width.
+_ALONE = "---\nhide:\n  - navigation\n---\n"
 
 
 def linked_files(root: Path) -> list[str]:
@@ -50,7 +52,8 @@ def main(folder: Path) -> None:
         target.parent.mkdir(parents=True, exist_ok=True)
         if path.endswith(".md"):
             text = (ROOT / path).read_text(encoding="utf-8")
-            target.write_text(_without_folders(text, (ROOT / path).parent), encoding="utf-8")
+            head = _ALONE if path == "README.md" else ""
+            target.write_text(head + _without_folders(text, (ROOT / path).parent), encoding="utf-8")
         else:
             shutil.copyfile(ROOT / path, target)
 

@@ -125,7 +125,7 @@ def test_wrong_options(model: Path, words: list[str], code: int, message: str, c
 
 
 def test_files_that_are_no_model(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert "give one .onnx file" in run(capsys, tmp_path / "a.relay", "--against", "reference")[2]
+    assert "give one .onnx, .pt2 or .relay file" in run(capsys, tmp_path / "a.rvm", "--against", "reference")[2]
     code, _, err = run(capsys, tmp_path / "a.onnx", "--against", "reference")
     assert code == 6 and "cannot read" in err
     (tmp_path / "a.onnx").write_bytes(b"no model")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import relayvm as relay  # noqa: E402  torch may be missing
+from relayvm.compiler.commands.cli import main  # noqa: E402
 
 from .beside_torch import Of, machine_of, program_of, results  # noqa: E402
 
@@ -33,6 +35,17 @@ def test_written_buffers_are_results_after_those_of_the_module() -> None:
     module, _ = from_torch(Counting(), (torch.ones(2),))
     found = results(relay.VirtualMachine(relay.compile(module)).run(np.ones(2, np.float32)))
     assert [a.tolist() for a in found] == [[2.0, 2.0], [1.0, 1.0]]
+
+
+def test_a_file_beside_torch(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """`relayvm compare program.pt2 --against torch`: results of the module, not the new values of its buffers."""
+    torch.export.save(program_of(Counting(), (torch.ones(2),), ({},)), tmp_path / "p.pt2")
+    assert main(["compare", str(tmp_path / "p.pt2"), "--against", "torch", "--repeat", "1"]) == 0
+    out = capsys.readouterr().out
+    assert out.splitlines()[1].startswith("result result.0, float32[2]: agrees") and "result.1" not in out
+    (tmp_path / "p.pt2").write_text("no program")
+    assert main(["compare", str(tmp_path / "p.pt2"), "--against", "torch"]) == 5
+    assert "is no program of torch" in capsys.readouterr().err
 
 
 class Doubling(torch.nn.Module):

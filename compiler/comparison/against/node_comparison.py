@@ -15,9 +15,9 @@ from ....declarations.frozen_dataclass import frozen
 from ...compile import compile
 from ...inputs.given_inputs import Wanted, make_inputs
 from ...load_program import function_of
-from ...onnx_frontend.importing.from_onnx import from_onnx
+from ...lowered import as_module
 from ..result_check import Mismatch, Tolerance, mismatches
-from .observed_model import NodeValue, ObservedModel, nodes_apart, observed_model, with_outputs
+from .observed_model import NodeValue, ObservedModel, is_onnx, nodes_apart, observed_model, with_outputs
 from .peers import Peer, Runner
 
 #: The tolerance that is not given, of a value and of the largest value: orders of sums move those of deep networks.
@@ -126,6 +126,7 @@ def compare_nodes(
     values = _observed(model, own, inputs) if other.is_own else _apart(model, own, {**inputs, **wanted_values})
     named = {v.name: v for v in model.values}
     plain = [named.get(name, NodeValue(name, "output", "", ())) for name in model.outputs]
+    plain = [v for v in plain if v.name in outputs[1]]  # torch does not give the new values of buffers
     missing = tuple(v.name for v in model.values if v.op != "Constant" and not (v.name in values and v.name in wanted_values))
     return NodeComparison(
         str(file),
@@ -142,9 +143,12 @@ def compare_nodes(
 
 def random_inputs(model: ObservedModel, wanted: Wanted) -> dict[str, np.ndarray]:
     """The inputs of a model by name; those that are not given are random."""
-    stored = {tensor.name for tensor in model.plain.graph.initializer}
-    names = [i.name for i in model.plain.graph.input if i.name not in stored]
-    function = function_of(compile(from_onnx(model.plain)[0], opt_level=0), "main")
+    exe = compile(as_module(model.plain), opt_level=0)
+    names = [name for name, _ in exe.inputs]
+    if is_onnx(model.plain):
+        stored = {tensor.name for tensor in model.plain.graph.initializer}
+        names = [i.name for i in model.plain.graph.input if i.name not in stored]
+    function = function_of(exe, "main")
     return dict(zip(names, map(np.asarray, make_inputs(function, wanted)), strict=False))
 
 

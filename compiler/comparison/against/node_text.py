@@ -14,7 +14,8 @@ LISTED = 10
 def node_text(found: NodeComparison) -> str:
     """Results, times, the first node that differs with its inputs, and the largest differences."""
     own, other = found.names
-    lines = [f"{found.file}: {own} against {other}, {len(found.nodes)} values of nodes"]
+    values = f", {len(found.nodes)} values of nodes" if found.nodes else ""
+    lines = [f"{found.file}: {own} against {other}{values}"]
     lines += [f"result {e.value.name}, {kind_text(e)}: {verdict(e)}" for e in found.results]
     lines.append(_times(found))
     if found.missing:
@@ -32,6 +33,8 @@ def node_text(found: NodeComparison) -> str:
 
 def _first(found: NodeComparison) -> Iterator[str]:
     first = found.first
+    if not found.nodes:
+        return
     if first is None:
         yield "each node agrees, from the same inputs" if found.apart else "each value of a node agrees"
         if any(e.mismatch is not None for e in found.results):

@@ -1,4 +1,7 @@
-"""A model with the values of all nodes as outputs, computed one from the other, or each from given inputs of its node."""
+"""A model with the values of all nodes as outputs, computed one from the other, or each from given inputs of its node.
+
+A program of torch's and a text have results only: no other runtime has the values between.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,9 @@ import numpy as np
 
 from ....declarations.frozen_dataclass import frozen
 from ....vm.diagnostics.source import FileError, InputError
+from ...compile import compile
+from ...lowered import as_module
+from ...torch_frontend.torch_package import torch_package
 
 #: The most bytes of a serialised model, a limit of protobuf.
 _MOST_BYTES = 2**31 - 1
@@ -54,8 +60,43 @@ class ObservedModel:
             yield self.values[begin : begin + _MOST_OUTPUTS]
 
 
+#: The suffixes of files of models, of programs that ``torch.export.save`` wrote, and of texts.
+ONNX, TORCH, TEXT = ".onnx", ".pt2", ".relay"
+
+
 def observed_model(path: Path) -> ObservedModel:
-    """The model of a file.  Raises FileError, and InputError for a file that is no model and for one of 2 GiB or more."""
+    """The model of a file.  Raises RelayError for a file that is no model, and for a model of ONNX of 2 GiB or more."""
+    return _onnx_model(path) if path.suffix == ONNX else _program(_torch_program(path) if path.suffix == TORCH else path)
+
+
+def is_onnx(plain: Any) -> bool:
+    """Whether a model is one of ONNX, whose inputs and outputs have names; without an import of the package."""
+    return type(plain).__name__ == "ModelProto"
+
+
+def result_names(count: int) -> tuple[str, ...]:
+    """The names of the results of a program that is no model of ONNX."""
+    return tuple(f"result.{k}" for k in range(count))
+
+
+def _program(plain: Any) -> ObservedModel:
+    module = as_module(plain)
+    names = result_names(len(compile(module, opt_level=0).outputs))
+    return ObservedModel(module if isinstance(plain, Path) else plain, (), names)
+
+
+def _torch_program(path: Path) -> Any:
+    """The program in a file.  Raises FileError, and InputError for another file."""
+    torch = torch_package()
+    try:
+        return torch.export.load(path)
+    except OSError as error:
+        raise FileError(f"cannot read {path}: {error.strerror or error}") from error
+    except Exception as error:
+        raise InputError(f"{path} is no program of torch: {error}", help="write it by torch.export.save") from error
+
+
+def _onnx_model(path: Path) -> ObservedModel:
     import onnx
 
     try:

@@ -162,7 +162,7 @@ class _Search:
         finish(machine)
         arrays = list(map(array_of, result)) if isinstance(result, tuple) else [array_of(result)]
         values: Arrays = dict(zip(self.model.outputs, map(np.asarray, arrays), strict=True))
-        outputs = [NodeValue(name, "output", "", ()) for name in self.model.outputs]
+        outputs = [NodeValue(name, "output", "", ()) for name in self.model.outputs if name in self.expected]
         return tuple(node_error(v, values, self.expected, self.tolerance) for v in outputs)
 
     def _culprit(self, agree: int, differ: int) -> Culprit:

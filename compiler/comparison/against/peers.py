@@ -1,4 +1,4 @@
-"""Runtimes that a model is compared with: onnxruntime, the reference of the package onnx, or this one with other settings."""
+"""Runtimes that a model is compared with: onnxruntime, the reference of onnx, torch, or this one with other settings."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ from ....vm.diagnostics.source import ConfigError, InputError
 from ....vm.report.completion import finish
 from ...compile import compile
 from ...executors.result_arrays import array_of
-from ...onnx_frontend.importing.from_onnx import from_onnx
+from ...lowered import as_module
 from ...settings.config import Config
 from ...settings.targets import check_target
+from .observed_model import is_onnx, result_names
 
 Arrays = Mapping[str, np.ndarray]
 #: A prepared model: from its inputs by name, in their order, to its outputs by name, on the host.
@@ -65,9 +66,8 @@ def relayvm(device: str, settings: Mapping[str, Any]) -> Peer:
 
 
 def _machine(model: Any, device: str, settings: Mapping[str, Any]) -> Runner:
-    module, _ = from_onnx(model)
-    machine = VirtualMachine(compile(module, target=device, **settings))
-    names = [output.name for output in model.graph.output]
+    machine = VirtualMachine(compile(as_module(model), target=device, **settings))
+    names = [o.name for o in model.graph.output] if is_onnx(model) else result_names(len(machine.exe.outputs))
 
     def run(inputs: Arrays) -> dict[str, np.ndarray]:
         result = machine.run(*inputs.values())
@@ -86,6 +86,7 @@ def _onnxruntime(threads: int) -> Peer:
     options.intra_op_num_threads, options.log_severity_level = threads, 4
 
     def prepare(model: Any) -> Runner:
+        _check_onnx(model, "onnxruntime")
         try:
             session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
         except Exception as error:
@@ -101,6 +102,7 @@ def _reference(threads: int) -> Peer:
     from onnx.reference import ReferenceEvaluator
 
     def prepare(model: Any) -> Runner:
+        _check_onnx(model, "the reference of the package onnx")
         try:
             evaluator = ReferenceEvaluator(model)
         except Exception as error:
@@ -116,5 +118,34 @@ def _reference(threads: int) -> Peer:
     return Peer(f"the reference of onnx {onnx.__version__}", prepare)
 
 
+def _check_onnx(model: Any, runtime: str) -> None:
+    if not is_onnx(model):
+        raise InputError(f"{runtime} runs models of ONNX", help="give a .onnx file, or compare with settings: opt_level=0")
+
+
+def _torch(threads: int) -> Peer:
+    try:
+        torch, trees = importlib.import_module("torch"), importlib.import_module("torch.utils._pytree")
+    except ImportError as error:
+        raise ConfigError("the package torch is not installed", help="pip install 'relayvm[torch]'") from error
+
+    def prepare(model: Any) -> Runner:
+        if type(model).__name__ != "ExportedProgram":
+            raise InputError("torch runs programs of torch.export", help="give a .pt2 file, which torch.export.save writes")
+        module, form = model.module(), model.call_spec.in_spec
+
+        def run(inputs: Arrays) -> dict[str, np.ndarray]:
+            tensors = [torch.from_dlpack(np.array(array)) for array in inputs.values()]  # a copy: the module may write its inputs
+            args, kwargs = trees.tree_unflatten(tensors, form)
+            with torch.no_grad():
+                found = trees.tree_leaves(module(*args, **kwargs))
+            return {f"result.{k}": np.asarray(each.detach()) for k, each in enumerate(found)}
+
+        return run
+
+    torch.set_num_threads(threads)
+    return Peer(f"torch {torch.__version__}", prepare)
+
+
 #: The runtimes by name; each takes a number of threads.
-PEERS: dict[str, Callable[[int], Peer]] = {"onnxruntime": _onnxruntime, "reference": _reference}
+PEERS: dict[str, Callable[[int], Peer]] = {"onnxruntime": _onnxruntime, "reference": _reference, "torch": _torch}

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import relayvm as relay
 from relayvm.compiler.commands.cli import main
 from relayvm.compiler.commands.terminal.exit_codes import ExitCode
 from relayvm.vm.diagnostics.source import SourceText, Span
@@ -167,3 +168,19 @@ def test_layouts() -> None:
     assert tops[0] < tops[1] < tops[2] and tops[5] < tops[6] and len(set(found.corners)) == 8
     assert len(found.routes[0, 2]) == 1 and max(tops[3], tops[4], tops[7]) == max(tops)
     assert layered([(100, 40)], []).corners == ((0, 0),)
+
+
+def test_the_function_of_python(tmp_path: Path) -> None:
+    vm = relay.VirtualMachine(relay.compile(FUNCTIONS))
+    profile = vm.profile(np.ones((3, 4), "float32"), np.bool_(True))
+    relay.show(vm, tmp_path / "vm.html", profile=profile)
+    relay.show(vm.exe, str(tmp_path / "exe.html"), entry="loop")
+    pages = [(tmp_path / f"{name}.html").read_text() for name in ("vm", "exe")]
+    assert "<title>@main on cpu" in pages[0] and "<title>@loop on cpu" in pages[1] and "median of" in pages[0]
+    with pytest.raises(relay.ArgumentError, match="show: program must be an Executable or a VirtualMachine, not the str"):
+        wrong: Any = "p.relay"
+        relay.show(wrong, tmp_path / "p.html")
+    with pytest.raises(relay.InputError, match="the profile is of @main on cpu, not of @loop on cpu"):
+        relay.show(vm, tmp_path / "p.html", entry="loop", profile=profile)
+    with pytest.raises(relay.FileError, match="cannot write"):
+        relay.show(vm, tmp_path / "none" / "p.html")

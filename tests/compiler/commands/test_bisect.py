@@ -94,6 +94,29 @@ def test_the_search_in_words(model: Path, capsys: pytest.CaptureFixture[str], mo
     assert "\nwithout --bisect the command names the node\n2 programs compiled\n" in out
 
 
+@pytest.fixture
+def text(tmp_path: Path) -> Path:
+    """A text with two results."""
+    path = tmp_path / "p.relay"
+    path.write_text(
+        '#[version = "0.0.5"]\ndef @main(%x: Tensor[(?rows, 4), float32]) { (tanh(add(%x, exp(%x))), sum(%x, axis=[1])) }\n'
+    )
+    return path
+
+
+def test_a_text(text: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    code, out, _ = run(capsys, text, "--against", "opt_level=0", "--repeat", "1")
+    assert code == 0 and out.startswith(
+        f"{text}: relayvm on cpu against relayvm on cpu, opt_level=0\nresult result.0, float32[3, 4]"
+    )
+    plant(monkeypatch, "simplify")
+    code, out, _ = run(capsys, text, "--against", "opt_level=0", "--bisect", "--json")
+    culprit = json.loads(out)["pass"]
+    assert (code, culprit["pass"], culprit["result"]["value"], culprit["suffices"]) == (3, "simplify", "result.0", True)
+    code, _, err = run(capsys, text, "--against", "reference")
+    assert code == 5 and "the reference of the package onnx runs models of ONNX" in err and "give a .onnx file" in err
+
+
 @given(st.integers(1, 40), st.data())
 def test_numbers_that_do_not_compile_are_passed_over(most: int, data: st.DataObject) -> None:
     """The search ends between two numbers with other results, and all numbers between do not compile."""

@@ -3,6 +3,7 @@
 const DATA = JSON.parse($("data").textContent);
 const HEAD = 34, PAD = 14;
 const COLOURS = [0, 2, 3];  // of devices: those of copies are other ones
+const LEAST_ZOOM = 0.7;  // texts of nodes are legible from here on
 const state = {theme: "auto", colour: "device", zoom: 1, open: new Set(), chosen: null, sizes: false};
 const text = n => DATA.texts[n];
 
@@ -238,7 +239,10 @@ function fold_all(on) {
     }
   }
   draw();
-  const top = Math.min(...ROOT.items.map(i => i.py)), view = $("graph"), first = ROOT.items.filter(i => i.py < top + 60).sort((a, b) => b.count - a.count)[0];
+  // a graph that is a little wider than the window is shown whole in its width
+  const view = $("graph"), whole = view.clientWidth / ROOT.w;
+  if (state.zoom === 1 && whole < 1 && whole >= LEAST_ZOOM) { state.zoom = whole; draw(); }
+  const top = Math.min(...ROOT.items.map(i => i.py)), first = ROOT.items.filter(i => i.py < top + 60).sort((a, b) => b.count - a.count)[0];
   view.scrollTo({left: (first.px + first.w / 2) * state.zoom - view.clientWidth / 2, top: 0});
 }
 
