@@ -109,7 +109,6 @@ class _Layers:
         outer = self.product(self.quantised(gelu), _INNER, _FEATURES)
         return self.norm(self.quantised(self.let(f"add({x}, {outer})")))
 
-
     def convolution(self, x: str, shape: tuple[int, int, int], stride: int = 1, least_is_0: bool = True) -> str:
         """A convolution by a weight ``[outputs, inputs, taps, taps]``, or one of each channel, with a bias.
 

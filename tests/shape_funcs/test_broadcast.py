@@ -121,3 +121,15 @@ def test_arange(agree: Any, draw: Any) -> None:
 def test_shape_of(agree: Any, draw: Any) -> None:
     a = draw(SHAPES)
     agree("shape_of", [f32(a)], lambda: [(len(a),)])
+
+
+@case
+def test_host_function(agree: Any, draw: Any) -> None:
+    number, a = draw(st.sampled_from([(), (1,), (2, 3)])), draw(SHAPES)
+
+    def oracle() -> Any:
+        if number != ():
+            raise ValueError
+        return one(())
+
+    agree("host_function", [f32(number), f32(a)], oracle)

@@ -102,8 +102,8 @@ class Type(Code):
     SIZE = "A tensor or program beyond the limits of the machine."
     STATIC = (
         "A program with control flow, for an executor of programs without.",
-        """relay.create_executor("graph", relay.parse('#[version = "0.0.5"]\\n' + """
-        """'def @main(%b: bool) { if (%b) { 1f } else { 2f } }')).evaluate()""",
+        """module = relay.parse('#[version = "0.0.5"] def @main(%b: bool) { if (%b) { 1f } else { 2f } }')\n"""
+        """relay.create_executor("graph", module).evaluate()""",
     )
     EMPTY = "A module without a function.", "relay.compile(relay.IRModule({}))"
 
