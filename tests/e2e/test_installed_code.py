@@ -107,7 +107,9 @@ def test_the_kernels_of_usual_quantised_layers_are_installed(code: Path, tmp_pat
     entries, _ = compiled(_QUANTISED, code, tmp_path, monkeypatch, "--params", str(tmp_path / "w.npz"), "--dim", "n=3")
     # the installed code with its own literals; constants were folded by installed code
     names = {entry.name for entry in entries if entry.key.kind == "object"}
-    assert {name for name in names if not name.startswith("the ")} == {"fused_nn_dense_byte_panels_subtract_cast_multiply_rint_add_clip_ca"}
+    assert {name for name in names if not name.startswith("the ")} == {
+        "fused_nn_dense_byte_panels_subtract_cast_multiply_rint_add_clip_ca"
+    }
 
 
 def installed(number: int) -> Path:
