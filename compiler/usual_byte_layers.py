@@ -1,8 +1,8 @@
 """The usual layers of quantised networks: a program whose kernels, and whose constants, most of such networks have.
 
-The layers are written as the tools of onnxruntime quantise them, with ``qnn.quantize`` and ``qnn.dequantize`` around each operator:
-a layer of a transformer of one text of any length, and the layers of convolutional networks.  Kernels depend on neither the number
-of features nor scales and zero points (see ``ops.codegen.cpu.shared_texts``).
+The layers are written as the tools of onnxruntime quantise them, with ``qnn.quantize`` and ``qnn.dequantize`` around each
+operator: layers of a transformer of one text of any length, and a convolutional network.  Kernels depend on neither the number of
+features nor scales and zero points (see ``ops.codegen.cpu.shared_texts``).
 """
 
 from __future__ import annotations
@@ -95,8 +95,8 @@ class _Layers:
         scaled = self.let(f"multiply({scores}, {self.let('qnn.dequantize(255u8, 0.0004901961f, 0u8)')})")
         scale, zero_point = self.parameters[scores].split("f, ")
         self.parameters[scaled] = f"{float(scale) / 8}f, {zero_point}"
-        parts = self.quantised(self.let(f"nn.softmax({self.quantised(scaled, scaled)}, axis=3)"), least_is_0=True)
-        mixed = self.heads_product(parts, values)
+        softmax = self.quantised(self.let(f"nn.softmax({self.quantised(scaled, scaled)}, axis=3)"), least_is_0=True)
+        mixed = self.heads_product(softmax, values)
         in_order = self.quantised(self.let(f"transpose({mixed}, axes=[0, 2, 1, 3])"), mixed)
         return self.quantised(self.let(f"reshape({in_order}, newshape=[1, -1, {_FEATURES}])"), mixed)
 

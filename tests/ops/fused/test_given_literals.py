@@ -44,7 +44,8 @@ def test_layers_of_other_scales_share_their_code(monkeypatch: pytest.MonkeyPatch
 
 def test_literals_of_which_llvm_makes_other_code_stay() -> None:
     for text in (
-        "v = x * float32(0.25)", "v = x + float32(0.0)", "v = float32(0.5) / x", "v = x - int32(0)", "v = x * int32(1)", "v = x // int32(7)",
+        "v = x * float32(0.25)", "v = x + float32(0.0)", "v = float32(0.5) / x", "v = x - int32(0)", "v = x * int32(1)",
+        "v = x // int32(7)",
         "v = x % int32(7)", "v = x >> int32(3)", "v = x if x >= float32(6.1) else y", "v = x + int64(9)",
     ):  # fmt: skip
         assert without_literals(text) == (text, ())
@@ -114,7 +115,8 @@ def test_nests_that_differ_in_sizes_have_one_text() -> None:
 
 
 def test_parts_of_results_share_the_divisors_of_their_position() -> None:
-    text = "def finish(argv, at, rows, count):\n    lead = at // 96\n    i1 = lead % {0}\n    for _ in range(rows):\n        at = i1 % {0}\n"
+    lines = "lead = at // 96", "i1 = lead % {0}", "for _ in range(rows):", "    at = i1 % {0}"
+    text = "\n    ".join(("def finish(argv, at, rows, count):", *lines))
     shared, numbers = without_literals(text.format(56))
     assert without_literals(text.format(7))[0].replace("i1 % 7", "i1 % 56") == shared
     assert numbers == (96, 56) and "at = i1 % 56" in shared

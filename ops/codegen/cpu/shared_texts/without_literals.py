@@ -2,9 +2,9 @@
 
 The text of such a kernel becomes a text without these literals: numbers, in the order of their first use, stand for them
 (see ``ops.native.given_literals``).  Equal literals have one number where their lines are equal, as in the copies of a loop:
-which scales of a layer are equal by chance makes no other text.  A literal stays in the text where LLVM makes better code of its
-value: 0, powers of two that multiply or divide real numbers, 1 that multiplies integers, ones of functions, bounds of comparisons.
-Only literals beside an arithmetic operator are taken out, and sizes (see ``given_sizes``).
+scales of a layer that are equal by chance make no other text.  A literal stays in the text where LLVM makes better code of its
+value: 0, powers of two that multiply or divide real numbers, 1 that multiplies integers, ones of functions, bounds of
+comparisons.  Only literals beside an arithmetic operator are taken out, and sizes (see ``given_sizes``).
 """
 
 from __future__ import annotations

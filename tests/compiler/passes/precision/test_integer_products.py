@@ -95,8 +95,8 @@ def test_scales_by_channel() -> None:
 
 @pytest.mark.parametrize("zero_point", [0, 3])
 def test_equal_zero_points_by_channel_are_one(zero_point: int) -> None:
-    text = f"""{HEADER}def @main(%x: Tensor[(?n, 8), uint8], %w: Tensor[(3, 8), int8], %s: Tensor[(3), float32], %z: Tensor[(3), int8]) {{
-        {DATA} let %b = qnn.dequantize(%w, %s, %z, axis=0); nn.dense(%a, %b) }}"""
+    parameters = "%x: Tensor[(?n, 8), uint8], %w: Tensor[(3, 8), int8], %s: Tensor[(3), float32], %z: Tensor[(3), int8]"
+    text = f"{HEADER}def @main({parameters}) {{ {DATA} nn.dense(%a, qnn.dequantize(%w, %s, %z, axis=0)) }}"
     rng = np.random.default_rng(6)
     w, s = rng.integers(-128, 128, (3, 8)).astype("int8"), np.array([0.5, 0.25, 2.0], "float32")
     exe = relay.compile(text, params={"w": w, "s": s, "z": np.full(3, zero_point, "int8")})
