@@ -1,4 +1,4 @@
-"""Layers of transformers with quantised weights, packed texts and channels that are last, beside onnxruntime where it has them."""
+"""Layers with quantised weights, packed texts and channels that are last, beside onnxruntime where it has them on CPUs."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def check(
         np.testing.assert_allclose(have, want, rtol=near, atol=near)
 
 
-# ---- QAttention, QEmbedLayerNormalization --------------------------------------------------------------------------------------
+# ---- QAttention, QEmbedLayerNormalization --------------------------------------------------------------------------------
 
 
 def quantised_attention(weights: str) -> dict[str, np.ndarray]:
@@ -126,7 +126,8 @@ def test_experts_of_few_bits(bits: int, block: int) -> None:
     options: dict[str, Any] = {"block_size": block} if block else {}
     check(
         "QMoE", given, "x,r,w1,s1,b1,w2,s2,b2", stored=",".join(layers), near=1e-3, k=2, activation_type="swiglu",
-        swiglu_fusion=1, normalize_routing_weights=1, expert_weight_bits=bits, activation_alpha=1.7, activation_beta=1.0, **options,
+        swiglu_fusion=1, normalize_routing_weights=1, expert_weight_bits=bits, activation_alpha=1.7, activation_beta=1.0,
+        **options,
     )  # fmt: skip
 
 
@@ -170,7 +171,7 @@ def test_experts_that_are_refused(options: dict[str, Any], message: str) -> None
         run("QMoE", given, "x,r,w1,s1,b1,w2,s2,b2", stored=",".join(layers), **{"block_size": 16, **options})
 
 
-# ---- packed texts, channels last: onnxruntime has kernels for GPUs only ------------------------------------------------------------
+# ---- packed texts, channels last: onnxruntime has kernels for GPUs only --------------------------------------------------
 
 
 @pytest.mark.parametrize("is_packed", [False, True])
@@ -178,8 +179,8 @@ def test_packed_attention(is_packed: bool) -> None:
     """Texts of 4 and 2 words in columns of 5, each beside attention of that text alone; a bias for all texts."""
     lengths, size = [4, 2], WIDTH // HEADS
     rows, bias, added = floats(6, 3, HEADS, size), floats(3 * WIDTH), floats(1, HEADS, S, S)
-    places = [b * S + k for b, n in enumerate(lengths) for k in range(n)]
-    offsets = np.array([*places, *(k for k in range(B * S) if k not in places)], "int32").reshape(B, S)
+    valid = [b * S + k for b, n in enumerate(lengths) for k in range(n)]
+    offsets = np.array([*valid, *(k for k in range(B * S) if k not in valid)], "int32").reshape(B, S)
     ends = np.cumsum([0, *lengths]).astype("int32")
     if is_packed:
         given, order, parts = {"x": np.ascontiguousarray(rows.transpose(0, 2, 1, 3))}, "x,,,,o,e,a", rows
@@ -206,5 +207,6 @@ def test_convolution_with_channels_last(group: int) -> None:
     parts = zip(np.split(windows, group, 3), np.split(w, group), strict=True)
     want = np.concatenate([np.einsum("nhwcij,ocij->nhwo", a, b) for a, b in parts], 3) + bias
     np.testing.assert_allclose(found, want, rtol=1e-4, atol=1e-4)
-    last = run("NhwcConv", {"x": x, "w": np.ascontiguousarray(w.transpose(0, 2, 3, 1)), "b": bias}, "x,w,b", stored="w", **options)[0]
+    given = {"x": x, "w": np.ascontiguousarray(w.transpose(0, 2, 3, 1)), "b": bias}
+    last = run("NhwcConv", given, "x,w,b", stored="w", **options)[0]
     assert math.isclose(float(np.abs(last - found).max()), 0, abs_tol=1e-6)

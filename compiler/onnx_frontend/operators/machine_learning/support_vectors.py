@@ -60,7 +60,8 @@ def _sums(node: Node, x: Expr, count: int, coefficients: np.ndarray, rho: np.nda
     dtype = node.dtype(x)
     given = np.array(node.required("support_vectors"), dtype)
     if given.size % count or node.size(x, 1) not in (None, given.size // count):
-        raise node.error(f"{given.size} numbers are no {count} support vectors", f"rows of the data have {node.size(x, 1)} numbers")
+        help = f"rows of the data have {node.size(x, 1)} numbers"
+        raise node.error(f"{given.size} numbers are no {count} support vectors", help)
     kernels = node.bind(node.choice("kernel_type", _KERNELS, "LINEAR")(node, x, given.reshape(count, -1)))
     return node.bind(relay.add(relay.nn.dense(kernels, const(coefficients.astype(dtype))), const(rho.astype(dtype))))
 

@@ -37,10 +37,10 @@ def mixture_of_experts(
     return mixture(node, x, router, None, node.size(first, 0), lambda number, expert: _layer(node, layers[number], expert))
 
 
-def mixture(node: Node, x: Expr, router: Expr, shares: Expr | None, experts: int | None, layer: LayerOf) -> Expr:
+def mixture(node: Node, x: Expr, router: Expr, mixing: Expr | None, experts: int | None, layer: LayerOf) -> Expr:
     """The sums of what the chosen experts make of each row.
 
-    ``shares``: the weights of the experts, ``[rows, experts]``; None: those by which they are chosen.
+    ``mixing``: the weights of the experts, ``[rows, experts]``; None: those by which they are chosen.
     """
     activation = node.attr("activation_type", "relu")
     if activation not in (*_ACTIVATIONS, _GATED):
@@ -52,7 +52,7 @@ def mixture(node: Node, x: Expr, router: Expr, shares: Expr | None, experts: int
     if not experts or not inner:
         raise node.error("the number of experts and the size of a row must be known at import")
     rows = node.bind(relay.reshape(x, [-1, inner]))
-    weights, chosen = _routed(node, router, shares, experts)
+    weights, chosen = _routed(node, router, mixing, experts)
     result = node.bind(relay.zeros_like(rows))
     for expert in range(experts):
         at = node.bind(relay.argwhere(relay.equal(chosen, const(expert, node.dtype(chosen)))))  # [uses, 2]: row, choice
@@ -65,7 +65,7 @@ def mixture(node: Node, x: Expr, router: Expr, shares: Expr | None, experts: int
     return relay.reshape_like(result, x)
 
 
-def _routed(node: Node, router: Expr, shares: Expr | None, experts: int) -> tuple[Expr, Expr]:
+def _routed(node: Node, router: Expr, mixing: Expr | None, experts: int) -> tuple[Expr, Expr]:
     """The weights and the numbers of the chosen experts of each row, ``[rows, k]``."""
     count, dtype = int(node.attr("k", 1)), node.dtype(router)
     if not 0 < count <= experts:
@@ -73,8 +73,8 @@ def _routed(node: Node, router: Expr, shares: Expr | None, experts: int) -> tupl
     parts = node.bind(relay.nn.softmax(router, axis=-1))
     top = node.bind(relay.topk(parts, k=count, axis=-1, ret_type="both"))
     weights, chosen = (node.bind(TupleGetItem(top, k)) for k in (0, 1))
-    if shares is not None:
-        weights = node.bind(relay.gather(shares, 1, chosen))
+    if mixing is not None:
+        weights = node.bind(relay.gather(mixing, 1, chosen))
     if node.attr("normalize_routing_weights", 0):
         sums = relay.sum(weights, axis=[-1], keepdims=True)
         weights = node.bind(relay.divide(weights, relay.where(relay.equal(sums, number(0, dtype)), number(1, dtype), sums)))

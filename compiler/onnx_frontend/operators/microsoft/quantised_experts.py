@@ -12,6 +12,7 @@ from ..elementwise import number
 from .experts import Layer, mixture, part_of
 from .weight_bits import check_block
 
+
 @frozen
 class _Stored:
     """The weights of a layer of all experts, ``[experts, rows, bytes]``, their scales, biases and zero points."""
@@ -27,7 +28,7 @@ def quantised_mixture(
     node: Node, x: Expr, router: Expr, first: Expr, first_scales: Expr | None, first_bias: Expr | None, second: Expr,
     second_scales: Expr | None, second_bias: Expr | None, third: Expr | None, third_scales: Expr | None,
     third_bias: Expr | None, first_zeros: Expr | None, second_zeros: Expr | None, third_zeros: Expr | None,
-    shares: Expr | None, first_whole: Expr | None, second_whole: Expr | None, first_data: Expr | None, second_data: Expr | None,
+    mixing: Expr | None, first_whole: Expr | None, second_whole: Expr | None, first_data: Expr | None, second_data: Expr | None,
     first_blocks: Expr | None, second_blocks: Expr | None,
 ) -> Expr:  # fmt: skip
     """Weights of 2, 4 or 8 bits, which are read as they are stored; otherwise as `MoE`."""
@@ -47,7 +48,7 @@ def quantised_mixture(
         stored = layers[number]
         return None if stored is None else _product(node, stored, f"fc{number + 1}", expert)
 
-    return mixture(node, x, router, shares, node.size(first, 0), layer)
+    return mixture(node, x, router, mixing, node.size(first, 0), layer)
 
 
 def _product(node: Node, stored: _Stored, name: str, expert: int) -> Layer:
