@@ -50,6 +50,11 @@ at most 64 elements, and the import need not know their values; else they are co
 replaceable, `overridable=["k"]` those of these names, `overridable=False` none. With `freeze_params=False` all stored tensors are
 parameters, and their values are returned.
 
+Texts are no tensors here. A model with an input of texts, such as the encoders that skl2onnx writes (`StringNormalizer`,
+`TfIdfVectorizer` and `LabelEncoder` over texts), is refused by an error that names the operator. The remedy: encode the texts
+with the library that trained the encoder, or with onnxruntime, and import the rest of the model, which
+`onnx.utils.extract_model` cuts off.
+
 Sparse tensors are stored with their zeros. An operator version that the package onnx does not know is refused.
 
 `relay.frontend.OnnxBackend` is a backend of `onnx.backend.base`: ONNX's own suite runs on it (`python -m tests.onnx`). None of

@@ -181,6 +181,12 @@ def stored_names(graph: Any) -> set[str]:
     return {t.name for t in dense} | {s.values.name for s in sparse}
 
 
+#: The remedy for a model that reads or writes texts.
+TEXTS_HELP = "encode texts outside of the model, and cut the model apart there: onnx.utils.extract_model"
+#: ONNX's number of the dtype of texts.
+TEXTS = 8
+
+
 def dtype_name(number: int, what: str) -> str:
     """The dtype of one of ONNX's numbers.  Raises ModelError for a dtype that no tensor here has."""
     name = DTYPE_OF.get(number)
@@ -189,7 +195,8 @@ def dtype_name(number: int, what: str) -> str:
 
         known = number in TensorProto.DataType.values() and number != 0
         described = TensorProto.DataType.Name(number).lower() if known else f"of the unknown number {number}"
-        raise ModelError(f"{what} has the dtype {described}", help=f"the dtypes are {', '.join(DTYPES)}", code=codes.Model.DTYPE)
+        help = TEXTS_HELP if number == TEXTS else f"the dtypes are {', '.join(DTYPES)}"
+        raise ModelError(f"{what} has the dtype {described}", help=help, code=codes.Model.DTYPE)
     return name
 
 

@@ -246,6 +246,30 @@ def test_operands_of_version_6(operator: str, shapes: list[Any], attributes: dic
     assert text in relay.frontend.from_onnx(model_of([node], inputs, ["z"]), opset=6)[0].astext()
 
 
+@pytest.mark.parametrize(
+    ("operator", "domain", "attributes"),
+    [
+        ("StringNormalizer", "", {}),
+        ("LabelEncoder", "ai.onnx.ml", {"keys_strings": ["a"], "values_int64s": [1]}),
+        ("OneHotEncoder", "ai.onnx.ml", {"cats_strings": ["a"]}),
+    ],
+)
+def test_an_input_of_texts(operator: str, domain: str, attributes: dict[str, Any]) -> None:
+    """The error names the operator that reads the texts, and the remedy."""
+    node = helper.make_node(operator, ["x"], ["y"], "encode", domain=domain, **attributes)
+    model = model_of([node], {"x": ["n"]}, ["y"])
+    model.graph.input[0].type.tensor_type.elem_type = TensorProto.STRING
+    found = refusal(model)
+    assert f"{operator} 'encode' reads texts, the input 'x'; tensors here have no texts" in found
+    assert "cut the model apart there: onnx.utils.extract_model" in found
+
+
+def test_an_operator_on_texts_has_no_converter() -> None:
+    """The help is the remedy, where the input of a model says nothing of texts."""
+    model = model_of([helper.make_node("StringNormalizer", ["x"], ["y"])], {"x": ["n"]}, ["y"])
+    assert "cut the model apart there: onnx.utils.extract_model" in refusal(model)
+
+
 def test_n_grams_that_cannot_be_counted() -> None:
     common: dict[str, Any] = {"mode": "TF", "min_gram_length": 1, "max_gram_length": 1, "max_skip_count": 0, "ngram_counts": [0]}
     for attributes, message in (

@@ -10,6 +10,7 @@ from ....vm.diagnostics.source import Diagnostic, ModelError
 from ..function_bodies import fixed_body, has_body, model_function, newest_version
 from ..model import GraphDef, Model, NodeDef, nodes_of
 from ..operator_table import STANDARD, converter, declared_versions, domain_of
+from ..tensors import TEXTS, TEXTS_HELP
 
 
 @frozen
@@ -50,7 +51,13 @@ def unsupported(found: Sequence[tuple[NodeDef, NodeDef, int | None]]) -> Unsuppo
     return error
 
 
+#: The standard's operators on texts, which have no converter.
+_ON_TEXTS = ("StringNormalizer", "StringConcat", "StringSplit", "RegexFullMatch")
+
+
 def _help(operator: UnsupportedOperator) -> str | None:
+    if operator.domain == STANDARD and operator.name in _ON_TEXTS:
+        return TEXTS_HELP
     versions = declared_versions(operator.domain, operator.name)
     if versions and operator.version is not None:
         return f"{operator.name} is converted from version {versions[0].since} on: convert the model by onnx.version_converter"
@@ -67,12 +74,25 @@ def _check_versions(model: Model) -> None:
             raise ModelError(message, help=help, code=codes.Model.FORMAT)
 
 
+def _check_texts(model: Model) -> None:
+    """Raises ModelError for an input of texts, with the operators that read it."""
+    texts = {i.name for i in model.graph.proto.input if i.type.tensor_type.elem_type == TEXTS}
+    readers = [node for node in model.graph.nodes if texts & set(node.proto.input)]
+    if readers:
+        (name, *_) = (n for n in readers[0].proto.input if n in texts)
+        others = [n for n in dict.fromkeys(node.proto.op_type for node in readers) if n != readers[0].proto.op_type]
+        also = f"; so do {', '.join(others)}" if others else ""
+        message = f"{readers[0].label} reads texts, the input {name!r}; tensors here have no texts{also}"
+        raise ModelError(message, readers[0].span, help=TEXTS_HELP, code=codes.Model.DTYPE)
+
+
 def check_supported(model: Model) -> None:
     """Raises UnsupportedOperatorError that lists every operator without a converter and without a body.
 
-    Raises ModelError for a version of the standard's operators that the package onnx does not know.
+    Raises ModelError for a version of the standard's operators that the package onnx does not know, and for an input of texts.
     """
     _check_versions(model)
+    _check_texts(model)
     found: list[tuple[NodeDef, NodeDef, int | None]] = []
     seen: set[int] = set()
     todo: list[tuple[GraphDef, Mapping[str, int], NodeDef | None]] = [(model.graph, model.versions, None)]

@@ -12,14 +12,15 @@ from ...builder.operator_functions import operators as relay
 from ...ir.expr import Expr
 from ..node import Node
 from ..operator_table import onnx_operator
+from ..tensors import TEXTS_HELP
 from .elementwise import number
 
 
 @onnx_operator("TfIdfVectorizer", since=9)
 def count_ngrams(node: Node, x: Expr) -> Expr:
-    """Of integers, as vectors or rows of a matrix."""
+    """Of integers, as vectors or rows of a matrix; of texts it is refused."""
     if node.has("pool_strings") or not node.has("pool_int64s"):
-        raise node.error("it counts texts; tensors here have no texts")
+        raise node.error("it counts texts; tensors here have no texts", TEXTS_HELP)
     if node.rank(x) not in (1, 2):
         raise node.error(f"it counts in vectors and matrices, not in a tensor of rank {node.rank(x)}")
     rows = x if node.rank(x) == 2 else relay.expand_dims(x, 0)

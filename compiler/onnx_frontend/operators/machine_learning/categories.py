@@ -11,16 +11,17 @@ from ....builder.operator_functions import operators as relay
 from ....ir.expr import Expr
 from ...node import Node
 from ...operator_table import onnx_operator
+from ...tensors import TEXTS_HELP
 from .scores import MACHINE_LEARNING
 
 #: The dtypes of keys and values by the names of their attributes; texts are no tensors.
 _KINDS = {"int64s": "int64", "floats": "float32"}
-_TEXTS = "texts are no tensors here", "encode texts before the model"
+_TEXTS = "texts are no tensors here", TEXTS_HELP
 
 
 @onnx_operator("LabelEncoder", domain=MACHINE_LEARNING, since=2)
 def label_encoder(node: Node, x: Expr) -> Expr:
-    """Keys and values that are numbers."""
+    """Keys and values that are numbers; those that are texts are refused."""
     (keys, _), (values, kind) = _listed(node, "keys"), _listed(node, "values")
     if len(keys) != len(values) or not len(keys):
         raise node.error(f"there are {len(keys)} keys and {len(values)} values", "give each key a value")
@@ -51,7 +52,7 @@ def _listed(node: Node, what: str) -> tuple[np.ndarray, str]:
 
 @onnx_operator("OneHotEncoder", domain=MACHINE_LEARNING)
 def one_hot_encoder(node: Node, x: Expr) -> Expr:
-    """Categories that are integers; others have no column, as the attribute zeros lets them."""
+    """Categories that are integers, not texts; others have no column, as the attribute zeros lets them."""
     if node.attr("cats_strings"):
         raise node.error(*_TEXTS)
     categories: Any = node.required("cats_int64s")

@@ -104,14 +104,21 @@ def attention(
     past_length: Expr | None,
 ) -> list[Expr]:  # fmt: skip
     """Masks: the number of keys by batch, or 0 and 1 by batch and key, or by batch, query and key."""
-    if past_length is not None or node.attr("do_rotary", 0):
+    if past_length is not None:
+        raise node.error("buffers that are shared by past and present are not converted")
+    product = relay.nn.matmul(x, weights)
+    return attended_rows(node, product if bias is None else relay.add(product, bias), mask, past, addition)
+
+
+def attended_rows(node: Node, product: Expr, mask: Expr | None, past: Expr | None, addition: Expr | None) -> list[Expr]:
+    """Attention of queries, keys and values in the rows of a product, and all keys and values."""
+    if node.attr("do_rotary", 0) or node.attr("past_present_share_buffer", 0):
         raise node.error("buffers that are shared by past and present, and rotary embeddings within it, are not converted")
-    heads, width = node.required("num_heads"), node.size(weights, 1)
+    product = node.bind(product)
+    heads, width = node.required("num_heads"), node.size(product, 2)
     sizes = node.attr("qkv_hidden_sizes") or ([width // 3] * 3 if width is not None else None)
     if sizes is None:
         raise node.error("the size of the weights must be known at import")
-    product = relay.nn.matmul(x, weights)
-    product = node.bind(product if bias is None else relay.add(product, bias))
     ends = [sum(sizes[: k + 1]) for k in range(3)]
     parts = [relay.strided_slice(product, [e - n], [e], [1], [2]) for e, n in zip(ends, sizes, strict=True)]
     query, key, value = (node.bind(_split(node, part, heads)) for part in parts)
@@ -140,6 +147,46 @@ def multi_head_attention(
     before = relay.subtract(extent(key, 2), extent(made.query, 2))
     result = _attended(node, made, _masks(node, made, mask, addition, before))
     return [result, key, value]
+
+
+@onnx_operator("PackedMultiHeadAttention", domain=MICROSOFT)
+def packed_multi_head_attention(
+    node: Node, query: Expr, key: Expr | None, value: Expr | None, bias: Expr | None, offsets: Expr, ends: Expr,
+    addition: Expr | None,
+) -> Expr:  # fmt: skip
+    """Rows of all texts one after the other; texts of other lengths are columns of a batch inside."""
+    heads = node.required("num_heads")
+    if node.rank(query) == 4:  # [rows, heads, 3, size]
+        width = heads * (node.size(query, 3) or 0)
+        query, key, value = (node.bind(relay.reshape(relay.take(query, k, axis=2), [-1, width])) for k in range(3))
+    if key is None or value is None:
+        raise node.error("it has queries and no keys or values")
+    sizes = node.bind(relay.shape_of(offsets, dtype="int64"))
+    count = node.bind(relay.reshape(relay.strided_slice(relay.shape_of(query, dtype="int64"), [0], [1]), [1]))
+    flat = node.bind(relay.reshape(offsets, [-1]))
+    rows = node.bind(relay.strided_slice(flat, const([0], "int64"), count, const([1], "int64")))
+
+    def spread(x: Expr) -> Expr:
+        width = node.size(x, 1)
+        if width is None:
+            raise node.error("the size of the last axis must be known at import")
+        whole = relay.concatenate([relay.reshape(relay.prod(sizes), [1]), const([width], "int64")], 0)
+        padded = relay.scatter_nd(relay.zeros(whole, node.dtype(x)), relay.expand_dims(rows, 0), x)
+        return node.bind(relay.reshape(padded, relay.concatenate([sizes, const([width], "int64")], 0)))
+
+    made = _biased_heads(node, spread(query), spread(key), spread(value), bias, heads)
+    end = [relay.strided_slice(ends, [k], [n], [1], [0]) for k, n in ((1, _ALL), (0, -1))]
+    lengths = node.bind(relay.reshape(relay.cast(relay.subtract(*end), "int64"), [-1, 1, 1, 1]))
+    keys = relay.arange(const(0, "int64"), extent(made.key, 2), const(1, "int64"), dtype="int64")
+    dtype = node.dtype(made.query)
+    hidden = number(node.attr("mask_filter_value", -10000.0), dtype)
+    terms = [relay.where(relay.less(keys, lengths), number(0, dtype), hidden)]
+    found = node.bind(_attended(node, made, terms if addition is None else [*terms, addition]))
+    return relay.take(relay.reshape(found, [-3, 0]), rows, axis=0, mode="fast")
+
+
+#: The end of a slice without one.
+_ALL = 2**63 - 1
 
 
 def _apart(node: Node, query: Expr, key: Expr | None, value: Expr | None) -> tuple[Expr, Expr, Expr]:

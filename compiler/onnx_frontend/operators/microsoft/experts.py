@@ -22,36 +22,50 @@ _ACTIVATIONS: dict[str, Callable[[Node, Expr], Expr]] = {
 _GATED = "swiglu"
 
 
+#: The product and the bias of a layer of an expert, of 0, 1 and 2 for FC1, FC2 and FC3; None for a layer that there is not.
+Layer = Callable[[Expr], Expr]
+LayerOf = Callable[[int, int], Layer | None]
+
+
 @onnx_operator("MoE", domain=MICROSOFT)
 def mixture_of_experts(
     node: Node, x: Expr, router: Expr, first: Expr, first_bias: Expr | None, second: Expr, second_bias: Expr | None,
     third: Expr | None, third_bias: Expr | None,
 ) -> Expr:  # fmt: skip
     """Each expert multiplies its rows alone: their number is known at run time.  `gelu` is by the error function."""
+    layers = ((first, first_bias), (second, second_bias), (third, third_bias))
+    return mixture(node, x, router, None, node.size(first, 0), lambda number, expert: _layer(node, layers[number], expert))
+
+
+def mixture(node: Node, x: Expr, router: Expr, mixing: Expr | None, experts: int | None, layer: LayerOf) -> Expr:
+    """The sums of what the chosen experts make of each row.
+
+    ``mixing``: the weights of the experts, ``[rows, experts]``; None: those by which they are chosen.
+    """
     activation = node.attr("activation_type", "relu")
     if activation not in (*_ACTIVATIONS, _GATED):
         raise node.error(f"the activation {activation!r} is not converted", f"one of {', '.join([*_ACTIVATIONS, _GATED])}")
     for name in ("use_sparse_mixer", "swiglu_limit_after_activation"):
         if node.attr(name, 0):
             raise node.error(f"{name} is {node.attr(name)}", "softmax routes, and limits are before the activation")
-    experts, inner = node.size(first, 0), node.size(x, -1)
+    inner = node.size(x, -1)
     if not experts or not inner:
         raise node.error("the number of experts and the size of a row must be known at import")
     rows = node.bind(relay.reshape(x, [-1, inner]))
-    weights, chosen = _routed(node, router, experts)
+    weights, chosen = _routed(node, router, mixing, experts)
     result = node.bind(relay.zeros_like(rows))
     for expert in range(experts):
         at = node.bind(relay.argwhere(relay.equal(chosen, const(expert, node.dtype(chosen)))))  # [uses, 2]: row, choice
         points = node.bind(relay.transpose(at, [1, 0]))
         own = node.bind(relay.strided_slice(points, [0], [1], [1], [0]))
         taken = node.bind(relay.take(rows, node.bind(relay.reshape(own, [-1])), axis=0, mode="fast"))
-        made = _expert(node, taken, expert, [(first, first_bias), (second, second_bias), (third, third_bias)], activation)
+        made = _expert(node, taken, [layer(number, expert) for number in range(3)], activation)
         part = node.bind(relay.expand_dims(node.bind(relay.gather_nd(weights, points)), 1))
         result = node.bind(relay.scatter_nd(result, own, node.bind(relay.multiply(made, part)), "add"))
     return relay.reshape_like(result, x)
 
 
-def _routed(node: Node, router: Expr, experts: int) -> tuple[Expr, Expr]:
+def _routed(node: Node, router: Expr, mixing: Expr | None, experts: int) -> tuple[Expr, Expr]:
     """The weights and the numbers of the chosen experts of each row, ``[rows, k]``."""
     count, dtype = int(node.attr("k", 1)), node.dtype(router)
     if not 0 < count <= experts:
@@ -59,15 +73,17 @@ def _routed(node: Node, router: Expr, experts: int) -> tuple[Expr, Expr]:
     parts = node.bind(relay.nn.softmax(router, axis=-1))
     top = node.bind(relay.topk(parts, k=count, axis=-1, ret_type="both"))
     weights, chosen = (node.bind(TupleGetItem(top, k)) for k in (0, 1))
+    if mixing is not None:
+        weights = node.bind(relay.gather(mixing, 1, chosen))
     if node.attr("normalize_routing_weights", 0):
         sums = relay.sum(weights, axis=[-1], keepdims=True)
         weights = node.bind(relay.divide(weights, relay.where(relay.equal(sums, number(0, dtype)), number(1, dtype), sums)))
     return weights, chosen
 
 
-def _expert(node: Node, rows: Expr, expert: int, layers: list[tuple[Expr | None, Expr | None]], activation: str) -> Expr:
+def _expert(node: Node, rows: Expr, layers: list[Layer | None], activation: str) -> Expr:
     """The rows after both products of an expert."""
-    first, second, third = (_layer(node, layer, expert) for layer in layers)
+    first, second, third = layers
     assert first is not None and second is not None
     hidden = first(rows)
     if activation == _GATED:
@@ -78,9 +94,9 @@ def _expert(node: Node, rows: Expr, expert: int, layers: list[tuple[Expr | None,
     return second(hidden)
 
 
-def _layer(node: Node, layer: tuple[Expr | None, Expr | None], expert: int) -> Callable[[Expr], Expr] | None:
+def _layer(node: Node, layer: tuple[Expr | None, Expr | None], expert: int) -> Layer | None:
     """The product with the weight of an expert, and its bias; None without a weight."""
-    weight, bias = (None if part is None else _part(node, part, expert) for part in layer)
+    weight, bias = (None if part is None else part_of(node, part, expert) for part in layer)
     if weight is None:
         return None
 
@@ -91,7 +107,7 @@ def _layer(node: Node, layer: tuple[Expr | None, Expr | None], expert: int) -> C
     return product
 
 
-def _part(node: Node, stack: Expr, expert: int) -> Expr:
+def part_of(node: Node, stack: Expr, expert: int) -> Expr:
     """The tensor of an expert."""
     known = node.constant(stack)
     if known is not None:

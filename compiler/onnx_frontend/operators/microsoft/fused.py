@@ -52,6 +52,20 @@ def fused_conv(node: Node, x: Expr, weight: Expr, bias: Expr | None, other: Expr
     return _activated(node, result, node.attr("activation", ""), node.attr("activation_params", []))
 
 
+@onnx_operator("NhwcConv", domain=MICROSOFT)
+def conv_channels_last(node: Node, x: Expr, weight: Expr, bias: Expr | None) -> Expr:
+    """`Conv` of data whose channels are last; those of the weights are second, as documented, or last if only that fits."""
+    rank, channels = node.rank(x), node.size(x, -1)
+    own = (node.size(weight, 1), node.size(weight, -1))
+    each = None if channels is None else channels // node.attr("group", 1)
+    to_front = [0, rank - 1, *range(1, rank - 1)]
+    if own[0] not in (None, each) and own[1] == each:
+        weight = node.bind(relay.transpose(weight, to_front))
+    result = convolved(node, node.bind(relay.transpose(x, to_front)), weight)
+    result = result if bias is None else relay.nn.bias_add(result, bias, axis=1)
+    return relay.transpose(node.bind(result), [0, *range(2, rank), 1])
+
+
 #: The activations, and the defaults of their numbers.
 _DEFAULTS: dict[str, tuple[float, ...]] = {
     "": (), "Relu": (), "Tanh": (), "Sigmoid": (), "LeakyRelu": (0.01,), "Clip": (-3.4028234e38, 3.4028234e38),

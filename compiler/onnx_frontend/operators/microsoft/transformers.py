@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
+
 from ....builder.build import const
 from ....builder.operator_functions import operators as relay
 from ....ir.expr import Expr
@@ -86,15 +89,33 @@ def embed_layer_normalization(
     scale: Expr, bias: Expr, mask: Expr | None, positions: Expr | None,
 ) -> list[Expr]:  # fmt: skip
     """The sum of the embeddings of words, positions and segments, normalised; the number of words in the mask; the sum."""
+    tables = (word_table, None, None), (position_table, None, None), (segment_table, None, None)
+    return embedded(node, words, segments, positions, mask, (scale, bias), tables, lambda rows, scale, zero: rows)
+
+
+#: A table of embeddings, its scale and its zero point.
+_Table = tuple[Expr | None, Expr | None, Expr | None]
+
+
+def embedded(
+    node: Node, words: Expr, segments: Expr | None, positions: Expr | None, mask: Expr | None, norm: tuple[Expr, Expr],
+    tables: tuple[_Table, _Table, _Table], as_floats: Callable[[Expr, Expr | None, Expr | None], Expr],
+) -> list[Expr]:  # fmt: skip
+    """The sum of rows of the tables of words, positions and segments, normalised; the number of words in the mask; the sum.
+
+    ``as_floats``: rows of a table, by its scale and its zero point.
+    """
     if positions is None:
         positions = relay.arange(const(0, "int64"), extent(words, 1), const(1, "int64"), dtype="int64")
-    total = relay.add(_looked_up(word_table, words), _looked_up(position_table, positions))
-    if segments is not None:
-        if segment_table is None:
-            raise node.error("it has segments and no table of them")
-        total = relay.add(total, _looked_up(segment_table, segments))
-    total = node.bind(total)
-    result = normalised(node, total, scale, bias, [2], node.attr("epsilon", 1e-12))[0]
+    if segments is not None and tables[2][0] is None:
+        raise node.error("it has segments and no table of them")
+    parts = [
+        as_floats(_looked_up(table, indices), scale, zero)
+        for indices, (table, scale, zero) in zip((words, positions, segments), tables, strict=True)
+        if indices is not None and table is not None
+    ]
+    total = node.bind(functools.reduce(relay.add, parts))
+    result = normalised(node, total, *norm, [2], node.attr("epsilon", 1e-12))[0]
     kept = relay.zeros_like(words) if mask is None else relay.not_equal(mask, const(0, node.dtype(mask)))
     return [result, relay.sum(relay.cast(kept, "int32"), axis=[1]), total]
 

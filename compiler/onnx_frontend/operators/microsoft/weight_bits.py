@@ -27,7 +27,7 @@ def matmul_nbits(
     bits = int(node.attr("bits", 4))
     if bits not in BITS:
         raise node.error(f"weights of {bits} bits are not supported", f"quantise the weight to {', '.join(map(str, BITS))} bits")
-    _check_block(node, block, "weight")
+    check_block(node, block, "weight")
     if group is not None:
         help = "quantise the weight without a reordering"
         raise node.error("a reordering of groups, g_idx, is not supported", help)
@@ -78,7 +78,7 @@ def gather_block_quantized(node: Node, data: Expr, indices: Expr, scales: Expr, 
         raise node.error(f"gather_axis and quantize_axis are both {axis}", "gather along another axis than that of the blocks")
     if is_packed and blocked != rank - 1:
         raise node.error(f"quantize_axis is {blocked}, but bytes have pairs of the axis {rank - 1}", "quantise the last axis")
-    _check_block(node, block, "data")
+    check_block(node, block, "data")
     size = node.size(data, blocked)
     _check_blocks(node, scales, data, blocked, -(-size * (1 + is_packed) // block) if size else None)
     at = node.bind(from_the_front(node, indices, data, axis))
@@ -108,7 +108,7 @@ def _has_pairs(node: Node, data: Expr) -> tuple[bool, int]:
     return bits == 4 and node.narrow[0] is None and node.dtype(data) == "uint8", bits
 
 
-def _check_block(node: Node, block: int, what: str) -> None:
+def check_block(node: Node, block: int, what: str) -> None:
     """Raise ModelError unless a block is a power of 2 that kernels have."""
     if block < LEAST_BLOCK or block & (block - 1):
         help = f"quantise the {what} in blocks of {LEAST_BLOCK}, {2 * LEAST_BLOCK}, {4 * LEAST_BLOCK} ... numbers"
