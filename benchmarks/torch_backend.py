@@ -1,8 +1,8 @@
 """``torch.compile`` with the backend ``relayvm`` over twelve modules: results, compilations, what a call costs besides the run.
 
 Each module runs at many sizes, in turn with torch; its graph is compiled once.  Then the times of a call, in microseconds of
-processor time, medians of rounds in turn: the machine alone (``vm.run``), the graph as torch calls it, the whole call with torch's
-guards, the same with a graph that computes nothing, and torch without a compiler.  One thread.
+processor time, medians of rounds in turn: the machine alone (``vm.run``), the graph as torch calls it, the whole call with the
+guards of torch, the same with a graph that computes nothing, and torch without a compiler.  One thread.
 
     PYTHONPATH=. python benchmarks/torch_backend.py [--sizes 1000] [--rounds 15] [--only NAME]
 """

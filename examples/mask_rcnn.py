@@ -18,6 +18,7 @@ import argparse
 import sys
 import tempfile
 import warnings
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -111,15 +112,15 @@ def rounds_apart(box: np.ndarray, other: np.ndarray) -> bool:
     return bool((np.abs(wider[1] - np.rint(wider[1])) <= near).any())
 
 
-def run_all(detector: Detector, machine: Any) -> bool:
+def run_all(detector: Detector, machine: Any, sizes: Sequence[tuple[int, int]] = SIZES, counts: Sequence[int] = COUNTS) -> bool:
     """Print a line for each size and number of detections; whether all are those of torch."""
     fine, generator = True, torch.Generator().manual_seed(1)
     print(f"  {'image':^9}  detections  copies to the host  {'bytes':>5}  as torch has it")
-    for height, width in SIZES:
+    for height, width in sizes:
         image = torch.rand(3, height, width, generator=generator)
         with torch.no_grad():
             scores = detector(image, torch.tensor(0.0))[2].numpy()
-        for count in COUNTS:
+        for count in counts:
             threshold = threshold_of(scores, count)
             with torch.no_grad():
                 want = [t.numpy() for t in detector(image, torch.tensor(threshold))]

@@ -15,7 +15,8 @@ Sizes = tuple[int, ...]
 class Family:
     """``make`` gives the module, ``draw`` its inputs at given sizes, of which the first are those of the export.
 
-    ``open_axes``: for each input the axes whose sizes are open.
+    ``open_axes``: for each input the axes whose sizes are open.  ``wider``: the module with wider layers, by a factor; None
+    for a network of one width.
     """
 
     name: str
@@ -24,6 +25,7 @@ class Family:
     sizes: Sequence[Sizes]
     open_axes: Sequence[Sequence[int]]
     tolerance: float = 1e-4
+    wider: Callable[[int], torch.nn.Module] | None = None
 
     def module(self) -> torch.nn.Module:
         """The network, ready to run, with the same weights in each call."""

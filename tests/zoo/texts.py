@@ -18,9 +18,17 @@ FAMILIES = Families()
 _SMALL = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 64, "vocab_size": _WORDS}
 
 
-def _network(kind: str, names: Sequence[str], result: str, fixed: dict[str, Any], **options: Any) -> Callable[[], Any]:
-    def make() -> torch.nn.Module:
-        config = transformers.AutoConfig.for_model(kind, **options)
+#: Options that are widths of layers.
+_WIDTHS = (
+    "hidden_size", "intermediate_size", "embedding_size", "dim", "hidden_dim", "head_dim", "n_embd", "ffn_dim",
+    "word_embed_proj_dim",
+)  # fmt: skip
+
+
+def _network(kind: str, names: Sequence[str], result: str, fixed: dict[str, Any], **options: Any) -> Callable[..., Any]:
+    def make(factor: int = 1) -> torch.nn.Module:
+        wide = {name: value * factor for name, value in options.items() if name in _WIDTHS}
+        config = transformers.AutoConfig.for_model(kind, **{**options, **wide})
         return Part(transformers.AutoModel.from_config(config), names, result, fixed)
 
     return make
@@ -39,13 +47,13 @@ def _words_and_mask(sizes: Sizes) -> tuple[torch.Tensor, ...]:
 def _encoder(kind: str, **options: Any) -> None:
     """With a mask: the last text of a batch is shorter."""
     make = _network(kind, ("input_ids", "attention_mask"), "last_hidden_state", {}, **{**_SMALL, **options})
-    FAMILIES.add(Family(kind, make, _words_and_mask, TEXTS, ((0, 1), (0, 1))))
+    FAMILIES.add(Family(kind, make, _words_and_mask, TEXTS, ((0, 1), (0, 1)), wider=make))
 
 
 def _decoder(kind: str, **options: Any) -> None:
     """Without a cache."""
     make = _network(kind, ("input_ids",), "last_hidden_state", {"use_cache": False}, **{**_SMALL, **options})
-    FAMILIES.add(Family(kind, make, lambda sizes: (_words(sizes),), TEXTS, ((0, 1),)))
+    FAMILIES.add(Family(kind, make, lambda sizes: (_words(sizes),), TEXTS, ((0, 1),), wider=make))
 
 
 for _kind in ("bert", "roberta", "mpnet", "electra"):
