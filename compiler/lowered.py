@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -16,6 +16,7 @@ from ..vm.diagnostics import codes
 from ..vm.diagnostics.argument_errors import a_mapping, wrong
 from ..vm.diagnostics.source import InputError, SourceText, TypeCheckError
 from ..vm.machine.machine_code import compile_ahead
+from ..vm.values.signature import as_array
 from .emit.emitter import emit
 from .inputs.model_files import is_model_file
 from .ir.expr import Constant, Function, IRModule, Let, Var, replace
@@ -126,8 +127,7 @@ def bind_params(mod: IRModule, params: Mapping[str, Any]) -> IRModule:
             help=f"its parameters: {', '.join(f'%{n}' for n in names)}",
             code=codes.Input.PARAMETERS,
         )
-    values = {p: _constant(p, params[p.name]) for p in main.params if p.name in params}
-    _check_sizes(values)
+    values = param_values(main.params, params)
     body = main.body
     for p in reversed(main.params):
         if p.name in params:
@@ -135,6 +135,16 @@ def bind_params(mod: IRModule, params: Mapping[str, Any]) -> IRModule:
     left = tuple(p for p in main.params if p.name not in params)
     attrs = without_defaults(main, list(values))
     return replace(mod, functions={**mod.functions, "main": replace(main, params=left, body=body, attrs=attrs)})
+
+
+def param_values(variables: Sequence[Var], params: Mapping[str, Any]) -> dict[Var, np.ndarray]:
+    """The data of those of the parameters that have a value.
+
+    Python's numbers and lists take the dtype of their parameter.  Raises InputError for a value that does not fit.
+    """
+    values = {p: _constant(p, params[p.name]) for p in variables if p.name in params}
+    _check_sizes(values)
+    return values
 
 
 def _check_sizes(values: Mapping[Var, np.ndarray]) -> None:
@@ -151,6 +161,9 @@ def _check_sizes(values: Mapping[Var, np.ndarray]) -> None:
 
 def _constant(param: Var, value: Any) -> np.ndarray:
     """The value as a constant's data.  Raises InputError if it does not fit the parameter's type."""
+    wanted = param.annotation
+    if isinstance(wanted, TensorType) and isinstance(value, (bool, int, float, list, tuple)):
+        value = as_array(param.name, value, wanted.dtype)
     data = np.array(value, order="C")
     data.setflags(write=False)
     if data.dtype.name not in DTYPES:
@@ -159,7 +172,6 @@ def _constant(param: Var, value: Any) -> np.ndarray:
             help=f"valid dtypes: {', '.join(DTYPES)}",
             code=codes.Input.PARAMETERS,
         )
-    wanted = param.annotation
     if isinstance(wanted, TensorType):
         fits = data.ndim == wanted.rank and data.dtype.name == wanted.dtype
         if not fits or any(const(d) not in (None, n) for d, n in zip(wanted.shape, data.shape, strict=True)):

@@ -11,12 +11,27 @@ from .compiler.transform.registered.op_attributes import (
     register_op_attr,
     reset_op_attr,
 )
-from .ops.core.op import REGISTRY, Op
+from .ops.core.op import REGISTRY, Op, OpPattern
 from .ops.core.similar_names import did_you_mean
 from .vm.diagnostics.argument_errors import UnknownName, a_text
 from .vm.diagnostics.python_source import here
 
-__all__ = ["Op", "get", "register_alter_op_layout", "register_legalize", "register_op_attr", "reset_op_attr"]
+__all__ = ["Op", "OpPattern", "get", "register_alter_op_layout", "register_legalize", "register_op_attr", "reset_op_attr"]
+_STRATEGY = "an operator's implementations are its kernels: relay.register_op(kernel=..., cuda=...)"
+#: The reasons why names of Relay's are not here.
+_ABSENT = {
+    "OpStrategy": _STRATEGY,
+    "register_compute": "a new operator is a function with kernels: relay.register_op",
+    "register_external_compiler": "there are no external code generators",
+    "register_fake_quantization_to_integer": "the rules of relay.transform.FakeQuantizationToInteger are those of relay.qnn.op",
+    "register_gradient": "there are no gradients",
+    "register_mixed_precision_conversion": 'relay.transform.ToMixedPrecision converts; precision="float16" stores halves',
+    "register_pattern": "the pattern of an operator is declared with it: relay.register_op",
+    "memory": "allocations are instructions of the machine, not operators of programs",
+    "op_attrs": "the attributes of a call are call.attrs, of an operator relay.op.get(name).attrs",
+    "strategy": _STRATEGY,
+    "vm": "instructions of the machine are no operators of programs; relay.shape_of is an operator",
+}
 
 
 def get(op_name: str) -> Op:
@@ -28,7 +43,9 @@ def get(op_name: str) -> Op:
 
 
 def __getattr__(name: str) -> Any:
-    """The operator, or group of operators, called ``name``.  Raises AttributeError that suggests near names."""
+    """The operator, or group of operators, called ``name``.  Raises AttributeError with the reason, or near names."""
+    if name in _ABSENT:
+        raise AttributeError(f"there is no relay.op.{name}: {_ABSENT[name]}")
     return getattr(operators, name)
 
 

@@ -73,11 +73,11 @@ def scalar_type(dtype: AnyValue) -> TensorType:
 
 def a_name(value: AnyValue, what: str, sign: str) -> str:
     """A name without its sign.  The text format must be able to express a function's name; a variable's name is adapted when
-    printed.
+    printed, and "" is ``_``.
 
     Raises ArgumentError.
     """
-    name = a_text(value, what).removeprefix(sign)
+    name = a_text(value, what).removeprefix(sign) or "_" * (sign == "%")
     if not name or (sign == "@" and not _NAME.fullmatch(name)):
         raise wrong(what, "letters, digits and underlines, with dots between words", value)
     return name

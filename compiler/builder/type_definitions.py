@@ -78,9 +78,9 @@ def import_(self: IRModule, path: str | Path) -> None:
 
 
 def import_from_std(self: IRModule, name: str) -> None:
-    """Add ``prelude.rly``, ``nat.rly`` or ``core.rly``.  Functions and types that the module has already are kept.
+    """Add ``prelude.rly``, ``nat.rly``, ``gradient.rly`` or ``core.rly``.
 
-    Raises ArgumentError for a name that is no file of the library.
+    Functions and types that the module has already are kept.  Raises ArgumentError for a name that is no file of the library.
     """
     known = sorted(path.name for path in _STD.glob("*.rly"))
     if a_text(name, "import_from_std: the name") not in known:

@@ -8,7 +8,7 @@ from typing import Any
 from ...vm.diagnostics.argument_errors import a_mapping, wrong
 from ..analysis.substitution import bind
 from ..ir.expr import Function, IRModule
-from ..lowered import bind_params
+from ..lowered import param_values
 from .vm_compiler import known_params
 
 
@@ -21,7 +21,6 @@ def bind_params_by_name(func: Function, params: Mapping[str, Any]) -> Function:
         raise wrong("bind_params_by_name: the function", "a relay.Function", func)
     module = IRModule({"main": func})
     values = known_params(module, a_mapping(params, "bind_params_by_name: params", "parameters by name"))
-    bind_params(module, values)  # raises
-    out = bind(func, {param: values[param.name] for param in func.params if param.name in values})
+    out = bind(func, param_values(func.params, values))
     assert isinstance(out, Function)
     return out

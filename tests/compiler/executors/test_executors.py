@@ -215,6 +215,15 @@ def test_parameters_bound_by_name() -> None:
     assert relay.structural_equal(bound, relay.bind(main, {main.params[1]: relay.const(W)}))
 
 
+def test_numbers_and_lists_take_the_dtypes_of_their_parameters() -> None:
+    text = "def @main(%x: Tensor[(2), int16], %y: float32, %z: Tensor[(1, 2), float64]) { (%x, %y, %z) }"
+    bound = relay.build_module.bind_params_by_name(program(text)["main"], {"x": [2, -3], "y": 2, "z": [(1, 2.5)]})
+    assert [f.data.dtype.name for f in bound.body.fields] == ["int16", "float32", "float64"]
+    assert [f.data.tolist() for f in bound.body.fields] == [[2, -3], 2.0, [[1.0, 2.5]]]
+    run = relay.create_executor("vm", program(text), params={"x": [2, -3], "y": 2}).evaluate()
+    assert values(run([[1, 2.5]])) == [[2, -3], 2.0, [[1.0, 2.5]]]
+
+
 # ---- wrong uses ------------------------------------------------------------------------------------------------------
 
 Wrong = tuple[Callable[[], object], str, Any]
@@ -250,6 +259,8 @@ WRONG: tuple[Wrong, ...] = (
     (lambda: relay.vm.compile(program(), "llvm", params={"w": [[1], [1, 2]]}), "params: %w is no array: list", ...),
     (lambda: relay.build_module.bind_params_by_name(program(), {}),
      "bind_params_by_name: the function must be a relay.Function, not an IRModule", None),
+    (lambda: relay.build_module.bind_params_by_name(program("def @main(%x: int8) { %x }")["main"], {"x": 300}),
+     "params: %x is int8, but the value is int64", None),
     (lambda: relay.build_module.bind_params_by_name(program()["main"], {"w": X[0]}),
      "params: %w is Tensor[(2, 3), float32], but the value is Tensor[(3), float32]", None),
     (lambda: relay.build(program(), "llvm")["main"], "the library has no module 'main'", "it has 'default'"),

@@ -115,6 +115,31 @@ def test_natural_numbers() -> None:
     )
 
 
+CELLS = """def @main(%x: Tensor[(2), float32]) {
+  let %mul = fn (%a: Tensor[(2), float32], %b: Tensor[(2), float32]) { %a * %b };
+  let %add = fn (%a: Tensor[(2), float32], %b: Tensor[(2), float32]) { %a + %b };
+  let %one: GradCell[Tensor[(2), float32]] = One(fn () { ones(shape=[2], dtype="float32") });
+  let %zero: GradCell[Tensor[(2), float32]] = Zero(fn () { zeros(shape=[2], dtype="float32") });
+  let %sum = @AddGradCell(%add, %one, @AddGradCell(%add, %zero, Raw(%x)));
+  let %none = @MultiplyGradCell(%mul, %sum, %zero);
+  (@FromGradCell(%sum), @FromGradCell(@MultiplyGradCell(%mul, @MultiplyGradCell(%mul, %one, %sum), %sum)),
+   @FromGradCell(%none), match (%none) { Zero(_) => True, _ => False },
+   match (@AddGradCell(%add, %zero, %one)) { One(_) => True, _ => False })
+}"""
+
+
+def test_cells_of_gradients() -> None:
+    mod = relay.IRModule()
+    mod.import_from_std("gradient.rly")
+    mod = module(mod.astext().partition("]")[2] + CELLS)
+    assert relay.structural_equal(relay.parse(mod.astext()), mod) and len(mod["AddGradCell"].type_params) == 1
+    typed = relay.transform.InferType()(mod)
+    assert relay.structural_equal(relay.parse(typed.astext()), typed) and len(typed["AddGradCell"].type_params) == 1
+    for kind in ("debug", "vm"):
+        found = relay.create_executor(kind, mod).evaluate()([1.0, 4.0])
+        assert [x.numpy().tolist() for x in found] == [[2, 5], [4, 25], [0, 0], True, True]
+
+
 def test_files_of_the_standard_library() -> None:
     mod = relay.IRModule()
     mod.import_from_std("core.rly")
