@@ -40,7 +40,16 @@ def candidates(call: OpCall) -> tuple[Kernel, ...]:
 
 def choose(call: OpCall, preferred: Preferred | None = None) -> Choice:
     """The choice for ``call``.  Raises Rejection if no implementation runs on its device."""
-    return _default(call) if preferred is None else _choose(call, preferred)
+    return _default(call) if preferred is None and _can_be_hashed(call.attrs) else _choose(call, preferred)
+
+
+def _can_be_hashed(attrs: object) -> bool:
+    """Whether attributes are a key: those of a user's operator may have lists."""
+    try:
+        hash(attrs)
+    except TypeError:
+        return False
+    return True
 
 
 @functools.lru_cache(maxsize=_KEPT)

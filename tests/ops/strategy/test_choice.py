@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -53,6 +54,16 @@ def call(*kernels: Kernel, size: int | Dim = N, device: str = HOST) -> OpCall:
 
 SMALL, LARGE = condition(N, "<=", 8), condition(N, ">", 8)
 TRUE, FALSE = condition(1, "<=", 2), condition(3, "<=", 2)
+
+
+def test_equal_calls_are_decided_once() -> None:
+    asked = list[str]()
+    one = Kernel("one", body, takes=lambda call: not asked.append("takes"))
+    first = call(one)
+    assert choose(first) == choose(replace(first)) and asked == ["takes"]
+    # attributes that are no key
+    asked.clear()
+    assert choose(replace(first, attrs=[1])) == choose(replace(first, attrs=[1])) == choose(first) and len(asked) == 2
 
 
 # ---- conditions ----------------------------------------------------------------------------------------------------
