@@ -45,6 +45,7 @@ COUNTS = {
             "assert_structural_equal",
             "bind",
             "register_op",
+            "show",
             "structural_equal",
         ],
         (2,),
