@@ -8,7 +8,7 @@ is resized to its box, stays a loop.  (``torch.export`` ends with a guard on a s
 of proposals.)  The model is compiled once for all sizes.  The weights are random: the example shows that sizes and numbers are
 those of torch.
 
-The threshold of scores is an input, so that a image has as many detections as wanted.  ``--out`` keeps the model, and an input
+The threshold of scores is an input, so that an image has as many detections as wanted.  ``--out`` keeps the model, and an input
 for the commands.
 """
 
@@ -33,14 +33,14 @@ import relayvm as relay
 CLASSES, SHORTER, LONGER = 9, 128, 256
 #: Height and width of images.
 SIZES = ((160, 200), (200, 160), (96, 128), (256, 320))
-#: Detections of a image.
+#: Detections of an image.
 COUNTS = (0, 1, 30, 100)
 #: The largest differences of boxes (in pixels), of scores and of masks.
 NEAR = (2e-2, 1e-4, 1e-2)
 
 
 class Detector(nn.Module):
-    """A image (3, height, width) and a threshold to boxes (n, 4), labels (n,), scores (n,) and masks (n, 1, height, width).
+    """An image (3, height, width) and a threshold to boxes (n, 4), labels (n,), scores (n,) and masks (n, 1, height, width).
 
     The random weights are scaled so that scores lie apart, and boxes have different sizes.
     """
