@@ -9,6 +9,7 @@ from typing import Any
 
 from ...ops.analysis.evaluations import evaluations, evaluations_by_threads
 from ...ops.codegen import fits
+from ...ops.codegen.loop_nest.expression import OF_LITERALS
 from ...ops.core.group import Group, Literal, Node
 from ...ops.core.group_memo import per_group
 from ...ops.core.implementation import GPU, HOST
@@ -20,9 +21,8 @@ from ...vm.diagnostics.source import Span
 from ..ir.expr import Call, Constant, Expr, Var
 from ..ir.primitive import literal_key, literal_of
 
-#: The operators of which some literals make another function; the dtypes of scales and zero points; the numbers that stand for
-#: them count up from this one.
-_OF_LITERALS, _SCALES, _FIRST = ("erf", "power"), ("float32", "int8", "uint8", "int32"), 11
+#: The dtypes of scales and zero points; the numbers that stand for them count up from this one.
+_SCALES, _FIRST = ("float32", "int8", "uint8", "int32"), 11
 
 
 @dataclass(eq=False)
@@ -169,7 +169,7 @@ def _of_its_kind(group: Group) -> Group:
     The numbers of a literal decide how it is written, but not which loops compute it.  They stay where a shape or an index may
     depend on them, and beside operators of which some literals make another function.
     """
-    if any(node.op in _OF_LITERALS or any(node.operator.data_dependent) for node in group.nodes):
+    if any(node.op in OF_LITERALS or any(node.operator.data_dependent) for node in group.nodes):
         return group
     numbers = [replace(x, value=type(x.value)(_FIRST + k)) if _is_scale(x) else x for k, x in enumerate(group.literals)]
     return replace(group, literals=tuple(numbers))

@@ -52,7 +52,7 @@ def test_a_process_compiles_nothing_that_is_installed(code: Path, tmp_path: Path
     assert json.loads(relayvm(code, tmp_path / "cache", "cache", "install", "--json").stdout)["written"] == 0
     entries, reported = compiled("def @main(%x: Tensor[(3,), float32]) { %x }", code, tmp_path, monkeypatch)
     assert [entry.key.kind for entry in entries] == ["executable"]
-    assert not reported
+    assert not [line for line in reported.splitlines() if not line.startswith("relayvm: compiling")]  # progress, where it is slow
 
 
 #: Convolutions of a network, each of the data before it, and layers of bytes.

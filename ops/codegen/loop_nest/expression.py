@@ -58,6 +58,8 @@ class _Gelu:
 
 
 _GELU = {"float32": _Gelu("gelu", math.sqrt(0.5), math.sqrt(2)), **dict.fromkeys(HALVES, _Gelu("gelu_of_half", ROOT_OF_HALF))}
+#: The functions beside which some literals make another function: ``power(x, 2)``, ``0.5 * x * (1 + erf(x * sqrt(0.5)))``.
+OF_LITERALS = ("power", "erf")
 #: Constant folding of int64 index arithmetic.
 _FOLD: dict[str, Callable[[int, int], Any]] = {
     "add": operator.add,
