@@ -103,6 +103,7 @@ NOT_RUN = {
     "make": "CI calls the targets; the README's targets are compared with the Makefile",
     "pip install": "needs a package index",
     "python examples/": "needs packages of an extra; each example has a test",
+    "relayvm compare build/mask_rcnn.onnx": "the model of an example that needs torch",
     "relayvm run model.relay --device cuda": "needs a GPU",
     "relayvm run detector.rvm": "the executable of Python blocks that need torch",
     "relayvm serve": "does not end: tests/serving, and the README's server in tests/test_examples.py",

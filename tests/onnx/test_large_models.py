@@ -77,6 +77,7 @@ def peak():
 relay.compile(sys.argv[1])
 before = peak()
 exe = relay.compile(sys.argv[2])
+executable_cache._end_writing()
 print(sum(c.nbytes for c in exe.constants), peak() - before, executable_cache.counters["writes"])
 """
 

@@ -16,6 +16,7 @@ from relayvm.compiler.transform.typed_form import typed_form
 from relayvm.ops.core.adt_types import TypeVar, substitute_types
 from relayvm.ops.core.tensor_types import Type
 
+from ...tiers import examples
 from .generic_programs import FLOAT, HEADER, INT, SCALARS, Programs, Term, Ty, text_of
 
 INPUTS = {"x": FLOAT, "i": INT, "l": ("list", FLOAT)}
@@ -99,7 +100,7 @@ def test_types_over_variables_are_those_of_every_instance(batch: int) -> None:
 
 @pytest.mark.extensive
 def test_types_of_thousands_of_programs() -> None:
-    for batch in range(5, 200):
+    for batch in range(5, 5 + examples(195, is_extensive=True)):
         check_types(batch)
 
 
