@@ -10,6 +10,9 @@ import numpy as np
 import pytest
 
 import relayvm as relay
+from relayvm.ops.kernels.host_functions import numbered
+
+from ..programs import machine_on
 
 Make = Callable[..., Any]
 PROMPTS = [[5, 40, 2, 2, 71], [9], [88, 3, 17]]
@@ -66,3 +69,15 @@ def test_an_exception_ends_the_run(decoder_of: Make, target: str) -> None:
 def test_what_is_no_function_is_refused(decoder_of: Make) -> None:
     with pytest.raises(relay.ArgumentError, match="on_tokens must be a function of an array of tokens"):
         decoder_of("shared").write(PROMPTS, 6, on_tokens=[])
+
+
+@pytest.mark.parametrize("target", ["cpu", "sim"])
+@pytest.mark.parametrize(
+    ("call", "asked"), [("host_function(0i64, %x)", False), ("host_function(%n, 7i64)", True), ("host_function(%n, %n)", True)]
+)
+def test_operands_of_a_kernel_in_python_may_be_literals_or_the_same(call: str, asked: bool, target: str) -> None:
+    heard: list[Any] = []
+    machine = machine_on(target, f"def @main(%x: Tensor[(?n), float32], %n: int64) {{ {call} }}")
+    with numbered(lambda data: heard.append(data.tolist()) or True) as number:
+        assert machine.run(np.ones(2, "float32"), np.int64(number)).numpy() == asked
+    assert heard == [[7, number]["%n, %n" in call]] * asked

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 import numpy as np
 
 from ...declarations.frozen_dataclass import frozen
-from ...ops.core.group import Group
-from ...ops.core.implementation import HOST
 from ...ops.core.tensor_types import DTYPES, array_bytes, numpy_dtype
 from ...ops.native import memory
 from ...ops.native.memory import tensor as record_at
@@ -22,6 +20,7 @@ from ..device_table import CPU, DEVICE_TABLE
 from ..diagnostics import codes
 from ..diagnostics.source import Diagnostic, VMError
 from ..runtime import requests
+from ..runtime.kernels.python_call import call_in_python
 from ..runtime.tracing.trace_events import HOST_CALL, Event
 from ..state.state_layout import TRACE_OFF, TRACE_TYPES
 from ..values.tensor import Tensor
@@ -65,7 +64,7 @@ def _run_in_place(runtime: Runtime, call: _Call) -> None:
         _wait(runtime, number_of(SyncReason.PYTHON_KERNEL))
     arrays = [_host_view(at) for at in call.addresses]
     with _counted(runtime, call):
-        _run(call.packed.group, arrays)
+        call_in_python(call.packed.group, arrays)
 
 
 def _run_on_copies(runtime: Runtime, call: _Call) -> None:
@@ -76,7 +75,9 @@ def _run_on_copies(runtime: Runtime, call: _Call) -> None:
     copies = [_copy_to_host(runtime, at) for at in call.addresses[:n]]
     try:
         with _counted(runtime, call):
-            _run(call.packed.group, [*(_host_view(c._address if isinstance(c, Tensor) else c) for c in copies), *results])
+            call_in_python(
+                call.packed.group, [*(_host_view(c._address if isinstance(c, Tensor) else c) for c in copies), *results]
+            )
     finally:
         copies.clear()  # otherwise the traceback of an error would keep them alive
     for at, array in zip(call.addresses[n:], results, strict=True):
@@ -94,13 +95,6 @@ def _copy_to_host(runtime: Runtime, at: int) -> int | Tensor:
     if copy is None:
         raise runtime_error(runtime)
     return copy  # type: ignore[no-any-return]
-
-
-def _run(group: Group, arrays: Sequence[np.ndarray]) -> None:
-    node = group.nodes[0]
-    kernel = group.kernel_on(HOST)
-    assert kernel is not None and kernel.body is not None
-    kernel.body(*arrays, **kernel.attrs(node.attrs))
 
 
 def _wait(runtime: Runtime, why: int) -> None:

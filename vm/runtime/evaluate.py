@@ -24,6 +24,7 @@ from ...shape_funcs.symbolic.registry import ShapeError
 from ..diagnostics import codes
 from ..diagnostics.source import VMError
 from .kernels.kernel_addresses import in_python, kernel_address
+from .kernels.python_call import call_in_python
 
 
 def evaluate(op: Op, arrays: Sequence[Any], attrs: Any, *, open_sizes: bool = False) -> Any:
@@ -130,10 +131,7 @@ class PreparedGroup:
     def _call(self, tensors: list[np.ndarray]) -> None:
         group = self.group
         if in_python(group):
-            node = group.nodes[0]
-            kernel = group.kernel_on(HOST)
-            assert kernel is not None and kernel.body is not None
-            kernel.body(*tensors, **kernel.attrs(node.attrs))
+            call_in_python(group, tensors)
             return
         rows = np.zeros(len(tensors), TENSOR)
         for row, array in zip(rows, tensors, strict=True):
