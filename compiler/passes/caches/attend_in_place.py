@@ -29,8 +29,8 @@ from collections.abc import Collection
 import numpy as np
 
 from ....declarations.frozen_dataclass import frozen
-from ....ops.core.op import get
-from ....ops.core.tensor_types import is_float, numpy_dtype
+from ....ops.core.op import Op, get
+from ....ops.core.tensor_types import TensorType, is_float, numpy_dtype
 from ....shape_funcs.symbolic.dim import Dim, const, dim, product
 from ...builder.build import const as constant
 from ...builder.operator_functions import operators as relay
@@ -107,8 +107,11 @@ class _Attender(ChainRewriter):
         return [(var, made.result())] if made.fits() else None
 
     def _call(self, atom: Expr) -> Call | None:
+        """The call of an operator, whose first argument is a tensor, that computes ``atom``."""
         value = self.values.get(atom)
-        return value if isinstance(value, Call) else None
+        if not isinstance(value, Call) or not isinstance(value.op, Op) or not value.args:
+            return None
+        return value if isinstance(value.args[0].ty, TensorType) else None
 
     def _weights(self, atom: Expr) -> _Weights | None:
         """The softmax along the last axis behind ``atom``, reshapes that keep that axis, a cast and a choice of zeros."""
@@ -133,7 +136,7 @@ class _Attender(ChainRewriter):
         groups, factor, swapped = 1, 1.0, False
         while (call := self._call(atom)) is not None:
             before = call.args[0]
-            shape, inner = _shape(call), _shape(before) if call.op is not get("concatenate") else ()
+            shape, inner = _shape(call), _shape(before)
             if call.op is get("reshape") and shape[-2:] == inner[-2:]:
                 pass
             elif call.op is get("broadcast_to") or call.op is get("dyn.broadcast_to"):

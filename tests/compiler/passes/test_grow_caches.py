@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import relayvm as relay
+from relayvm.compiler.passes.caches.attend_in_place import attend_in_place
 from relayvm.compiler.passes.caches.grow_caches import grow_caches
 from relayvm.compiler.passes.infer_type import infer_type
 from relayvm.compiler.passes.reordering.gather_before_product import gather_before_product
@@ -98,3 +99,17 @@ def test_attention_with_a_wider_softmax_and_a_query_that_sees_nothing() -> None:
             powers = np.exp((q @ rows.swapaxes(2, 3)) * 1.0) * (np.arange(i + 1) >= np.array(first).reshape(-1, 1, 1, 1))
             wanted += (powers / np.maximum(powers.sum(-1, keepdims=True), 1e-30)) @ rows
         np.testing.assert_allclose(machine.run(q, np.array(first, np.int64)).numpy(), wanted, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("values", ["stack((%x, %x), axis=0)", "@of_none()", "@of_a_tuple((%x, 1f))"])
+def test_products_of_values_that_no_tensor_is_computed_of(values: str) -> None:
+    text = (
+        HEADER
+        + f"""
+    def @main(%w: Tensor[(2, 3, 4), float32], %x: Tensor[(4, 5), float32]) {{ nn.batch_matmul(%w, {values}, transpose_b=False) }}
+    def @of_none() {{ zeros(shape=[2, 4, 5], dtype="float32") }}
+    def @of_a_tuple(%t: (Tensor[(4, 5), float32], float32)) {{ stack((%t.0, %t.0), axis=0) }}
+    """
+    )
+    mod = infer_type(to_a_normal_form(relay.parse(text)))
+    assert attend_in_place(mod)["main"].body is mod["main"].body
