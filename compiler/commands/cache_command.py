@@ -144,7 +144,7 @@ def verify(as_json: bool) -> int:
 @click.option("--own", is_flag=True, help="Without kernels of usual layers and networks: a few seconds.")
 @json_option
 def install(own: bool, as_json: bool) -> None:
-    """Compile the machine's own code, and parts of most networks' kernels, into the folder of the package.
+    """Compile the machine's own code, and kernels of usual layers and networks, into the folder of the package.
 
     All users of this installation then start faster with an empty cache: in an image, or with a new home folder.
     """
