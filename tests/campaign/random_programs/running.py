@@ -238,7 +238,7 @@ def _rounds(a: Way, b: Way) -> bool:
     Where kernels of one operator are interpreted, the compiler still folds constants by machine code, whose functions round in
     another way than those of plain Python.
     """
-    if not kernels_once.singles_native and _folds(a) != _folds(b):
+    if not kernels_once.singles_native and _folded(a) != _folded(b):
         return True
     return (a.device == "cuda") != (b.device == "cuda") or any(
         dict(w.config).get("opt_level") == 3 or dict(w.config).get("fuse") for w in (a, b)
@@ -250,6 +250,6 @@ def _widens(way: Way) -> bool:
     return dict(way.config).get("opt_level", 2) >= 2 and way.device != "cuda"
 
 
-def _folds(way: Way) -> bool:
-    """Whether the compiler folds constants."""
-    return bool(dict(way.config).get("opt_level", 2))
+def _folded(way: Way) -> int:
+    """The constants that the compiler folds: 0 none, 1 those of each function, 2 those of inlined functions and packed weights."""
+    return min(int(dict(way.config).get("opt_level", 2)), 2)
