@@ -203,23 +203,32 @@ def _states(folder: Path) -> Iterator[tuple[str, int, int, int]]:
 
 def _read(key: CacheKey, folder: Path) -> Executable | None:
     """The executable of an entry; None without an entry, and if a data file of the model changed."""
-    entry = disk_cache.read(key, mapped=True)
-    if entry is None:
-        return None
-    length = int.from_bytes(entry.payload[:8], "little")
-    head = json.loads(bytes(entry.payload[8 : 8 + length]))
-    if any(_digest_of(folder / name) != digest for name, digest in head["files"].items()):
-        return None
     try:
-        exe = register(from_cache(memoryview(entry.payload)[8 + length :], Executable))
+        found = disk_cache.read_mapped(key, _parsed)
     except ExecutableFormatError as error:
         disk_cache.warn_unusable(key, error.diagnostics[0].message)
         return None
-    if head["prepared"] is not None:
-        prepared = Prepared.from_json(head["prepared"])
+    if found is None:
+        return None
+    exe, prepared, files = found
+    if any(_digest_of(folder / name) != digest for name, digest in files.items()):
+        return None
+    register(exe)
+    if prepared is not None:
         kernel_store.know(prepared.functions)
         remember(exe, prepared)
     return exe
+
+
+def _parsed(entry: Entry) -> tuple[Executable, Prepared | None, Mapping[str, str]]:
+    """The executable of an entry, its kernels, and the digests of the model's data files."""
+    length = int.from_bytes(entry.payload[:8], "little")
+    head = json.loads(bytes(entry.payload[8 : 8 + length]))
+    exe = from_cache(memoryview(entry.payload)[8 + length :], Executable)
+    if len(entry.payload) >= _MANY_BYTES:
+        # the checksum takes longer than all this, and most processes run the executable
+        from ..vm.api import machine as machine
+    return exe, None if head["prepared"] is None else Prepared.from_json(head["prepared"]), head["files"]
 
 
 def _write(key: CacheKey, exe: Executable, path: Path, files: Mapping[str, Path]) -> None:
