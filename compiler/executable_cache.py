@@ -56,9 +56,10 @@ _writing: list[threading.Thread] = []
 #: Counters of this process: ``hits``, ``misses``, ``writes``.
 counters: Counter[str] = Counter()
 
-_PACKAGE = Path(__file__).resolve().parents[1]
+#: The folder of the package.
+PACKAGE = Path(__file__).resolve().parents[1]
 #: The folders of the package, and the suffixes of files that decide what the compiler emits.
-_FOLDERS, _SUFFIXES = ("compiler", "declarations", "ops", "shape_funcs", "vm"), (".py", ".lark", ".rly")
+FOLDERS, _SUFFIXES = ("compiler", "declarations", "ops", "shape_funcs", "vm"), (".py", ".lark", ".rly")
 #: Two changes within this time may have the same time: clocks of file systems tick every few milliseconds, of some each second.
 _LATELY_NS = 5 * 10**9
 #: Source files that change later than this may differ from the loaded modules.
@@ -176,12 +177,12 @@ def source_digest() -> str | None:
 
     It is remembered by the states of all files: the size, and the times of the last changes of contents and of the file's entry.
     """
-    found = sorted(state for name in _FOLDERS for state in _states(_PACKAGE / name))
+    found = sorted(state for name in FOLDERS for state in _states(PACKAGE / name))
     if any(changed > _LOADED_NS for _, _, changed, _ in found):
         return None
 
     def read() -> str:
-        texts = [(os.path.relpath(path, _PACKAGE), Path(path).read_bytes()) for path, *_ in found]
+        texts = [(os.path.relpath(path, PACKAGE), Path(path).read_bytes()) for path, *_ in found]
         return hashlib.sha256(repr(texts).encode()).hexdigest()
 
     return remembered("sources", hashlib.sha256(repr(found).encode()).hexdigest(), read)
@@ -191,7 +192,7 @@ def _states(folder: Path) -> Iterator[tuple[str, int, int, int]]:
     """Path, size and times (of the contents, of the entry) of the source files in a folder."""
     with os.scandir(folder) as entries:
         for entry in entries:
-            if entry.is_dir():
+            if entry.name != "__pycache__" and entry.is_dir():
                 yield from _states(Path(entry.path))
             elif entry.name.endswith(_SUFFIXES):
                 state = entry.stat()
