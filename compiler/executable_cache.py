@@ -16,6 +16,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -23,6 +24,7 @@ import numpy as np
 from ..ops.native.cache import disk_cache
 from ..ops.native.cache.cache_entry import Entry
 from ..ops.native.cache.cache_key import CacheKey
+from ..ops.native.cache.installed_version import installed_version
 from ..ops.native.compiled import kernel_store
 from ..ops.native.file_pages import release_pages
 from ..ops.native.tuning import tuning_records
@@ -163,11 +165,9 @@ def _records() -> str:
 
 def _version_of_onnx() -> str | None:
     """The version of the package that reads models; None without it, which the importer reports."""
-    from importlib.metadata import PackageNotFoundError, version  # not for texts
-
     try:
-        return version("onnx")
-    except PackageNotFoundError:
+        return installed_version("onnx")
+    except ModuleNotFoundError:
         return None
 
 
@@ -244,12 +244,13 @@ def _write(key: CacheKey, exe: Executable, path: Path, files: Mapping[str, Path]
     found = machine_code.prepared(exe)
     head = json.dumps({"files": digests, "prepared": None if found is None else found.to_json()}).encode()
     head += b" " * (-(8 + len(head)) % _ALIGNMENT)  # constants are aligned in the file, and mapped
-    chunks = [len(head).to_bytes(8, "little"), head, *sections(exe)]  # views of the weights
-    if None in digests.values() or sum(map(len, chunks)) > largest:
+    rest = sections(exe)  # views of the weights, whose checksum takes a while
+    chunks = [len(head).to_bytes(8, "little"), head, next(rest)]
+    if None in digests.values() or sum(map(len, chunks)) + nbytes > largest:
         return
 
     def write() -> None:
-        counters["writes"] += bool(disk_cache.write_in_chunks(Entry(key, path.name, "", b""), chunks))
+        counters["writes"] += bool(disk_cache.write_in_chunks(Entry(key, path.name, "", b""), chain(chunks, rest)))
         for weight in weights:
             release_pages(weight)
 

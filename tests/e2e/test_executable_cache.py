@@ -139,7 +139,7 @@ def test_what_the_compiler_reads_is_in_the_key(model: Path, monkeypatch: pytest.
             changed.setattr(executable_cache, name, lambda *_, value=value: value)
             misses()
     with monkeypatch.context() as changed:
-        changed.setattr("importlib.metadata.version", lambda package: "9")
+        changed.setattr(executable_cache, "installed_version", lambda package: "9")
         misses()
     other = tmp_path / "other.onnx"  # messages name the file
     other.write_bytes(model.read_bytes())
