@@ -16,6 +16,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -23,6 +24,7 @@ import numpy as np
 from ..ops.native.cache import disk_cache
 from ..ops.native.cache.cache_entry import Entry
 from ..ops.native.cache.cache_key import CacheKey
+from ..ops.native.cache.installed_version import installed_version
 from ..ops.native.compiled import kernel_store
 from ..ops.native.file_pages import release_pages
 from ..ops.native.tuning import tuning_records
@@ -56,9 +58,10 @@ _writing: list[threading.Thread] = []
 #: Counters of this process: ``hits``, ``misses``, ``writes``.
 counters: Counter[str] = Counter()
 
-_PACKAGE = Path(__file__).resolve().parents[1]
+#: The folder of the package.
+PACKAGE = Path(__file__).resolve().parents[1]
 #: The folders of the package, and the suffixes of files that decide what the compiler emits.
-_FOLDERS, _SUFFIXES = ("compiler", "declarations", "ops", "shape_funcs", "vm"), (".py", ".lark", ".rly")
+FOLDERS, _SUFFIXES = ("compiler", "declarations", "ops", "shape_funcs", "vm"), (".py", ".lark", ".rly")
 #: Two changes within this time may have the same time: clocks of file systems tick every few milliseconds, of some each second.
 _LATELY_NS = 5 * 10**9
 #: Source files that change later than this may differ from the loaded modules.
@@ -162,11 +165,9 @@ def _records() -> str:
 
 def _version_of_onnx() -> str | None:
     """The version of the package that reads models; None without it, which the importer reports."""
-    from importlib.metadata import PackageNotFoundError, version  # not for texts
-
     try:
-        return version("onnx")
-    except PackageNotFoundError:
+        return installed_version("onnx")
+    except ModuleNotFoundError:
         return None
 
 
@@ -176,12 +177,12 @@ def source_digest() -> str | None:
 
     It is remembered by the states of all files: the size, and the times of the last changes of contents and of the file's entry.
     """
-    found = sorted(state for name in _FOLDERS for state in _states(_PACKAGE / name))
+    found = sorted(state for name in FOLDERS for state in _states(PACKAGE / name))
     if any(changed > _LOADED_NS for _, _, changed, _ in found):
         return None
 
     def read() -> str:
-        texts = [(os.path.relpath(path, _PACKAGE), Path(path).read_bytes()) for path, *_ in found]
+        texts = [(os.path.relpath(path, PACKAGE), Path(path).read_bytes()) for path, *_ in found]
         return hashlib.sha256(repr(texts).encode()).hexdigest()
 
     return remembered("sources", hashlib.sha256(repr(found).encode()).hexdigest(), read)
@@ -191,7 +192,7 @@ def _states(folder: Path) -> Iterator[tuple[str, int, int, int]]:
     """Path, size and times (of the contents, of the entry) of the source files in a folder."""
     with os.scandir(folder) as entries:
         for entry in entries:
-            if entry.is_dir():
+            if entry.name != "__pycache__" and entry.is_dir():
                 yield from _states(Path(entry.path))
             elif entry.name.endswith(_SUFFIXES):
                 state = entry.stat()
@@ -203,23 +204,32 @@ def _states(folder: Path) -> Iterator[tuple[str, int, int, int]]:
 
 def _read(key: CacheKey, folder: Path) -> Executable | None:
     """The executable of an entry; None without an entry, and if a data file of the model changed."""
-    entry = disk_cache.read(key, mapped=True)
-    if entry is None:
-        return None
-    length = int.from_bytes(entry.payload[:8], "little")
-    head = json.loads(bytes(entry.payload[8 : 8 + length]))
-    if any(_digest_of(folder / name) != digest for name, digest in head["files"].items()):
-        return None
     try:
-        exe = register(from_cache(memoryview(entry.payload)[8 + length :], Executable))
+        found = disk_cache.read_mapped(key, _parsed)
     except ExecutableFormatError as error:
         disk_cache.warn_unusable(key, error.diagnostics[0].message)
         return None
-    if head["prepared"] is not None:
-        prepared = Prepared.from_json(head["prepared"])
+    if found is None:
+        return None
+    exe, prepared, files = found
+    if any(_digest_of(folder / name) != digest for name, digest in files.items()):
+        return None
+    register(exe)
+    if prepared is not None:
         kernel_store.know(prepared.functions)
         remember(exe, prepared)
     return exe
+
+
+def _parsed(entry: Entry) -> tuple[Executable, Prepared | None, Mapping[str, str]]:
+    """The executable of an entry, its kernels, and the digests of the model's data files."""
+    length = int.from_bytes(entry.payload[:8], "little")
+    head = json.loads(bytes(entry.payload[8 : 8 + length]))
+    exe = from_cache(memoryview(entry.payload)[8 + length :], Executable)
+    if len(entry.payload) >= _MANY_BYTES:
+        # the checksum takes longer than all this, and most processes run the executable
+        from ..vm.api import machine as machine
+    return exe, None if head["prepared"] is None else Prepared.from_json(head["prepared"]), head["files"]
 
 
 def _write(key: CacheKey, exe: Executable, path: Path, files: Mapping[str, Path]) -> None:
@@ -234,12 +244,13 @@ def _write(key: CacheKey, exe: Executable, path: Path, files: Mapping[str, Path]
     found = machine_code.prepared(exe)
     head = json.dumps({"files": digests, "prepared": None if found is None else found.to_json()}).encode()
     head += b" " * (-(8 + len(head)) % _ALIGNMENT)  # constants are aligned in the file, and mapped
-    chunks = [len(head).to_bytes(8, "little"), head, *sections(exe)]  # views of the weights
-    if None in digests.values() or sum(map(len, chunks)) > largest:
+    rest = sections(exe)  # views of the weights, whose checksum takes a while
+    chunks = [len(head).to_bytes(8, "little"), head, next(rest)]
+    if None in digests.values() or sum(map(len, chunks)) + nbytes > largest:
         return
 
     def write() -> None:
-        counters["writes"] += bool(disk_cache.write_in_chunks(Entry(key, path.name, "", b""), chunks))
+        counters["writes"] += bool(disk_cache.write_in_chunks(Entry(key, path.name, "", b""), chain(chunks, rest)))
         for weight in weights:
             release_pages(weight)
 

@@ -1,5 +1,7 @@
 """Code that is the same for every program, compiled into the folder of the package: ``relayvm cache install``.
 
+Python's bytecode of the package is stored, too, beside the sources.
+
 A first process with an empty cache compiles the machine, the parts that kernels share, and kernels that most networks have, for
 some seconds, reads the grammar with lark and asks LLVM for the name of the CPU.  The folder has the results as entries of the
 kernel cache (``ops/native/cache/installed_entries.py``).
@@ -7,11 +9,13 @@ kernel cache (``ops/native/cache/installed_entries.py``).
 
 from __future__ import annotations
 
+import compileall
 import contextlib
 import os
 import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 from ..ops.kernels.shared_tiles import obtain_tiles
 from ..ops.native.cache import disk_cache, installed_entries
@@ -20,7 +24,7 @@ from ..vm import thread_count
 from ..vm.machine import machine_code
 from ..vm.runtime.kernels.companion import Companion, Job, can_help
 from ..vm.runtime.kernels.kernel_addresses import obtain_parts, obtain_shared
-from .executable_cache import source_digest
+from .executable_cache import FOLDERS, PACKAGE, source_digest
 from .text.grammar_tables import tables
 from .usual_byte_layers import usual_byte_layers
 from .usual_layers import usual_layers
@@ -30,8 +34,11 @@ from .usual_networks import usual_networks
 def install(own: bool = False) -> int:
     """Write the entries that the folder of the package lacks; their number.  Raises OSError.
 
-    ``own``: the machine's own code, without kernels of usual layers and networks.  The user's cache is neither read nor written.
+    ``own``: the machine's own code, without kernels of usual layers and networks, and without Python's bytecode.  The user's
+    cache is neither read nor written.
     """
+    if not own:
+        store_bytecode(PACKAGE)
     with _cache_of_its_own():
         tables()
         host_processor()
@@ -51,6 +58,17 @@ def install(own: bool = False) -> int:
             shutil.copyfile(file.path, part)
             os.replace(part, place)
     return len(found)
+
+
+def store_bytecode(package: Path) -> None:
+    """Store Python's bytecode of the modules of a package that lack it.
+
+    Some installers leave it out, and so does Python itself where ``PYTHONDONTWRITEBYTECODE`` is set, as in many images.  Every
+    process then compiles the modules that it imports.
+    """
+    compileall.compile_dir(package, maxlevels=0, quiet=2)
+    for name in (*FOLDERS, "serving"):
+        compileall.compile_dir(package / name, quiet=2)
 
 
 def _obtain_usual_parts() -> None:

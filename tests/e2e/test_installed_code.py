@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from importlib.util import MAGIC_NUMBER, cache_from_source
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,7 @@ import pytest
 
 from relayvm.compiler.commands.cli import main
 from relayvm.compiler.commands.terminal.exit_codes import ExitCode
+from relayvm.compiler.installed_code import store_bytecode
 from relayvm.ops.native.cache import disk_cache, installed_entries
 from relayvm.ops.native.cache.cache_entry import Entry, pack
 from relayvm.ops.native.cache.disk_cache import CacheWarning
@@ -139,6 +141,17 @@ def test_the_kernels_of_usual_quantised_layers_are_installed(code: Path, tmp_pat
     assert {name for name in names if not name.startswith("the ")} == {
         "fused_nn_dense_byte_panels_subtract_cast_multiply_rint_add_clip_ca"
     }
+
+
+def test_bytecode_is_stored_beside_sources(tmp_path: Path) -> None:
+    sources = [tmp_path / "__init__.py", tmp_path / "vm" / "api" / "machine.py"]
+    sources[1].parent.mkdir(parents=True)
+    for source in sources:
+        source.write_text("x = 1\n")
+    (tmp_path / "vm" / "damaged.py").write_text("x =\n")
+    store_bytecode(tmp_path)
+    stored = [Path(cache_from_source(str(source))) for source in sources]
+    assert all(path.read_bytes()[:4] == MAGIC_NUMBER for path in stored)
 
 
 def installed(number: int) -> Path:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import ctypes
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -236,7 +236,16 @@ _METH_FASTCALL = 0x0080
 #: The signature of the body of a built-in function, and of a function that frees what an object of Python held.
 BUILTIN_SIGNATURE, FREE_SIGNATURE = "int64(int64, int64, int64)", "void(int64)"
 _MACHINE_SIGNATURE = "int64(int64, int64, int64, int64)"
-_alive: list[Any] = []
+_T = TypeVar("_T")
+
+
+def _immortal(memory: _T) -> _T:
+    """Memory that Python's objects point at without a reference, and read until the last of them is destroyed.
+
+    At its end, the interpreter empties modules first, and destroys the rest of its objects after them.
+    """
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(memory))
+    return memory
 
 
 def builtin(body: Callable[..., Any], handle: np.ndarray) -> Callable[..., Any]:
@@ -264,7 +273,7 @@ def builtin_address(body: Callable[..., Any]) -> int:
 
 @functools.cache
 def _method_definition(name: str, address: int) -> _MethodDef:
-    return _MethodDef(name.encode(), address, _METH_FASTCALL, None)
+    return _immortal(_MethodDef(name.encode(), address, _METH_FASTCALL, None))
 
 
 @functools.cache
@@ -293,12 +302,11 @@ def machine() -> Callable[[int, int, int, int], int]:
 @functools.cache
 def exporter() -> Callable[[Any, int, int], Any]:
     """The built-in ``export``."""
-    name = ctypes.create_string_buffer(_VERSIONED_NAME)
+    name = _immortal(ctypes.create_string_buffer(_VERSIONED_NAME))
     handle = np.zeros(1, _EXPORT)
     handle["deleter"] = kernel_store.address_of(delete_managed, FREE_SIGNATURE)
     handle["destructor"] = kernel_store.address_of(destroy_capsule, FREE_SIGNATURE)
     handle["name"] = ctypes.addressof(name)
-    _alive.append(name)
     return builtin(export, handle)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import weakref
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -17,7 +19,7 @@ from ..bytecode.executable import ExecutableData, LateBound
 from ..bytecode.sync_reason import SYNC_REASONS, number_of
 from ..bytecode.trusted import skips_checks
 from ..device_table import CPU, DEVICE_TABLE, DEVICES, machine_of
-from ..runtime.huge_pages import Moving
+from ..runtime.huge_pages import Moving, MovingMeanwhile
 from ..runtime.kernels.prepared import KernelRow, prepared_for
 from ..state.state_layout import ARGV_WORDS, FUNCTION_BYTES, N_DEVICES, PACKED_WORDS, SHAPE_PROGRAM_BYTES
 from ..values.signature import named_dims
@@ -27,6 +29,29 @@ if TYPE_CHECKING:
     from ..devices.device_session import DeviceSession
 
 _FOREVER = 1 << 60  # a reference count that never reaches 0: objects that live as long as the machine
+
+
+#: The executables whose constants are moved while machines run.
+_moving: weakref.WeakKeyDictionary[ExecutableData, MovingMeanwhile] = weakref.WeakKeyDictionary()
+
+
+def _moving_meanwhile(exe: ExecutableData, held: Sequence[np.ndarray]) -> MovingMeanwhile | None:
+    """The move of an executable's constants, which the first machine starts; None unless a file maps many."""
+    if not MovingMeanwhile.suits(held):
+        return None
+    if exe not in _moving:
+        own = weakref.ref(exe)
+
+        def keep(moved: list[np.ndarray]) -> None:
+            if (executable := own()) is not None:
+                object.__setattr__(executable, "constants", tuple(moved))  # the next machine has the same memory
+
+        _moving[exe] = MovingMeanwhile(held, keep)
+    return _moving[exe]
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_moving.clear)  # a forked child lacks the thread
 
 
 def _demanded(exe: ExecutableData) -> tuple[Demands, ...]:
@@ -81,7 +106,10 @@ class Tables:
         self.demands = () if skips_checks(exe) else _demanded(exe)
         held = [np.asarray(c, order="C") for c in exe.constants if not isinstance(c, LateBound)]
         assert len(held) == len(exe.constants), "late-bound constants are bound before"
-        moving = Moving(held, processes > 1) if exe.target == DEVICES[CPU] else None
+        moving, meanwhile = None, None
+        if exe.target == DEVICES[CPU]:
+            meanwhile = _moving_meanwhile(exe, held) if processes > 1 else None
+            moving = Moving(held, processes > 1) if meanwhile is None else None
         rows, addresses = self._kernels(exe, processes)
         self.libraries = library_table(rows)
         programs = [*exe.shape_funcs, *(d.program for d in self.demands if d.program is not None)]
@@ -95,6 +123,8 @@ class Tables:
             held = moving.result()
             object.__setattr__(exe, "constants", tuple(held))  # the next machine has the same memory
         self._constants(held)
+        if meanwhile is not None and not meanwhile.tell(self._take):
+            self._take([np.asarray(c) for c in exe.constants])  # moved since
 
     def _shape_program(self, program: ShapeProgram) -> tuple[int, int]:
         """The addresses of the words and of the slots of a program, each in memory of its own."""
@@ -163,3 +193,8 @@ class Tables:
             o["shape"][: c.ndim] = c.shape
             self.constants[i, 0] = objects[i:].ctypes.data
         self._objects = objects
+
+    def _take(self, moved: list[np.ndarray]) -> None:
+        """Let the machine read constants in other memory from now on, also during a run: the elements are the same."""
+        self._held = [*self._held, *moved]  # results and a run may read the old memory
+        self._objects["data"][: len(moved)] = [c.ctypes.data for c in moved]

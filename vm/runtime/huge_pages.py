@@ -2,16 +2,21 @@
 
 A product that reads such weights once a run then waits for the address of each page.  The operating system decides whether it
 gives huge pages (Linux: ``/sys/kernel/mm/transparent_hugepage/enabled``); without them all stays correct.
+
+New memory may take longer than the copy itself, so a machine does not wait for constants that a file maps: it reads the
+pages of the file until the copies are there.
 """
 
 from __future__ import annotations
 
+import atexit
 import mmap
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from ...ops.native.file_pages import mapping_of, release_pages
 from ...ops.native.memory import HAS_HUGE_PAGES, HUGE_PAGE_BYTES, MADV_HUGEPAGE
 
 #: The most bytes of constants that are moved: 100 MB take some 40 ms, and processes share the pages of a file.
@@ -47,14 +52,64 @@ class Moving:
         return in_huge_pages(self._arrays) if self._moved is None else self._moved
 
 
+class MovingMeanwhile:
+    """Constants of a mapped file that a thread moves to huge pages while machines run.
+
+    ``keep``: called in the thread with the copies.  The thread ends with the process, if not before.
+    """
+
+    def __init__(self, arrays: Sequence[np.ndarray], keep: Callable[[list[np.ndarray]], None]) -> None:
+        self._arrays, self._told = arrays, [keep]
+        self._lock, self._is_done, self._is_over = threading.Lock(), False, threading.Event()
+        self._thread = threading.Thread(target=self._move, daemon=True)
+        self._thread.start()
+        atexit.register(self._end)  # before Python's objects go, whose memory the thread reads
+
+    @staticmethod
+    def suits(arrays: Sequence[np.ndarray]) -> bool:
+        """Whether these constants are many, though not too many to be moved, and all in mapped files."""
+        is_many = HAS_HUGE_PAGES and _MANY_BYTES <= sum(array.nbytes for array in arrays) < MOST_BYTES - _LINE * len(arrays)
+        return is_many and all(mapping_of(array) is not None for array in arrays)
+
+    def tell(self, use: Callable[[list[np.ndarray]], None]) -> bool:
+        """Let the thread call ``use``, too; False, without a call, if it has ended."""
+        with self._lock:
+            if not self._is_done:
+                self._told.append(use)
+            return not self._is_done
+
+    def wait(self) -> None:
+        """Wait until the thread ends."""
+        self._thread.join()
+
+    def _move(self) -> None:
+        try:
+            moved = in_huge_pages(self._arrays, self._is_over.is_set)
+        except (MemoryError, OSError):  # the constants stay in their file
+            moved = []
+        with self._lock:
+            self._is_done = True
+            for use in self._told if moved else ():
+                use(moved)
+            self._told.clear()
+        for array in self._arrays if moved else ():
+            release_pages(array)
+        atexit.unregister(self._end)
+
+    def _end(self) -> None:
+        self._is_over.set()
+        self._thread.join()
+
+
 class _Pages(mmap.mmap):
     """Private memory that asks for huge pages."""
 
 
-def in_huge_pages(arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
+def in_huge_pages(arrays: Sequence[np.ndarray], is_over: Callable[[], bool] = lambda: False) -> list[np.ndarray]:
     """The arrays, copied into huge pages; the same arrays where the system has none, or their bytes are too few or too many.
 
-    The copies are contiguous and cannot be written.  Arrays that are in huge pages stay there.
+    The copies are contiguous and cannot be written.  Arrays that are in huge pages stay there.  ``is_over``: whether nobody needs
+    the copies any more; the result is empty then.
     """
     positions, size = [], 0
     for array in arrays:
@@ -65,6 +120,8 @@ def in_huge_pages(arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
     memory = _pages(size)
     views = [memory[at : at + a.nbytes].view(a.dtype).reshape(a.shape) for at, a in zip(positions, arrays, strict=True)]
     for view, array in zip(views, arrays, strict=True):
+        if is_over():
+            return []
         view[...] = array
         view.flags.writeable = False
     return views

@@ -11,15 +11,18 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable
+import threading
+from collections.abc import Callable, Iterable
 from itertools import chain
-from typing import BinaryIO, NamedTuple
+from typing import BinaryIO, NamedTuple, TypeVar
 
 from .cache_key import CacheKey
 
 _MAGIC = b"relayvm cache 2\n"
 _HEAD = len(_MAGIC) + hashlib.sha256().digest_size
 _ALIGNMENT = 64
+_T = TypeVar("_T")
+_WRONG_CHECKSUM = "its checksum is wrong"
 
 
 class DamagedEntry(Exception):
@@ -63,23 +66,53 @@ def write_chunks(file: BinaryIO, entry: Entry, chunks: Iterable[bytes | memoryvi
     return size
 
 
-def unpack(blob: bytes | memoryview) -> Entry:
-    """Parse the bytes of a file.  The payload of a memoryview is a view of it.  Raises DamagedEntry."""
+def unpack(blob: bytes) -> Entry:
+    """Parse the bytes of a file.  Raises DamagedEntry."""
     view = memoryview(blob)
+    _check_magic(view)
+    if not _is_whole(view):
+        raise DamagedEntry(_WRONG_CHECKSUM)
+    entry = _parsed(view)
+    return entry._replace(payload=bytes(entry.payload))
+
+
+def use_while_checked(view: memoryview, use: Callable[[Entry], _T]) -> _T:
+    """The result of ``use`` for the entry in the bytes of a file, whose checksum is compared in a thread meanwhile.
+
+    The payload is a view of the bytes.  ``use`` may get damaged bytes: it changes nothing, and its result or exception is dropped
+    then.  Raises DamagedEntry, and exceptions of ``use``.
+    """
+    _check_magic(view)
+    checked: list[bool] = []
+    checking = threading.Thread(target=lambda: checked.append(_is_whole(view)))
+    checking.start()
+    try:
+        return use(_parsed(view))
+    finally:
+        checking.join()
+        if checked != [True]:
+            raise DamagedEntry(_WRONG_CHECKSUM)
+
+
+def _check_magic(view: memoryview) -> None:
     if view[: len(_MAGIC)] != _MAGIC:
         raise DamagedEntry("it is not an entry of this cache")
+
+
+def _is_whole(view: memoryview) -> bool:
+    return hashlib.sha256(view[_HEAD:]).digest() == view[len(_MAGIC) : _HEAD]
+
+
+def _parsed(view: memoryview) -> Entry:
+    """The entry in the bytes of a file; the payload is a view."""
     body = view[_HEAD:]
-    if hashlib.sha256(body).digest() != view[len(_MAGIC) : _HEAD]:
-        raise DamagedEntry("its checksum is wrong")
     try:
         end = 4 + int.from_bytes(body[:4], "little")
         header = json.loads(bytes(body[4:end]))
         key = CacheKey(tuple((str(name), str(value)) for name, value in header["fields"]))
-        entry = Entry(
-            key, str(header["name"]), str(header["symbol"]), bytes(body[end:]) if isinstance(blob, bytes) else body[end:]
-        )
+        entry = Entry(key, str(header["name"]), str(header["symbol"]), body[end:])
     except (ValueError, KeyError, TypeError) as error:
-        raise DamagedEntry("its header cannot be read") from error  # only a crafted file gets here
+        raise DamagedEntry("its header cannot be read") from error  # of bytes with a right checksum only where they were crafted
     if not key.fields:
         raise DamagedEntry("its key is empty")
     return entry

@@ -16,16 +16,17 @@ import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import BinaryIO, NamedTuple, TypeVar
 
 from . import installed_entries
-from .cache_entry import DamagedEntry, Entry, pack, unpack, write_chunks
+from .cache_entry import DamagedEntry, Entry, pack, unpack, use_while_checked, write_chunks
 from .cache_key import CacheKey
 from .private_files import NotPrivate, check_folder, check_inside, open_file
 
 #: Environment variables: the folder of the cache, and the largest number of bytes it should hold.
 FOLDER_VARIABLE, CAP_VARIABLE = "RELAYVM_CACHE_DIR", "RELAYVM_CACHE_MAX_BYTES"
 DEFAULT_CAP = 1 << 30
+_T = TypeVar("_T")
 #: Subfolders: of stored entries, and of files being written.
 _ENTRIES, _TEMPORARY = "entries", "tmp"
 
@@ -152,49 +153,68 @@ def _open_entry(path: Path) -> Iterator[BinaryIO]:
         yield file
 
 
-def _read_checked(path: Path, file: BinaryIO, mapped: bool = False) -> Entry:
-    # a private file is replaced or deleted, never changed: a mapping of it stays whole
-    is_empty = mapped and not os.fstat(file.fileno()).st_size
-    entry = unpack(memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)) if mapped and not is_empty else file.read())
+def _read_checked(path: Path, file: BinaryIO) -> Entry:
+    return _named(path, unpack(file.read()))
+
+
+def _named(path: Path, entry: Entry) -> Entry:
     if entry.key.id != path.parent.name + path.name:
         raise DamagedEntry("its name is that of another entry")
     return entry
 
 
-def read(key: CacheKey, mapped: bool = False) -> Entry | None:
+def read(key: CacheKey) -> Entry | None:
     """The entry of this key, also one in the folder of the package; None if there is no usable entry.
 
     Marks the entry as the most recently used.
-
-    ``mapped``: the payload is a view of the file in memory.
     """
-    return read_id(key.id, mapped)
+    return read_id(key.id)
 
 
-def read_id(key_id: str, mapped: bool = False) -> Entry | None:
+def read_id(key_id: str) -> Entry | None:
     """As ``read``, for the key with this id."""
+    return _read_by(key_id, _read_checked)
+
+
+def read_mapped(key: CacheKey, use: Callable[[Entry], _T]) -> _T | None:
+    """As ``read``, for the result of ``use``: the payload is a view of the file in memory.
+
+    ``use`` is called while a thread compares the checksum, and changes nothing (see ``use_while_checked``).
+    """
+
+    def used(path: Path, file: BinaryIO) -> _T:
+        # a private file is replaced or deleted, never changed: a mapping of it stays whole
+        is_empty = not os.fstat(file.fileno()).st_size
+        view = memoryview(b"" if is_empty else mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+        return use_while_checked(view, lambda entry: use(_named(path, entry)))
+
+    return _read_by(key.id, used)
+
+
+def _read_by(key_id: str, read_file: Callable[[Path, BinaryIO], _T]) -> _T | None:
+    """The result of ``read_file`` for the open file of an entry; None if there is no usable entry."""
     try:
         path = path_of(key_id)
         with _open_entry(path) as file:
-            entry = _read_checked(path, file, mapped)
+            found = read_file(path, file)
             if time.time() - os.fstat(file.fileno()).st_mtime > _TOUCH_SECONDS:
                 with contextlib.suppress(OSError):  # a read-only folder is a cache, too
                     os.utime(path)
-        return entry
+        return found
     except (FileNotFoundError, NotADirectoryError):
         pass
     except DamagedEntry as error:
         warn_once("damaged", f"cache entry {key_id[:12]} cannot be used: {error}; compiling again (see `relayvm cache verify`)")
     except OSError as error:
         _warn_folder("read", error)
-    return _read_installed(installed_entries.path_of(key_id))
+    return _read_installed(installed_entries.path_of(key_id), read_file)
 
 
-def _read_installed(path: Path) -> Entry | None:
-    """An entry in the folder of the package; None if there is none, or a damaged one."""
+def _read_installed(path: Path, read_file: Callable[[Path, BinaryIO], _T]) -> _T | None:
+    """The result of ``read_file`` for an entry in the folder of the package; None if there is none, or a damaged one."""
     try:
         with path.open("rb") as file:
-            return _read_checked(path, file)
+            return read_file(path, file)
     except OSError:
         return None
     except DamagedEntry as error:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+import threading
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,6 +13,9 @@ from hypothesis import strategies as st
 
 import relayvm as relay
 from relayvm.ops.native.memory import HUGE_PAGE_BYTES
+from relayvm.vm.bytecode.executable_file import MAPPED_BYTES
+from relayvm.vm.loading import loaded_program
+from relayvm.vm.runtime import huge_pages
 from relayvm.vm.runtime.huge_pages import MOST_BYTES, Moving, in_huge_pages
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux has huge pages on request")
@@ -60,3 +65,27 @@ def test_moving_gives_the_same_values(size: int, in_thread: bool) -> None:
     arrays = [np.arange(size, dtype="float32"), np.ones((2, 3))]
     for made, array in zip(Moving(arrays, in_thread).result(), arrays, strict=True):
         np.testing.assert_array_equal(made, array)
+
+
+def test_a_machine_runs_while_the_constants_of_a_file_are_moved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RELAYVM_NUM_THREADS", "2")
+    weight, added = np.random.default_rng(0).random((2, MAPPED_BYTES // 8 + 1), np.float32), np.float32(2)
+    x = relay.var("x", shape=("n", 1), dtype="float32")
+    mod = relay.IRModule.from_expr(relay.Function([x], relay.add(x, relay.const(weight))))
+    relay.compile(mod, target="cpu").save(tmp_path / "e.rvm")
+    exe = relay.Executable.load(tmp_path / "e.rvm")
+    copied, move = threading.Event(), huge_pages.in_huge_pages
+    monkeypatch.setattr(huge_pages, "in_huge_pages", lambda *given: (copied.wait(), move(*given))[1])
+    (mapped,) = exe.constants
+    data = np.full((2, 1), added)
+    first, second = relay.VirtualMachine(exe), relay.VirtualMachine(exe)
+    before = first.run(data).numpy()
+    assert exe.constants[0] is mapped
+    copied.set()
+    loaded_program._moving[exe].wait()
+    assert exe.constants[0].ctypes.data % HUGE_PAGE_BYTES == 0
+    third = relay.VirtualMachine(exe)
+    for machine in (first, second, third):
+        assert machine._runtime.tables._objects["data"][0] == exe.constants[0].ctypes.data
+        np.testing.assert_array_equal(machine.run(data).numpy(), before)
+    np.testing.assert_array_equal(before, weight + added)
