@@ -12,6 +12,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 from ..ops.kernels.shared_tiles import obtain_tiles
 from ..ops.native.cache import disk_cache, installed_entries
@@ -32,6 +33,7 @@ def install(own: bool = False) -> int:
 
     ``own``: the machine's own code, without kernels of usual layers and networks.  The user's cache is neither read nor written.
     """
+    _check_writable(installed_entries.folder())
     with _cache_of_its_own():
         tables()
         host_processor()
@@ -51,6 +53,14 @@ def install(own: bool = False) -> int:
             shutil.copyfile(file.path, part)
             os.replace(part, place)
     return len(found)
+
+
+def _check_writable(folder: Path) -> None:
+    """Raise OSError unless files can be made in the folder: before the compilations, which take up to a minute."""
+    with contextlib.suppress(FileExistsError):  # no folder, as the next line finds
+        folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryFile(dir=folder):
+        pass
 
 
 def _obtain_usual_parts() -> None:
