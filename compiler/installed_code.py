@@ -37,6 +37,7 @@ def install(own: bool = False) -> int:
     ``own``: the machine's own code, without kernels of usual layers and networks, and without Python's bytecode.  The user's
     cache is neither read nor written.
     """
+    _check_writable(installed_entries.folder())
     if not own:
         store_bytecode(PACKAGE)
     with _cache_of_its_own():
@@ -69,6 +70,14 @@ def store_bytecode(package: Path) -> None:
     compileall.compile_dir(package, maxlevels=0, quiet=2)
     for name in (*FOLDERS, "serving"):
         compileall.compile_dir(package / name, quiet=2)
+
+
+def _check_writable(folder: Path) -> None:
+    """Raise OSError unless files can be made in the folder: before the compilations, which take up to a minute."""
+    with contextlib.suppress(FileExistsError):  # no folder, as the next line finds
+        folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryFile(dir=folder):
+        pass
 
 
 def _obtain_usual_parts() -> None:

@@ -94,8 +94,16 @@ def pytest_runtest_teardown() -> Iterator[None]:
     try:
         return (yield)
     finally:
+        _reset_threads()
         if _full_collections() > _frozen_at:
             _freeze()
+
+
+def _reset_threads() -> None:
+    """Let no test leave its number of threads to the next: ``set_num_threads`` outranks the environment, which tests set."""
+    counts = sys.modules.get("relayvm.vm.thread_count")
+    if counts is not None and counts._chosen is not None:
+        counts.set_num_threads(None)
 
 
 #: The number of full collections when objects were frozen last.

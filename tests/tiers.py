@@ -4,8 +4,8 @@
 ``check``     the tests of ``test`` that use no machine code, start no process and are not marked ``lengthy``, and those marked
               ``quick``; of tests marked ``many`` one in MANY cases
 ``test``      every test that is not ``extensive``: every operator and every device; properties with a part of their examples
-``rest``      the tests that are ``extensive``, with a third of their examples, and examples of other properties that ``test`` has
-              not drawn, up to a third of them: ``test`` and ``rest`` are all tests, except cases of tests marked ``spread``
+``rest``      the tests that are ``extensive``, with a fifth of their examples, and examples of other properties that ``test`` has
+              not drawn, up to a fifth of them: ``test`` and ``rest`` are all tests, except cases of tests marked ``spread``
 ============  =========================================================================================================
 
 A test marked ``spread`` has parameters whose values need not meet each value of the others, such as a dtype and a device.  Of
@@ -51,7 +51,7 @@ MARKERS = (
     "many: a test with so many cases, mostly one for each operator, that `make check` has only some of them",
 )
 #: A tier draws one in so many examples of a property, and not fewer than so many; a run without ``--tier`` draws all.
-PART, FEWEST = {"check": 20, "test": 8, "rest": 3}, {"check": 5, "test": 10, "rest": 10}
+PART, FEWEST = {"check": 20, "test": 8, "rest": 5}, {"check": 5, "test": 10, "rest": 10}
 #: ``check`` has one in so many cases of a test that is marked ``many``.
 MANY = 4
 #: In pytest's cache: for each file a hash of its text, and the tests that were skipped.
@@ -80,7 +80,7 @@ def belongs(tier: str | None, extensive: bool, drawn: bool) -> bool:
 def examples(number: int, is_extensive: bool = False) -> int:
     """The number of examples, out of ``number``, that a property draws in this run.
 
-    ``rest``: those up to a third of ``number`` that ``test`` has not drawn, of a property that is not extensive.
+    ``rest``: those up to a fifth of ``number`` that ``test`` has not drawn, of a property that is not extensive.
     """
     drawn = _share(number, "test") if _tier == "rest" and not is_extensive else 0
     return _share(number, _tier) - min(drawn, _share(number, _tier))

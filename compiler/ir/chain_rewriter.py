@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from ...ops.core.op import Op
 from .anf import inner_chains, rebuild, rebuild_lets, uses
-from .expr import Call, Expr, IRModule, Var, let_chain, replace
+from .expr import Call, Expr, IRModule, Var, let_chain, map_bodies
 
 
 class ChainRewriter:
@@ -42,5 +42,4 @@ class ChainRewriter:
 
 def rewrite_chains(mod: IRModule, rewriter: Callable[[Expr], ChainRewriter]) -> IRModule:
     """The module with the body of each function, except primitives, rewritten by a ``rewriter`` of its own."""
-    functions = {n: f if f.is_primitive else replace(f, body=rewriter(f.body).chain(f.body)) for n, f in mod.functions.items()}
-    return replace(mod, functions=functions)
+    return map_bodies(mod, lambda body: rewriter(body).chain(body))

@@ -6,7 +6,7 @@ An expression object that occurs twice is evaluated once (``%0`` in the text).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any, overload
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Call", "Constant", "Expr", "Function", "GlobalVar", "IRModule", "If", "Let", "Tuple", "TupleGetItem", "TypeData", "Var",
-    "let_chain", "make_lets", "replace", "tensor_type", "type_of",
+    "let_chain", "make_lets", "map_bodies", "map_functions", "replace", "tensor_type", "type_of",
 ]  # fmt: skip
 
 
@@ -345,6 +345,16 @@ class IRModule:
         def get_global_var(self, name: str) -> GlobalVar: ...
 
         def get_global_vars(self) -> list[GlobalVar]: ...
+
+
+def map_functions(mod: IRModule, change: Callable[[Function], Function]) -> IRModule:
+    """The module with each function changed, except primitives."""
+    return replace(mod, functions={n: f if f.is_primitive else change(f) for n, f in mod.functions.items()})
+
+
+def map_bodies(mod: IRModule, change: Callable[[Expr], Expr]) -> IRModule:
+    """The module with the body of each function changed, except primitives."""
+    return map_functions(mod, lambda f: replace(f, body=change(f.body)))
 
 
 def type_of(expr: Expr) -> Type:

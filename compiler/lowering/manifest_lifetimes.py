@@ -24,7 +24,7 @@ from ...ops.defs.machine import machine_ops
 from ...shape_funcs.symbolic.dim import const
 from ..ir.anf import operands
 from ..ir.effects import effect_of
-from ..ir.expr import Call, Expr, Function, GlobalVar, If, IRModule, Var, let_chain, make_lets, replace
+from ..ir.expr import Call, Expr, Function, GlobalVar, If, IRModule, Var, let_chain, make_lets, map_functions, replace
 from ..ir.multi_version import is_launch
 
 #: The largest size in bytes of a value that may wait for the next kill.
@@ -33,7 +33,7 @@ SMALL_BYTES = 4096
 
 def manifest_lifetimes(mod: IRModule) -> IRModule:
     """``mod`` with explicit kills."""
-    return replace(mod, functions={n: f if f.is_primitive else _function(f) for n, f in mod.functions.items()})
+    return map_functions(mod, _function)
 
 
 def is_tail_call(var: Var, value: Expr, result: Expr) -> bool:

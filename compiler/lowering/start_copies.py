@@ -22,12 +22,12 @@ from ...ops.core.op import Op
 from ...ops.defs.machine import machine_ops
 from ..ir.anf import inner_chains, rebuild, rebuild_lets, values
 from ..ir.effects import effect_of
-from ..ir.expr import Call, Expr, Function, IRModule, Var, let_chain, replace
+from ..ir.expr import Call, Expr, Function, IRModule, Var, let_chain, map_functions, replace
 
 
 def start_copies(mod: IRModule) -> IRModule:
     """``mod`` with asynchronous copies to the host."""
-    return replace(mod, functions={name: f if f.is_primitive else _function(f) for name, f in mod.functions.items()})
+    return map_functions(mod, _function)
 
 
 def _function(function: Function) -> Function:

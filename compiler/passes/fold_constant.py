@@ -33,7 +33,21 @@ from ...shape_funcs.symbolic.dim import const
 from ...shape_funcs.symbolic.registry import ShapeError
 from ...vm.diagnostics.source import RelayError
 from ..ir.anf import is_atom, operands, rebuild, rebuild_lets
-from ..ir.expr import Call, Constant, Expr, Function, If, IRModule, Let, Tuple, TupleGetItem, Var, let_chain, replace, type_of
+from ..ir.expr import (
+    Call,
+    Constant,
+    Expr,
+    Function,
+    If,
+    IRModule,
+    Let,
+    Tuple,
+    TupleGetItem,
+    Var,
+    let_chain,
+    map_bodies,
+    type_of,
+)
 from ..ir.pass_declaration import declare_pass
 from ..rules.elements import ElementTable, Known
 from ..rules.rewriting import Definitions
@@ -46,10 +60,7 @@ MAX_BYTES = 1 << 20
 @declare_pass("FoldConstant", "infer_type")
 def fold_constant(mod: IRModule) -> IRModule:
     """The module with constant expressions evaluated."""
-    functions = {}
-    for name, f in mod.functions.items():
-        functions[name] = f if f.is_primitive else replace(f, body=_folded_body(f.body))
-    return replace(mod, functions=functions)
+    return map_bodies(mod, _folded_body)
 
 
 def _folded_body(body: Expr) -> Expr:

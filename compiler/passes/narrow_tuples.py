@@ -27,7 +27,7 @@ from ...ops.defs.axes.sort import DynTopkAttrs, TopkAttrs
 from ...ops.defs.movement.transform import STRIDED_SLICE, SliceAttrs, SplitAttrs
 from ...shape_funcs.symbolic.dim import const
 from ..ir.anf import inner_chains, rebuild, rebuild_lets, uses
-from ..ir.expr import Call, Expr, If, IRModule, Let, Tuple, TupleGetItem, Var, let_chain, make_lets, replace
+from ..ir.expr import Call, Expr, If, IRModule, Let, Tuple, TupleGetItem, Var, let_chain, make_lets, map_bodies, replace
 from ..ir.pass_declaration import declare_pass
 from ..rules.rewriting import Definitions
 
@@ -39,10 +39,7 @@ _TO_THE_END = 2**63 - 1
 @declare_pass("NarrowTuples", "infer_type", "eliminate_dead_code")
 def narrow_tuples(mod: IRModule) -> IRModule:
     """The module without unused fields of tuples."""
-    functions = {}
-    for name, f in mod.functions.items():
-        functions[name] = f if f.is_primitive else replace(f, body=_Narrower(f.body).chain(f.body))
-    return replace(mod, functions=functions)
+    return map_bodies(mod, lambda body: _Narrower(body).chain(body))
 
 
 def _projections(chain: Expr) -> Iterator[TupleGetItem]:

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from ...ops.core.op import Op
 from ..ir.anf import is_atom, rebuild, rebuild_lets
-from ..ir.expr import Call, Expr, IRModule, Var, let_chain, replace
+from ..ir.expr import Call, Expr, IRModule, Var, let_chain, map_bodies, replace
 from ..ir.pass_declaration import declare_pass
 from ..rules.arithmetic_rules import RULES as ARITHMETIC
 from ..rules.movement_rules import RULES as MOVEMENT
@@ -51,10 +51,7 @@ def remove_reshapes(mod: IRModule) -> IRModule:
 
 
 def _simplified(mod: IRModule, rules: tuple[Rules, ...]) -> IRModule:
-    functions = {}
-    for name, f in mod.functions.items():
-        functions[name] = f if f.is_primitive else replace(f, body=_Simplifier(rules).chain(f.body))
-    return replace(mod, functions=functions)
+    return map_bodies(mod, lambda body: _Simplifier(rules).chain(body))
 
 
 class _Simplifier:

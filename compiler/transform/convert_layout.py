@@ -16,7 +16,7 @@ from ...ops.core.op import REGISTRY, Op, OpPattern, get
 from ...shape_funcs.defs.convolution.conv import data_layouts, kernel_layouts
 from ...shape_funcs.defs.convolution.conv_transpose import transposed_layouts
 from ...vm.diagnostics.argument_errors import a_mapping, a_sequence, wrong
-from ..ir.expr import Call, Expr, IRModule, replace
+from ..ir.expr import Call, Expr, IRModule, map_functions, replace
 from ..passes.beta_reduction import rewritten_function
 from .inlining import graph_of
 from .layout_config import skipped_layers
@@ -59,8 +59,7 @@ def convert_layout(mod: IRModule, desired: Layouts) -> IRModule:
             return _converted(node, node.op, desired[node.op.name])
         return past_operator(node, node.op)
 
-    functions = {n: f if f.is_primitive else rewritten_function(graph_of(f, mod), visit) for n, f in mod.functions.items()}
-    return replace(mod, functions=functions)
+    return map_functions(mod, lambda f: rewritten_function(graph_of(f, mod), visit))
 
 
 def _converted(call: Call, op: Op, desired: tuple[str, ...]) -> Call:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..ir.expr import Call, Constructor, Expr, Function, GlobalVar, IRModule, Var, replace
+from ..ir.expr import Call, Constructor, Expr, Function, GlobalVar, IRModule, Var, map_functions
 from ..ir.visitor import children, post_order, with_children
 
 
@@ -11,8 +11,7 @@ def eta_expand(mod: IRModule, constructors: bool, global_vars: bool) -> IRModule
 
     Functions with type parameters keep their names: the arguments of a function value have one type.
     """
-    functions = {name: f if f.is_primitive else _expanded(f, mod, constructors, global_vars) for name, f in mod.functions.items()}
-    return replace(mod, functions=functions)
+    return map_functions(mod, lambda f: _expanded(f, mod, constructors, global_vars))
 
 
 def _expanded(function: Function, mod: IRModule, constructors: bool, global_vars: bool) -> Function:

@@ -23,7 +23,7 @@ from ...vm.diagnostics.python_source import here
 from ...vm.diagnostics.source import ArgumentError
 from ..analysis.fake_quantization import DEQUANTIZE, MOVES, QUANTIZE, fake_quantized_region, is_call_of
 from ..builder.operator_functions import operator_function
-from ..ir.expr import Call, Constant, Expr, IRModule, Tuple, TupleGetItem, replace
+from ..ir.expr import Call, Constant, Expr, IRModule, Tuple, TupleGetItem, map_functions, replace
 from ..ir.visitor import post_order
 from ..passes.beta_reduction import rewritten_function
 from .inlining import graph_of
@@ -61,10 +61,8 @@ def fake_quantization_to_integer(mod: IRModule, hard_fail: bool, use_qat: bool =
                 raise ArgumentError(f"FakeQuantizationToInteger: {reason}", here()) from None
             return node
 
-    functions = {n: f if f.is_primitive else rewritten_function(graph_of(f, mod), visit) for n, f in mod.functions.items()}
-    if use_qat:
-        functions = {n: f if f.is_primitive else rewritten_function(f, _dequantized_later) for n, f in functions.items()}
-    return replace(mod, functions=functions)
+    found = map_functions(mod, lambda f: rewritten_function(graph_of(f, mod), visit))
+    return map_functions(found, lambda f: rewritten_function(f, _dequantized_later)) if use_qat else found
 
 
 def _dequantized_later(node: Expr) -> Expr:

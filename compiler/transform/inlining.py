@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from ...ops.core.op import Op
 from ..ir.call_graph import CallEdges, mentioned
-from ..ir.expr import Call, Expr, Function, IRModule, Let, Var, replace
+from ..ir.expr import Call, Expr, Function, IRModule, Let, Var, map_functions, replace
 from ..ir.match_expr import RefCreate, RefRead, RefWrite
 from ..ir.visitor import children, free_vars, post_order, uses, with_children
 from ..passes.beta_reduction import can_be_inlined, with_calls_inlined
@@ -46,7 +46,7 @@ def to_graph_normal_form(mod: IRModule) -> IRModule:
     A value that is a function keeps its variable, if it is not one for an external compiler.  In a module with references so does
     a value that may read or write them.
     """
-    return replace(mod, functions={name: f if f.is_primitive else graph_of(f, mod) for name, f in mod.functions.items()})
+    return map_functions(mod, lambda f: graph_of(f, mod))
 
 
 def inline_values_used_once(mod: IRModule) -> IRModule:
@@ -54,8 +54,7 @@ def inline_values_used_once(mod: IRModule) -> IRModule:
 
     A value that a function within the function uses keeps its variable: the inner function may run often.
     """
-    functions = {name: f if f.is_primitive else graph_of(f, mod, _used_once(f)) for name, f in mod.functions.items()}
-    return replace(mod, functions=functions)
+    return map_functions(mod, lambda f: graph_of(f, mod, _used_once(f)))
 
 
 def _used_once(function: Function) -> Callable[[Var], bool]:

@@ -12,7 +12,7 @@ import numpy as np
 
 from ...ops.core.op import Op, get
 from ...ops.core.tensor_types import TensorType, is_float
-from ..ir.expr import Call, Constant, Expr, Function, IRModule, replace
+from ..ir.expr import Call, Constant, Expr, Function, IRModule, map_functions, replace
 from ..ir.visitor import children, post_order, uses, with_children
 from ..passes.beta_reduction import rewritten_function
 
@@ -27,8 +27,7 @@ def rewritten_calls(mod: IRModule, rule: Rule) -> IRModule:
         found = rule(node, node.op) if isinstance(node, Call) and isinstance(node.op, Op) else None
         return node if found is None else replace(found, ty=node.ty, span=node.span)
 
-    functions = {name: f if f.is_primitive else rewritten_function(f, visit) for name, f in mod.functions.items()}
-    return replace(mod, functions=functions)
+    return map_functions(mod, lambda f: rewritten_function(f, visit))
 
 
 _FAST = {"exp": "fast_exp", "erf": "fast_erf", "tanh": "fast_tanh", "nn.softmax": "nn.fast_softmax"}
@@ -130,15 +129,12 @@ def _is_plain(attrs: Any) -> bool:
 
 def canonicalize_cast(mod: IRModule) -> IRModule:
     """A cast of its own for each use of a cast, so that each fuses with its user."""
-    functions = {}
-    for name, f in mod.functions.items():
-        count = uses(post_order(f))
-        shared = {id(n) for n in post_order(f) if isinstance(n, Call) and n.op is get("cast") and count.get(id(n), 0) > 1}
-        functions[name] = f if f.is_primitive else _with_own_casts(f, shared)
-    return replace(mod, functions=functions)
+    return map_functions(mod, _with_own_casts)
 
 
-def _with_own_casts(function: Function, shared: set[int]) -> Function:
+def _with_own_casts(function: Function) -> Function:
+    count = uses(post_order(function))
+    shared = {id(n) for n in post_order(function) if isinstance(n, Call) and n.op is get("cast") and count.get(id(n), 0) > 1}
     new: dict[int, Expr] = {}
     for node in post_order(function):
         parts = [replace(new[id(part)]) if id(part) in shared else new[id(part)] for part in children(node)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from .op import DTypeRule, TypeRelError
@@ -97,12 +97,6 @@ def like_fields(name: str) -> DTypeRule:
     return rule
 
 
-def from_attr(name: str, check: Callable[[tuple[Any, ...], Any], None] | None = None) -> DTypeRule:
-    """Rule: the result has the dtype of the attribute ``dtype``.  ``check(inputs, attrs)`` checks the input dtypes."""
-
-    def rule(inputs: tuple[Any, ...], attrs: Any) -> str:
-        if check is not None:
-            check(inputs, attrs)
-        return known_dtype(name, attrs.dtype)
-
-    return rule
+def from_attr(name: str) -> DTypeRule:
+    """Rule: the result has the dtype of the attribute ``dtype``."""
+    return lambda inputs, attrs: known_dtype(name, attrs.dtype)

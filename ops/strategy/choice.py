@@ -81,11 +81,11 @@ def _choose(call: OpCall, preferred: Preferred | None) -> Choice:
     raise AssertionError("the last candidate is always taken")
 
 
-def resolve_implementation(group: Group, shapes: Sequence[Sequence[int]], machine: str = HOST) -> Group:
-    """The group with the implementation chosen for parameters of these ``shapes``."""
-    if len(group.nodes[0].operator.kernels_on(machine)) < 2:
+def resolve_implementation(group: Group, shapes: Sequence[Sequence[int]]) -> Group:
+    """The group with the implementation chosen on the host for parameters of these ``shapes``."""
+    if len(group.nodes[0].operator.kernels_on(HOST)) < 2:
         return group
-    choice = choose(group.call_on(machine))
+    choice = choose(group.call_on(HOST))
     sizes = {d.args[0]: n for t, shape in zip(group.params, shapes, strict=True) for d, n in zip(t.shape, shape, strict=True)}
     taken = [bool(evaluate(guard, sizes)) for guard in choice.guards] + [True]
     return replace(group, implementation=choice.names[taken.index(True)])

@@ -17,7 +17,7 @@ class Refused(Exception):
 class Part(Generic[Case]):
     """Trials of one kind.  A case is plain data that can be pickled: children check it, and smaller ones made of it.
 
-    ``unit``: a trial, in the plural.  ``slice_trials``: how many the tests check every time, some seconds of them.
+    ``unit``: a trial, in the plural.  ``slice_trials``: the trials of ``test_slice``, some seconds of them.
     ``slice_environment``: variables of the processes that check these.  ``hang_seconds``: a check that takes longer is a hang.
     ``seen``: counted by ``check`` and printed at the end, so that a reader sees what was tried; of ``kind/value`` it is said how
     many values there were.

@@ -138,7 +138,6 @@ def test_predictor_with_a_stand_in_for_ray(monkeypatch: pytest.MonkeyPatch) -> N
     fake = types.SimpleNamespace(
         put=lambda value: stored.append(value) or len(stored) - 1, get=stored.__getitem__, get_runtime_context=lambda: context
     )
-    threads = relay.get_num_threads()
     monkeypatch.setitem(__import__("sys").modules, "ray", fake)
     try:
         for model in (relay.parse(HEADER + BATCHED), relay.compile(HEADER + BATCHED)):
@@ -147,7 +146,7 @@ def test_predictor_with_a_stand_in_for_ray(monkeypatch: pytest.MonkeyPatch) -> N
             made = found({"x": np.ones((3, 4), "float32"), "k": np.arange(3, dtype="float32")})
             assert np.array_equal(made["result.1"], [0, 2, 4]) and np.allclose(np.stack(made["result.0"]), 0.25)
     finally:
-        relay.set_num_threads(threads)
+        relay.set_num_threads(None)
     assert refused(lambda: relay.ray.predictor(relay.parse(HEADER + APART), batch=["n"])).startswith(
         "error: the model model cannot be batched by ?n: the input w is "
     )

@@ -189,15 +189,13 @@ def test_a_damaged_installed_entry_is_a_miss_and_a_warning(folders: Path, damage
     assert len(warned) == 1
 
 
-@pytest.mark.extensive
-def test_a_folder_that_cannot_be_written_is_an_error(
+def test_a_folder_that_cannot_be_written_is_an_error_before_all_compilations(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "code").write_text("")
     monkeypatch.setenv(installed_entries.FOLDER_VARIABLE, str(tmp_path / "code"))
     fresh_cache(monkeypatch, tmp_path)
-    # the machine itself is loaded in this process
-    monkeypatch.setattr("relayvm.vm.machine.machine_code.obtain_all", lambda: None)
+    monkeypatch.setattr("relayvm.compiler.installed_code.tables", lambda: pytest.fail("the grammar is compiled first"))
     assert main(["cache", "install", "--own"]) == ExitCode.FILE
     assert capsys.readouterr().err.splitlines()[-2:] == [
         f"error: cannot write {tmp_path / 'code'}: Not a directory",

@@ -84,8 +84,8 @@ def test_clients_of_another_package(server: Server) -> None:
 
 @pytest.mark.extensive
 def test_hundreds_of_inferences(server: Server) -> None:
-    check_clients(server, 300)
-    check_curl(server, 200)
+    check_clients(server, 120)
+    check_curl(server, 80)
 
 
 def curl(*arguments: str, given: bytes = b"") -> bytes:

@@ -1,7 +1,7 @@
-"""Constants in huge pages: weights of some megabytes take thousands of pages of 4 KiB, more than a CPU keeps the addresses of.
+"""Constants in huge pages, which a product reads without a wait for the address of each small page.
 
-A product that reads such weights once a run then waits for the address of each page.  The operating system decides whether it
-gives huge pages (Linux: ``/sys/kernel/mm/transparent_hugepage/enabled``); without them all stays correct.
+Weights of some megabytes take thousands of pages of 4 KiB; a CPU keeps the addresses of fewer (in its TLB).  The operating system
+decides whether it gives huge pages (Linux: ``/sys/kernel/mm/transparent_hugepage/enabled``); results do not depend on it.
 
 New memory may take longer than the copy itself, so a machine does not wait for constants that a file maps: it reads the
 pages of the file until the copies are there.
@@ -19,9 +19,9 @@ import numpy as np
 from ...ops.native.file_pages import mapping_of, release_pages
 from ...ops.native.memory import HAS_HUGE_PAGES, HUGE_PAGE_BYTES, MADV_HUGEPAGE
 
-#: The most bytes of constants that are moved: 100 MB take some 40 ms, and processes share the pages of a file.
+#: The most bytes of constants that are moved.  100 MB take some 40 ms, and processes do not share them as they share a file.
 MOST_BYTES = 256 << 20
-#: The bytes of constants whose copy takes longer than the start of a thread.
+#: The bytes of constants that take longer to copy than a thread takes to start.
 _MANY_BYTES = 8 << 20
 #: Constants begin at a cache line, as they do in a file.
 _LINE = 64
@@ -30,7 +30,7 @@ _LINE = 64
 class Moving:
     """Constants that are moved to huge pages, in a thread if there are many: ``result`` waits for them.
 
-    ``in_thread``: whether another thread may run.
+    ``in_thread``: whether the constants may be moved by a thread beside the caller.
     """
 
     def __init__(self, arrays: Sequence[np.ndarray], in_thread: bool) -> None:
@@ -48,7 +48,7 @@ class Moving:
         """The arrays of ``in_huge_pages``."""
         if self._thread is not None:
             self._thread.join()
-        # a thread that found no memory leaves the error to this one
+        # without a result the thread found no memory: this thread meets the error again, and raises it
         return in_huge_pages(self._arrays) if self._moved is None else self._moved
 
 
@@ -106,10 +106,10 @@ class _Pages(mmap.mmap):
 
 
 def in_huge_pages(arrays: Sequence[np.ndarray], is_over: Callable[[], bool] = lambda: False) -> list[np.ndarray]:
-    """The arrays, copied into huge pages; the same arrays where the system has none, or their bytes are too few or too many.
+    """Copies of the arrays in huge pages, contiguous and read-only.
 
-    The copies are contiguous and cannot be written.  Arrays that are in huge pages stay there.  ``is_over``: whether nobody needs
-    the copies any more; the result is empty then.
+    The same arrays where the system has no huge pages, an array is in huge pages, or all bytes are too few or too many; no arrays
+    where ``is_over`` says that nobody needs the copies any more.
     """
     positions, size = [], 0
     for array in arrays:

@@ -28,7 +28,7 @@ from ....declarations.frozen_dataclass import frozen
 from ....ops.defs.arithmetic.broadcast import ADD, BIAS_ADD, DIVIDE, MULTIPLY, SUBTRACT
 from ....ops.defs.arithmetic.elementwise import NEGATIVE
 from ...ir.anf import inner_chains, rebuild, rebuild_lets, uses
-from ...ir.expr import Call, Constant, Expr, IRModule, Var, let_chain, replace, tensor_type
+from ...ir.expr import Call, Constant, Expr, IRModule, Var, let_chain, map_bodies, replace, tensor_type
 from ...ir.pass_declaration import declare_pass
 from .weighted_products import WeightedProduct, constant_like, per_channel, product_of
 
@@ -36,10 +36,7 @@ from .weighted_products import WeightedProduct, constant_like, per_channel, prod
 @declare_pass("BackwardFoldScaleAxis", "expand_composites", "fold_constant")
 def fold_scale_axis(mod: IRModule) -> IRModule:
     """The module with per-channel scales and shifts folded into the weights before them."""
-    functions = {}
-    for name, f in mod.functions.items():
-        functions[name] = f if f.is_primitive else replace(f, body=_Folder(f.body).chain(f.body))
-    return replace(mod, functions=functions)
+    return map_bodies(mod, lambda body: _Folder(body).chain(body))
 
 
 # ---- chains of scales and shifts -----------------------------------------------------------------------------------

@@ -30,7 +30,7 @@ from ....ops.defs.convolution.conv import Conv1dAttrs, Conv2dAttrs, Conv3dAttrs
 from ....ops.defs.products.nn import BatchMatmulAttrs, DenseAttrs, MatmulAttrs
 from ....shape_funcs.symbolic.dim import const
 from ...ir.anf import rebuild, rebuild_lets, uses
-from ...ir.expr import Call, Expr, IRModule, Var, let_chain, replace, tensor_type
+from ...ir.expr import Call, Expr, IRModule, Var, let_chain, map_bodies, replace, tensor_type
 from ...ir.pass_declaration import declare_pass
 from .weighted_products import constant_like, per_channel, weight_of
 
@@ -41,10 +41,7 @@ _HOMOGENEOUS = frozenset({"nn.relu", "nn.leaky_relu", "nn.max_pool1d", "nn.max_p
 @declare_pass("ForwardFoldScaleAxis", "expand_composites", "fold_constant")
 def forward_fold_scale_axis(mod: IRModule) -> IRModule:
     """The module with scales per channel folded into the weights after them."""
-    functions = {}
-    for name, f in mod.functions.items():
-        functions[name] = f if f.is_primitive else replace(f, body=_Folder(f.body).chain(f.body))
-    return replace(mod, functions=functions)
+    return map_bodies(mod, lambda body: _Folder(body).chain(body))
 
 
 # ---- products ------------------------------------------------------------------------------------------------------

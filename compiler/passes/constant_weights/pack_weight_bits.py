@@ -25,7 +25,7 @@ from ....ops.kernels.weight_bits.weight_layout import COLUMNS, MOST_BLOCK, by_pa
 from ....ops.native.file_pages import release_pages
 from ....shape_funcs.symbolic.dim import dim
 from ...ir.anf import inner_chains, rebuild, rebuild_lets
-from ...ir.expr import Call, Constant, Expr, IRModule, Var, let_chain, replace
+from ...ir.expr import Call, Constant, Expr, IRModule, Var, let_chain, map_bodies, replace
 from ...ir.pass_declaration import declare_pass
 from .weighted_products import constant_like
 
@@ -34,8 +34,8 @@ from .weighted_products import constant_like
 def pack_weight_bits(mod: IRModule) -> IRModule:
     """The module with constant weights of few bits in panels."""
     packer = _Packer()
-    functions = {n: f if f.is_primitive else replace(f, body=packer.chain(f.body)) for n, f in mod.functions.items()}
-    return replace(mod, functions=functions) if packer.packed else mod
+    found = map_bodies(mod, packer.chain)
+    return found if packer.packed else mod
 
 
 class _Packer:

@@ -44,7 +44,7 @@ from ....ops.strategy.convolution.sizes import Geometry
 from ....ops.strategy.convolution.taps import Taps
 from ....shape_funcs.defs.convolution.conv import SPATIAL, WINOGRAD_FILTERS, kernel_layouts, per_axis
 from ...ir.anf import inner_chains, rebuild, rebuild_lets
-from ...ir.expr import Call, Constant, Expr, IRModule, Var, let_chain, replace
+from ...ir.expr import Call, Constant, Expr, IRModule, Var, let_chain, map_bodies, replace
 from ...ir.pass_declaration import declare_pass
 from .byte_panels import columns_in_byte_panels, has_byte_weight, in_byte_panels, sums_of_columns, sums_of_rows
 from .cache_lines import in_lines
@@ -61,9 +61,7 @@ MOST_PADDED = 1.5
 @declare_pass("PackWeights", "infer_type", "expand_composites", "fold_constant")
 def pack_weights(mod: IRModule, forced: Collection[str] = ()) -> IRModule:
     """The module with constant weights in panels.  ``forced``: names of operators that stay as they are."""
-    packer = WeightPacker(forced)
-    functions = {n: f if f.is_primitive else replace(f, body=packer.chain(f.body)) for n, f in mod.functions.items()}
-    return replace(mod, functions=functions)
+    return map_bodies(mod, WeightPacker(forced).chain)
 
 
 def in_panels(weight: np.ndarray) -> np.ndarray:

@@ -22,7 +22,7 @@ from ....ops.defs.products.nn import DenseAttrs, MatmulAttrs
 from ....ops.defs.weight_forms.dense_bits import NAME, DenseBitsAttrs
 from ....ops.kernels.weight_bits.weight_layout import packed
 from ...ir.anf import inner_chains, rebuild, rebuild_lets
-from ...ir.expr import Call, Constant, Expr, IRModule, Var, let_chain, replace
+from ...ir.expr import Call, Constant, Expr, IRModule, Var, let_chain, map_bodies
 from ...ir.pass_declaration import declare_pass
 from .pack_weights import LEAST_ELEMENTS
 from .weighted_products import constant_like, weight_of
@@ -35,8 +35,8 @@ _ROWS = 256
 def quantize_weights(mod: IRModule, bits: int = 4, block: int = 32) -> IRModule:
     """The module with constant weights of ``bits`` bits, 2, 4 or 8, in blocks of a power of 2 from 16 on."""
     quantizer = _Quantizer(bits, block)
-    functions = {n: f if f.is_primitive else replace(f, body=quantizer.chain(f.body)) for n, f in mod.functions.items()}
-    return replace(mod, functions=functions) if quantizer.made else mod
+    found = map_bodies(mod, quantizer.chain)
+    return found if quantizer.made else mod
 
 
 def in_blocks(weight: np.ndarray, bits: int, block: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

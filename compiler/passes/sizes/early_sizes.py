@@ -18,7 +18,7 @@ from ....ops.core.op import get
 from ....ops.core.tensor_types import TensorType
 from ....shape_funcs.symbolic.dim import Dim, const
 from ...ir.anf import inner_chains, rebuild, rebuild_lets
-from ...ir.expr import Call, Constant, Expr, Function, IRModule, Var, let_chain, replace, tensor_type
+from ...ir.expr import Call, Constant, Expr, Function, IRModule, Var, let_chain, map_functions, replace, tensor_type
 from ...ir.pass_declaration import declare_pass
 from ...rules.rewriting import Definitions
 
@@ -26,7 +26,7 @@ from ...rules.rewriting import Definitions
 @declare_pass("EarlySizes", "infer_type")
 def early_sizes(mod: IRModule) -> IRModule:
     """The module with sizes of earlier values."""
-    return replace(mod, functions={n: f if f.is_primitive else _rewritten(f) for n, f in mod.functions.items()})
+    return map_functions(mod, _rewritten)
 
 
 def _rewritten(function: Function) -> Function:

@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import Any
 
 from ....ops.core.op import Op
-from ...ir.expr import Call, Expr, IRModule, replace
+from ...ir.expr import Call, Expr, IRModule, map_functions, replace
 from ...passes.beta_reduction import rewritten_function
 from ..convert_layout import past_operator, transform
 from ..inlining import graph_of
@@ -34,8 +34,7 @@ def alter_op_layout(mod: IRModule) -> IRModule:
         function = attribute(node.op.name, ALTER_OP_LAYOUT)
         return past_operator(node, node.op) if function is None else _altered(node, node.op, function)
 
-    functions = {n: f if f.is_primitive else rewritten_function(graph_of(f, mod), visit) for n, f in mod.functions.items()}
-    return replace(mod, functions=functions)
+    return map_functions(mod, lambda f: rewritten_function(graph_of(f, mod), visit))
 
 
 def _altered(call: Call, op: Op, function: Any) -> Expr:

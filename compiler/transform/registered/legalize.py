@@ -11,7 +11,7 @@ from typing import Any
 
 from ....ops.core.op import Op
 from ....vm.diagnostics.argument_errors import wrong
-from ...ir.expr import Call, Expr, IRModule, replace
+from ...ir.expr import Call, Expr, IRModule, map_functions
 from ..inlining import graph_of
 from ..operator_rewrites import rewritten_calls
 from .op_attributes import Attributes, attribute
@@ -30,8 +30,7 @@ def legalize(mod: IRModule, key: str) -> IRModule:
         types = [*(argument.ty for argument in call.args), call.ty]
         return result_of(key, op, function(Attributes(call.attrs), list(call.args), types))
 
-    graph = {name: f if f.is_primitive else graph_of(f, mod) for name, f in mod.functions.items()}
-    return rewritten_calls(replace(mod, functions=graph), rule)
+    return rewritten_calls(map_functions(mod, lambda f: graph_of(f, mod)), rule)
 
 
 def result_of(key: str, op: Op, result: Any) -> Expr | None:

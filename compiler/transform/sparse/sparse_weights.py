@@ -22,7 +22,7 @@ from ....shape_funcs.symbolic.dim import const, dim
 from ....shape_funcs.symbolic.registry import ShapeError
 from ....vm.diagnostics.argument_errors import a_count, a_sequence, a_text, wrong
 from ...ir.call_graph import mentioned
-from ...ir.expr import Call, Constant, Expr, Function, IRModule, Var, replace
+from ...ir.expr import Call, Constant, Expr, Function, IRModule, Var, map_functions, replace
 from ...ir.visitor import post_order
 from ...passes.beta_reduction import rewritten_function
 from ..inlining import graph_of
@@ -84,8 +84,7 @@ def conv2d_to_sparse_constants(
         found = sparse_conv2d(node, parts, layout, kernel_size)
         return node if found is None else found
 
-    graphs = {n: f if f.is_primitive else rewritten_function(graph_of(f, mod), visit) for n, f in mod.functions.items()}
-    return replace(mod, functions=graphs)
+    return map_functions(mod, lambda f: rewritten_function(graph_of(f, mod), visit))
 
 
 def is_plain_kernel(kernel_layout: str) -> bool:

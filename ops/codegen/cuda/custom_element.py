@@ -1,4 +1,4 @@
-"""A user's CUDA C: for one element of a result, or for one block of threads."""
+"""Kernels from CUDA C of users: a text that runs for each element of a result, or once in a block of threads."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from .device_code.casts import NUMBER
 
 _THREADS = 256
 _LOOP = Template("""
-  int64 all_at_once_ = gridDim.x * int64($threads);
-  for (int64 at = blockIdx.x * int64($threads) + threadIdx.x; at < elements_; at += all_at_once_) {
+  int64 all_threads_ = gridDim.x * int64($threads);
+  for (int64 at = blockIdx.x * int64($threads) + threadIdx.x; at < elements_; at += all_threads_) {
     $text
   }
 """)
@@ -29,12 +29,15 @@ _BLOCK = Template("""
 def per_element(text: str) -> Callable[[OpaqueCall], CudaSource]:
     """``Kernel.cuda`` of CUDA C that is run once for each element ``at`` of the first result.
 
-    The text refers to each input by its name (to those of a tuple as ``name0``, ``name1``, ...) and to the results as ``out``, or
-    ``out0``, ``out1``, ...: pointers to their elements in row-major order.  ``x_size1`` is the size of axis 1 of ``x``.
-    Attributes are constants by their names.  ``fail(fault, status, site)`` stops the program with a status.  float16 and bfloat16
-    are separate types: ``number(x)`` converts to float, ``to_float16(f)`` from float; a bool is a ``truth``, which
-    converts to and from bool.  Where the shape function has an upper bound, ``sizes`` points to the int64 sizes that the text
-    writes, and a result has the elements of its bound.
+    Names of the text:
+
+    * the inputs by their names (those of a tuple are ``name0``, ``name1``, ...), and the results, ``out`` or ``out0``, ``out1``,
+      ...: pointers to their elements in row-major order; ``x_size1`` is the size of axis 1 of ``x``;
+    * the attributes, which are constants; ``fail(fault, status, site)``, which stops the program with a status;
+    * ``number(x)`` and ``to_float16(f)``, which convert the types float16 and bfloat16 to float and from it; a bool is a
+      ``truth``, which converts to and from bool;
+    * where the shape function has an upper bound, ``sizes``: a pointer to the int64 sizes that the text writes.  A result then
+      has the elements of its bound.
     """
 
     def cuda(call: OpaqueCall) -> CudaSource:
@@ -65,7 +68,7 @@ def one_block(text: str, threads: int = _THREADS) -> Callable[[OpaqueCall], Cuda
 
 
 def _assembly(name: str, threads: int, parameters: tuple[Parameter, ...], body: str) -> Assembly:
-    """An assembly with one kernel that may call the conversions of dtypes."""
+    """An assembly with one kernel, and with the conversions of dtypes, which the kernel may call."""
     assembly = Assembly()
     assembly.text(NUMBER)
     assembly.kernel(name, threads, parameters, body)

@@ -1,4 +1,4 @@
-"""Groups that use the result of a reduction: several passes over each row.
+"""Plans of groups that use the result of a reduction, such as a softmax: several passes over each row.
 
     def @fused(%x) { let %m = max(%x, axis=[-1], keepdims=True); let %e = exp(subtract(%x, %m)); divide(%e, sum(%e, ...)) }
 
@@ -51,7 +51,7 @@ class Rows(Nest):
 
     @property
     def reduces(self) -> bool:
-        """True: rows are the nests of groups with reductions."""
+        """Whether the group has reductions: always."""
         return True
 
     @property
@@ -78,7 +78,7 @@ def _reductions(group: Group, ref: int) -> list[Node]:
         if value >= inliner.first_output and value not in seen:
             seen.add(value)
             node, _ = inliner.producer(value)
-            if _folds(node):
+            if _is_reduction(node):
                 found[value] = node
             stack += [r for a in node.args for r in (a if isinstance(a, tuple) else (a,))]
     return list(found.values())
@@ -86,11 +86,12 @@ def _reductions(group: Group, ref: int) -> list[Node]:
 
 def uses_folds(group: Group, ref: int) -> bool:
     """Whether a value depends on a reduction's result and is not itself that result."""
-    return folds(group, ref) and not _alone(group, ref)
+    return folds(group, ref) and not _is_only_reduction(group, ref)
 
 
-def _alone(group: Group, ref: int) -> bool:
-    return _folds(Inliner(group).producer(ref)[0]) and len(_reductions(group, ref)) == 1
+def _is_only_reduction(group: Group, ref: int) -> bool:
+    """Whether a value is the result of a reduction that depends on no other reduction."""
+    return _is_reduction(Inliner(group).producer(ref)[0]) and len(_reductions(group, ref)) == 1
 
 
 def rows(group: Group, ref: int, fold_dtype: FoldDtype) -> Rows:
@@ -109,12 +110,12 @@ def open_rows(group: Group, ref: int, fold_dtype: FoldDtype) -> OpenNest:
 def _row_inliner(group: Group, ref: int, fold_dtype: FoldDtype) -> _RowInliner:
     inliner = _RowInliner(group, ref, fold_dtype)
     last = tuple(range(inliner.kept, len(inliner.shape)))
-    if not _alone(group, ref) and not (inliner.kept and inliner.folded and inliner.folded == last):
+    if not _is_only_reduction(group, ref) and not (inliner.kept and inliner.folded and inliner.folded == last):
         raise TooComplex(f"{group.name}: rows that do not lie in memory one after another")
     return inliner
 
 
-def _folds(node: Node) -> bool:
+def _is_reduction(node: Node) -> bool:
     return node.operator.pattern is OpPattern.COMM_REDUCE
 
 
@@ -148,7 +149,7 @@ class _RowInliner(Inliner):
         return shape, folded
 
     def axes(self, numbers: Iterable[int]) -> tuple[int, ...]:
-        """The cells of loop variables; 0 for a loop of one iteration, so that equal indices are equal cells."""
+        """The cells of loop variables.  A loop of one iteration has the cell of 0, so that equal indices are equal cells."""
         return tuple(self.cells.literal(0) if const(self.dims[n]) == 1 else self._loop_variable(n) for n in numbers)
 
     def _loop_variable(self, number: int) -> int:

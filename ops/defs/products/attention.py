@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,6 +28,11 @@ class AttentionAttrs:
 _INPUTS = ("query", "key", "value", "bias")
 
 
+def _chosen(bodies: dict[str, Any]) -> Callable[[Any, tuple[str, ...]], Any]:
+    """The body for the dtype of the queries; "" stands for all others."""
+    return lambda attrs, dtypes: bodies.get(dtypes[0], bodies[""])
+
+
 def _rule(dtypes: tuple[Any, ...], attrs: AttentionAttrs) -> str:
     require("nn.attention", dtypes[0], FLOATS, 0, "query")
     return require_same("nn.attention", dtypes, (0, 1, 2, 3), _INPUTS)
@@ -46,7 +52,7 @@ Op(
         Kernel(
             "attention",
             bodies.ATTENTION[""],
-            choose=lambda attrs, dtypes: bodies.ATTENTION.get(dtypes[0], bodies.ATTENTION[""]),
+            choose=_chosen(bodies.ATTENTION),
             scratch=(
                 Scratch(length=lambda call: call.inputs[1].shape[0]),
                 Scratch(length=lambda call: dim(call.inputs[2].shape[3])),
@@ -118,7 +124,25 @@ _OF_TILES = (
     Scratch(length=batches.BAND),
 )
 _OF_ROWS = (Scratch(length=lambda call: _sizes(call)[2]), Scratch(length=lambda call: _sizes(call)[4]))
-_BATCH: dict[str, Any] = {"attrs": lambda attrs: {"scale": attrs.scale}}
+
+
+def _on_cpus(tiles: dict[str, Any], rows: dict[str, Any], views_of_rows: tuple[str, ...], **attrs: Any) -> tuple[Kernel, Kernel]:
+    """The implementations of attention with the batch as the first axis, by their bodies."""
+    return (
+        Kernel(
+            "tiles",
+            tiles[""],
+            choose=_chosen(tiles),
+            views=("dims",),
+            takes=is_one_float,
+            pays=_are_many,
+            blocks=Blocks(_bands, _work, _bands_of_head),
+            scratch=_OF_TILES,
+            **attrs,
+        ),
+        Kernel("rows", rows[""], choose=_chosen(rows), views=views_of_rows, scratch=_OF_ROWS, **attrs),
+    )
+
 
 Op(
     name="nn.batch_attention",
@@ -131,24 +155,7 @@ Op(
     pattern=OpPattern.OPAQUE,
     dtype=_batch_rule,
     kernels=(
-        Kernel(
-            "tiles",
-            batches.TILES[""],
-            choose=lambda attrs, dtypes: batches.TILES.get(dtypes[0], batches.TILES[""]),
-            views=("dims",),
-            takes=is_one_float,
-            pays=_are_many,
-            blocks=Blocks(_bands, _work, _bands_of_head),
-            scratch=_OF_TILES,
-            **_BATCH,
-        ),
-        Kernel(
-            "rows",
-            batches.ROWS[""],
-            choose=lambda attrs, dtypes: batches.ROWS.get(dtypes[0], batches.ROWS[""]),
-            scratch=_OF_ROWS,
-            **_BATCH,
-        ),
+        *_on_cpus(batches.TILES, batches.ROWS, ("",), attrs=lambda attrs: {"scale": attrs.scale}),
         Kernel("attention", None, cuda=cuda.batch_attention),
     ),
 )
@@ -188,23 +195,7 @@ Op(
     pattern=OpPattern.OPAQUE,
     dtype=_grouped_rule,
     kernels=(
-        Kernel(
-            "tiles",
-            grouped.TILES[""],
-            choose=lambda attrs, dtypes: grouped.TILES.get(dtypes[0], grouped.TILES[""]),
-            views=("dims",),
-            takes=is_one_float,
-            pays=_are_many,
-            blocks=Blocks(_bands, _work, _bands_of_head),
-            scratch=_OF_TILES,
-        ),
-        Kernel(
-            "rows",
-            grouped.ROWS[""],
-            choose=lambda attrs, dtypes: grouped.ROWS.get(dtypes[0], grouped.ROWS[""]),
-            views=("", "", "", "dims", ""),
-            scratch=_OF_ROWS,
-        ),
+        *_on_cpus(grouped.TILES, grouped.ROWS, ("", "", "", "dims", "")),
         Kernel("plain", None, cuda=grouped_cuda.grouped_attention),
     ),
 )

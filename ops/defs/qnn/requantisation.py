@@ -78,10 +78,10 @@ def _rescaled_as_floats(x: Term, ratio: Term, rounding: Rounding) -> Term:
 _INPUTS = ("data", "input_scale", "input_zero_point", "output_scale", "output_zero_point")
 
 
-def requantized(op: str, inputs: tuple[Term, ...], attrs: RequantizeAttrs, first: int = 0) -> Term:
-    """``qnn.requantize`` within the composite operator ``op``, whose inputs from ``first`` on are these."""
+def requantized(op: str, inputs: tuple[Term, ...], attrs: RequantizeAttrs) -> Term:
+    """``qnn.requantize`` within the composite operator ``op``, whose inputs these are."""
     data, *rest = inputs
-    spreads = [spread(op, t, data, attrs.axis, _INPUTS[n], first + n) for n, t in enumerate(rest, 1)]
+    spreads = [spread(op, t, data, attrs.axis, _INPUTS[n], n) for n, t in enumerate(rest, 1)]
     input_scale, input_zero_point, output_scale, output_zero_point = spreads
     x: Term = cast(data, "int64") - cast(input_zero_point, "int64")
     ratio, rounding = ratio_of(input_scale, output_scale), attrs.rounding

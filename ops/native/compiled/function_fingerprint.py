@@ -1,8 +1,10 @@
-"""Fingerprints of native functions: a hash of everything that determines the behaviour of a function, for the key of its code."""
+"""Fingerprints of native functions: hashes of everything that determines what a function computes.
+
+The key of the machine code of a function has its fingerprint: code is compiled anew when a text that it is made from changes.
+"""
 
 from __future__ import annotations
 
-import dis
 import functools
 import hashlib
 import operator
@@ -18,23 +20,18 @@ from ..user_function import is_users, numba_settings
 
 
 def _globals_used(code: types.CodeType) -> Iterator[str]:
-    """The names of globals and of attributes: fast, because every process needs fingerprints."""
+    """The names of globals and of attributes that code uses.
+
+    The table of names has both; to tell them apart, each process would read the instructions of all functions.
+    """
     yield from code.co_names
     for c in code.co_consts:
         if isinstance(c, types.CodeType):
             yield from _globals_used(c)
 
 
-def _globals_read(code: types.CodeType) -> Iterator[str]:
-    """The names of globals only.  An attribute may have the name of a function that calls the reader."""
-    yield from (i.argval for i in dis.get_instructions(code) if i.opname == "LOAD_GLOBAL")
-    for c in code.co_consts:
-        if isinstance(c, types.CodeType):
-            yield from _globals_read(c)
-
-
 def fingerprint(function: Callable[..., Any]) -> str:
-    """Hash everything that determines the behaviour of ``function``: bytecode and constants, its own and its callees'."""
+    """The fingerprint of ``function``, in hexadecimal digits: of its own bytecode and constants, and of those of its callees."""
     digest, seen = hashlib.sha256(), set()
     stack: list[Any] = [function]
     while stack:
@@ -48,7 +45,7 @@ def fingerprint(function: Callable[..., Any]) -> str:
             digest.update(repr(numba_settings()).encode())
         for name in names:
             if name not in f.__globals__:
-                continue  # of an attribute or a built-in
+                continue  # the name of an attribute or a built-in
             value = f.__globals__[name]
             if getattr(value, "__native__", None) in ("function", "generic"):
                 digest.update(name.encode())
@@ -60,22 +57,23 @@ def fingerprint(function: Callable[..., Any]) -> str:
     return digest.hexdigest()
 
 
-#: The attribute of a function that has its code, defaults and docstring, and the text and names that follow from them alone.
+#: The attribute in which a function keeps what ``_own_text`` found, beside the objects that this follows from.
 _OWN_TEXT = "__own_text__"
 
 
 def _own_text(f: Any) -> tuple[bytes, list[str]]:
     """The part of a fingerprint that ``f`` itself adds, and the sorted names of globals that it may use.
 
-    Kept, for most kernels call the same functions.
+    The function keeps both, since most kernels call the same functions.
     """
-    of = f.__code__, f.__defaults__, f.__doc__, getattr(f, "__interleaved__", False), is_shared(f), getattr(f, "__apart__", None)
+    marks = getattr(f, "__interleaved__", False), is_shared(f), getattr(f, "__apart__", None)
+    follows_from = f.__code__, f.__defaults__, f.__doc__, *marks
     kept = f.__dict__.get(_OWN_TEXT)
-    if kept is not None and all(map(operator.is_, kept[0], of)):
+    if kept is not None and all(map(operator.is_, kept[0], follows_from)):
         return kept[1], kept[2]
-    parts = repr((f.__defaults__, *of[3:])), *map(repr, _code_parts(f.__code__, f.__doc__))
+    parts = repr((f.__defaults__, *marks)), *map(repr, _code_parts(f.__code__, f.__doc__))
     text, names = "".join(parts).encode(), sorted(set(_globals_used(f.__code__)))
-    f.__dict__[_OWN_TEXT] = of, text, names
+    f.__dict__[_OWN_TEXT] = follows_from, text, names
     return text, names
 
 
@@ -86,13 +84,13 @@ def _module_constants(module: types.ModuleType, names: list[str]) -> list[tuple[
 
 
 def _stable_value(value: Any) -> Any:
-    """The part of a global value, no native function, on which code depends; its ``repr`` is the same in every process."""
+    """The part on which code depends of a global value that is no native function; its ``repr`` is the same in every process."""
     kind = getattr(value, "__native__", None)
     if kind == "record":
         return _fields(value.dtype)
     if kind == "array":
         return value.dtype, value.rank
-    if kind in ("instruction", "static"):  # what it emits, and what it computes
+    if kind in ("instruction", "static"):  # its file decides what it emits or computes
         return source_hash(value.__module__)
     if hasattr(value, "__c_function__"):
         return value.__c_function__
@@ -102,7 +100,7 @@ def _stable_value(value: Any) -> Any:
         return source_hash(value.__machine__.__module__)
     if isinstance(value, (int, float, bool, str, tuple)):
         return value
-    return getattr(value, "__name__", None)  # types, twins; None: a built-in, or the name of an attribute
+    return getattr(value, "__name__", None)  # of types and of Python's form of a function; None: a built-in or an attribute
 
 
 @functools.cache

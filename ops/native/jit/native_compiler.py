@@ -1,4 +1,4 @@
-"""Compile plain functions marked ``@native`` to object code, by LLVM: 20 ms to 2 s a function (``kernel_store`` caches)."""
+"""Compilation of ``@native`` functions to object code by LLVM: 20 ms to 2 s a function; ``kernel_store`` keeps the objects."""
 
 from __future__ import annotations
 
@@ -44,16 +44,16 @@ class Levels:
 
 #: -O3 would also unswitch loops: half as much again to compile, in code whose loops are written separately where that pays.
 OPTIMIZED = Levels(2, 3)
-#: For code whose loops run a few times, over the axes or arguments of a tensor: two thirds of the time, and of the code.
+#: For code whose loops run a few times, over the axes or arguments of a tensor: two thirds of the compile time and of the bytes.
 SHORT_LOOPS = Levels(2, 3, loops=False)
-#: For most parts, which are emitted as the vectors and loops that they shall be: the same code as by OPTIMIZED, in half the time.
+#: For most parts, whose vectors and unrolled loops are written out: the same code as with OPTIMIZED, in half the time.
 EMITTED_LOOPS = Levels(1, 3, loops=False)
-#: LLVM takes a twentieth of the time, and the code is slow.
+#: For tests: LLVM takes a twentieth of the time, and the code is slow.
 UNOPTIMIZED = Levels(0, 0)
 
 
 def kernel_levels() -> Levels:
-    """The levels of kernels, as the environment says now.  The machine itself is always optimized."""
+    """The levels of kernels by the environment variable as it is now.  The machine itself is always optimized."""
     return UNOPTIMIZED if os.environ.get(OPTIMIZE_VARIABLE) == "0" else OPTIMIZED
 
 
@@ -112,9 +112,9 @@ def _optimize(module: Any, entries: Collection[str], target_machine: Any, levels
     return module
 
 
-#: Constants are at most 2 GiB from the code, so that an instruction reads a constant as an operand of its own.  The code model
-#: of compilers in a process loads the address of each constant first, in loops too that have more constants than registers.
-#: Functions outside are called through a table of addresses beside the code: stubs of another kind find no memory there.
+#: The code model in which constants are at most 2 GiB from the code, so that a constant is an operand of an instruction.  LLVM's
+#: model for compilers in a process loads the address of each constant first, even in loops with more constants than registers.
+#: Functions outside are called through a table of addresses beside the code: LLVM's stubs would need memory of their own there.
 _NEAR = {"codemodel": "small", "reloc": "pic"}
 
 
@@ -192,12 +192,12 @@ def _module(name: str, levels: Levels) -> Any:
 
 
 def _object_code(
-    made: Any, entries: Collection[str], levels: Levels, code_of_part: CodeOfPart, texts: Sequence[str] = ()
+    emitted: Any, entries: Collection[str], levels: Levels, code_of_part: CodeOfPart, texts: Sequence[str] = ()
 ) -> bytes:
-    """The object of a module, and those of its parts; ``texts``: modules to link."""
+    """The object of an emitted module, and those of its parts; ``texts``: modules to link."""
     import llvmlite.binding as llvm
 
-    machine, text = _target_machine(levels.code), str(made)
+    machine, text = _target_machine(levels.code), str(emitted)
     module = llvm.parse_assembly(text)
     for linked in texts:
         module.link_in(llvm.parse_assembly(linked))
@@ -206,7 +206,7 @@ def _object_code(
         module = llvm.parse_assembly(marked_accesses.complete(str(module)))
     own = bytes(machine.emit_object(module))
     called = {function.name for function in module.functions}
-    parts = [part for part in (parts_of(made) or {}).values() if part.symbol in called]
+    parts = [part for part in (parts_of(emitted) or {}).values() if part.symbol in called]
     return b"".join((own, *(code_of_part(part, _levels_of(part, levels)) for part in parts)))
 
 

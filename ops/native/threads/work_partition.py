@@ -1,6 +1,8 @@
-"""Partition of a kernel's work: machine code that the source of kernels calls.
+"""Partition of a kernel's blocks between threads: native functions that the source of kernels calls.
 
-A *share* is a SHARE record (see ``object_layout``).  In a single thread it is part 0 of 1.
+A *part* is the blocks that a thread takes at once; a *stretch* is the neighbouring parts that one thread takes in order, unless
+others help; the *grain* is the number of neighbouring blocks that stay together.  A *share* is the SHARE record
+(``object_layout``) by which a call of the kernel knows its part; a single thread has part 0 of 1.
 """
 
 from __future__ import annotations
@@ -9,11 +11,11 @@ from ..memory import Size, native, record
 from ..object_layout import SHARE
 
 share_at = record(SHARE)
-#: Work that is worth a thread, in the units of ``kernels.cost``, of 0.01 to 0.02 ns each: 4 to 8 us.
+#: Work that is worth a thread, in the units of ``codegen.loop_nest.cost``, of 0.01 to 0.02 ns each: 4 to 8 us.
 WORTH_A_THREAD = 400_000
-#: How many times as much is worth a thread that sleeps, because waking a thread takes 5 to 50 us.
+#: The factor of the work that is worth a thread that sleeps: to wake it takes 5 to 50 us.
 WAKING = 5
-#: The most parts of the work per thread: a delayed thread leaves its last parts to the others.
+#: The most parts for each thread: other threads take the last parts of a delayed one.
 PARTS_PER_THREAD = 4
 #: The most stretches of parts, each for a thread of its own.
 MOST_STRETCHES = 64
@@ -68,7 +70,7 @@ def end_of_thread(share: int, total: int, grain: int) -> int:
 
 @native
 def edge_of_thread(share: int, total: int, grain: int, after: int) -> int:
-    """The first block of the stretch or part of a thread; with ``after`` 1, the first block behind."""
+    """The first block of the stretch or part of a thread; with ``after`` 1, the first block after it."""
     s = share_at(share)
     if s.parts == 1:
         return total * after

@@ -147,7 +147,7 @@ def test_cache_miss(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.Monk
         "  bucket: [[128]] is wanted, [[1]] was found",
     ]
     answer(capsys, "tune", "twice.relay", "--shapes", "n=100")
-    main(["run", "twice.relay", "--dim", "n=3"])
+    assert main(["run", "twice.relay", "--dim", "n=3"]) == 0
     assert answer(capsys, *command).splitlines() == ["the program: found", f"{op.NAME} (128,): found"]
     monkeypatch.setenv("RELAYVM_NUM_THREADS", "77")
     found = json.loads(answer(capsys, *command, "--json"))

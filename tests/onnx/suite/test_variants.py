@@ -36,7 +36,7 @@ RESIZED = (
     "test_reshape_negative_dim", "test_averagepool_2d_pads", "test_conv_with_strides_no_padding",
 )  # fmt: skip
 #: The wide run takes one case in so many; ``python -m tests.onnx`` takes all.
-STEP = 40
+STEP = 80
 
 
 @pytest.fixture(scope="module")

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import relayvm as relay
+from relayvm.vm import thread_count
 from relayvm.vm.devices.cuda.driver_api import device
 from relayvm.vm.devices.cuda.driver_api.driver import NoCuda
 from relayvm.vm.loading.executable_fingerprint import NONE, code_fields, machine_fields, program_hash
@@ -60,3 +61,10 @@ def test_kernels_that_are_not_optimized_have_times_of_their_own(monkeypatch: pyt
     optimized = machine_fields("cpu")
     monkeypatch.setenv("RELAYVM_OPTIMIZE", "0")
     assert machine_fields("cpu") == optimized | {"kernels": "unoptimized"}
+
+
+@pytest.mark.parametrize("turn", range(2))
+def test_no_test_leaves_its_number_of_threads_to_the_next(turn: int) -> None:
+    """``set_num_threads`` outranks the environment variable, which the next test may set."""
+    assert thread_count.number_and_source()[1] != "set_num_threads"
+    relay.set_num_threads(3)

@@ -1,5 +1,6 @@
-"""Matrix instructions of tensor cores in CUDA C: products of halves with float32 sums, loads of their operands, copies to shared
-memory that a thread waits for later.
+"""Instructions of tensor cores as functions of CUDA C, for real GPUs and for the emulated one.
+
+They multiply matrices of halves into sums of float32, load operands, and copy to shared memory while the thread goes on.
 
 Two kinds of products (PTX ISA, "Matrix Multiply-Accumulate Instructions", "Asynchronous Warpgroup Level Matrix Instructions"):
 
@@ -25,7 +26,7 @@ PANEL, ROW_BYTES = 64, 128
 #: Multiple of bytes at which panels begin.
 ALIGNMENT = 1024
 
-#: Types of both kinds, and where matrices lie.
+#: The type of an address in shared memory, and the addresses of panels and chunks.
 POSITIONS = r"""
 #if defined(__CUDACC_RTC__) || defined(__CUDA_ARCH__)
 typedef uint32 Place;  // an address in shared memory
@@ -47,7 +48,7 @@ template <int ROWS> DEVICE Place chunk_at(Place matrix, int row, int chunk) {
 }
 """
 
-#: Instructions of warps.
+#: Products of warps, loads of their operands, copies, conversions.
 WARPS = r"""
 #if defined(__CUDACC_RTC__) || defined(__CUDA_ARCH__)
 // Matrices of 8 x 8 halves: lane 8 * i + r has the address of row r of matrix i.
@@ -70,7 +71,7 @@ DEVICE void load_transposed(uint32 (&to)[4], Place row) {
 MULTIPLY(float16, "f16")
 MULTIPLY(bfloat16, "bf16")
 #undef MULTIPLY
-// 16 bytes on their way to shared memory; zeros unless `is_there`.
+// Begin to copy 16 bytes to shared memory; zeros unless `is_there`.
 DEVICE void begin_copy(Place to, const void* from, bool is_there) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(is_there ? 16 : 0) : "memory");
 }
@@ -124,7 +125,7 @@ DEVICE uint4 chunk_of(Place at) { return *reinterpret_cast<const uint4*>(at); }
 #endif
 """
 
-#: Instructions of teams, but for their products.
+#: Instructions of teams; the functions of their products replace ``__PRODUCTS__``.
 _TEAMS = r"""
 #if HAS_TEAMS
 #if defined(__CUDACC_RTC__) || defined(__CUDA_ARCH__)
@@ -132,13 +133,13 @@ typedef uint64 Matrix;  // where a matrix is, its swizzle, and the bytes from 8 
 DEVICE Matrix matrix_at(Place at, int panel_bytes) {
   return uint64((at & 0x3ffff) >> 4) | uint64(panel_bytes >> 4) << 16 | uint64(1024 >> 4) << 32 | uint64(1) << 62;
 }
-// Registers of this thread may be operands and sums of products.
+// From here on, products may read and write registers of this thread.
 DEVICE void begin_products() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
 DEVICE void commit_products() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
 template <int LATER> DEVICE void wait_for_products() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(LATER) : "memory");
 }
-// What this thread has written to shared memory may be operands of products.
+// From here on, products may read what this thread has written to shared memory.
 DEVICE void show_products() { asm volatile("fence.proxy.async;" ::: "memory"); }
 // No access to sums is moved across this.
 template <int N> DEVICE void hold(float32 (&sums)[N][4]) {
@@ -187,7 +188,7 @@ $head
 
 
 def _product(dtype: str, columns: int, in_registers: bool, by_rows: bool) -> str:
-    """One function, for GPUs and for the emulated one; ``adds`` is 0 where sums begin at 0."""
+    """The function of one product, for GPUs and for the emulated one; its argument ``adds`` is 0 where sums begin at 0."""
     n = columns // 2
     sums, outputs = ", ".join(f"%{k}" for k in range(n)), ", ".join(f'"+f"(sums[{k // 4}][{k % 4}])' for k in range(n))
     kind = f"wgmma.mma_async.sync.aligned.m64n{columns}k16.f32.{_TYPES[dtype]}.{_TYPES[dtype]}"
@@ -210,7 +211,7 @@ def _product(dtype: str, columns: int, in_registers: bool, by_rows: bool) -> str
 
 
 def uses_teams(text: str) -> bool:
-    """Whether kernels of CUDA C multiply by teams where the architecture has them: then it is compiled for ``sm_90a``."""
+    """Whether kernels of CUDA C multiply by teams where the architecture has them: such a text is compiled for ``sm_90a``."""
     return "HAS_TEAMS" in text
 
 
@@ -280,5 +281,5 @@ extern "C" __global__ void __launch_bounds__(128) differing_products(int64* foun
 
 
 def proof() -> str:
-    """A kernel that finds whether a GPU multiplies by teams as this module says: each kind of operand, against warps."""
+    """A kernel that compares the products of a team with those of its warps, for each kind of operand."""
     return "\n".join([POSITIONS, WARPS, teams("float16", ((64, True, False), (64, False, False), (128, True, True))), _PROOF])

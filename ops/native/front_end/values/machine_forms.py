@@ -21,7 +21,7 @@ from .scalars import cast, known_integer, llvm_type
 
 #: ``form(emitter, *arguments)``.
 Form = Callable[..., Value | None]
-_I8, _I32 = ir.IntType(8), ir.IntType(32)
+_I32 = ir.IntType(32)
 #: The name of the table of literals.
 _LITERALS = "relayvm.literals"
 

@@ -1,7 +1,7 @@
-"""Transformations of Winograd's convolution of a window of 3 x 3 for neighbouring tiles of a row, of some channels.
+"""The transformations of data and of sums in Winograd's convolution with 3 x 3 filters.
 
-A tile of 4 x 4 data gives 2 x 2 results, with stride 2 a tile of 5 x 5 data; tiles are 2 or 4 elements apart.  The same element
-of neighbouring tiles is a vector: every second or fourth element of a row.
+A tile of 4 x 4 elements of the data gives 2 x 2 results; with stride 2 a tile of 5 x 5 elements does.  Neighbouring tiles begin 2
+or 4 elements apart.  A vector has the same element of neighbouring tiles: every second or fourth element of a row.
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ def transform_data(
     """Store the 16 elements of ``B^T d B`` of ``count`` tiles of each channel; with stride 2 the 25 elements.
 
     Element ``(y, x)`` of the tile ``d`` number ``j`` is that of row ``row + y`` and column ``column + 2 * stride * j + x`` of the
-    image; those of channels are ``channel`` elements apart.  ``zeros`` begins with ZERO_BYTES of zeros.  Contiguous arrays of
-    float32.  Elements behind are overwritten, up to a multiple of LEAST_LANES tiles.
+    image; those of channels are ``channel`` elements apart.  ``image.zeros`` begins with ZERO_BYTES of zeros.  Contiguous arrays
+    of float32.  Elements after the last tile are overwritten, up to a multiple of LEAST_LANES tiles.
     """
     for n in static_range(1, MOST_STRIDE + 1):
         if stride == n:
@@ -65,8 +65,8 @@ def transform_data(
 def transform_sums(sums: Elements, out: Pairs, channels: int, count: int, stride: int) -> None:
     """Store ``A^T m A`` of ``count`` tiles of each channel; ``m`` has as many elements as those of ``transform_data``.
 
-    Result ``(y, x)`` of tile ``j`` of channel ``i`` is stored at ``out.at + i * out.row + y * out.below + 2 * j + x``; elements
-    behind are overwritten, up to PANEL_BYTES of tiles.  Contiguous arrays of float32.
+    Result ``(y, x)`` of tile ``j`` of channel ``i`` is stored at ``out.at + i * out.row + y * out.below + 2 * j + x``.
+    Contiguous arrays of float32.  Elements after the last tile are overwritten, up to PANEL_BYTES of tiles.
     """
     for n in static_range(1, MOST_STRIDE + 1):
         if stride == n:
@@ -87,14 +87,14 @@ def _sizes() -> Axes:
 @at_compile_time
 def _offsets(stride: int, lanes: int) -> Axes:
     """The first elements of the vectors of a row of tiles."""
-    # with stride 2 the last vector is there for its last element, that of the last tile
+    # with stride 2 the last vector is loaded for its last element, that of the last tile
     return (0, lanes, 2, 2 + lanes) if stride == 1 else (*[n * lanes for n in range(4)], 3 * lanes + 1)
 
 
 @shared
 @generic
 def data_tiles(image: Image, channel: int, channels: int, row: int, column: int, out: Elements, count: int, stride: int) -> None:
-    """As ``transform_data`` for a static stride: a loop for each size of vectors, so that few elements behind are overwritten."""
+    """As ``transform_data`` for a static stride.  A loop for each size of vectors overwrites few elements after the last tile."""
     done = 0
     if channels > 0:
         for lanes in _sizes():
