@@ -432,8 +432,8 @@ class nn:
         """The mean of each window over 3 spatial axes; 0 for a window without elements; of integers, rounded towards 0."""
 
     @staticmethod
-    def batch_attention(query: _Any, key: _Any, value: _Any, scale: _Any = 1.0) -> _Call:
-        """`nn.attention` without a bias and with the batch as the first axis: `query[b, m, h, d]`, `key[b, n, h, d]`, `value[b, n, h, e]`: `[b, m, h, e]`.  `nn.batch_attention([[[[1.0]]]], [[[[0.0]], [[0.0]]]], [[[[2.0]], [[4.0]]]]) = [[[[3.0]]]]`.  The compiler makes it of batched products around a softmax."""
+    def batch_attention(query: _Any, key: _Any, value: _Any, scale: _Any = 1.0, zero_nan: _Any = False) -> _Call:
+        """`nn.attention` without a bias and with the batch as the first axis: `query[b, m, h, d]`, `key[b, n, h, d]`, `value[b, n, h, e]`: `[b, m, h, e]`.  With `zero_nan` a query whose weights are NaN has 0.  `nn.batch_attention([[[[1.0]]]], [[[[0.0]], [[0.0]]]], [[[[2.0]], [[4.0]]]]) = [[[[3.0]]]]`.  The compiler makes it of batched products around a softmax."""
 
     @staticmethod
     def batch_flatten(data: _Any) -> _Call:

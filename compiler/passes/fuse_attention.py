@@ -9,9 +9,9 @@
     ->
     let %out = nn.batch_attention(%queries, %keys, %values, scale=0.125);
 
-There may be reshapes between the calls, and the keys by rows.  Products, queries or keys are scaled, or none of them.  Values
-between the products have no other use.  All sizes are equal by their types, so that no check of a run is lost.  All floats; the
-result differs by rounding.  ``attention_parts`` reads the parts.
+There may be reshapes between the calls, and the keys by rows; weights of NaN may be replaced by 0.  Products, queries or keys are
+scaled, or none of them.  Values between the products have no other use.  All sizes are equal by their types, so that no check of
+a run is lost.  All floats; the result differs by rounding.  ``attention_parts`` reads the parts.
 
 On CPUs also ``nn.grouped_attention``: of scores with a bias, with a number where a condition holds, or capped, and of heads that
 share keys and values.  An operand that is no transpose is transposed, such as a sum with rotary positions, which one kernel
@@ -33,7 +33,7 @@ from ...ops.core.op import get
 from ...ops.core.tensor_types import TensorType, numpy_dtype
 from ...ops.core.type_relation import relate
 from ...ops.defs.movement.transform import ExpandDimsAttrs, ReshapeAttrs, TransposeAttrs
-from ...ops.defs.products.attention import AttentionAttrs, GroupedAttentionAttrs
+from ...ops.defs.products.attention import BatchAttentionAttrs, GroupedAttentionAttrs
 from ...shape_funcs.symbolic.dim import Dim, const, product
 from ..ir.chain_rewriter import ChainRewriter, rewrite_chains
 from ..ir.expr import Call, Constant, Expr, IRModule, Var, replace
@@ -124,14 +124,14 @@ class _Fuser(ChainRewriter):
         query, key, value = operands
         scale, is_shared = at.scale * query.factor * key.factor, key.sizes[2] is not query.sizes[2]
         biases = tuple(b for b in at.biases if not self._is_zero(b))
-        is_plain = not (biases or at.cap or zero_nan or is_shared)
+        is_plain = not (biases or at.cap or is_shared)
         if self.pays is not None:
             is_known = is_plain and all(x.by_positions for x in operands)
             if not is_known or not self.pays(type_of(query.data).dtype, query.sizes[3], value.sizes[3]):
                 return None
         if is_plain:
             args = tuple(map(self._by_positions, operands))
-            return replace(last, op=get("nn.batch_attention"), args=args, attrs=AttentionAttrs(scale))
+            return replace(last, op=get("nn.batch_attention"), args=args, attrs=BatchAttentionAttrs(scale, zero_nan))
         bias = self._total(biases, type_of(last).dtype, query.sizes[2])
         if bias is None:
             return None

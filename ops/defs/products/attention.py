@@ -66,7 +66,18 @@ Op(
 # ---- batches first ---------------------------------------------------------------------------------------------------------
 
 
-def _batch_rule(dtypes: tuple[Any, ...], attrs: AttentionAttrs) -> str:
+@dataclass(frozen=True)
+class BatchAttentionAttrs:
+    """``scale``: the factor of the products of queries and keys.
+
+    ``zero_nan``: whether the weights of a query are 0 where they are NaN, such as those of a query with an infinite score.
+    """
+
+    scale: float = 1.0
+    zero_nan: bool = False
+
+
+def _batch_rule(dtypes: tuple[Any, ...], attrs: BatchAttentionAttrs) -> str:
     require("nn.batch_attention", dtypes[0], FLOATS, 0, "query")
     return require_same("nn.batch_attention", dtypes, (0, 1, 2), _INPUTS[:3])
 
@@ -147,15 +158,15 @@ def _on_cpus(tiles: dict[str, Any], rows: dict[str, Any], views_of_rows: tuple[s
 Op(
     name="nn.batch_attention",
     doc="`nn.attention` without a bias and with the batch as the first axis: `query[b, m, h, d]`, `key[b, n, h, d]`, "
-    "`value[b, n, h, e]`: `[b, m, h, e]`.  "
+    "`value[b, n, h, e]`: `[b, m, h, e]`.  With `zero_nan` a query whose weights are NaN has 0.  "
     "`nn.batch_attention([[[[1.0]]]], [[[[0.0]], [[0.0]]]], [[[[2.0]], [[4.0]]]]) = [[[[3.0]]]]`.  The compiler makes it of "
     "batched products around a softmax.",
     inputs=_INPUTS[:3],
-    attrs=AttentionAttrs,
+    attrs=BatchAttentionAttrs,
     pattern=OpPattern.OPAQUE,
     dtype=_batch_rule,
     kernels=(
-        *_on_cpus(batches.TILES, batches.ROWS, ("",), attrs=lambda attrs: {"scale": attrs.scale}),
+        *_on_cpus(batches.TILES, batches.ROWS, ("",), attrs=lambda attrs: {"scale": attrs.scale, "zero_nan": attrs.zero_nan}),
         Kernel("attention", None, cuda=cuda.batch_attention),
     ),
 )

@@ -99,6 +99,16 @@ def scale_rows(a: Array, at: int, row: int, m: int, inner: int, factor: Element,
             out[np.uint64(i * inner + p)] = a[np.uint64(at + i * row + p)] * factor
 
 
+@generic
+def without_nan(scores: Array, at: int, n: int, weight: Element, zero: Element) -> Element:
+    """The weight of a row of powers; for NaN, the row is 0, and its weight."""
+    if weight == weight:
+        return weight
+    for j in range(n):
+        scores[np.uint64(at + j)] = zero
+    return zero
+
+
 class Packed(NamedTuple):
     """The keys and the values of a head in panels."""
 
@@ -109,7 +119,7 @@ class Packed(NamedTuple):
 @generic
 def attention_tiles(
     query: Shaped, key: Shaped, value: Shaped, out: Shaped, low: int, high: int, queries: Array, packed: Packed, scores: Array,
-    weights: Array, scale: float,
+    weights: Array, scale: float, zero_nan: bool,
 ) -> int:  # fmt: skip
     """The bands ``low`` to ``high`` (exclusive) of all heads; consecutive bands of a head share its packed keys and values."""
     m, heads, d, n, e = query.dims[1], query.dims[2], query.dims[3], value.dims[1], value.dims[3]
@@ -129,6 +139,8 @@ def attention_tiles(
         multiply_all(Rows(queries, 0, d), packed.keys, Rows(scores, 0, row), end - begin, d, n, width)
         for i in range(end - begin):
             weights[i] = weighed(scores, i * row, n, row, number(1), exponential, number)
+            if zero_nan:
+                weights[i] = without_nan(scores, i * row, row, weights[i], number(0))
         to = Rows(out.data, first * e, heads * e)
         multiply_all(Rows(scores, 0, row), packed.values, to, end - begin, n, e, width)
         for i in range(end - begin):
@@ -139,7 +151,9 @@ def attention_tiles(
 
 
 @generic
-def attention_rows(query: Array, key: Array, value: Array, out: Array, scores: Array, sums: Array, scale: float) -> int:
+def attention_rows(
+    query: Array, key: Array, value: Array, out: Array, scores: Array, sums: Array, scale: float, zero_nan: bool
+) -> int:
     """One query at a time: ``scores`` has room for ``n`` scores, ``sums`` for ``e`` elements."""
     (batches, m, heads, d), (_, n, _, e) = query.shape, value.shape
     for b in range(batches):
@@ -151,6 +165,8 @@ def attention_rows(query: Array, key: Array, value: Array, out: Array, scores: A
                         total = add_in_any_order(total, number(query[b, i, h, np.uint64(p)]) * number(key[b, j, h, np.uint64(p)]))
                     scores[j] = total
                 share = weighed(scores, 0, n, n, number(scale), exponential, number)
+                if zero_nan:
+                    share = without_nan(scores, 0, n, share, number(0))
                 for c in range(e):
                     sums[c] = number(0)
                 for j in range(n):

@@ -53,14 +53,14 @@ def attention(call: OpaqueCall) -> CudaSource:
     """The weighted sum of values for every query and head."""
     m, batch, heads, d = call.inputs[0].shape
     n, e = call.inputs[1].shape[0], call.inputs[2].shape[3]
-    return _Attention(Assembly(), call, dim(1), m, batch * heads, n, d, e, has_bias=True).source()
+    return _Attention(Assembly(), call, dim(1), m, batch * heads, n, d, e).source()
 
 
 def batch_attention(call: OpaqueCall) -> CudaSource:
     """The weighted sum of values for every query and head, batch first."""
     batch, m, heads, d = call.inputs[0].shape
     n, e = call.inputs[1].shape[1], call.inputs[2].shape[3]
-    return _Attention(Assembly(), call, batch, m, heads, n, d, e, has_bias=False).source()
+    return _Attention(Assembly(), call, batch, m, heads, n, d, e, zero_nan=call.attrs.zero_nan, has_bias=False).source()
 
 
 @dataclass
@@ -73,13 +73,14 @@ class _Attention:
     n: Dim
     d: Dim
     e: Dim
-    has_bias: bool
+    zero_nan: bool = False
+    has_bias: bool = True
     parts: Parts = field(init=False)
     spaces: tuple[Parameter, ...] = ()
 
     def source(self) -> CudaSource:
         """The program of the call."""
-        add_sums(self.assembly, self.call.results[0])
+        add_sums(self.assembly, self.call.results[0], zero_nan=self.zero_nan)
         self.assembly.text(DIVISOR)
         dtype = self.call.inputs[0].dtype
         lanes = decode_cuda.lanes_of(dtype, self.d, self.e)

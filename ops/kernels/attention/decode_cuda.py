@@ -182,7 +182,7 @@ BODY = Template("""
     for (int x = threadIdx.x; x < e; x += THREADS) {
       const Sums all = joined(top_of, total_of, 1, &sums_of[0][x], LANES * OF_VALUE * UNIT, GROUPS);
       if (parts == 1) {
-        out[at * e + x] = stored<$out>(all.sum * share_of(all.top, all.total, n));
+        out[at * e + x] = stored<$out>(result_of(all.sum, share_of(all.top, all.total, n)));
         continue;
       }
       sums[(part * all_rows + at) * e + x] = all.sum;

@@ -22,7 +22,7 @@ from ...native.templates import instantiate
 from ..matmul.tiles import pack_columns
 from ..shaped import Shaped
 from ..softmax.cpu import exp_float64
-from .batches import BAND, Packed, multiply_all, scale_rows, weigh, weigh_vectors
+from .batches import BAND, Packed, multiply_all, scale_rows, weigh, weigh_vectors, without_nan
 
 #: The parameters of the bodies: those of ``batches``, the hyperbolic tangent, and the lowest finite number.
 exponential: Any = None
@@ -61,16 +61,6 @@ def add_row(
         shift = larger(x * factor, lowest) if x > none else x
         for j in range(n):
             scores[np.uint64(at + j)] += shift
-
-
-@generic
-def without_nan(scores: Array, at: int, n: int, weight: Element, zero: Element) -> Element:
-    """The weight of a row of powers; for NaN, the row is 0, and its weight."""
-    if weight == weight:
-        return weight
-    for j in range(n):
-        scores[np.uint64(at + j)] = zero
-    return zero
 
 
 @generic

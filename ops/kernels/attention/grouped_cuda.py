@@ -51,7 +51,7 @@ _BODY = Template("""
     }
     Number share = share_of(top, total, n);
     for (int c = 0; c < $columns && from + c < e; ++c) {
-      out[row * e + from + c] = stored<$dtype>($zero_nan && share != share ? Number(0) : sums[c] * share);
+      out[row * e + from + c] = stored<$dtype>(result_of(sums[c], share));
     }
   }
 """)
@@ -61,12 +61,11 @@ def grouped_attention(call: OpaqueCall) -> CudaSource:
     """The weighted sum of values for every query and head."""
     (query, _, value, bias), (out,), attrs = call.inputs, call.results, call.attrs
     assembly, compute = Assembly(), computed_in(query.dtype)
-    add_sums(assembly, out)
+    add_sums(assembly, out, zero_nan=attrs.zero_nan)
     cap = literal(compute, attrs.cap)
     names = {
         "threads": _THREADS, "columns": _COLUMNS, "dtype": query.dtype, "scale": literal(compute, attrs.scale),
         "capped": f"{cap} * {'tanhf' if compute == 'float32' else 'tanh'}(sum / {cap})" if attrs.cap else "sum",
-        "zero_nan": str(attrs.zero_nan).lower(),
     }  # fmt: skip
     (batches, m, heads, d), (_, n, shared, e) = query.shape, value.shape
     tensors = (

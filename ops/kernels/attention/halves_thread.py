@@ -233,7 +233,7 @@ struct Thread {
       const float32 share = share_of(top[r], total[r], n);
 #pragma unroll
       for (int x = 0; x < OF_COLUMN; ++x) {
-        const uint32 pair = pair_of($dtype{}, sums[x][2 * r] * share, sums[x][2 * r + 1] * share);
+        const uint32 pair = pair_of($dtype{}, result_of(sums[x][2 * r], share), result_of(sums[x][2 * r + 1], share));
         put(chunk_at<ROWS>(queries, row + 8 * r, x) + 4 * (lane & 3), pair);
       }
     }

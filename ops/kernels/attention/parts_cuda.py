@@ -54,6 +54,8 @@ DEVICE Sums joined(const Number* tops, const Number* totals, int64 step, const N
 DEVICE Number share_of(Number top, Number total, int64 n) {
   return n == 0 ? Number(0) : top - top == 0 ? Number(1) / total : top - top;
 }
+// The result of a sum and its factor.
+DEVICE Number result_of(Number sum, Number share) { return $zero_nan && share != share ? Number(0) : sum * share; }
 template <class T> DEVICE T stored(Number result);
 template <> DEVICE $result stored<$result>(Number result) { return $converted; }
 $same
@@ -64,7 +66,7 @@ _JOIN = Template("""
   for (int64 at = blockIdx.x * int64($threads) + threadIdx.x; at < rows * e; at += step) {
     int64 row = by_e.quotient(at);
     Sums all = joined(tops + row, totals + row, rows, sums + at, rows * e, parts);
-    out[at] = stored<$result>(all.sum * share_of(all.top, all.total, n));
+    out[at] = stored<$result>(result_of(all.sum, share_of(all.top, all.total, n)));
   }
 """)
 
@@ -87,13 +89,14 @@ def parts_of(n: Dim, work: Dim, blocks_wanted: Dim, least: Dim, unit: Dim) -> Pa
     return Parts(keys, max_((n + (keys - 1)) // keys, 1))
 
 
-def add_sums(assembly: Assembly, out: Operand) -> None:
-    """Add the device code for sums of parts; results are of the dtype of ``out``."""
+def add_sums(assembly: Assembly, out: Operand, *, zero_nan: bool) -> None:
+    """Add the device code for sums of parts; results are of the dtype of ``out``, and with ``zero_nan`` 0 for weights of NaN."""
     number = computed_in(out.dtype)
     text = _SUMS.substitute(
         number=number,
         lowest=literal(number, -math.inf),
         result=out.dtype,
+        zero_nan=str(zero_nan).lower(),
         converted=converted("result", number, out.dtype),
         same="" if out.dtype == number else "template <> DEVICE Number stored<Number>(Number result) { return result; }",
     )

@@ -285,7 +285,7 @@ struct Thread {
       for (int g = 0; g < OF_COLUMN; ++g) {
         Part part;
 #pragma unroll
-        for (int w = 0; w < W; ++w) part.at[w] = sums[i][g].at[w] * share;
+        for (int w = 0; w < W; ++w) part.at[w] = result_of(sums[i][g].at[w], share);
         keep(room + query(i) * COLUMNS + (g * 8 + column) * W, part);
       }
     }

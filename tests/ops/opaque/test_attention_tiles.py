@@ -60,10 +60,15 @@ def dtype_of(name: str) -> type:
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("bad", [np.inf, -np.inf, np.nan])
 def test_an_infinity_or_nan_of_a_query_is_nan_in_its_row_alone(dtype: str, bad: float) -> None:
+    """Or 0, with ``zero_nan``."""
     query, key, value = drawn(1, dtype, 1, 60, 2, 8), drawn(2, dtype, 1, 35, 2, 8), drawn(3, dtype, 1, 35, 2, 20)
     clean = attention(query, key, value, 0.5)
     query[0, 50, 1, 3] = bad
     found = attention(query, key, value, 0.5)
     assert np.isnan(found[0, 50, 1]).all()
+    zero = attention(query, key, value, 0.5, zero_nan=True)
+    assert (zero[0, 50, 1] == 0).all()
+    zero[0, 50, 1] = found[0, 50, 1]
+    np.testing.assert_array_equal(zero, found)
     found[0, 50, 1] = clean[0, 50, 1]
     np.testing.assert_array_equal(found, clean)

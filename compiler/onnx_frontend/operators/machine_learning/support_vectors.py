@@ -13,9 +13,10 @@ from ....ir.expr import Expr
 from ...node import Node
 from ...operator_table import onnx_operator
 from ..elementwise import number
+from .coupling import coupled
 from .scores import MACHINE_LEARNING, class_labels, real, transformed
 
-#: The least distance of a probability of two classes from 0 and 1.
+#: The least distance of a chance of a pair of classes from 0 and 1.
 _LEAST = 1e-7
 
 
@@ -89,7 +90,7 @@ def support_vector_regressor(node: Node, x: Expr) -> Expr:
 
 @onnx_operator("SVMClassifier", domain=MACHINE_LEARNING)
 def support_vector_classifier(node: Node, x: Expr) -> list[Expr]:
-    """Labels that are integers.  Probabilities of two classes only."""
+    """Labels that are integers."""
     x, counts = _rows(node, x), [int(n) for n in node.attr("vectors_per_class") or []]
     classes = len(node.attr("classlabels_ints") or node.attr("classlabels_strings") or [0])
     labels = class_labels(node, "classlabels_ints", classes)
@@ -102,7 +103,7 @@ def support_vector_classifier(node: Node, x: Expr) -> list[Expr]:
     scores = _sums(node, x, sum(counts), _by_pair(node, counts, pairs), np.array(node.required("rho")))
     chosen = _labelled(labels, _votes(node, scores, pairs, classes))
     if node.attr("prob_a"):
-        return [chosen, transformed(node, _probabilities(node, scores, classes))]
+        return [chosen, transformed(node, _probabilities(node, scores, len(pairs), classes))]
     if classes != 2:
         return [chosen, transformed(node, scores)]
     if node.attr("post_transform", "NONE") not in ("NONE", "LOGISTIC"):
@@ -140,12 +141,11 @@ def _labelled(labels: np.ndarray, scores: Expr) -> Expr:
     return relay.take(const(labels), chosen, axis=0, mode="fast")
 
 
-def _probabilities(node: Node, scores: Expr, classes: int) -> Expr:
-    """The probabilities of two classes by the logistic function of their score (Platt, 1999)."""
-    if classes != 2:
-        help = "leave prob_a and prob_b out: the scores of pairs of classes"
-        raise node.error(f"probabilities of {classes} classes are found by iteration, which is not converted", help)
-    dtype, a, b = node.dtype(scores), node.required("prob_a")[0], node.required("prob_b")[0]
-    first = relay.sigmoid(relay.negative(relay.add(relay.multiply(scores, number(a, dtype)), number(b, dtype))))
-    first = node.bind(relay.clip(first, _LEAST, 1 - _LEAST))
-    return node.bind(relay.concatenate([first, node.bind(relay.subtract(number(1, dtype), first))], 1))
+def _probabilities(node: Node, scores: Expr, pairs: int, classes: int) -> Expr:
+    """The probabilities of classes: those of pairs are logistic functions of their scores (Platt, 1999)."""
+    dtype = node.dtype(scores)
+    a, b = (np.array(node.required(name), dtype) for name in ("prob_a", "prob_b"))
+    if (len(a), len(b)) != (pairs, pairs):
+        raise node.error(f"prob_a and prob_b have {len(a)} and {len(b)} numbers", f"{classes} classes have {pairs} pairs")
+    chances = relay.sigmoid(relay.negative(relay.add(relay.multiply(scores, const(a)), const(b))))
+    return coupled(node, node.bind(relay.clip(chances, _LEAST, 1 - _LEAST)), classes)

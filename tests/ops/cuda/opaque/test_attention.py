@@ -142,6 +142,20 @@ def test_values_behind_the_last_key_do_not_count(m: int) -> None:
     assert (result[:, :, 1] == np.inf).all()
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+@pytest.mark.parametrize(("m", "n"), [(2, 37), (70, 300), (2, 700)])
+def test_weights_of_nan_are_zero_where_asked(m: int, n: int, dtype: str) -> None:
+    """By lanes, by tiles, and in parts."""
+    query, key, value = drawn(4, dtype, (1, m, 2, 16), (1, n, 2, 16), (1, n, 2, 8))
+    query[0, 1, 1, 3] = np.nan
+    value[:, :, 0, 2] = np.inf  # not by its weights
+    (plain,), _, _ = run("nn.batch_attention", [query, key, value], static=(3,), scale=0.3)
+    (result,), _, _ = run("nn.batch_attention", [query, key, value], static=(3,), scale=0.3, zero_nan=True)
+    assert np.isnan(plain[0, 1, 1]).all() and (result[0, 1, 1] == 0).all()
+    result[0, 1, 1] = plain[0, 1, 1]
+    np.testing.assert_array_equal(result, plain)
+
+
 @pytest.mark.parametrize("op", ["nn.attention", "nn.batch_attention"])
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 @pytest.mark.parametrize("m", [2, 5])
