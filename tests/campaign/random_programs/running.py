@@ -251,5 +251,5 @@ def _widens(way: Way) -> bool:
 
 
 def _folded(way: Way) -> int:
-    """The constants that the compiler folds: 0 none, 1 those of each function, 2 those of inlined functions and packed weights."""
+    """The constants that the compiler folds: 0 none, 1 those of each function, 2 also those of inlined functions."""
     return min(int(dict(way.config).get("opt_level", 2)), 2)
