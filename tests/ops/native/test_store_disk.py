@@ -176,7 +176,7 @@ def test_damaged_machine_code_is_never_loaded(cache: Path, monkeypatch: pytest.M
     loaded: list[bytes] = []
     monkeypatch.setattr(loader, "load", lambda code: loaded.append(code.code) or 1)
     kernel_store.address_of(five, "int64()")
-    (file,) = disk_cache.entry_files()
+    (file,) = (file for file in disk_cache.entry_files() if disk_cache.check(file.path).key.kind == "object")
     DAMAGE[damage](file.path)
     fresh_process(monkeypatch)
     with pytest.warns(CacheWarning):
