@@ -273,7 +273,8 @@ class RowText:
         else:
             called = range_of_stores(self.dtype, inside[-1])
             if folds:
-                called = ranges(inside[-1], "filled_range" if self.reads_halves else "range")
+                is_wide = any(made.is_wide for _, made in folds)
+                called = ranges(inside[-1], "filled_range" if self.reads_halves and not is_wide else "range")
             body.lines += loops_around(regions, zero_if_empty(inside), lines, self.kept, called)
 
     def writer(self, known: Iterable[StoredCell], roots: Sequence[int]) -> Writer:

@@ -96,7 +96,8 @@ class ColumnText:
         is_of_halves = is_widened(self.lowered.table, self.lowered.element)
         run, called = (self.fold.run if is_of_halves else None), "range"
         if is_of_halves:
-            called = "filled_short_range" if run else "range" if is_short(self.extents[-1]) else "filled_range"
+            is_left = self.fold.is_wide or is_short(self.extents[-1])  # to LLVM
+            called = "filled_short_range" if run else "range" if is_left else "filled_range"
         short = step if run is None else self._step(element, run.step)
         for k in range(ROWS_TOGETHER):
             together += [f"{row} = {row}_block * {ROWS_TOGETHER} + {k}", *regions[-2], *regions[-1], *short]

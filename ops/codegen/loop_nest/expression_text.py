@@ -82,6 +82,16 @@ def is_limited(cells: Cells, number: int) -> bool:
     return bounds.get("maximum", -math.inf) >= -(2.0**31) and bounds.get("minimum", math.inf) <= _MOST_WHOLE
 
 
+#: The functions that LLVM computes in float16, one by one, where it finds a float16 in front of them and one after them.
+_SHRUNK = ("round", "trunc")
+
+
+def _is_of_float16(cells: Cells, number: int) -> bool:
+    """Whether a cell is a float16, or a float32 that was one."""
+    cell = cells[number]
+    return cell.dtype == "float16" or (cell.kind == CAST and cell.dtype == "float32" and cells[cell.args[0]].dtype == "float16")
+
+
 class Python(Language):
     """Python in the subset of native functions.  ``leave``: statements that precede a return."""
 
@@ -119,6 +129,8 @@ class Python(Language):
         if cell.kind == CAST and is_integer(cell.dtype) and is_limited(cells, cell.args[0]):
             # a vector of int32 is converted by one instruction, one of int64 by several
             return self.cast(f"int32({args[0]})", "int32", cell.dtype)
+        if cell.kind == APPLY and cell.what in _SHRUNK and _is_of_float16(cells, cell.args[0]):
+            return super().expression(cell, [f"settled({args[0]})"], cells, array)
         return super().expression(cell, args, cells, array)
 
     def size(self, operation: str, args: Sequence[str]) -> str:

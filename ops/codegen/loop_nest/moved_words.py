@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from ...core.group import Group
+from ...core.group import Group, Literal
 from ...core.op import OpPattern, TypeRelError
 from ...core.tensor_types import HALVES, Tensor
 from .expression import APPLY, GUARD, LITERAL, LOAD, SELECT, Cell, Cells
@@ -24,7 +24,7 @@ def in_words(group: Group) -> Group:
     """
     if not any(t.dtype in HALVES for t in group.params) or any(n.operator.pattern is OpPattern.COMM_REDUCE for n in group.nodes):
         return group
-    if any(literal.dtype in HALVES for literal in group.literals):  # an operand beside words would be a half
+    if any(literal.dtype in HALVES and repr(literal.value) != repr(0.0) for literal in group.literals):
         return group
     if not all(_moves(nest.cells, nest.element) for nest in nests(group)):
         return group
@@ -35,7 +35,7 @@ def in_words(group: Group) -> Group:
     nodes = tuple(type(n)(n.op, _of_words(n.attrs), n.args, tuple(map(word, n.outputs))) for n in group.nodes)
     made = Group(
         tuple(map(word, group.params)),
-        group.literals,
+        tuple(Literal(_WORD, 0) if literal.dtype in HALVES else literal for literal in group.literals),
         nodes,
         group.results,
         group.implementation,

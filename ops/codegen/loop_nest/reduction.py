@@ -58,6 +58,11 @@ class Fold:
     run: Run | None = None
     block_scan: BlockScan | None = None
 
+    @property
+    def is_wide(self) -> bool:
+        """Whether a variable is a float64: LLVM then chooses vectors by it, also of halves, which are converted twice."""
+        return "float64" in self.dtypes
+
 
 def fold(combine: str, element: str, attrs: Any, name: str) -> Fold:
     """The fold of elements of dtype ``element``; its variables begin with ``name``."""
@@ -100,7 +105,7 @@ def folded(text: str, cells: Cells, element: int, made: Fold) -> str:
 
     A float16 becomes float32, then float64: CPUs that have an instruction for both take twice as long by it.
     """
-    if "float64" not in made.dtypes or not is_widened(cells, element):
+    if not made.is_wide or not is_widened(cells, element):
         return text
     return f"settled({text})" if cells[cells[element].args[0]].dtype == "float16" else text
 

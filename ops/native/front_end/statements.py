@@ -326,8 +326,8 @@ class Statements(Calls):
         if isinstance(node.iter, ast.Call) and isinstance(node.iter.func, ast.Name):
             hints = self._loop_hints(node.iter.func.id)
             if hints is not None:
-                if not hints and any(getattr(self.names.get(name), "__interleaved__", False) for name in _called(node.body)):
-                    hints = vector_hints.INTERLEAVED_LOOP
+                if any(getattr(self.names.get(name), "__interleaved__", False) for name in _called(node.body)):
+                    hints = vector_hints.interleaved_loop(hints)
                 bounds = [self.value(a) for a in node.iter.args]
                 if not hints and self.is_nest and ranges.rounds(node, self.variables.types):
                     for part, hints in ranges.parts_of_vectors(self.builder, bounds):

@@ -180,5 +180,10 @@ RANGES: dict[Callable[..., range], Callable[[], LoopHints]] = {
     rest_range: lambda: _filled(_ALONE, _MASKED),
     sum_range: lambda: (("llvm.loop.interleave.count", 32, 4),),
 }
-#: The properties of a loop that calls an interleaved function.  More vectors at a time do not fit 16 registers.
-INTERLEAVED_LOOP: LoopHints = (("llvm.loop.interleave.count", 32, 2),)
+#: The property of a loop that calls an interleaved function.  More vectors at a time do not fit 16 registers.
+_INTERLEAVED = ("llvm.loop.interleave.count", 32, 2)
+
+
+def interleaved_loop(hints: LoopHints) -> LoopHints:
+    """The properties of a loop that calls an interleaved function, if it has these of its own."""
+    return hints if any(name == _INTERLEAVED[0] for name, *_ in hints) else (*hints, _INTERLEAVED)

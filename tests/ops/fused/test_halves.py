@@ -9,19 +9,23 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from relayvm.ops.codegen.cpu.fused_kernel import source
 from relayvm.ops.codegen.loop_nest.vector_math import LEAST
-from relayvm.ops.core.tensor_types import DTYPES, HALVES, is_float, numpy_dtype
+from relayvm.ops.core.group import Literal, Node
+from relayvm.ops.core.tensor_types import DTYPES, HALVES, Tensor, is_float, numpy_dtype
+from relayvm.ops.core.type_relation import build_group
 from relayvm.ops.defs.arithmetic.broadcast import BiasAddAttrs
 from relayvm.ops.defs.arithmetic.creation import ArangeAttrs, FullAttrs, InitAttrs
 from relayvm.ops.defs.arithmetic.elementwise import CastAttrs, ClipAttrs, LeakyReluAttrs
 from relayvm.ops.defs.axes.reduce import ArgReduceAttrs, ReduceAttrs
 from relayvm.ops.defs.movement.indexing import OneHotAttrs, TakeAttrs
-from relayvm.ops.defs.movement.pad import DilateAttrs
+from relayvm.ops.defs.movement.pad import DilateAttrs, PadAttrs
 from relayvm.ops.defs.movement.transform import AxisAttrs, SliceAttrs, TransposeAttrs
+from relayvm.shape_funcs.symbolic.dim import dim
 
 from ...arrays import wide
 from ..opaque.opaque_kernels import run
-from .run_group import call, compiled, plain
+from .run_group import call, compiled, evaluate, one_call, plain
 from .test_fusable_elements import BINARY, PAIRS, TRANSCENDENTAL, UNARY
 
 #: Both halves; one of them in `make test`.
@@ -131,6 +135,13 @@ def test_attributes_are_not_rounded(dtype: str) -> None:
     same(call("nn.bias_add", [data, bias], BiasAddAttrs(1)), wide(data) + wide(bias)[:, None], dtype)
 
 
+@pytest.mark.parametrize("name", ["rint", "trunc"])
+def test_llvm_rounds_no_float16_one_by_one(name: str) -> None:
+    """It would, between a conversion from float16 and one to it, and takes vectors of float32."""
+    texts = {dtype: source(one_call(name, [sample((64,), dtype)], None, False)).text for dtype in HALVES}
+    assert {dtype: "settled" in text for dtype, text in texts.items()} == {"float16": True, "bfloat16": False}
+
+
 # ---- casts -------------------------------------------------------------------------------------------------------------
 
 
@@ -208,6 +219,19 @@ def test_moving_changes_no_bit(dtype: str, runner: Any) -> None:
     ]
     for got, want in cases:
         np.testing.assert_array_equal(got.view(np.uint16), want)
+
+
+@BOTH
+def test_padding_by_zero_moves_words(dtype: str) -> None:
+    given, nodes = Tensor(dtype, (dim(3),)), [Node("nn.pad", PadAttrs(((1, 2),)), (0, 1), ())]
+    for value, is_moved in ((0.0, True), (-0.0, False), (1.0, False)):
+        group = build_group([given], [Literal(dtype, value)], nodes, [2])
+        assert (dtype not in source(group).text) == is_moved
+        bits = np.array([0x7D55, 0x8000, 0x7F95], np.uint16)
+        status, (padded,) = evaluate(group, [bits.view(numpy_dtype(dtype))], compiled)
+        outside = int(np.array(value, numpy_dtype(dtype)).view(np.uint16))
+        assert status == 0 and padded.view(np.uint16)[[0, 2, 4, 5]].tolist() == [outside, 0x8000, outside, outside]
+        assert not is_moved or padded.view(np.uint16)[[1, 3]].tolist() == [0x7D55, 0x7F95]
 
 
 @BOTH

@@ -7,7 +7,7 @@ from llvmlite import ir
 
 from relayvm.ops.native.compiled.function_fingerprint import fingerprint
 from relayvm.ops.native.front_end.compilation import Compilation
-from relayvm.ops.native.front_end.vector_hints import INTERLEAVED_LOOP, interleaved, multiply_add
+from relayvm.ops.native.front_end.vector_hints import filled_range, interleaved, interleaved_loop, multiply_add, short_range
 from relayvm.ops.native.memory import generic, native
 
 from .machine_code import compiled, python_function
@@ -39,11 +39,17 @@ def hints(function):
     """The number of loops with the hint, in the code before it is optimized."""
     made = Compilation(ir.Module())
     made.entry(function, "int64(int64, int64, int64, int64)", "entry")
-    return str(made.module).count(INTERLEAVED_LOOP[0][0])
+    return str(made.module).count(interleaved_loop(())[0][0])
 
 
 def test_the_innermost_loop_is_interleaved():
     assert [hints(python_function(CALL, power=f)) for f in (alone, together)] == [0, 1]
+
+
+def test_a_loop_of_chosen_vectors_is_interleaved_unless_it_has_a_number_of_its_own():
+    for ranges, alike in ((filled_range, [0, 1]), (short_range, [1, 1])):
+        text = CALL.replace("in range(n)", f"in {ranges.__name__}(n)")
+        assert [hints(python_function(text, power=f, **{ranges.__name__: ranges})) for f in (alone, together)] == alike
 
 
 def test_results_are_those_of_one_vector_at_a_time():
