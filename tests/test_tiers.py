@@ -69,6 +69,15 @@ def test_that_is_split(n: int, request: pytest.FixtureRequest) -> None:
     assert tiers.tier() is None or late[n] == (tiers.tier() == "rest")
 
 
+@pytest.mark.extensive
+@pytest.mark.thinned(3)
+@pytest.mark.parametrize("n", range(8))
+def test_that_is_thinned(n: int, request: pytest.FixtureRequest) -> None:
+    """``rest`` has one in three of the extensive cases."""
+    test = request.node.nodeid.partition("[")[0]
+    assert tiers.tier() is None or not tiers.is_late(test, n, 8, 3)
+
+
 def test_each_tier_has_a_case_of_a_split_test() -> None:
     for cases, part in itertools.product(range(1, 9), range(2, 5)):
         for test in "abcdefgh":
@@ -132,7 +141,9 @@ def collected(*options: str) -> set[str]:
 def test_make_test_has_every_operator_and_device() -> None:
     file = "tests/ops/test_every_op.py"
     every, test, rest = collected(file), collected(file, "--tier", "test"), collected(file, "--tier", "rest")
-    assert every and test | rest == every and not test & rest, "no test of this file draws examples"
+    thinned_out = {name for name in every if "::test_first_dtype_optimized[" in name} - rest
+    assert every and test | rest | thinned_out == every and not test & rest, "no test of this file draws examples"
+    assert 0 < len(thinned_out) < len(rest)
     for op in (op.name for op in operators()):
         assert f"{file}::test_first_dtype[{op}]" in test
         for device in set(DEVICES) & {"cuda"}:

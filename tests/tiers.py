@@ -14,7 +14,8 @@ the next group, and so on.  Every value is tested, and every group; a run withou
 for values over which one test loops.
 
 Of a test marked ``split(n)`` the tier ``test`` runs one in ``n`` cases, and ``rest`` the others: for cases that take long and are
-alike, not for properties.
+alike, not for properties.  Of a test marked ``thinned(n)`` the tier ``rest`` runs one in ``n`` of the cases that ``test`` has
+not; a run without ``--tier`` has all.
 
 No list says which tests use machine code.  In ``check`` a test that asks for a kernel, has LLVM emit an object, starts a process
 or compiles for the emulated GPU is skipped at that point.  The names of the skipped tests are kept in pytest's cache beside a
@@ -43,6 +44,7 @@ MARKERS = (
     "with arguments only the cases in which a parameter has another value than those of `kept`",
     "spread(*names): of cases that differ in these parameters alone, a tier has one, in turn",
     "split(n): of its cases `make test` has one in n, `make test-all` the others as well",
+    "thinned(n): of its cases that `make test` has not, `make test-all` has one in n; a run without --tier has all",
     "drawn: draws examples without hypothesis' decorator; by `tiers.drawing`, or as many as `tiers.examples` or `tiers.draws`",
     "quick(**kept): in `make check`, although it uses kernels or starts a process; with arguments only the cases in which "
     "parameters have values of `kept`",
@@ -163,6 +165,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     left_out = skipped | _surplus(items) | _lengthy(items) if tier == "check" else skipped
     late = _late(items)
     kept = _spread(tier, [i for i in items if _belongs(tier, i, i in late)])
+    thinned_out = _thinned_out(kept) if tier == "rest" else set()
+    kept = [i for i in kept if i not in thinned_out]
     kept = [i for i in kept if i.nodeid not in left_out or _quick(i)]
     for item in kept:
         _draw_fewer(item)
@@ -192,24 +196,29 @@ def _lengthy(items: Iterable[pytest.Item]) -> set[str]:
 
 def _late(items: Iterable[pytest.Item]) -> set[pytest.Item]:
     """The cases of tests marked ``split`` that ``test`` leaves to ``rest``."""
-    cases: dict[str, list[pytest.Item]] = {}
+    marked = (i for i in items if i.get_closest_marker("split") is not None)
+    return _but_one_in("split", [i for i in marked if not is_extensive(i.iter_markers(), _parameters(i))])
+
+
+def _thinned_out(items: Iterable[pytest.Item]) -> set[pytest.Item]:
+    """The cases of tests marked ``thinned``, out of those that ``test`` has not, that ``rest`` leaves out."""
+    return _but_one_in("thinned", items)
+
+
+def _but_one_in(name: str, items: Iterable[pytest.Item]) -> set[pytest.Item]:
+    """The cases of tests with this marker, but for one in as many as the marker says."""
+    cases: dict[tuple[str, int], list[pytest.Item]] = {}
     for item in items:
-        if item.get_closest_marker("split") is not None and not is_extensive(item.iter_markers(), _parameters(item)):
-            cases.setdefault(item.nodeid.partition("[")[0], []).append(item)
+        if (marker := item.get_closest_marker(name)) is not None:
+            cases.setdefault((item.nodeid.partition("[")[0], int(marker.args[0])), []).append(item)
     return {
-        item for test, of_test in cases.items() for k, item in enumerate(of_test) if is_late(test, k, len(of_test), _part(item))
+        item for (test, part), of_test in cases.items() for k, item in enumerate(of_test) if is_late(test, k, len(of_test), part)
     }
 
 
-def _part(item: pytest.Item) -> int:
-    marker = item.get_closest_marker("split")
-    assert marker is not None
-    return int(marker.args[0])
-
-
 def is_late(test: str, number: int, cases: int, part: int) -> bool:
-    """Whether the tier ``test`` leaves a case of a test marked ``split(part)`` to ``rest``: not the first, or second, ... of each
-    ``part``, by the name of the test."""
+    """Whether a tier leaves out a case of a test of which it has one in ``part``; the name of the test decides which of each
+    ``part``."""
     return number % part != zlib.crc32(test.encode()) % min(part, cases)
 
 

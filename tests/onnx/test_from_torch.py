@@ -38,6 +38,7 @@ def test_both_exporters_wrote_each_model_for_five_sizes_or_more() -> None:
     )
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.extensive(device=[HOST], path=["tagger.dynamo.onnx"])
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("path", MODELS, ids=lambda p: p.name)

@@ -5,15 +5,15 @@ Per operator and dtype of its main input, at sizes of 0, 1, odd ones and about 1
 * the first dtype: sizes as ``?``, fused with what comes before and behind; in ``make test`` on one of the devices, on others for
   other operators, and in ``make test-all`` another call on another device: the kernels of ``cpu`` and ``sim`` are the same;
 * extensive: each other dtype in the same way; the first dtype with sizes static, ``?`` and named, fused and not, flagged inputs
-  as constants, and other attributes.  In ``make test-all`` each operator has half of its other dtypes, and one of these kinds of
-  sizes and of the rows of attributes, others than the next operator, and each call one of the devices (``tiers.some``).
+  as constants, and other attributes.  In ``make test-all`` each operator has a third of its other dtypes, and one of these kinds
+  of sizes and of the rows of attributes, others than the next operator, and each call one of the devices (``tiers.some``).
 
 On ``cuda``, where a compiler takes seconds a kernel, the first dtype with ``?`` sizes, fused; with
 ``RELAYVM_TEST_DEVICES=cuda`` all of the above.
 
 Kernels of the first dtype with ``?`` sizes are optimized as in the product, other kernels are not (``optimized``): of operators
-with kernels of their own a quarter in ``make test`` and the others in ``rest``, of those whose kernels are generated one in eight
-in each.
+with kernels of their own a quarter in ``make test``, of those whose kernels are generated one in eight; in ``rest`` half of the
+other operators with kernels of their own, and one in sixteen of the others.
 ``RELAYVM_OPTIMIZE=1`` optimizes all.
 
 Dtypes: all that the operator supports; of operators that only move elements, or whose kernel is slow to compile, one for
@@ -129,6 +129,7 @@ def test_first_dtype(op: Op, record_property: Any) -> None:
     record_property("every_op", (op.name, [dtype], check_calls(op, calls_of(op, dtype), REST, in_turn(op, FIRST))))
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.extensive
 @pytest.mark.optimized
 @pytest.mark.parametrize("op", [op for op in operators() if number_of(op) == 1], ids=_ids)
@@ -142,7 +143,7 @@ def test_first_dtype_optimized(op: Op, record_property: Any) -> None:
 @pytest.mark.parametrize("op", operators(), ids=_ids)
 def test_dtypes(op: Op, record_property: Any) -> None:
     """Each other dtype with ``?`` sizes."""
-    dtypes = tiers.some(dtypes_of(op.name)[1:], op.name, 2)
+    dtypes = tiers.some(dtypes_of(op.name)[1:], op.name, 3)
     cases = {d: check_calls(op, calls_of(op, d), REST, in_turn(op, d)) for d in dtypes}
     record_property("every_op", (op.name, list(cases), sum(cases.values())))
 

@@ -144,6 +144,7 @@ def test_dense_networks(name: str, bound: bool) -> None:
 LAYOUTS = {"NCHW": ((0, 1, 2, 3), (0, 1, 2, 3), {"opt_level": 3}), "NHWC": ((0, 2, 3, 1), (2, 3, 1, 0), {})}
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.extensive
 @pytest.mark.parametrize("name", ["resnet", "mobilenet", "dcgan"])
 @pytest.mark.parametrize("layout", LAYOUTS)

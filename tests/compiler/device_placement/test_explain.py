@@ -119,6 +119,7 @@ def test_what_is_listed_is_what_happens(
     check_crossings(exe, [np.ones(size, np.float32), np.zeros(size, np.float32), *vectors], straight)
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.split(3)
 @pytest.mark.parametrize("place", ["on", "off"])
 @pytest.mark.parametrize("mode", ["input", "op"])
@@ -383,6 +384,7 @@ def test_memory_as_data() -> None:
     assert (fixed["storages"][0]["arena"], len(fixed["storages"][0]["values"])) == (True, 4)
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.split(3)
 @pytest.mark.extensive(target=("sim",))
 @pytest.mark.spread("target")

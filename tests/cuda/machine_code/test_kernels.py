@@ -20,6 +20,7 @@ from .programs import PROGRAMS, SUPPRESSION, faults_of_an_early_start, kernels, 
 KINDS = ("elementwise", "variance of rows", "upsampling", "cumsum", "argwhere")
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.split(2)
 @pytest.mark.extensive(dtype=["float32"], family=KINDS)
 @pytest.mark.spread("dtype")
@@ -73,6 +74,7 @@ def @main(
 """
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.extensive(d=(64, 128), architecture=("sm_90a",), text=(ATTENTION,))
 @pytest.mark.spread("architecture")
 @pytest.mark.parametrize("architecture", ["sm_80", "sm_90a"])

@@ -105,6 +105,7 @@ def in_pairs(names: Collection[str]) -> list[tuple[int | str, str]]:
 TOLERANCE = {"float32": (1e-4, 2e-4), "float16": (4e-3, 0.2), "bfloat16": (2e-2, 0.1), "int64": (0, 0)}
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.split(3)
 @pytest.mark.extensive(name=KINDS)
 @pytest.mark.spread("name")
@@ -154,6 +155,7 @@ def shortfalls(found: dict[str, Any]) -> list[str]:
     return [condition for condition, is_met in met.items() if not is_met]
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.split(2)
 @pytest.mark.extensive(name=KINDS)
 @pytest.mark.spread("name")

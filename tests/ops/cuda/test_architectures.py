@@ -21,6 +21,7 @@ PARTS = 16
 OPTIMIZED = 8
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.extensive
 @pytest.mark.parametrize("part", range(PARTS))
 def test_machine_code_of_kept_texts(part: int) -> None:

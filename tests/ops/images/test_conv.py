@@ -218,6 +218,7 @@ SMALL = [(2, 9, (2, 5, 40)), (26, 2, (1, 33, 7)), (1, 1, (1, 2, 133))]
 LARGE = [(100, 65, (1, 16, 33)), (7, 64, (3, 13, 13)), (49, 70, (5, 7, 7)), (3, 64, (2, 3, 3)), (5, 130, (17, 2, 2))]
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.lengthy
 @pytest.mark.split(2)
 @pytest.mark.parametrize("stride", [1, 2])

@@ -191,6 +191,7 @@ def test_old_memory_of_convolutions_tap_by_tap(size: tuple[int, int]) -> None:
     check_sizes("nn.conv2d", numbers(1, 5, *size), numbers(3, 3, 5, 35), kernel_layout="HWIO", padding=6, dilation=6)
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.extensive
 @pytest.mark.optimized
 @pytest.mark.parametrize("case", CONVOLUTIONS)

@@ -98,6 +98,7 @@ def test_functions_of_a_library_stay_on_a_gpu() -> None:
 EDGES = [0.0, -0.0, 1e-45, -1e-45, 90.0, 95.5, -90.0, -120.0, np.inf, -np.inf, np.nan, 0.22429632, 0.22429633, 0.5, 1.5, -2.5]
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("target", DEVICES)
 @pytest.mark.parametrize("name", MOVED)
 @pytest.mark.extensive(name=["one", "reversed once", "gathered of a slice"])

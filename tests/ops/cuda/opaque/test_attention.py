@@ -60,6 +60,7 @@ def check(dtype: str, b: int, m: int, n: int, h: int, d: int, e: int, *, scale: 
     np.testing.assert_allclose(result.astype(float), wanted, **near)
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.extensive(m=(0, 1, 3, 33, 65), n=(0, 1, 33, 129))
 @pytest.mark.parametrize("n", SIZES)
 @pytest.mark.parametrize("m", SIZES)
@@ -85,6 +86,7 @@ def test_lanes_compute_few_scores_of_many_queries(m: int, n: int, few: int, monk
 HEADS = ((8, 8), (7, 5), (64, 64), (80, 33), (20, 100), (1, 130), (0, 4))
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.split(2)
 @pytest.mark.extensive(dtype=("float32", "bfloat16"))
 @pytest.mark.parametrize("heads", HEADS, ids=str)

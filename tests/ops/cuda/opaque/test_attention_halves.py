@@ -69,6 +69,7 @@ def check_biased(dtype: str, b: int, m: int, n: int, h: int, d: int, e: int, sca
     near(result.swapaxes(0, 1), attended(query, key, value, scale, bias.astype(float)), dtype)
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.split(2)
 @pytest.mark.extensive(m=(0, 7, 65), n=(0, 1, 65, 200))
 @pytest.mark.parametrize("m", SIZES)
@@ -82,6 +83,7 @@ def test_all_numbers_of_queries_and_keys(engine: str, m: int, n: int) -> None:
 HEADS = ((32, 32), (64, 64), (96, 96), (128, 128), (256, 256), (128, 40), (24, 136), (7, 59), (0, 4), (200, 160))
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.extensive(heads=((32, 32), (128, 40)), dtype=("bfloat16",))
 @pytest.mark.parametrize("dtype", HALVES)
 @pytest.mark.parametrize("heads", HEADS, ids=str)

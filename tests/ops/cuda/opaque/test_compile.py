@@ -204,6 +204,7 @@ def _suppressions(name: str) -> Iterator[tuple[list[np.ndarray], dict[str, Any]]
 OPAQUE = [name for name, op in REGISTRY.items() if any(k.cuda for k in op.kernels)]
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.extensive
 @pytest.mark.spread("arch")
 @pytest.mark.parametrize("arch", proof.ARCHITECTURES)

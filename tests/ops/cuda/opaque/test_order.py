@@ -81,6 +81,7 @@ def test_a_row_longer_than_positions_reach_is_refused(monkeypatch: pytest.Monkey
 # ---- cumsum --------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.split(2)
 @pytest.mark.extensive(dtype=("float32", "int8"), exclusive=(False,))
 @pytest.mark.parametrize("exclusive", [False, True])
