@@ -115,8 +115,8 @@ Relay's documentation leaves some results open; there the results here are those
 * `image.resize*` to the nearest element rounds by the same rule with `rounding_method="round"`, the default with `align_corners`;
   `image.grid_sample` to the nearest element rounds halves to the even one.
 * `sum` of bools is `any` of them, a bool; `max` and `min` of bools are bools.
-* The values of `sparse_fill_empty_rows` keep their dtype, where TVM's type rule says int64; rows are in order, the values of
-  a row in the order given.
+* The values of `sparse_fill_empty_rows` keep their dtype, where TVM's type rule gives them that of the indices; the indices of
+  the result are int64; rows are in order, the values of a row in the order given.
 * Integers that are averaged, as by `nn.avg_pool2d`, are rounded towards 0.
 * Indices may be integers of any dtype, sizes and bounds numbers of any dtype, cut towards 0 as by `cast`; a `fill_value`,
   `pad_value`, `on_value` or `off_value` of another dtype is cast.
@@ -153,6 +153,9 @@ The language and its Python interface differ on purpose where Relay's form would
   `annotate=` one of the program's own.
 * Data that contradicts the declared type of its parameter, in dtype, rank or size, is refused before the program runs; TVM's
   machine compares them in some kernels only. `x.astype(...)` converts an array.
+* A tensor whose elements decide a rank, as `newshape` of `reshape` or `dense_shape` of `sparse_fill_empty_rows`, has a known number
+  of elements. `newshape` that is known only at run time has sizes, 0 and -1.
+* `relay.transform.InferType` annotates parameters and results, and no variables of lets and patterns.
 * The condition of an `if` is a bool. A value of a type definition is a `relay.ADT` with a tag and fields, from every executor.
 * `structural_hash` is one number per program in every process, so free variables count by their types only.
 * The compiler's own rewrites keep every bit: `x + 0.0` stays, since it turns -0.0 into 0.0. `relay.transform.SimplifyExpr`,

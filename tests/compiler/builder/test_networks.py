@@ -274,6 +274,8 @@ def test_an_expression_through_passes() -> None:
     x = relay.var("x", shape=(relay.Any(), 4))
     dense = relay.nn.dense(x, relay.var("w"), units=3)
     assert str(relay.testing.run_infer_type(dense).checked_type) == "Tensor[(?, 3), float32]"
+    first, second = relay.testing.run_infer_type(relay.split(x, 2, axis=1))
+    assert str(first.checked_type) == str(second.checked_type) == "Tensor[(?, 2), float32]"
     function = relay.testing.run_infer_type(relay.Function([x], relay.nn.relu(x)))
     assert isinstance(function, relay.Function) and str(function.body.checked_type) == "Tensor[(?, 4), float32]"
     twice = relay.Function([x], relay.add(relay.exp(x), relay.exp(x)))
