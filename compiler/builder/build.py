@@ -7,14 +7,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 from typing import Any as AnyValue
 from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from ...ops.core.adt_types import TypeKind, TypeVar
+from ...ops.core.dtype_words import DTypeProblem, read_dtype
 from ...ops.core.op import Op, TypeRelError
-from ...ops.core.similar_names import did_you_mean
 from ...ops.core.tensor_types import DTYPES, FuncType, TensorType, TupleType, Type, is_float, numpy_dtype
 from ...shape_funcs.symbolic.dim import ANY, MAX_RANK, Dim, IntLike, Size, dim, sym
 from ...vm.diagnostics.argument_errors import a_count, a_sequence, a_text, described, wrong
@@ -34,9 +35,28 @@ _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _MOST_SIZE = 2**63 - 1
 
 
-def Any(name: str | None = None) -> Dim:
-    """An unknown dimension: ``?``, or ``?name``, which is one size everywhere in a function.  Raises ArgumentError."""
-    return ANY if name is None else sym(a_size_name(name, "Any: the name"))
+class _OpenSize(type):
+    """The constructor of a size that answers ``isinstance`` for every size that is known only at run time."""
+
+    def __call__(cls, name: str | None = None) -> Dim:
+        return ANY if name is None else sym(a_size_name(name, "Any: the name"))
+
+    def __instancecheck__(cls, instance: object) -> bool:
+        return isinstance(instance, Dim) and not isinstance(instance, Size)
+
+
+if TYPE_CHECKING:
+
+    class Any(Dim):
+        def __init__(self, name: str | None = None) -> None: ...
+
+else:
+
+    class Any(metaclass=_OpenSize):
+        """``Any()``, an unknown dimension: ``?``; ``Any("n")``, ``?n``, is one size everywhere in a function.
+
+        Raises ArgumentError.
+        """
 
 
 def var(
@@ -143,13 +163,13 @@ def _default_dtype(data: np.ndarray) -> np.dtype | str:
 def a_dtype(dtype: AnyValue) -> str:
     """The name of a dtype, also of numpy's.  Raises ArgumentError."""
     try:
-        name = dtype if isinstance(dtype, str) else np.dtype(dtype).name
+        if dtype is None:
+            raise TypeError("numpy's dtype of None is float64")
+        return read_dtype(dtype if isinstance(dtype, str) else np.dtype(dtype).name)
+    except DTypeProblem as problem:
+        raise ArgumentError(str(problem), here(), help=problem.help) from None
     except (TypeError, ValueError):
         raise wrong("the dtype", "the name of a dtype", dtype, f"there are {', '.join(DTYPES)}") from None
-    if dtype is None or name not in DTYPES:
-        message = f"unknown dtype {name!r}{did_you_mean(name, DTYPES)}"
-        raise ArgumentError(message, here(), help=f"there are {', '.join(DTYPES)}")
-    return name
 
 
 def as_expr(value: AnyValue, dtype: str | None = None) -> Expr:

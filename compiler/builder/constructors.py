@@ -266,7 +266,8 @@ class TupleType(metaclass=ConstructorOfNodes):
 
 
 class FuncType(metaclass=ConstructorOfNodes):
-    """``FuncType([a, b], result)``; type parameters belong to functions, constraints are the type rules of operators."""
+    """``FuncType([a, b], result)``, with ``type_params`` the type of a generic function; constraints are the type rules of
+    operators."""
 
     node = ty.FuncType
 
@@ -274,11 +275,11 @@ class FuncType(metaclass=ConstructorOfNodes):
     def make(
         arg_types: Sequence[Type], ret_type: Type, type_params: Sequence[TypeVar] = (), type_constraints: Sequence[AnyValue] = ()
     ) -> ty.FuncType:
-        for what, given in (("type parameters", type_params), ("type constraints", type_constraints)):
-            if a_sequence(given or (), f"FuncType: the {what}"):
-                help = "relay.Function(..., type_params=[...]) has them; a relay.TypeVar may occur in any type"
-                raise ArgumentError(f"FuncType: a type has no {what} of its own", here(), help=help)
-        return ty.FuncType(types(arg_types, "FuncType: a parameter"), a_type(ret_type, "FuncType: the result"))
+        if a_sequence(type_constraints or (), "FuncType: the type constraints"):
+            help = "a constraint on types is the type rule of an operator: relay.register_op(dtype=...)"
+            raise ArgumentError("FuncType: a type has no type constraints", here(), help=help)
+        variables = type_parameters(type_params or (), "FuncType")
+        return ty.FuncType(types(arg_types, "FuncType: a parameter"), a_type(ret_type, "FuncType: the result"), variables)
 
 
 def type_parameters(values: AnyValue, who: str) -> tuple[TypeVar, ...]:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Any, NoReturn
 
 from ...ops.core.op import Op
-from ...ops.core.tensor_types import FuncType
+from ...ops.core.tensor_types import FuncType, TupleType
 from ...vm.diagnostics.argument_errors import a_count
 from ...vm.diagnostics.python_source import here
 from ...vm.diagnostics.source import ArgumentError
@@ -51,7 +51,10 @@ def field(self: Expr, index: int) -> Expr:
     if not -count <= number < count:
         raise NoField(f"the tuple has {count} fields, there is none of index {number}", here())
     number %= count
-    return self.fields[number] if isinstance(self, Tuple) else TupleGetItem(self, number, span=here())
+    if isinstance(self, Tuple):
+        return self.fields[number]
+    known = self.ty.fields[number] if isinstance(self.ty, TupleType) else None
+    return TupleGetItem(self, number, span=here(), ty=known)
 
 
 def length(self: Expr) -> int:

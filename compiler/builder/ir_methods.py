@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ...ops.core.adt_types import GlobalTypeVar
+from ...ops.core.op import Op
 from ...ops.core.tensor_types import TensorType
 from ...shape_funcs.symbolic.dim import const
 from ...vm.diagnostics.python_source import here
@@ -32,6 +33,11 @@ def _expression_text(self: Expr, show_meta_data: bool = True, annotate: Annotate
 
 def _module_text(self: IRModule, show_meta_data: bool = True, annotate: Annotate | None = None) -> str:
     """The module in the text format (see ``printer``); without metadata it does not parse back."""
+    return printer.astext(self, show_meta_data, annotate)
+
+
+def _operator_text(self: Op, show_meta_data: bool = True, annotate: Annotate | None = None) -> str:
+    """The operator's name in the text format."""
     return printer.astext(self, show_meta_data, annotate)
 
 
@@ -86,6 +92,7 @@ def bind() -> None:
     """Bind the methods and register the pickling of modules."""
     _bind(Expr, "astext", _expression_text)
     _bind(IRModule, "astext", _module_text)
+    _bind(Op, "astext", _operator_text)
     _bind(IRModule, "_repr_html_", _module_page)
     for name, method in expr_methods.METHODS.items():
         setattr(Expr, name, method)

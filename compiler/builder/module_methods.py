@@ -76,6 +76,11 @@ def update(self: IRModule, other: IRModule | Mapping[str | GlobalVar, Function])
         add_definitions(self, dict(other.type_definitions))
 
 
+def update_func(self: IRModule, var: str | GlobalVar, func: ir.Expr) -> None:
+    """Add or replace one function.  Raises ArgumentError."""
+    self[var] = func
+
+
 def get_global_var(self: IRModule, name: str) -> GlobalVar:
     """The ``@name`` of a function of the module.  Raises UnknownName."""
     known = a_name(name, "get_global_var: the name", "@")
@@ -114,5 +119,6 @@ def copied(self: IRModule, memo: Any = None) -> IRModule:
 METHODS = {
     "__setitem__": set_function, "__contains__": has_function, "__len__": function_count,
     "__iter__": function_names, "__copy__": copied, "__deepcopy__": copied, "update": update,
+    "update_func": update_func,
     "get_global_var": get_global_var, "get_global_vars": get_global_vars,
 }  # fmt: skip

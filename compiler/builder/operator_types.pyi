@@ -1126,7 +1126,7 @@ def sort(data: _Any, axis: _Any = -1, is_ascend: _Any = True) -> _Call:
     """The elements along an axis in order: `sort([3, 1, 2]) = [1, 2, 3]`."""
 
 def sparse_fill_empty_rows(sparse_indices: _Any, sparse_values: _Any, dense_shape: _Any, default_value: _Any) -> _Call:
-    """The values of a sparse matrix in the order of their rows, with `default_value` at the begin of each row that has none: their indices, the values, and per row 1 if it had none: `sparse_fill_empty_rows([[0, 1], [2, 0]], [4, 5], [3, 2], 9) = ([[0, 1], [1, 0], [2, 0]], [4, 9, 5], [0, 1, 0])`; a row out of range is an error."""
+    """The values of a sparse matrix in the order of their rows, with `default_value` at the begin of each row that has none: their indices, the values, and whether each row had none: `sparse_fill_empty_rows([[0, 1], [2, 0]], [4, 5], [3, 2], 9) = ([[0, 1], [1, 0], [2, 0]], [4, 9, 5], [0, 1, 0])`; a row out of range is an error."""
 
 def sparse_reshape(sparse_indices: _Any, prev_shape: _Any, new_shape: _Any) -> _Call:
     """The indices of a sparse tensor's values after a reshape, and the new sizes, in which one -1 stands for what is left: `sparse_reshape([[0, 1], [1, 2]], [2, 3], [3, -1]) = ([[0, 1], [2, 1]], [3, 2])`; indices are not held against the shape."""

@@ -39,6 +39,11 @@ class TensorArrayOps:
         """Add the types and functions to the module; a program uses those that it names."""
         self.get_type("tensor_t")
 
+    # each of Relay's methods for one of them adds all
+    define_tensor_adt = define_tensor_array = define_tensor_take = define_tensor_expand_dims = register
+    define_tensor_array_read = define_tensor_array_write = define_tensor_array_stack = define_tensor_array_gather = register
+    define_tensor_array_concat = register
+
 
 class StaticTensorArrayOps(TensorArrayOps):
     """The tensor arrays of one dtype whose elements have one shape; sizes may be ``relay.Any()``.
@@ -54,9 +59,7 @@ class StaticTensorArrayOps(TensorArrayOps):
         """The name in the module: ``tensor_array_read`` is ``tensor_array_read_float32_2_3``; ``extra_shapes`` has no effect."""
         return self.prelude.get_name_static(canonical, self.dtype, self.shape)
 
-    def define_tensor_get_data(self) -> None:
-        """Add the types and functions to the module."""
-        self.register()
+    define_tensor_get_data = define_tensor_concatenate = define_tensor_array_unstack = TensorArrayOps.register
 
     def define_tensor_array_scatter(self, indices_shape: Any = None, force_update: bool = False) -> None:
         """Add the types and functions to the module; the function takes any number of indices."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ...ops.core.adt_types import IncompleteType, TypeKind, TypeVar
-from ...ops.core.tensor_types import Type
+from ...ops.core.tensor_types import FuncType, Type
 from ...vm.diagnostics.argument_errors import a_sequence, wrong
 
 _HELP = 'relay.TensorType((relay.Any(), 4), "float32"), relay.TupleType([...]), relay.FuncType([...], result)'
@@ -19,6 +19,8 @@ def a_type(value: Any, what: str, help: str = _HELP) -> Type:
         raise wrong(what, "a type", value, f"{value} is a size: relay.TensorType(({value}, 4)) is a type")
     if not isinstance(value, Type):
         raise wrong(what, "a type", value, help)
+    if isinstance(value, FuncType) and value.type_params:
+        raise wrong(what, "the type of a value", value, "a generic function is called by its name, or bound by relay.Let")
     return value
 
 

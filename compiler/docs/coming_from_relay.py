@@ -115,8 +115,8 @@ Relay's documentation leaves some results open; there the results here are those
 * `image.resize*` to the nearest element rounds by the same rule with `rounding_method="round"`, the default with `align_corners`;
   `image.grid_sample` to the nearest element rounds halves to the even one.
 * `sum` of bools is `any` of them, a bool; `max` and `min` of bools are bools.
-* The values of `sparse_fill_empty_rows` keep their dtype, where TVM's type rule says int64; rows are in order, the values of
-  a row in the order given.
+* The values of `sparse_fill_empty_rows` keep their dtype, where TVM's type rule gives them that of the indices; the indices of
+  the result are int64; rows are in order, the values of a row in the order given.
 * Integers that are averaged, as by `nn.avg_pool2d`, are rounded towards 0.
 * Indices may be integers of any dtype, sizes and bounds numbers of any dtype, cut towards 0 as by `cast`; a `fill_value`,
   `pad_value`, `on_value` or `off_value` of another dtype is cast.
@@ -131,6 +131,10 @@ Results that are other than TVM's, on purpose:
 * Random words are those of Threefry-4x64 as in Random123: TVM omits the last addition of the key, and counts in all four words.
 * `random.multinomial` draws no element of weight 0; in TVM the first is drawn where the sums are below the random number.
 * `max` and `min` of an empty axis are an error; TVM gives the least or largest number of the dtype.
+* Boxes of `vision.all_class_non_max_suppression` in tensorflow format are in order of their scores over all classes of an image,
+  TVM's class by class; the best boxes are in front.
+* A bias of `nn.bias_add` or slope of `nn.prelu` with one element, for an axis of several, is refused at run time, too, as it is
+  where the sizes are known; TVM repeats the bias and reads beyond the slope. `nn.conv1d_transpose` has one `output_padding`.
 * `sparse_reshape` does not compare indices with the shape, as TVM; a row of `sparse_fill_empty_rows` out of range is an error.
 * A program draws the same random numbers in each run: those of a seed, or of the name of an ONNX node's result; TVM's importer
   draws a seed.
@@ -141,9 +145,18 @@ The language and its Python interface differ on purpose where Relay's form would
   `relay.parse_expr("add")`, the name alone, is the operator. An operator that needs attributes is refused as a value.
 * `type T[A] {}` is printed as `extern type T[A]`: a type without constructors has no values of the program's own.
 * Numbers beyond the largest of their dtype are refused; the largest float32 may be written as it is printed, `3.4028235e+38f`.
-* The keys of `mod.functions` and `mod.type_definitions` are names; a GlobalVar or GlobalTypeVar indexes them, too, and
-  `mod.get_global_vars()` lists the variables.
+* The keys of `mod.functions` and `mod.type_definitions` are names, texts with a `name_hint`; a GlobalVar or GlobalTypeVar
+  indexes them, too, and `mod.get_global_vars()` lists the variables. `mod[name] = function` replaces `mod._add`.
 * `relay.FuncType` has no type constraints: they are the type rules of operators.
+* An element is one number: `float32x4`, a vector of four, is refused; the lanes are one more axis. No dtype has 1 or 4 bits.
+* A text shows types in signatures only; `relay.astext(mod, show_types=True)` adds a comment with its type to each line, and
+  `annotate=` one of the program's own.
+* Data that contradicts the declared type of its parameter, in dtype, rank or size, is refused before the program runs; TVM's
+  machine compares them in some kernels only. `x.astype(...)` converts an array.
+* A tensor whose elements decide a rank, as `newshape` of `reshape` or `dense_shape` of `sparse_fill_empty_rows`, has a known number
+  of elements. `newshape` that is known only at run time has sizes, 0 and -1.
+* `relay.transform.InferType` annotates parameters and results, and no variables of lets and patterns.
+* The condition of an `if` is a bool. A value of a type definition is a `relay.ADT` with a tag and fields, from every executor.
 * `structural_hash` is one number per program in every process, so free variables count by their types only.
 * The compiler's own rewrites keep every bit: `x + 0.0` stays, since it turns -0.0 into 0.0. `relay.transform.SimplifyExpr`,
   which a program asks for, removes it as Relay does, and writes `y / sqrt(x)` as `y * rsqrt(x)`,

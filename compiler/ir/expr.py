@@ -16,7 +16,7 @@ from ...declarations.frozen_dataclass import frozen
 from ...ops.core.adt_types import GlobalTypeVar, TypeVar
 from ...ops.core.ndarray import NDArray
 from ...ops.core.op import Op
-from ...ops.core.tensor_types import TensorType, Type
+from ...ops.core.tensor_types import FuncType, TensorType, Type
 from ...vm.diagnostics.argument_errors import UnknownName, a_text
 from ...vm.diagnostics.python_source import here
 from ...vm.diagnostics.source import ArgumentError, SourceText, Span
@@ -245,6 +245,14 @@ class Function(Expr):
         ) -> None: ...  # fmt: skip
 
     @property
+    def checked_type(self) -> Type:
+        """The inferred type; before type inference the declared one, where the parameters and the result are annotated."""
+        declared = tuple(param.annotation for param in self.params if param.annotation is not None)
+        if self.ty is None and self.ret_type is not None and len(declared) == len(self.params):
+            return FuncType(declared, self.ret_type, self.type_params)
+        return super().checked_type
+
+    @property
     def is_internal(self) -> bool:
         """Whether the function is compiled only if another function uses it: one of the standard library."""
         return bool(self.attrs.get("Internal"))
@@ -341,6 +349,8 @@ class IRModule:
         def import_from_std(self, name: str) -> None: ...
 
         def update(self, other: IRModule | Mapping[str, Function] | Mapping[GlobalVar, Function]) -> None: ...
+
+        def update_func(self, var: str | GlobalVar, func: Expr) -> None: ...
 
         def get_global_var(self, name: str) -> GlobalVar: ...
 

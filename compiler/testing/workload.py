@@ -12,8 +12,7 @@ from ...vm.diagnostics import codes
 from ...vm.diagnostics.argument_errors import wrong
 from ...vm.diagnostics.source import TypeCheckError
 from ..ir.expr import Function, IRModule
-from ..passes.infer_type import infer_type
-from ..passes.to_a_normal_form import to_a_normal_form
+from ..transform.typed_form import typed_form
 
 Workload = tuple[IRModule, dict[str, np.ndarray]]
 #: Fills the array of the parameter of this name.
@@ -28,7 +27,7 @@ def create_workload(net: Function, initializer: Initializer | None = None, seed:
     """
     if not isinstance(net, Function):
         raise wrong("create_workload: the network", "a relay.Function", net)
-    module = infer_type(to_a_normal_form(IRModule({"main": net})))
+    module = typed_form(IRModule({"main": net}))
     fill = initializer or random_weights(seed)
     params: dict[str, np.ndarray] = {}
     for declared, param in zip(net.params, module["main"].params, strict=True):

@@ -90,7 +90,8 @@ def astext(
     parts = [VERSION_LINE + "\n", *texts]
     if constants and show_meta_data:
         parts.append("\n" + metadata_text(c.data for c in constants.values()))
-    return "".join(parts)
+    text = "".join(parts)
+    return text if isinstance(what, IRModule) else text.removesuffix("\n")
 
 
 class _Printer:

@@ -5,9 +5,10 @@
     }
 
 In rounds, the module is typed with a typer that collects the types that uses give to open parameters.  A use is a call of an
-operator that determines its inputs (``ops.core.input_types``), of a function that annotates the parameter, or a place with
-an annotation: a ``let``, a result, the other branch of an ``if``.  A parameter that no use determines has the type of the
-arguments of all calls of its function.  The types become annotations; the typing that follows checks every use.
+operator that determines its inputs (``ops.core.input_types``), of a function that annotates the parameter, the condition of an
+``if``, or a place with an annotation: a ``let``, a result, the other branch of an ``if``.  A parameter that no use determines
+has the type of the arguments of all calls of its function.  The types become annotations; the typing that follows checks every
+use.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from typing import Protocol
 from ...declarations.frozen_dataclass import frozen
 from ...ops.core.input_types import infer_inputs
 from ...ops.core.op import Op, TypeRelError
-from ...ops.core.tensor_types import FuncType, Type
+from ...ops.core.tensor_types import FuncType, Type, scalar
 from ...shape_funcs.symbolic.dim import ANY, INT, Dim, fresh, name_of
 from ...shape_funcs.symbolic.dim_operations import substitute
 from ...vm.diagnostics.source import Diagnostic, Span
@@ -386,6 +387,8 @@ class _ParameterTyper(FunctionTyper):
         super()._binding(var, value, want, what)
 
     def _if(self, value: If, want: Type | None, what: str) -> Expr:
+        if not value.constructor:
+            self._solve(self._atom(value.cond), scalar("bool"), value.span)
         typed = super()._if(value, want, what)
         assert isinstance(typed, If)
         then, other = (let_chain(branch)[1] for branch in (typed.true_branch, typed.false_branch))

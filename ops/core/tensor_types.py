@@ -5,6 +5,8 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Iterable, Sequence
+from dataclasses import fields
+from typing import Any
 
 import numpy as np
 
@@ -150,7 +152,9 @@ class TupleType(Type):
 
 @frozen
 class FuncType(Type):
-    """A function type.  ``type_params``: the type variables of a polymorphic function.  Raises TypeTooLarge beyond the limits."""
+    """A function type.  ``type_params``: the type variables of a polymorphic function, whose names make no difference between
+    types.  Raises TypeTooLarge beyond the limits.
+    """
 
     params: tuple[Type, ...]
     result: Type
@@ -173,6 +177,32 @@ class FuncType(Type):
     def __str__(self) -> str:
         own = f"[{', '.join(map(str, self.type_params))}]" if self.type_params else ""
         return f"fn {own}({', '.join(map(str, self.params))}) -> {self.result}"
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, FuncType):
+            return NotImplemented
+        if self.type_params and other.type_params:
+            return self is other or _parts(self, {}) == _parts(other, {})
+        return (self.params, self.result, self.type_params) == (other.params, other.result, other.type_params)
+
+    def __hash__(self) -> int:
+        if self.type_params:
+            return hash((len(self.params), len(self.type_params)))
+        return hash((self.params, self.result))
+
+
+def _parts(part: Any, bound: dict[int, int]) -> Any:
+    """A type as nested tuples, with the number of a bound type variable in its place.  ``bound``: by identity."""
+    if isinstance(part, tuple):
+        return tuple(_parts(each, bound) for each in part)
+    if isinstance(part, TensorType) or not isinstance(part, Type):
+        return part
+    if type(part).__eq__ is object.__eq__:  # compared by identity: a type variable
+        return bound.get(id(part), part)
+    if isinstance(part, FuncType):
+        bound = {**bound, **{id(var): len(bound) + k for k, var in enumerate(part.type_params)}}
+    own: Any = part
+    return (type(part), *(_parts(getattr(part, f.name), bound) for f in fields(own)))
 
 
 @frozen

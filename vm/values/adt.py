@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from ...declarations.name import Name
+
 #: The most constructors that ``repr`` shows of one value.
 _SHOWN = 100
 
 
 class ADT:
-    """A value of an algebraic data type: ``constructor`` names the constructor that made it.
+    """A value of an algebraic data type: ``constructor`` names the constructor that made it, ``tag`` is its number.
 
     ``fields`` are Tensors, tuples and ADTs.  ``adt[0]``, ``len(adt)`` and unpacking refer to the fields.
 
@@ -20,7 +22,7 @@ class ADT:
     __slots__ = ("constructor", "fields", "tag")
 
     def __init__(self, constructor: str, fields: Iterable[Any] = (), tag: int | None = None) -> None:
-        self.constructor, self.tag, self.fields = constructor, tag, tuple(fields)
+        self.constructor, self.tag, self.fields = Name(constructor), tag, tuple(fields)
 
     def __len__(self) -> int:
         return len(self.fields)

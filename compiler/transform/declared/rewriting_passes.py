@@ -212,9 +212,9 @@ def _function_after(expr: Expr, required: str) -> Function:
     return with_requirements(IRModule({"main": function}), (required,))["main"]
 
 
-def infer_type_local(expr: Expr) -> Type | None:
-    """The type of an expression whose variables are annotated.  Raises TypeCheckError."""
-    found = _function_after(expr, "InferType").ty
+def infer_type_local(expr: Expr) -> Type:
+    """The type of an expression whose variables are annotated.  Raises ArgumentError, TypeCheckError."""
+    found = _function_after(expr, "InferType").checked_type
     return found.result if isinstance(found, FuncType) and not isinstance(expr, Function) else found
 
 

@@ -28,13 +28,13 @@ _INPUTS = ("sparse_indices", "sparse_values", "dense_shape", "default_value")
 def _rule(dtypes: tuple[Any, ...], attrs: Any) -> tuple[str, ...]:
     require(_NAME, dtypes[0], INTEGERS, 0, _INPUTS[0])
     require(_NAME, dtypes[2], NUMBERS, 2, _INPUTS[2])
-    return "int64", require_same(_NAME, dtypes, (1, 3), _INPUTS), "int64"
+    return "int64", require_same(_NAME, dtypes, (1, 3), _INPUTS), "bool"
 
 
 Op(
     name=_NAME,
     doc="The values of a sparse matrix in the order of their rows, with `default_value` at the begin of each row that has none: "
-    "their indices, the values, and per row 1 if it had none: "
+    "their indices, the values, and whether each row had none: "
     "`sparse_fill_empty_rows([[0, 1], [2, 0]], [4, 5], [3, 2], 9) = ([[0, 1], [1, 0], [2, 0]], [4, 9, 5], [0, 1, 0])`; a row "
     "out of range is an error.",
     inputs=_INPUTS,

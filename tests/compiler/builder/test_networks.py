@@ -26,6 +26,7 @@ NETWORKS: dict[str, Callable[..., relay.Function]] = {
     "resnet": lambda **how: relay.testing.resnet.get_net(relay.Any(), 10, 18, (3, 32, 32), width=4, **how),
     "mobilenet": lambda **how: relay.testing.mobilenet.get_net(relay.Any(), 10, (3, 32, 32), alpha=0.125, **how),
     "dcgan": lambda **how: relay.testing.dcgan.get_net(relay.Any(), 6, (3, 32, 32), 2, **how),
+    "dqn": lambda **how: relay.testing.dqn.get_net(relay.Any(), 5, (2, 44, 44), **how),
 }
 
 
@@ -115,7 +116,7 @@ def lstm(values: dict[str, np.ndarray]) -> np.ndarray:
 # ---- tests ---------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.lengthy(name=["mlp", "lstm", "dcgan"])
+@pytest.mark.lengthy(name=["mlp", "lstm", "dcgan", "dqn"])
 @pytest.mark.parametrize("name", NETWORKS)
 def test_the_weights_have_no_annotation_and_get_types(name: str) -> None:
     net = NETWORKS[name]()
@@ -140,13 +141,56 @@ def test_dense_networks(name: str, bound: bool) -> None:
         np.testing.assert_allclose(vm.run(data, **({} if bound else params)).numpy(), wanted, rtol=1e-5, atol=1e-6)
 
 
+#: The number of weights, and of numbers in norms that are not trained: those of the papers' networks.
+PUBLISHED: dict[str, tuple[Callable[..., relay.Function], int]] = {
+    "dqn": (lambda t: t.dqn.get_net(relay.Any()), 1_693_362),
+    "squeezenet 1.0": (lambda t: t.squeezenet.get_net(relay.Any()), 1_248_424),
+    "squeezenet 1.1": (lambda t: t.squeezenet.get_net(relay.Any(), version="1.1"), 1_235_496),
+    "densenet": (lambda t: t.densenet.get_net(relay.Any()), 7_978_856 + 83_648),
+    "inception_v3": (lambda t: t.inception_v3.get_net(relay.Any()), 23_834_568 + 34_432),
+}
+
+
+@pytest.mark.extensive(name=("dqn", "squeezenet 1.0"))
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_numbers_of_weights(name: str) -> None:
+    build, count = PUBLISHED[name]
+    typed = relay.transform.InferType()(relay.IRModule.from_expr(build(relay.testing)))["main"]
+    shapes = [param.annotation.concrete_shape for param in typed.params[1:]]
+    assert sum(int(np.prod(shape)) for shape in shapes) == count
+    assert str(typed.ret_type) == f"Tensor[(?, {18 if name == 'dqn' else 1000}), float32]"
+
+
+def test_a_network_keeps_its_form() -> None:
+    module, params = relay.testing.synthetic.get_workload()
+    function = module["main"]
+    assert isinstance(function.body, relay.Call) and function.body.op is relay.op.get("split"), "no let"
+    assert str(function.ret_type) == "(Tensor[(1, 3, 24, 12), float32], Tensor[(1, 3, 24, 12), float32])"
+    results = relay.create_executor("vm", module, device="cpu", target="cpu").evaluate()(
+        np.ones((1, 3, 24, 12), "float32"), **params
+    )
+    assert [r.shape for r in results] == [(1, 3, 24, 12)] * 2
+
+
+def test_natural_numbers() -> None:
+    t = relay.testing
+    prelude = relay.Prelude(relay.IRModule())
+    t.add_nat_definitions(prelude)
+    double = prelude.mod.get_global_var("nat_double")
+    value = relay.create_executor("debug", prelude.mod, device="cpu", target="cpu").evaluate(double(t.make_nat_expr(prelude, 3)))
+    assert t.count(prelude, value) == 6 == t.count(prelude, t.make_nat_value(prelude, 6))
+    assert value.constructor == value.constructor.name_hint == "s" and value.tag == prelude.mod.get_type("nat")[2].tag
+    with pytest.raises(relay.ArgumentError, match="count: the value must be a value of the type nat"):
+        t.count(prelude, relay.ADT("Nil"))
+
+
 #: For each layout the axes of data, and of a weight, and how the program is compiled.
 LAYOUTS = {"NCHW": ((0, 1, 2, 3), (0, 1, 2, 3), {"opt_level": 3}), "NHWC": ((0, 2, 3, 1), (2, 3, 1, 0), {})}
 
 
 @pytest.mark.thinned(2)
 @pytest.mark.extensive
-@pytest.mark.parametrize("name", ["resnet", "mobilenet", "dcgan"])
+@pytest.mark.parametrize("name", ["resnet", "mobilenet", "dcgan", "dqn"])
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_networks_of_images(name: str, layout: str) -> None:
     """Both layouts give what numpy computes with the channels first."""
@@ -231,6 +275,8 @@ def test_an_expression_through_passes() -> None:
     x = relay.var("x", shape=(relay.Any(), 4))
     dense = relay.nn.dense(x, relay.var("w"), units=3)
     assert str(relay.testing.run_infer_type(dense).checked_type) == "Tensor[(?, 3), float32]"
+    first, second = relay.testing.run_infer_type(relay.split(x, 2, axis=1))
+    assert str(first.checked_type) == str(second.checked_type) == "Tensor[(?, 2), float32]"
     function = relay.testing.run_infer_type(relay.Function([x], relay.nn.relu(x)))
     assert isinstance(function, relay.Function) and str(function.body.checked_type) == "Tensor[(?, 4), float32]"
     twice = relay.Function([x], relay.add(relay.exp(x), relay.exp(x)))

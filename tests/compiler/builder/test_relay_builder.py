@@ -219,13 +219,40 @@ def test_the_names_of_parts() -> None:
     named = relay.Var("a", type_annotation=kind, span=place)
     assert a.span is place is named.span and named.annotation == kind and relay.GlobalVar(name_hint="f").name == "f"
     assert relay.FuncType([kind], kind, [], []) == relay.FuncType(arg_types=[kind], ret_type=kind)
-    with pytest.raises(relay.ArgumentError, match="FuncType: a type has no type parameters of its own"):
-        relay.FuncType([kind], kind, [relay.TypeVar("A")])
+    with pytest.raises(relay.ArgumentError, match="FuncType: a type has no type constraints"):
+        relay.FuncType([kind], kind, [], [relay.TypeVar("A")])
+    assert isinstance(kind.shape[1], relay.Any) and not isinstance(kind.shape[0], relay.Any)
     assert a.type_annotation == kind and a.name_hint == "a" and relay.GlobalVar("f").name_hint == "f"
     function = relay.Function([a], a, kind)
     assert function.params == (a,) and function.body is a and function.ret_type == kind
     marked = function.with_attr("Inline", 1)
     assert marked.attrs == {"Inline": 1} and function.attrs == {} and marked.params == function.params
+
+
+def test_types_of_generic_functions() -> None:
+    a, b, c, d = map(relay.TypeVar, "abcd")
+    of = relay.FuncType
+    one, same = of([of([a], b), a], b, [a, b]), of([of([c], d), c], d, [c, d])
+    assert one == same and hash(one) == hash(same) and str(one) == "fn [a, b](fn (a) -> b, a) -> b"
+    for other in (of([of([d], c), c], d, [c, d]), of([of([a], b), a], b), of([of([a], b), a], b, [a]), of([a], a, [a])):
+        assert one != other
+    assert of([a], of([b], b), [a]) == of([c], of([b], b), [c]) != of([c], of([c], c), [c]), "b is free"
+    with pytest.raises(relay.ArgumentError, match="Var: the type must be the type of a value, not a FuncType"):
+        relay.Var("f", one)
+
+
+def test_the_declared_type_before_inference() -> None:
+    mod = relay.IRModule()
+    prelude = relay.Prelude(mod)
+    a, b = map(relay.TypeVar, "ab")
+    rlist, *_ = mod.get_type("List")
+    wanted = relay.FuncType([relay.FuncType([a], b), rlist(a)], rlist(b), [a, b])
+    assert mod[prelude.map].checked_type == wanted == relay.transform.InferType()(mod)[prelude.map].checked_type
+    assert relay.transform.InferTypeLocal(mod[prelude.map]) == wanted
+    v = relay.var("v", relay.scalar_type("int32"))
+    assert str(relay.Function([v], v, relay.scalar_type("int32")).checked_type) == "fn (int32) -> int32"
+    with pytest.raises(relay.ArgumentError, match="the expression has no type yet"):
+        relay.Function([v], v).checked_type  # noqa: B018
 
 
 def test_the_checked_type() -> None:

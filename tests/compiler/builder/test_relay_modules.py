@@ -104,3 +104,23 @@ def test_a_new_context_clears_the_times_and_failed_passes_have_none() -> None:
     with relay.transform.PassContext(instruments=[timing]):
         InferType()(mod)
     assert len(timing.render().splitlines()) == 1
+
+
+def test_taking_a_module_apart() -> None:
+    x = relay.var("x", "float32")
+    mod = relay.parse('#[version = "0.0.5"]\ntype L[A] { C(A, L[A]), N }\ndef @main(%x: float32) { exp(%x) }')
+    (name, function), (header, data) = mod.functions.items()[0], mod.type_definitions.items()[0]
+    assert name.name_hint == "main" and function is mod["main"] and header.name_hint == "L" and data is mod[data.header]
+    for var, each in mod.functions.items():
+        mod.update_func(relay.GlobalVar(var.name_hint), relay.Function(each.params, relay.negative(each.body)))
+    mod["other"] = relay.Function([x], x)
+    assert [str(f.body.op.name) for f in mod.functions.values() if isinstance(f.body, Call)] == ["negative"]
+    assert [var.name_hint for var in mod.functions] == [g.name_hint for g in mod.get_global_vars()] == ["main", "other"]
+
+
+def test_texts_of_expressions_end_with_the_expression() -> None:
+    version = '#[version = "0.0.5"]\n'
+    assert relay.const(42, "int16").astext() == version + "42i16" and relay.op.get("nn.dense").astext() == version + "nn.dense"
+    assert relay.IRModule.from_expr(relay.const(1)).astext().endswith("}\n")
+    vector = relay.const([1.0, 2.0])
+    assert relay.parse_expr(vector.astext()).data.numpy().tolist() == [1, 2]

@@ -160,6 +160,7 @@ def test_every_function_of_one_shape(shape: tuple[Any, ...]) -> None:
 def test_a_split_of_values_of_another_shape() -> None:
     mod = relay.IRModule()
     ops = relay.prelude.StaticTensorArrayOps(relay.prelude.Prelude(mod), "float32", (relay.Any(), 3))
+    ops.define_tensor_array()
     ops.define_tensor_array_scatter((2,), True)
     ops.define_tensor_array_split((4, 3), (2,), True)
     ops.define_tensor_get_data()

@@ -125,7 +125,7 @@ def test_metadata_can_be_left_out() -> None:
     constant = Constant(np.arange(3, dtype="float32"))
     assert "#[metadata]" in astext(constant)
     assert "#[metadata]" not in astext(constant, show_meta_data=False)
-    assert str(constant).endswith("meta[relay.Constant][0]\n")
+    assert str(constant).endswith("meta[relay.Constant][0]")
 
 
 def test_types_as_comments() -> None:

@@ -74,7 +74,7 @@ def annotations(text: str, function: str = "main") -> str:
         ("def @main(%x) { let %y: Tensor[(?m, 2), int8] = %x; %y }", "Tensor[(?, 2), int8]"),
         ("def @main(%x) -> Tensor[(2), int8] { %x }", "Tensor[(2), int8]"),
         ("def @main(%x) -> (int8, Tensor[(2), int8]) { %x }", "(int8, Tensor[(2), int8])"),
-        ("def @main(%c: bool, %x, %y: int8) { if (%c) { %x } else { %y } }", "bool, int8, int8"),
+        ("def @main(%c, %x, %y: int8) { if (%c) { %x } else { %y } }", "bool, int8, int8"),
         ("def @main(%c: bool, %x, %y: int8) { if (%c) { %y } else { %x } }", "bool, int8, int8"),
         # a parameter that is passed on
         (

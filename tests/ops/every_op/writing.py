@@ -88,7 +88,7 @@ def sparse_fill_empty_rows(d: Draw, name: str) -> Call:
     wanted = [
         np.array([i for i, _ in entries]),
         np.array([v for _, v in entries], values.dtype),
-        np.array([row not in at[:, 0] for row in range(shape[0])]).astype("int64"),
+        np.array([row not in at[:, 0] for row in range(shape[0])]),
     ]
     return call([at, values, ints(*shape), default], wanted)
 

@@ -50,7 +50,7 @@ def test_values_in_any_order_and_none() -> None:
 
 def test_indices_and_sizes_of_other_integers() -> None:
     found = run(build("uint8"), INDICES.astype("uint8"), VALUES, SHAPE.astype("uint8"))
-    assert [x.dtype.name for x in found] == ["int64", "float32", "int64"]
+    assert [x.dtype.name for x in found] == ["int64", "float32", "bool"]
     np.testing.assert_array_equal(found[2], [0, 1, 0, 0, 1])
 
 
