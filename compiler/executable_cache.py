@@ -244,7 +244,7 @@ def _write(key: CacheKey, exe: Executable, path: Path, files: Mapping[str, Path]
     found = machine_code.prepared(exe)
     head = json.dumps({"files": digests, "prepared": None if found is None else found.to_json()}).encode()
     head += b" " * (-(8 + len(head)) % _ALIGNMENT)  # constants are aligned in the file, and mapped
-    rest = sections(exe)  # views of the weights, whose checksum takes a while
+    rest = sections(exe, for_cache=True)  # views of the weights
     chunks = [len(head).to_bytes(8, "little"), head, next(rest)]
     if None in digests.values() or sum(map(len, chunks)) + nbytes > largest:
         return

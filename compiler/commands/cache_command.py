@@ -148,7 +148,7 @@ def install(own: bool, as_json: bool) -> None:
 
     All users of this installation then start faster with an empty cache: in an image, or with a new home folder.
     """
-    from ..installed_code import install as write_entries
+    from ..installation.install import install as write_entries
 
     folder = installed_entries.folder()
     try:

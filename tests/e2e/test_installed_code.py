@@ -14,7 +14,7 @@ import pytest
 
 from relayvm.compiler.commands.cli import main
 from relayvm.compiler.commands.terminal.exit_codes import ExitCode
-from relayvm.compiler.installed_code import store_bytecode
+from relayvm.compiler.installation.install import store_bytecode
 from relayvm.ops.native.cache import disk_cache, installed_entries
 from relayvm.ops.native.cache.cache_entry import Entry, pack
 from relayvm.ops.native.cache.disk_cache import CacheWarning

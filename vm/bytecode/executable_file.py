@@ -79,8 +79,11 @@ def to_bytes(exe: ExecutableData) -> bytes:
     return b"".join(sections(exe))
 
 
-def sections(exe: ExecutableData) -> Iterator[bytes | memoryview]:
-    """The contents of a file in order; elements are not copied."""
+def sections(exe: ExecutableData, for_cache: bool = False) -> Iterator[bytes | memoryview]:
+    """The contents of a file in order; elements are not copied.
+
+    ``for_cache``: whether the contents are part of a file that is checked as a whole; zeros then stand for the checksums.
+    """
     # a lone surrogate, valid in a Python str but not in UTF-8, becomes "?": the character offsets of spans stay valid
     header = json.dumps(_header(exe), separators=(",", ":"), sort_keys=True, ensure_ascii=False).encode("utf-8", "replace")
     code = b"".join(f.code.astype("<i8").tobytes() for f in exe.functions)
@@ -94,11 +97,12 @@ def sections(exe: ExecutableData) -> Iterator[bytes | memoryview]:
     digest, at = hashlib.sha256(), 0
     for elements in constants:
         for part in (bytes(_aligned(at) - at), elements):
-            digest.update(part)
+            if not for_cache:
+                digest.update(part)
             yield part
         at = _aligned(at) + len(elements)
-    yield digest.digest()
-    yield hashlib.sha256(head + digest.digest()).digest()
+    first = digest.digest()
+    yield bytes(_CHECKSUM_BYTES) if for_cache else first + hashlib.sha256(head + first).digest()
 
 
 def _elements(constant: np.ndarray) -> memoryview:
@@ -212,11 +216,11 @@ def load_bytes(data: Contents, name: str, cls: type[_E]) -> _E:
 
 
 def from_cache(contents: Contents, cls: type[_E]) -> _E:
-    """Deserialise what ``to_bytes`` made of an executable that verifies, in a file that is checked as a whole.
+    """Deserialise what ``sections`` made for the cache of an executable that verifies, in a file that is checked as a whole.
 
     The descriptions of kernels are read when they are first asked for.  Raises ExecutableFormatError, see ``load``.
     """
-    exe = _read(contents, cls, is_deferred=True)
+    exe = _read(contents, cls, of_cache=True)
     assume_verified(exe)
     return exe
 
@@ -231,17 +235,18 @@ def from_bytes(contents: Contents, cls: type[_E]) -> _E:
     return _read(contents, cls)
 
 
-def _read(contents: Contents, cls: type[_E], is_deferred: bool = False) -> _E:
+def _read(contents: Contents, cls: type[_E], of_cache: bool = False) -> _E:
     data = memoryview(contents)
     header_bytes, code_bytes, _ = _check_size(bytes(data[: _HEAD.size]), len(data))
     code_at = _HEAD.size + header_bytes
     end = code_at + code_bytes
     constants = data[_aligned(end) : -_CHECKSUM_BYTES]
     is_mapped = isinstance(data.obj, mmap.mmap)
-    _check_digests(bytes(data[: _aligned(end)]), constants, bytes(data[-_CHECKSUM_BYTES:]), is_mapped)
+    if not of_cache:
+        _check_digests(bytes(data[: _aligned(end)]), constants, bytes(data[-_CHECKSUM_BYTES:]), is_mapped)
     try:
         header = _Fields("the header", _json(bytes(data[_HEAD.size : code_at])))
-        return _executable(header, bytes(data[code_at:end]), constants, is_mapped, cls, is_deferred)
+        return _executable(header, bytes(data[code_at:end]), constants, is_mapped, cls, of_cache)
     except (ValueError, RecursionError) as error:
         # RecursionError: deeply nested lists
         text = "it is nested too deeply" if isinstance(error, RecursionError) else str(error)

@@ -1,7 +1,7 @@
 """Entries of the kernel cache in a folder of the package, which `relayvm cache install` made.
 
 They hold all code that a process needs besides the kernels of its program: the machine's functions, the tables of the grammar,
-LLVM's name of the CPU (see ``compiler.installed_code``).  Other processes only read the folder.  An entry that was made for
+LLVM's name of the CPU (see ``compiler.installation``).  Other processes only read the folder.  An entry that was made for
 another CPU or other versions has another key, so it is not found, and the process compiles.  The folder needs no check that
 others cannot write to it: modules of the package are in its parent, or the user named another folder.
 """

@@ -17,15 +17,15 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from ..ops.kernels.shared_tiles import obtain_tiles
-from ..ops.native.cache import disk_cache, installed_entries
-from ..ops.native.cache.host_processor import host_processor
-from ..vm import thread_count
-from ..vm.machine import machine_code
-from ..vm.runtime.kernels.companion import Companion, Job, can_help
-from ..vm.runtime.kernels.kernel_addresses import obtain_parts, obtain_shared
-from .executable_cache import FOLDERS, PACKAGE, source_digest
-from .text.grammar_tables import tables
+from ...ops.kernels.shared_tiles import obtain_tiles
+from ...ops.native.cache import disk_cache, installed_entries
+from ...ops.native.cache.host_processor import host_processor
+from ...vm import thread_count
+from ...vm.machine import machine_code
+from ...vm.runtime.kernels.companion import Companion, Job, can_help
+from ...vm.runtime.kernels.kernel_addresses import obtain_parts, obtain_shared
+from ..executable_cache import FOLDERS, PACKAGE, source_digest
+from ..text.grammar_tables import tables
 from .usual_byte_layers import usual_byte_layers
 from .usual_layers import usual_layers
 from .usual_networks import usual_networks

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..vm.api.executable import Executable
-from .compile import compile
+from ...vm.api.executable import Executable
+from ..compile import compile
 
 #: The features of a word, the heads of the attention, and the features between the products of a layer.
 _FEATURES, _HEADS, _INNER = 320, 5, 1280

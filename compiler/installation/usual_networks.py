@@ -10,8 +10,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from ..vm.api.executable import Executable
-from .compile import compile
+from ...vm.api.executable import Executable
+from ..compile import compile
 
 #: Channels of the stages of a residual network.
 _STAGES = (64, 128, 256, 512)

@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..vm.api.executable import Executable
-from .compile import compile
+from ...vm.api.executable import Executable
+from ..compile import compile
 
 
 class _Convolution(NamedTuple):
