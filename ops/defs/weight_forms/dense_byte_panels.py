@@ -43,8 +43,9 @@ def _work(call: OpCall) -> Dim:
 
 
 def _copied(call: OpCall) -> Dim:
-    """The bytes of a band of rows in whole steps."""
-    return min_(_rows(call), panels.BAND) * ((call.inputs[0].shape[-1] + DEPTH - 1) // DEPTH * DEPTH)
+    """The most bytes of a band of copied rows."""
+    steps = (call.inputs[0].shape[-1] + DEPTH - 1) // DEPTH
+    return min_(_rows(call), panels.BAND) * (steps * DEPTH * panels.WIDENING)
 
 
 Op(

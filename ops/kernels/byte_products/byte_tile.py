@@ -2,6 +2,9 @@
 
 A panel holds COLUMNS columns of a matrix of signed bytes.  A step of a panel is a cache line: for each column the bytes of DEPTH
 places along the inner axis, which one instruction multiplies by as many unsigned bytes of a row and adds up.
+
+Where no instruction does, bytes are multiplied in pairs of 16 bits, those at even places and those at odd ones.  Rows are stored
+so before, and a step of a panel is widened once for all rows of a tile.
 """
 
 from __future__ import annotations
@@ -17,13 +20,27 @@ from ...native.inlining import shared
 from ...native.jit.products.operands import Rows
 from ...native.memory import Array, generic
 from ...native.static_values import at_compile_time, static, static_range
-from ...native.vectors import Vector, add_dot_of_bytes, from_element, hidden, lanes_below, load, load_some, splat, store_some
+from ...native.vectors import (
+    Vector,
+    add_dot_of_bytes,
+    add_dot_of_pairs,
+    from_element,
+    hidden,
+    keep_order,
+    lanes_below,
+    load,
+    load_some,
+    splat,
+    store_some,
+)
 
 #: Columns of a panel, the places along the inner axis of a step of it, and bytes of a step.
 COLUMNS, DEPTH = BYTE_COLUMNS, BYTE_DEPTH
 STEP = COLUMNS * DEPTH
 #: Sums that must be in progress to keep multipliers busy: fewer are several sums along the inner axis, added up at the end.
 _IN_PROGRESS = 8
+#: The least bytes of a register for tiles of pairs of 16 bits.
+_PAIRED = 32
 #: Rows at fixed places from one pointer: an address is the sum of a pointer, a multiple of a distance (1 or 2) and a constant.
 _ROWS_OF_POINTER = 3
 
@@ -52,6 +69,13 @@ class ByteTile(NamedTuple):
 
 
 @at_compile_time
+def row_depth() -> int:
+    """The bytes of a row for a step: DEPTH, or twice as many where tiles multiply pairs of 16 bits."""
+    nbytes = vector_registers.registers()[1]
+    return 2 * DEPTH if nbytes >= _PAIRED and not host.multiplies_bytes(nbytes // 4) else DEPTH
+
+
+@at_compile_time
 def tile_rows() -> int:
     """The most rows of a tile: as many as registers hold beside a step of panels, more with an instruction for bytes."""
     registers, nbytes = vector_registers.registers()
@@ -59,7 +83,7 @@ def tile_rows() -> int:
     if nbytes == 64:
         return 12 if has_dot else 8
     if nbytes == 32:
-        return 6 if has_dot else 4
+        return 6
     return registers // 8
 
 
@@ -110,11 +134,11 @@ def _tile(a: Rows, panels: BytePanels, out: Rows, tile: ByteTile, steps: int, co
     for _ in range(0, whole, tile.copies):
         going = [hidden(rows) for rows in going]
         for copy in static_range(tile.copies):
-            _add_step(sums, copy * count, going, a.step, copy * DEPTH, line, copy * STEP, panels.step, tile)
-        going = [from_element(rows, tile.copies * DEPTH) for rows in going]
+            _add_step(sums, copy * count, going, a.step, copy * row_depth(), line, copy * STEP, panels.step, tile)
+        going = [from_element(rows, tile.copies * row_depth()) for rows in going]
         line = from_element(line, tile.copies * STEP)
     for step in range(steps - whole):
-        _add_step(sums, static(0), going, a.step, step * DEPTH, line, step * STEP, panels.step, tile)
+        _add_step(sums, static(0), going, a.step, step * row_depth(), line, step * STEP, panels.step, tile)
     for i in static_range(tile.rows):
         for j in static_range(tile.vectors):
             total = sums[i * tile.vectors + j]
@@ -133,12 +157,44 @@ def _add_step(
     ``going`` has the first of _ROWS_OF_POINTER rows each, ``apart`` bytes from row to row, ``line`` the first panel.
     """
     lanes = tile.lanes
-    row = [
+    if row_depth() > DEPTH:
+        for place in static_range(2):  # odd bytes first, for LLVM would add these first
+            keep_order()  # and keep the words of both, and put sums in memory
+            row = _row_of_panels(line, at, step, tile)
+            pairs = [pairs_of(row[n], 1 - place) for n in static_range(tile.vectors)]
+            for i in static_range(tile.rows):
+                down = _splat_word(going, apart, i, k + (1 - place) * DEPTH, lanes).view(np.int16)
+                for j in static_range(tile.vectors):
+                    sums[first + i * tile.vectors + j] = add_dot_of_pairs(sums[first + i * tile.vectors + j], down, pairs[j])
+    else:
+        row = _row_of_panels(line, at, step, tile)
+        for i in static_range(tile.rows):
+            down = _splat_word(going, apart, i, k, lanes).view(np.uint8)
+            for j in static_range(tile.vectors):
+                sums[first + i * tile.vectors + j] = add_dot_of_bytes(sums[first + i * tile.vectors + j], down, row[j])
+
+
+@generic
+def _row_of_panels(line: Array, at: int, step: int, tile: ByteTile) -> list[Vector]:
+    """A step of panels that are ``step`` bytes apart, in registers."""
+    lanes = tile.lanes
+    return [
         load(line, at + n * lanes // COLUMNS * step + n * lanes % COLUMNS * DEPTH, lanes * DEPTH)
         for n in static_range(tile.vectors)
     ]
-    for i in static_range(tile.rows):
-        word = load(going[i // _ROWS_OF_POINTER], i % _ROWS_OF_POINTER * apart + k, DEPTH).view(np.int32)[0]
-        down = splat(word, lanes).view(np.uint8)
-        for j in static_range(tile.vectors):
-            sums[first + i * tile.vectors + j] = add_dot_of_bytes(sums[first + i * tile.vectors + j], down, row[j])
+
+
+@generic
+def _splat_word(going: list[Array], apart: int, row: int, k: int, lanes: int) -> Vector:
+    """DEPTH bytes of a row, from byte ``k`` on, in each of ``lanes``."""
+    word = load(going[row // _ROWS_OF_POINTER], row % _ROWS_OF_POINTER * apart + k, DEPTH).view(np.int32)[0]
+    return splat(word, lanes)
+
+
+@generic
+def pairs_of(row: Vector, is_odd: int) -> Vector:
+    """The signed bytes of a vector at even places, or at odd ones, in 16 bits."""
+    pairs, byte = row.view(np.int16), splat(np.int16(8), len(row) // 2)
+    if is_odd == 0:
+        pairs = pairs << byte
+    return pairs >> byte

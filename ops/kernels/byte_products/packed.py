@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ...native.memory import Array, generic
-from ...native.static_values import at_compile_time, static, static_range
+from ...native.static_values import static, static_range
 from ...native.status import OK
 from ...native.vector_registers import vector_bytes
 from ...native.vectors import Vector, add_dot_of_bytes, lanes_below, load, load_some, shuffle, splat, store
@@ -20,7 +20,7 @@ from ..matmul.cpu import leading
 from ..matmul.matrix import Batch, batch
 from ..shaped import Shaped
 from .byte_tile import COLUMNS, DEPTH, STEP, BytePanels
-from .panels import BAND, GROUP, LINE, Finish, excess, multiply_rows, row_bytes, strips_for
+from .panels import BAND, GROUP, LINE, Finish, excess, interleaved, multiply_rows, row_bytes, strips_for
 
 #: Panels of the columns of a line of bytes.
 _PANELS = LINE // COLUMNS
@@ -33,12 +33,6 @@ class Buffers(NamedTuple):
     config: Array
     panels: Array
     column_sums: Array
-
-
-@at_compile_time
-def interleaved(lanes: int) -> tuple[int, ...]:
-    """The order of the lanes of two vectors in turn."""
-    return tuple(n // 2 + n % 2 * lanes for n in range(2 * lanes))
 
 
 @generic

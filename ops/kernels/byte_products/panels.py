@@ -16,9 +16,9 @@ from ...native.matrix_tiles import has_tiles, may_use_tiles, release_tiles
 from ...native.memory import Array, generic
 from ...native.static_values import at_compile_time, static
 from ...native.status import OK
-from ...native.vectors import lanes_below, load, load_some, splat, store, store_some
+from ...native.vectors import Vector, lanes_below, load, load_some, shuffle, splat, store, store_some
 from ..shaped import Shaped
-from .byte_tile import COLUMNS, DEPTH, STEP, BytePanels, multiply_bytes, tile_rows
+from .byte_tile import COLUMNS, DEPTH, STEP, BytePanels, multiply_bytes, row_depth, tile_rows
 from .matrix_strips import STRIP, add_starts, configure_strips, multiply_strip, takes_strips
 
 #: Columns of a group, and rows of a band.  The panels of a group stay in the second cache while the rows of a call pass, and a
@@ -28,6 +28,8 @@ GROUP, BAND = 256, 96
 MOST_ROWS = STRIP
 #: Bytes of a cache line, which are copied at once.
 LINE = 64
+#: The most bytes of a byte of the data in a copied row.
+WIDENING = 2
 
 
 class Finish(NamedTuple):
@@ -55,21 +57,50 @@ def row_bytes(k: int) -> int:
 
 
 @generic
+def copied_bytes(k: int) -> int:
+    """The bytes of a row of ``k`` bytes as it is copied."""
+    return row_bytes(k) // DEPTH * row_depth()
+
+
+@generic
 def is_in_place(data: Array, k: int) -> bool:
     """Whether tiles read the rows of the data as they are: unsigned, in whole steps."""
-    return excess(data.dtype) == 0 and k % DEPTH == 0
+    return excess(data.dtype) == 0 and k % DEPTH == 0 and row_depth() == DEPTH
+
+
+@at_compile_time
+def interleaved(lanes: int) -> tuple[int, ...]:
+    """The order of the lanes of two vectors in turn."""
+    return tuple(n // 2 + n % 2 * lanes for n in range(2 * lanes))
+
+
+@generic
+def in_pairs(line: Vector) -> Vector:
+    """The bytes of whole steps in 16 bits: of each step those at even places, then those at odd ones."""
+    pairs, lanes = line.view(np.uint16), len(line) // 2
+    even, odd = pairs & splat(np.uint16(255), lanes), pairs >> splat(np.uint16(8), lanes)
+    return shuffle(even.view(np.int32), odd.view(np.int32), interleaved(len(line) // DEPTH)).view(np.uint8)
 
 
 @generic
 def copy_rows(data: Array, at: int, k: int, count: int, rows: Array) -> None:
-    """Store ``count`` rows of ``k`` bytes in whole steps; the top bits of signed bytes are flipped."""
+    """Store ``count`` rows of ``k`` bytes in whole steps, as tiles read them; the top bits of signed bytes are flipped."""
     step, flip = row_bytes(k), splat(np.uint8(excess(data.dtype)), LINE)
     for i in range(count):
-        here, to, whole = at + i * k, i * step, k // LINE * LINE
+        here, to, whole = at + i * k, i * copied_bytes(k), k // LINE * LINE
         for j in range(0, whole, LINE):
-            store(rows, to + j, load(data, here + j, LINE).view(np.uint8) ^ flip)
-        rest = load_some(data, here + whole, lanes_below(k - whole, static(LINE)), splat(data.dtype.type(0), LINE))
-        store_some(rows, to + whole, rest.view(np.uint8) ^ flip, lanes_below(step - whole, static(LINE)))
+            line = load(data, here + j, LINE).view(np.uint8) ^ flip
+            if row_depth() > DEPTH:
+                store(rows, to + WIDENING * j, in_pairs(line))
+            else:
+                store(rows, to + j, line)
+        if row_depth() > DEPTH:
+            for j in range(whole, k, DEPTH):
+                few = load_some(data, here + j, lanes_below(k - j, static(DEPTH)), splat(data.dtype.type(0), DEPTH))
+                store(rows, to + WIDENING * j, in_pairs(few.view(np.uint8) ^ splat(np.uint8(excess(data.dtype)), DEPTH)))
+        else:
+            rest = load_some(data, here + whole, lanes_below(k - whole, static(LINE)), splat(data.dtype.type(0), LINE))
+            store_some(rows, to + whole, rest.view(np.uint8) ^ flip, lanes_below(step - whole, static(LINE)))
 
 
 class Strips(NamedTuple):
@@ -154,7 +185,7 @@ def multiply_rows(
         multiply_band(Rows(data.view(np.uint8), first, k), group, at, n, m, columns, steps, end, strips)
     else:
         copy_rows(data, first, k, m, copied)
-        multiply_band(Rows(copied, 0, row_bytes(k)), group, at, n, m, columns, steps, end, strips)
+        multiply_band(Rows(copied, 0, copied_bytes(k)), group, at, n, m, columns, steps, end, strips)
 
 
 @apart()

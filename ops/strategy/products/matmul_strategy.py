@@ -203,9 +203,9 @@ class _Product:
         return self.count(call) * (m + 16) * n * k // 8
 
     def byte_rows(self, call: OpCall) -> Dim:
-        """The bytes of a band of rows in whole steps."""
+        """The most bytes of a band of copied rows."""
         m, _, k = self.sizes(call)
-        return min_(m, byte_panels.BAND) * (_steps(k) * DEPTH)
+        return min_(m, byte_panels.BAND) * (_steps(k) * DEPTH * byte_panels.WIDENING)
 
     def byte_panels(self, call: OpCall) -> Dim:
         """The bytes of a group of panels."""

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from relayvm.compiler.passes.constant_weights.byte_panels import in_byte_panels, sums_of_rows
 from relayvm.ops.kernels.byte_products.packed import Buffers, matmul_bytes
-from relayvm.ops.kernels.byte_products.panels import BAND, GROUP, MOST_ROWS, dense_byte_panels
+from relayvm.ops.kernels.byte_products.panels import BAND, GROUP, MOST_ROWS, WIDENING, dense_byte_panels
 from relayvm.ops.kernels.shaped import Shaped
 from relayvm.ops.native.front_end.llvm import host
 from relayvm.ops.native.matrix_tiles import CONFIG_BYTES
@@ -40,7 +40,7 @@ CALL = """
 def f(a, m, k, panels, sums, out, n, low, high, copied, config):
     steps, result = (k + 3) // 4, Shaped(array_int32(out, m * n), (m, n))
     x, p = array_{dtype}_2d(a, (m, k)), array_int8(panels, (n + 15) // 16 * steps * 64)
-    s, b, c = array_int32(sums, n), array_uint8(copied, 96 * 4 * steps), array_uint8(config, 64)
+    s, b, c = array_int32(sums, n), array_uint8(copied, 2 * 96 * 4 * steps), array_uint8(config, 64)
     return dense_byte_panels(x, p, s, result, low, high, b, c, result.data, kept, 0)
 """
 SIZES = st.one_of(st.integers(0, 20), st.sampled_from([31, 32, 33, BAND, BAND + 1, 2 * BAND + 3]))
@@ -80,7 +80,11 @@ def test_parts_of_the_blocks_are_parts_of_the_product(
 ) -> None:
     data, weight, wanted = matrices(m, n, k, dtype)
     panels, sums, blocks = in_byte_panels(weight), sums_of_rows(weight), -(-m // BAND) * -(-n // GROUP)
-    out, copied, config = np.full((m, n), 77, np.int32), np.empty(BAND * (k + 3), np.uint8), np.empty(CONFIG_BYTES, np.uint8)
+    out, copied, config = (
+        np.full((m, n), 77, np.int32),
+        np.empty(WIDENING * BAND * (k + 3), np.uint8),
+        np.empty(CONFIG_BYTES, np.uint8),
+    )
     bounds = [0, *sorted(round(cut * blocks) for cut in cuts), blocks]
     for low, high in reversed([*itertools.pairwise(bounds)]):  # no part needs the parts before it
         given = (panels.ctypes.data, sums.ctypes.data, out.ctypes.data, n, low, high, copied.ctypes.data, config.ctypes.data)
@@ -92,7 +96,7 @@ def test_parts_of_the_blocks_are_parts_of_the_product(
 def test_long_sums_of_extreme_bytes_are_exact(machine: str) -> None:
     """Sums of 20,000 products that are all the largest, or all the least: no part of them is saturated."""
     k, n = 20_000, 17
-    copied, config = np.empty(BAND * (k + 3), np.uint8), np.empty(CONFIG_BYTES, np.uint8)
+    copied, config = np.empty(WIDENING * BAND * (k + 3), np.uint8), np.empty(CONFIG_BYTES, np.uint8)
     for dtype, m in (("uint8", 3), ("int8", 3), ("uint8", 33)):
         limits, out = np.iinfo(dtype), np.empty((m, n), np.int32)
         for byte, other in itertools.product((limits.min, limits.max), (-128, 127)):
@@ -137,7 +141,10 @@ def test_buffers_of_a_kernel_hold_what_its_body_stores() -> None:
             found.append((at + row * 40, given[first + row * pitch :][:count].copy()))
 
     buffers = Buffers(
-        np.empty(5 * 64, np.uint8), np.empty(CONFIG_BYTES, np.uint8), np.empty(48 * 64, np.int8), np.empty(GROUP, np.int32)
+        np.empty(WIDENING * 5 * 64, np.uint8),
+        np.empty(CONFIG_BYTES, np.uint8),
+        np.empty(48 * 64, np.int8),
+        np.empty(GROUP, np.int32),
     )
     shaped = (Shaped(x.reshape(-1), np.array(x.shape)) for x in (data, weight, out))
     assert matmul_bytes(*shaped, 0, 1, buffers, sums, finish, 0, True) == 0
