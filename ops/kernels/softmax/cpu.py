@@ -82,9 +82,9 @@ class Folded(NamedTuple):
 
 @generic
 def powers_of_row(
-    data: Array, o: int, top: Element, powers: Array, at: int, exponential: Callable[..., Any], number: Callable[..., Any]
+    data: Array, o: int, top: Element, powers: Array, row: int, exponential: Callable[..., Any], number: Callable[..., Any]
 ) -> Folded:
-    """Store the powers of a row from element ``at`` of ``powers`` on.
+    """Store the powers of row ``o`` in ``powers``, a row, or row ``row`` of an array like ``data``.
 
     The maximum of the next row is computed in the same loop as the exponentials of a row, so that memory is never idle.
     """
@@ -95,7 +95,10 @@ def powers_of_row(
         for k in range(min(RUN, n - start)):
             j = np.uint64(start + k)
             power = exponential(data[o, j, 0] - top)
-            powers[np.uint64(at + start + k)] = power
+            if powers.ndim == 1:
+                powers[j] = power
+            else:
+                powers[row, j, 0] = power
             run = add_in_any_order(run, power)
             coming = larger(coming, data[ahead, j, 0])
         total += np.float64(run)
@@ -107,10 +110,10 @@ def softmax_rows(data: Array, out: Array) -> int:
     """Softmax of rows; the result stores exponentials, all scaled by the same factor."""
     if data.size == 0:
         return OK
-    outer, n, _ = data.shape
+    outer = data.shape[0]
     top = largest(data, 0)
     for o in range(outer):
-        made = powers_of_row(data, o, top, out.reshape(-1), o * n, exponential, number)
+        made = powers_of_row(data, o, top, out, o, exponential, number)
         # an infinity or a NaN in a row makes all its results NaN
         share = number(1.0 / made.total) if top - top == number(0) else number(np.nan)
         scale_row(out, o, share, number(tiny * made.total), number)

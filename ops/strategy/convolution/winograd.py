@@ -27,8 +27,8 @@ LEAST_OF_FEW, POSITIONS_OF_FEW = 16, 400
 #: Positions of all results of a batch from which a transformation of the weight in the call pays.
 LEAST_TRANSFORMED = 160
 #: Positions from which it pays with stride 2.  Its filters are 1.8 times as large as the weight, and in a network they come from
-#: memory: there it takes 1.2 to 1.6 of the time of ``tiles`` at 49 to 196 positions, and as long at 400 to 1600.
-LEAST_STRIDED = 400
+#: memory: at 49 to 100 positions it takes 1.2 to 1.6 of the time of ``tiles``, at 196 positions 0.7.
+LEAST_STRIDED = 150
 #: By stride, the most tiles of ``winograd`` for a number of positions, a quotient: tiles at ends of rows and columns have fewer
 #: results.  With stride 1 pictures of 3 x 3 pay, a single row does not.
 MOST_TILES = {1: (4, 9), 2: (1, 3)}
