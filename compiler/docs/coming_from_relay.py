@@ -153,8 +153,8 @@ The language and its Python interface differ on purpose where Relay's form would
   `annotate=` one of the program's own.
 * Data that contradicts the declared type of its parameter, in dtype, rank or size, is refused before the program runs; TVM's
   machine compares them in some kernels only. `x.astype(...)` converts an array.
-* A tensor whose elements decide a rank, as `newshape` of `reshape` or `dense_shape` of `sparse_fill_empty_rows`, has a known number
-  of elements. `newshape` that is known only at run time has sizes, 0 and -1.
+* A tensor whose elements decide a rank, as `newshape` of `reshape` or `dense_shape` of `sparse_fill_empty_rows`, has a known
+  number of elements. `newshape` that is known only at run time has sizes, 0 and -1.
 * `relay.transform.InferType` annotates parameters and results, and no variables of lets and patterns.
 * The condition of an `if` is a bool. A value of a type definition is a `relay.ADT` with a tag and fields, from every executor.
 * `structural_hash` is one number per program in every process, so free variables count by their types only.
