@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from ..ir.expr import Expr, Function, If, Let
+from ..ir.expr import Call, Expr, Function, If, Let
 from ..ir.match_expr import Match
 from ..ir.visitor import LEAVES, children
 
@@ -74,7 +74,7 @@ class Blocks:
             if isinstance(node, Let):
                 stack += [(node.body, "enter"), (node, "line"), (node.value, "enter")]
             else:
-                stack += [(child, "enter") for child in reversed(children(node))]
+                stack += [(child, "enter") for child in reversed(_in_order_of_lines(node))]
         return events
 
     def _block(self, result: Expr, outer: Block | None) -> Block:
@@ -120,3 +120,10 @@ class Blocks:
             case _:
                 for child in children(node):
                     self._use(child, home)
+
+
+def _in_order_of_lines(expr: Expr) -> tuple[Expr, ...]:
+    """The direct subexpressions in order of their lines: a called function is near its call, after the arguments, as in Relay."""
+    if isinstance(expr, Call) and isinstance(expr.op, Expr):
+        return (*expr.args, expr.op)
+    return children(expr)

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import relayvm as relay
 from relayvm.compiler.ir.expr import (
     Call,
     Constant,
@@ -215,3 +216,11 @@ def test_a_word_among_dtypes_parses_back(name: str, attribute: str) -> None:
     printed = str(parse(text))
     assert f'{attribute}="disable"' in printed
     assert str(parse(printed)) == printed
+
+
+def test_a_called_function_is_near_its_call() -> None:
+    x, y = relay.var("x"), relay.var("y")
+    inner = relay.Call(relay.Function([y], y), [relay.const(1)])
+    text = relay.Call(relay.Function([x], x), [inner]).astext()
+    assert text.partition("\n")[2] == "%0 = fn (%y) {\n  %y\n};\n%1 = %0(1);\n%2 = fn (%x) {\n  %x\n};\n%2(%1)"
+    assert relay.parse_expr(text).astext() == text
