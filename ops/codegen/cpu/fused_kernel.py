@@ -18,6 +18,7 @@ from ...core.tensor_types import ITEMSIZE, computed_in, is_float
 from ...native.front_end import vector_hints
 from ...native.jit import block_transpose, non_temporal, prefetch
 from ...native.threads import work_partition
+from ...native.vector_registers import has_fast_gathers
 from ..loop_nest import vector_math, vector_power
 from ..loop_nest.expression_text import Python, element_of, indented, unless_empty
 from ..loop_nest.linear_index import Lowered, flat, general, without_broadcast
@@ -215,8 +216,8 @@ class CpuKernel(Sizes):
         partition = Partition(extents[:n], grain=GRAIN if len(extents) == 1 else 1)
         dtype = self.tensors[position].dtype
         called = "range" if moving or not extents else range_of_stores(dtype, extents[-1])
-        if before and computed_in(dtype) == "float32":  # elements at places that a column holds: LLVM cannot tell them apart
-            called = "rest_range"
+        if before and computed_in(dtype) == "float32" and has_fast_gathers():
+            called = "rest_range"  # elements at positions that a column holds: LLVM cannot tell them apart
         lines = [*loops(self.context, writer.regions, partition, inner[n:], body, called), *after]
         return unless_empty(extents, lines) if writer.hoisted else lines
 
