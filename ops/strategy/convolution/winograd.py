@@ -13,6 +13,7 @@ from ...core.implementation import Blocks, Kernel, OpCall, Scratch
 from ...core.tensor_types import ITEMSIZE
 from ...kernels.conv import by_winograd, tiles
 from ...kernels.conv import cpu as bodies
+from ...native.front_end.llvm import host
 from ...native.jit.convolution import winograd_axis, winograd_tiles
 from ...native.jit.convolution.winograd_axis import AXES
 from ...native.jit.products.register_tile import GROUP_PANELS
@@ -27,8 +28,9 @@ LEAST_OF_FEW, POSITIONS_OF_FEW = 16, 400
 #: Positions of all results of a batch from which a transformation of the weight in the call pays.
 LEAST_TRANSFORMED = 160
 #: Positions from which it pays with stride 2.  Its filters are 1.8 times as large as the weight, and in a network they come from
-#: memory: at 49 to 100 positions it takes 1.2 to 1.6 of the time of ``tiles``, at 196 positions 0.7.
-LEAST_STRIDED = 150
+#: memory.  On a Xeon it takes 1.2 to 1.6 of the time of ``tiles`` at 49 to 196 positions, and as long at 400 to 1600; on Zen 4
+#: 0.7 at 196 positions.
+LEAST_STRIDED, LEAST_STRIDED_OF_AMD = 400, 150
 #: By stride, the most tiles of ``winograd`` for a number of positions, a quotient: tiles at ends of rows and columns have fewer
 #: results.  With stride 1 pictures of 3 x 3 pay, a single row does not.
 MOST_TILES = {1: (4, 9), 2: (1, 3)}
@@ -91,7 +93,8 @@ class Winograd(Convolution):
         positions, (most, of) = product(self.sizes(call)[1]), MOST_TILES[self.stride(call.attrs)]
         are_few = (const(min_(inputs, outputs)) or LEAST_FILTERED) < LEAST_FILTERED
         channels, least = (LEAST_OF_FEW, POSITIONS_OF_FEW) if are_few else (LEAST_FILTERED, LEAST_POSITIONS)
-        least = max(least, LEAST_STRIDED if self.stride(call.attrs) > 1 else 0)
+        if self.stride(call.attrs) > 1:
+            least = max(least, LEAST_STRIDED_OF_AMD if host.is_of_amd() else LEAST_STRIDED)
         return (
             condition(inputs, ">=", channels),
             condition(outputs, ">=", channels),

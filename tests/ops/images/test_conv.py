@@ -15,6 +15,7 @@ from relayvm.ops.core.op import TypeRelError, get
 from relayvm.ops.core.tensor_types import Tensor, TensorType
 from relayvm.ops.core.type_relation import relate
 from relayvm.ops.native import memory
+from relayvm.ops.native.front_end.llvm import host
 from relayvm.ops.native.status import OUT_OF_MEMORY
 from relayvm.ops.strategy.choice import choose
 from relayvm.shape_funcs.defs.convolution.conv import data_layouts, kernel_layouts, per_axis, sides
@@ -240,17 +241,23 @@ def test_winograd_in_several_stretches(jit: bool, outputs: int, inputs: int, sha
 
 
 @pytest.mark.parametrize(("inputs", "rows", "stride", "name"), [
-    (24, 5, 1, "winograd"), (24, 26, 2, "winograd"), (16, 39, 2, "winograd"), (24, 24, 2, "tiles"), (15, 40, 2, "tiles"),
-    (24, 15, 3, "tiles"), (24, 14, (1, 2), "tiles"),
+    (24, 5, 1, "winograd"), (24, 40, 2, "winograd"), (16, 39, 2, "winograd"), (24, 24, 2, "tiles"), (15, 40, 2, "tiles"),
+    (24, 15, 3, "tiles"), (24, 14, (1, 2), "tiles"), (24, 38, 2, "winograd on AMD"), (24, 26, 2, "winograd on AMD"),
 ])  # fmt: skip
-def test_sizes_with_which_winograd_pays(inputs: int, rows: int, stride: int | tuple[int, int], name: str) -> None:
+@pytest.mark.parametrize("is_of_amd", [False, True])
+def test_sizes_with_which_winograd_pays(
+    inputs: int, rows: int, stride: int | tuple[int, int], name: str, is_of_amd: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Of a constant weight.  With stride 2 more positions have to share a read of the filters, which exceed the weight."""
     conv = get("nn.winograd_conv2d")
     attrs = conv.attrs(padding=1, strides=stride)
     counts = [-(-rows // s) for s in (stride if isinstance(stride, tuple) else (stride, stride))]
     shapes = (1, inputs, rows, rows), (24, inputs, 3, 3), (16, 24, inputs), (1, 24, *counts)
     *given, out = (Tensor("float32", tuple(map(dim, shape))) for shape in shapes)
-    assert choose(OpCall(conv, attrs, tuple(given), (out,))).names[0] == name
+    monkeypatch.setattr(host, "is_of_amd", lambda: is_of_amd)
+    on_amd = {"winograd on AMD": "winograd" if is_of_amd else "tiles"}
+    # with preferences, of which there are none, the choice is not remembered
+    assert choose(OpCall(conv, attrs, tuple(given), (out,)), lambda call: ()).names[0] == on_amd.get(name, name)
 
 
 def test_an_infinity_stays_in_its_tiles_with_stride_2() -> None:

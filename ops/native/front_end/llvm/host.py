@@ -28,6 +28,11 @@ def features() -> frozenset[str]:
     return frozenset(flag[1:] for flag in processor()[1].split(",") if flag.startswith("+"))
 
 
+def is_of_amd() -> bool:
+    """Whether the CPU is one of AMD's, by LLVM's name: what pays there by measurement differs from CPUs of Intel."""
+    return processor()[0].startswith(("znver", "bdver", "btver"))
+
+
 def multiplies_bytes(lanes: int) -> bool:
     """Whether the CPU has an instruction that adds 4 products of bytes to each of ``lanes`` int32."""
     wanted = {16: [{"avx512vnni"}], 8: [{"avxvnni"}, {"avx512vnni", "avx512vl"}]}
