@@ -17,8 +17,8 @@ _ENDS = ("passed", "wrong", "unsupported", "refused", "error", "slow")
 
 def from_torch_markdown() -> str:
     """docs/from-torch.md with the table."""
-    lines = ["| dtype | operators | of these, every sample runs | samples | run | in % | different values | torch exports none |"]
-    lines.append("|---|--:|--:|--:|--:|--:|--:|--:|")
+    heads = ("dtype", "torch", "operators", "of these, every sample runs", "samples", "run", "in %", "different values")
+    lines = [f"| {' | '.join(heads)} | torch exports none |", "|---|---|--:|--:|--:|--:|--:|--:|--:|"]
     for dtype in DTYPES:
         record: dict[str, Any] = json.loads((ROOT / COUNTS / f"{dtype}.json").read_text(encoding="utf-8"))
         exported = [counts for counts in record["operators"].values() if any(counts.get(end) for end in _ENDS)]
@@ -26,14 +26,14 @@ def from_torch_markdown() -> str:
         run, wrong = (sum(counts.get(end, 0) for counts in exported) for end in ("passed", "wrong"))
         whole = sum(not any(counts.get(end) for end in _ENDS[1:]) for counts in exported)
         none = sum(counts.get("not exported", 0) for counts in record["operators"].values())
-        lines.append(
-            f"| {dtype} | {len(exported)} | {whole} | {samples} | {run} | {100 * run / samples:.1f} | {wrong} | {none} |"
-        )
+        part = f"{100 * run / samples:.1f}"
+        cells = (dtype, record["torch"], len(exported), whole, samples, run, part, wrong, none)
+        lines.append(f"| {' | '.join(map(str, cells))} |")
     overloads, covered = record["overloads"], record["covered"]
     lines += [
         "",
         "Operators that are not in the row of a dtype have no sample of it, or have not been recorded. "
-        f"torch {record['torch']}, at most {record['most']} samples of an operator. Of torch's {overloads} core overloads "
+        f"At most {record['most']} samples of an operator. Of torch's {overloads} core overloads "
         f"{covered} ({100 * covered / overloads:.1f} %) have a converter or are taken apart into such.",
         "",
     ]

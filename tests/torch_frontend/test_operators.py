@@ -159,3 +159,13 @@ def test_boxes() -> None:
 def test_one_of_two_branches() -> None:
     x = torch.rand(3, 4)
     check(lambda x: torch.cond(x.sum() > 0, lambda x: x * 2, lambda x: x - 1, (x,)), (x,), (-x,), (x[:1],))
+
+
+@pytest.mark.parametrize("options", [{}, {"affine": True}, {"affine": True, "track_running_stats": True}], ids=str)
+def test_instance_norm(options: dict[str, bool]) -> None:
+    norm = torch.nn.InstanceNorm2d(3, **options)
+    if norm.running_mean is not None:
+        norm.running_mean.uniform_()
+        norm.running_var.uniform_(1, 2)
+    shapes = ({0: torch.export.Dim("n"), 2: torch.export.Dim("h"), 3: torch.export.Dim("w")},)
+    check(norm.eval(), *([torch.randn(n, 3, h, w)] for n, h, w in ((2, 4, 5), (1, 7, 3), (3, 2, 9))), shapes=shapes)

@@ -98,6 +98,30 @@ def _group_norm_of_parts(node: TorchNode, x: Expr, groups: int, scale: Expr | No
     return result if bias is None else relay.add(result, relay.reshape(bias, along))
 
 
+@aten("instance_norm")
+def instance_norm(
+    node: TorchNode,
+    x: Expr,
+    scale: Expr | None,
+    bias: Expr | None,
+    mean: Expr | None,
+    variance: Expr | None,
+    by_data: bool,
+    momentum: float,
+    epsilon: float,
+    fast: bool,
+) -> Any:
+    """By the mean and the variance of each channel of each item, or by those that the module keeps."""
+    if not by_data and mean is not None and variance is not None:
+        return batch_norm(node, x, scale, bias, mean, variance, momentum, epsilon)[0]
+    if mean is not None:
+        raise node.error("it is in training mode; programs here are run, not trained", "export the module after .eval()")
+    channels = node.sizes(x)[1]
+    if channels is None:
+        raise node.error("the number of channels is open", "export the module with a fixed number of channels")
+    return group_norm(node, x, channels, scale, bias, epsilon, fast)
+
+
 @aten("native_group_norm")
 def native_group_norm(
     node: TorchNode,
