@@ -198,8 +198,8 @@ def test_networks_of_images(name: str, layout: str) -> None:
     _, params = relay.testing.create_workload(plain, drawn)
     data_axes, weight_axes, config = LAYOUTS[layout]
     given = {k: v.transpose(weight_axes) if v.ndim == 4 else v for k, v in params.items()}
-    if name == "dcgan" and layout == "NHWC":
-        given |= last_channels(params)
+    if layout == "NHWC" and name in LAST_CHANNELS:
+        given |= LAST_CHANNELS[name](params)
     vm = relay.VirtualMachine(relay.compile(net, params=given, **config))
     for batch in BATCHES:
         data = inputs(plain, batch)
@@ -209,13 +209,23 @@ def test_networks_of_images(name: str, layout: str) -> None:
         np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-5)
 
 
-def last_channels(params: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """The first layer of ``dcgan`` for channels last: its units are the elements of an image of 2 by 2."""
+def units_of_dcgan(params: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """The first layer for channels last: its units are the elements of an image of 2 by 2."""
     weight, bias = params["g1_weight"], params["g1_bias"]
     return {
         "g1_weight": weight.reshape(-1, 2, 2, weight.shape[1]).transpose(1, 2, 0, 3).reshape(weight.shape),
         "g1_bias": bias.reshape(-1, 2, 2).transpose(1, 2, 0).reshape(-1),
     }
+
+
+def inputs_of_dqn(params: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """The first dense layer for channels last: its inputs are the elements of an image of 2 by 2."""
+    weight = params["dense1_weight"]
+    return {"dense1_weight": weight.reshape(len(weight), -1, 2, 2).transpose(0, 2, 3, 1).reshape(weight.shape)}
+
+
+#: The dense layers beside an image whose elements are in another order.
+LAST_CHANNELS = {"dcgan": units_of_dcgan, "dqn": inputs_of_dqn}
 
 
 @pytest.mark.parametrize(("layers", "count"), [(18, 16 + 8 * 10 + 3), (50, 16 + 16 * 15 + 4)])

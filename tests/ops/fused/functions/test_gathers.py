@@ -8,7 +8,7 @@ import pytest
 from relayvm.ops.codegen.cpu import fused_kernel
 from relayvm.ops.core.op import get
 
-from .run_group import one_call
+from ..run_group import one_call
 
 
 @pytest.mark.parametrize("is_fast", [False, True])
