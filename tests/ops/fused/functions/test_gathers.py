@@ -1,4 +1,4 @@
-"""Elements at positions that a column holds: gathered by vectors where the processor does that fast."""
+"""Elements at positions that a column holds: gathered by vectors where the CPU does that fast."""
 
 from __future__ import annotations
 
