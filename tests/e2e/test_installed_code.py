@@ -195,7 +195,7 @@ def test_a_folder_that_cannot_be_written_is_an_error_before_all_compilations(
     (tmp_path / "code").write_text("")
     monkeypatch.setenv(installed_entries.FOLDER_VARIABLE, str(tmp_path / "code"))
     fresh_cache(monkeypatch, tmp_path)
-    monkeypatch.setattr("relayvm.compiler.installed_code.tables", lambda: pytest.fail("the grammar is compiled first"))
+    monkeypatch.setattr("relayvm.compiler.installation.install.tables", lambda: pytest.fail("the grammar is compiled first"))
     assert main(["cache", "install", "--own"]) == ExitCode.FILE
     assert capsys.readouterr().err.splitlines()[-2:] == [
         f"error: cannot write {tmp_path / 'code'}: Not a directory",
