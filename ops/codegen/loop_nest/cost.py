@@ -6,14 +6,14 @@ from collections.abc import Iterable
 
 from .expression import APPLY, LOAD, Cell, Cells
 
-#: Cost of scalar functions; functions missing here cost ``_COSTLY``.
+#: Cost of scalar functions; functions missing here cost ``COSTLY``.
 _COSTS = {
     **dict.fromkeys(("divide", "sqrt", "trunc", "round", "floor_of_trunc", "ceil_of_trunc", "left_shift", "right_shift"), 4),
     **dict.fromkeys(("add", "subtract", "multiply", "maximum", "minimum", "negative", "abs", "where"), 1),
     **dict.fromkeys(("equal", "not_equal", "less", "less_equal", "greater", "greater_equal", "isinf", "isfinite"), 1),
     **dict.fromkeys(("and", "or", "xor", "logical_not", "bitwise_not"), 1),
 }  # fmt: skip
-_COSTLY = 20
+COSTLY = 20
 #: Cost units per nanosecond, approximately.
 PER_NS = 60
 #: Cost of a load or a store of an element.
@@ -22,7 +22,7 @@ MEMORY = 2
 
 def cost_of(cell: Cell) -> int:
     """The cost of a cell without loads."""
-    return _COSTS.get(cell.what, _COSTLY) if cell.kind == APPLY else 1
+    return _COSTS.get(cell.what, COSTLY) if cell.kind == APPLY else 1
 
 
 def cost_of_element(cells: Cells, roots: Iterable[int]) -> int:

@@ -14,6 +14,7 @@ from relayvm.ops.analysis.aliasing import in_place_pairs
 from relayvm.ops.analysis.preconditions import demands
 from relayvm.ops.analysis.uses import reads
 from relayvm.ops.codegen import fits, kernel_source
+from relayvm.ops.codegen.cpu import epilogue
 from relayvm.ops.codegen.cpu.channel_limits import limits_of
 from relayvm.ops.core.group import Group, Literal, Node
 from relayvm.ops.core.op import TypeRelError, get
@@ -262,6 +263,24 @@ def test_a_result_is_not_written_over_an_operand_that_the_convolution_reads() ->
     assert fits(group) and in_place_pairs(replace(group, implementation="tiles")) == ((2, 0),)
     arrays = [np.random.default_rng(k).standard_normal(s).astype("float32") for k, s in enumerate([(2, 8, 6, 6), (8, 8, 1, 1)])]
     same(replace(group, implementation="tiles"), [*arrays, arrays[0][::-1].copy()], jit=False)
+
+
+@pytest.mark.parametrize(
+    ("size", "lanes", "with_relu", "with_sigmoid"),
+    [(1, 16, False, False), (2, 8, True, False), (2, 16, False, False), (3, 16, True, False), (4, 16, True, True),
+     (5, 16, True, False), (6, 8, True, True), (12, 16, True, True)],
+)  # fmt: skip
+def test_short_runs_of_costly_functions_are_another_kernel(
+    size: int, lanes: int, with_relu: bool, with_sigmoid: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each run has vectors of its own; of open sizes, and of few runs, the epilogue stays."""
+    monkeypatch.setattr(epilogue, "vector_bytes", lambda: 4 * lanes)
+    for name, is_one in (("nn.relu", with_relu), ("sigmoid", with_sigmoid)):
+        for channels, shape in ((16, (size, size)), (15, (size, size)), (17, (sym("h"), dim(size)))):
+            data = Tensor("float32", (dim(1), dim(8), *shape))
+            weight = Tensor("float32", tuple(map(dim, (channels, 8, 1, 1))))
+            nodes = [Node("nn.conv2d", get("nn.conv2d").attrs(), (0, 1), ()), Node(name, get(name).attrs(), (2,), ())]
+            assert fits(build_group((data, weight), (), nodes, (3,))) == (is_one or channels != 16), (name, channels)
 
 
 def test_operators_that_are_no_epilogue() -> None:
