@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from . import __version__ as __version__
 from .compiler.executors.session.inference_session import InferenceSession, ModelMetadata, NodeArg
 from .compiler.executors.session.options import ExecutionMode, GraphOptimizationLevel, RunOptions, SessionOptions
 from .compiler.executors.session.package_functions import (
@@ -27,7 +28,8 @@ from .compiler.executors.session.values import IOBinding, OrtValue
 
 __all__ = [
     "ExecutionMode", "Fail", "GraphOptimizationLevel", "IOBinding", "InferenceSession", "InvalidArgument", "InvalidGraph",
-    "InvalidProtobuf", "ModelMetadata", "NoSuchFile", "NodeArg", "OrtValue", "ProviderWarning", "RunOptions", "RuntimeException",
-    "SessionOptions", "disable_telemetry_events", "enable_telemetry_events", "get_all_providers", "get_available_providers",
-    "get_device", "set_default_logger_severity", "set_default_logger_verbosity", "set_seed",
+    "InvalidProtobuf", "ModelMetadata", "NoSuchFile", "NodeArg", "OrtValue", "ProviderWarning", "RunOptions",
+    "RuntimeException", "SessionOptions", "__version__", "disable_telemetry_events", "enable_telemetry_events",
+    "get_all_providers", "get_available_providers", "get_device", "set_default_logger_severity", "set_default_logger_verbosity",
+    "set_seed",
 ]  # fmt: skip

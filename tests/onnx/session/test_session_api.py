@@ -187,6 +187,7 @@ TRUE: list[tuple[str, str, Callable[[Case], object]]] = [
     ("package", "device", lambda c: ort.get_device() in ("CPU", "GPU")),
     ("package", "logs, seeds and telemetry are accepted", lambda c: [
         ort.set_default_logger_severity(3), ort.set_default_logger_verbosity(0), ort.set_seed(1), ort.enable_telemetry_events()]),
+    ("package", "its version, which is relayvm's", lambda c: ort.__version__ == relay.__version__),
     ("package", "fallback is switched", lambda c: c.session.disable_fallback() is c.session.enable_fallback() is None),
 ]  # fmt: skip
 #: The error of each difference; a text: the reason, where no call is refused.
