@@ -84,6 +84,7 @@ def main() -> int:
     parser.add_argument("--site", type=Path, default=ROOT / "build" / "site", help="the folder of the site")
     parser.add_argument("--out", type=Path, default=ROOT / "docs" / "images", help="the folder of the images")
     args = parser.parse_args()
+    args.out.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="relayvm-images-") as name:
         folder = Path(name)
         for page, path in pages(folder, args.site):
