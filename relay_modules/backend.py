@@ -1,13 +1,16 @@
-"""``relay.backend``: the machine's compiler and executor at Relay's path ``relay.backend.vm``."""
+"""``relay.backend``: the machine's compiler and executor, and the interpreter, at Relay's paths ``relay.backend.vm``, ..."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from . import vm
+from .compiler.builder.import_paths import importable
+from .compiler.executors import interpreter
 from .ops.core.similar_names import did_you_mean
 
-__all__ = ["vm"]
+__all__ = ["interpreter", "vm"]
+importable(__name__, {"interpreter": interpreter, "vm": vm})
 
 #: Relay's names without a counterpart, each with the name to use instead.
 ABSENT = {
@@ -15,7 +18,6 @@ ABSENT = {
     "Runtime": "there is one runtime",
     "contrib": "there are no external code generators",
     "executor_factory": "relay.build returns an executable library",
-    "interpreter": 'use relay.create_executor("debug", mod)',
     "te_compiler": "kernels are compiled by relay.compile",
     "utils": "the functions there are for code generators",
 }

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from .compiler.builder.import_paths import importable
+from .compiler.ir.op_attributes import TempOpAttr
 from .compiler.testing import dcgan as dcgan
 from .compiler.testing import densenet as densenet
 from .compiler.testing import dqn as dqn
@@ -19,7 +21,6 @@ from .compiler.testing import synthetic as synthetic
 from .compiler.testing.nat import add_nat_definitions, count, make_nat_expr, make_nat_value
 from .compiler.testing.single_pass import run_infer_type, run_opt_pass
 from .compiler.testing.workload import create_workload, random_weights
-from .compiler.transform.registered.op_attributes import TempOpAttr
 from .ops.core.similar_names import did_you_mean
 
 __all__ = [
@@ -27,6 +28,9 @@ __all__ = [
     "make_nat_expr", "make_nat_value", "mlp", "mobilenet", "nat", "random_weights", "resnet", "run_infer_type", "run_opt_pass",
     "squeezenet", "synthetic",
 ]  # fmt: skip
+importable(__name__, {network.__name__.rpartition(".")[2]: network for network in (
+    dcgan, densenet, dqn, inception_v3, layers, lstm, mlp, mobilenet, nat, resnet, squeezenet, synthetic,
+)})  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:

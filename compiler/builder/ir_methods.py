@@ -11,13 +11,17 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any
 
+from ...declarations import field_names
 from ...ops.core.adt_types import GlobalTypeVar
 from ...ops.core.op import Op
+from ...ops.core.similar_names import did_you_mean
 from ...ops.core.tensor_types import TensorType
 from ...shape_funcs.symbolic.dim import const
+from ...vm.diagnostics.argument_errors import UnknownName
 from ...vm.diagnostics.python_source import here
 from ...vm.diagnostics.source import ArgumentError
 from ...vm.values.notebook import notebook_html
+from ..ir import op_attributes
 from ..ir.expr import Expr, IRModule
 from ..ir.match_expr import Clause
 from ..text import printer
@@ -83,6 +87,10 @@ def _concrete_shape(self: TensorType) -> tuple[int, ...]:
     return known
 
 
+def _no_attribute(name: object, names: list[str]) -> UnknownName:
+    return UnknownName(f"the call has no attribute {name}{did_you_mean(str(name), names)}", here())
+
+
 def _bind(cls: type, name: str, function: Any) -> None:
     function.__name__, function.__qualname__ = name, f"{cls.__qualname__}.{name}"
     setattr(cls, name, function)
@@ -101,6 +109,9 @@ def bind() -> None:
             setattr(kind, name, member)
     for name, method in {**module_methods.METHODS, **type_definitions.METHODS}.items():
         setattr(IRModule, name, method)
+    for name, operator_method in op_attributes.METHODS.items():
+        setattr(Op, name, operator_method)
+    field_names.error = _no_attribute
     for kind in Expr.__subclasses__():
         _bind(kind, "__repr__", _repr)
     Expr.__str__ = IRModule.__str__ = _short_text  # type: ignore[assignment, method-assign]

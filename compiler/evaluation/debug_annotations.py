@@ -18,7 +18,7 @@ from ...vm.diagnostics import codes
 from ...vm.diagnostics.source import Span, TypeCheckError
 from ...vm.values.adt import ADT
 from ..ir.expr import IRModule, Var
-from .debug_values import Reference
+from .debug_values import RefValue
 from .operator_calls import kind_of
 
 #: The most values whose types are remembered.
@@ -91,7 +91,7 @@ class AnnotationChecker:
                 return self._fields(value, ty)
             case RefType() | FuncType():
                 is_data = isinstance(value, (np.ndarray, tuple, ADT))
-                return None if is_data or isinstance(ty, RefType) != isinstance(value, Reference) else []
+                return None if is_data or isinstance(ty, RefType) != isinstance(value, RefValue) else []
         return []
 
     def _fields(self, value: Any, ty: TypeCall) -> list[tuple[Any, Type]] | None:

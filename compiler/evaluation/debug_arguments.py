@@ -19,6 +19,7 @@ from ...vm.values.tensor import Tensor
 from ..ir.expr import Constructor, Function, IRModule
 from ..ir.signature_attrs import defaults_of
 from ..ir.visitor import Steps, run
+from .debug_values import RefValue
 
 #: The type of a parameter that may be anything.
 _ANYTHING = TypeVar("any type")
@@ -54,9 +55,13 @@ class _Converter:
                 return tuple((yield from self._each(name, ty.fields, value)))
             case TypeCall():
                 return (yield from self._adt(name, ty, value))
-            case RefType() | FuncType():
-                what = "a reference" if isinstance(ty, RefType) else "a function"
-                message = f"{self.where} takes {what} as %{name}: only the program itself can make it"
+            case RefType():
+                if not isinstance(value, RefValue):
+                    message = f"{self.where} takes a reference as %{name}, not {type(value).__name__}"
+                    raise InputError(message, help="make one: relay.backend.interpreter.RefValue(x)", code=codes.Input.TYPE)
+                return RefValue((yield self.value(name, ty.value, value.value)))
+            case FuncType():
+                message = f"{self.where} takes a function as %{name}: only the program itself can make it"
                 raise InputError(message, code=codes.Input.TYPE)
         return (yield from self._anything(name, value))
 
@@ -103,6 +108,8 @@ class _Converter:
             return ADT(value.constructor, fields, value.tag)
         if isinstance(value, tuple):
             return tuple((yield from self._each(name, [_ANYTHING] * len(value), value)))
+        if isinstance(value, RefValue):
+            return RefValue((yield self.value(name, _ANYTHING, value.value)))
         if isinstance(value, (Tensor, NDArray)):
             value = value.numpy()
         if not isinstance(value, (np.ndarray, np.generic)):

@@ -7,7 +7,7 @@ from typing import Any
 
 
 @dataclass(eq=False)
-class Reference:
-    """A reference and the value that it holds now."""
+class RefValue:
+    """A reference and the value that it holds now.  As an argument it is another reference to its value then."""
 
     value: Any

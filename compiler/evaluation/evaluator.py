@@ -1,6 +1,6 @@
 """The evaluator of programs as they are written: the meaning of each kind of expression, without passes and types.
 
-A value is a numpy array, a tuple, an ADT, a ``Closure`` or Constructor, or a ``Reference``.  Arguments are evaluated from left to
+A value is a numpy array, a tuple, an ADT, a ``Closure`` or Constructor, or a ``RefValue``.  Arguments are evaluated from left to
 right, before their call; of an ``if`` or ``match`` only the branch taken.  An expression that occurs several times is evaluated
 once (see ``sharing``).  The values of variables are checked against their annotations.  Depth uses heap memory; a call in tail
 position uses none.
@@ -38,7 +38,7 @@ from ..ir.match_expr import Match, Pattern, PatternConstructor, PatternTuple, Pa
 from ..ir.visitor import Steps, run
 from .debug_annotations import AnnotationChecker
 from .debug_arguments import arguments
-from .debug_values import Reference
+from .debug_values import RefValue
 from .operator_calls import call_operator, kind_of
 from .sharing import Sharing, sharing_of
 
@@ -192,7 +192,7 @@ class Evaluator:
             case TupleGetItem():
                 return _field((yield self._operand(expr.tuple_value, frame)), expr)
             case RefCreate():
-                return Reference((yield self._operand(expr.value, frame)))
+                return RefValue((yield self._operand(expr.value, frame)))
             case RefRead():
                 return _reference((yield self._operand(expr.ref, frame)), expr).value
             case RefWrite():
@@ -251,8 +251,8 @@ def _field(value: Any, expr: TupleGetItem) -> Any:
     return value[expr.index]
 
 
-def _reference(value: Any, expr: Expr) -> Reference:
-    if not isinstance(value, Reference):
+def _reference(value: Any, expr: Expr) -> RefValue:
+    if not isinstance(value, RefValue):
         raise _misuse(f"only a reference is read and written, not {kind_of(value)}", expr.span, codes.Type.MISMATCH)
     return value
 

@@ -22,7 +22,7 @@ from .rewriting import Definitions, Rules, operator_call
 
 RULES = Rules()
 _ZEROS, _ONES, _FULL, _FULL_LIKE = map(get, ("zeros", "ones", "full", "full_like"))
-_CAST_LIKE, _RESHAPE_LIKE = map(get, ("cast_like", "reshape_like"))
+_CAST_LIKE, _RESHAPE_LIKE, _REVERSE_RESHAPE = map(get, ("cast_like", "reshape_like", "contrib_reverse_reshape"))
 _COLLAPSE_SUM_LIKE, _COLLAPSE_SUM_TO, _DEQUANTIZE = map(get, ("collapse_sum_like", "collapse_sum_to", "qnn.dequantize"))
 _ARGMAX, _ARGMIN, _ARGSORT = map(get, ("argmax", "argmin", "argsort"))
 #: The least scale of bytes whose products with it are normal numbers of float16.
@@ -187,9 +187,9 @@ def _cast(call: Call, scope: Definitions) -> Expr | None:
     return operator_call(CAST, call.args[:1], CastAttrs(tensor_type(call).dtype))
 
 
-@RULES.on(_RESHAPE_LIKE)
+@RULES.on(_RESHAPE_LIKE, _REVERSE_RESHAPE)
 def _reshape(call: Call, scope: Definitions) -> Expr | None:
-    """``reshape_like(x, y)`` is ``reshape(x)``; a size of 0 would mean the size of ``x``."""
+    """``reshape_like(x, y)`` and ``reverse_reshape(x)`` are ``reshape(x)``; a size of 0 would mean the size of ``x``."""
     sizes = _sizes(call)
     return None if sizes is None or 0 in sizes else operator_call(RESHAPE, call.args[:1], ReshapeAttrs(sizes))
 

@@ -6,6 +6,7 @@ import enum
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from ...declarations.field_names import add_names
 from ...declarations.frozen_dataclass import frozen
 from ...declarations.late_registry import LateRegistry
 from ...shape_funcs.symbolic.registry import SHAPE_FUNCS, ShapeFunc
@@ -130,6 +131,7 @@ class Op:
             need(not self.kernels and not self.compute, f"a {self.pattern.name} operator has neither kernel nor compute")
         else:
             need(self.compute and not self.kernels, "a fusable operator has a compute and no kernels")
+        add_names(self.attrs)
         names = [k.name for k in self.kernels]
         need(self.plain is None or self.plain.implementations == self.implementations, "has other implementations than ``plain``")
         need(len(set(names)) == len(names), f"two of its implementations have one name: {', '.join(names)}")
@@ -143,6 +145,26 @@ class Op:
 
     def __repr__(self) -> str:
         return f"Op({self.name!r})"
+
+    if TYPE_CHECKING:  # bound in ``compiler.builder.ir_methods``
+
+        def astext(self, show_meta_data: bool = True, annotate: Any = None) -> str: ...
+
+        def get_attr(self, attr_name: str) -> Any: ...
+
+        def has_attr(self, attr_name: str) -> bool: ...
+
+        def set_attr(self, attr_name: str, value: Any, plevel: int = 10) -> None: ...
+
+        def reset_attr(self, attr_name: str) -> None: ...
+
+        @staticmethod
+        def list_op_names() -> list[str]: ...
+
+    @property
+    def num_inputs(self) -> int:
+        """The number of inputs; a tuple of tensors is one."""
+        return len(self.inputs)
 
     @property
     def shape_func(self) -> ShapeFunc:

@@ -13,6 +13,7 @@ from ....vm.diagnostics.python_source import here
 from ....vm.diagnostics.source import ArgumentError
 from ...builder.build import a_dtype
 from ...ir.expr import Expr, Function, IRModule, Var, replace
+from ...ir.op_attributes import LEGALIZE
 from ...ir.visitor import free_vars, post_order
 from ...passes.beta_reduction import rewritten_function
 from ...text.parser import parse
@@ -30,7 +31,6 @@ from ..patterns.merge_composite import merge_composite
 from ..patterns.merge_composite import pattern_table as checked_pattern_table
 from ..registered.alter_op_layout import alter_op_layout
 from ..registered.legalize import legalize
-from ..registered.op_attributes import LEGALIZE
 from ..requirements import with_requirements
 from ..sparse.passes import SPARSE_PASSES
 

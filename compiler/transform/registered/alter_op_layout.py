@@ -15,11 +15,11 @@ from typing import Any
 
 from ....ops.core.op import Op
 from ...ir.expr import Call, Expr, IRModule, map_functions, replace
+from ...ir.op_attributes import ALTER_OP_LAYOUT, attribute
 from ...passes.beta_reduction import rewritten_function
 from ..convert_layout import past_operator, transform
 from ..inlining import graph_of
 from .legalize import result_of
-from .op_attributes import ALTER_OP_LAYOUT, Attributes, attribute
 
 
 def alter_op_layout(mod: IRModule) -> IRModule:
@@ -39,7 +39,7 @@ def alter_op_layout(mod: IRModule) -> IRModule:
 
 def _altered(call: Call, op: Op, function: Any) -> Expr:
     given = [argument.ty for argument in call.args]
-    new = result_of(ALTER_OP_LAYOUT, op, function(Attributes(call.attrs), list(call.args), given, call.ty))
+    new = result_of(ALTER_OP_LAYOUT, op, function(call.attrs, list(call.args), given, call.ty))
     if new is None or new is call:
         return call
     if not isinstance(new, Call) or not isinstance(new.op, Op):

@@ -12,9 +12,9 @@ from typing import Any
 from ....ops.core.op import Op
 from ....vm.diagnostics.argument_errors import wrong
 from ...ir.expr import Call, Expr, IRModule, map_functions
+from ...ir.op_attributes import attribute
 from ..inlining import graph_of
 from ..operator_rewrites import rewritten_calls
-from .op_attributes import Attributes, attribute
 
 
 def legalize(mod: IRModule, key: str) -> IRModule:
@@ -28,7 +28,7 @@ def legalize(mod: IRModule, key: str) -> IRModule:
         if function is None:
             return None
         types = [*(argument.ty for argument in call.args), call.ty]
-        return result_of(key, op, function(Attributes(call.attrs), list(call.args), types))
+        return result_of(key, op, function(call.attrs, list(call.args), types))
 
     return rewritten_calls(map_functions(mod, lambda f: graph_of(f, mod)), rule)
 

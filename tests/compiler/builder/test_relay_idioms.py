@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
+import subprocess
+import sys
 from typing import Any
 
 import numpy as np
@@ -69,3 +72,65 @@ def test_operators_with_fewer_arguments() -> None:
     cut = relay.nn.pad(x, ((-1, 0), (0, -1)))
     np.testing.assert_array_equal(evaluated(relay.Function([x], cut), X), X[1:, :2])
     np.testing.assert_array_equal(evaluated(relay.Function([x], relay.nn.dropout(x) + x), X), 2 * X)
+
+
+def test_attributes_of_a_call_by_name() -> None:
+    x, w = relay.var("x", shape=(1, 4, 8, 8)), relay.var("w", shape=(4, 4, 3, 3))
+    call = relay.nn.conv2d(x, w, strides=(2, 1), padding=1)
+    attrs = call.attrs
+    assert attrs["strides"] == attrs.strides == (2, 1) and attrs.get_int_tuple("strides") == (2, 1)
+    assert attrs.get_int("groups") == 1 and attrs.get_str("data_layout") == "NCHW" and attrs.get_int_tuple("padding") == (1,)
+    again = relay.nn.conv2d(w, x, **{**{key: attrs[key] for key in attrs.keys()}, "groups": 2})  # noqa: SIM118  Relay's idiom
+    assert dict(again.attrs) == {**dict(attrs.items()), "groups": 2} and list(attrs) == attrs.keys()
+    with pytest.raises(KeyError, match="the call has no attribute stride; did you mean strides") as caught:
+        attrs["stride"]
+    assert isinstance(caught.value, relay.ArgumentError) and "test_relay_idioms" in str(caught.value)
+    # no operator's attribute has the name of a look-up
+    assert not {"keys", "items", "get_int"} & {
+        name for op in map(relay.op.get, relay.op.Op.list_op_names()) for name in fields(op)
+    }
+
+
+def fields(op: relay.op.Op) -> list[str]:
+    return [field.name for field in dataclasses.fields(op.attrs)]
+
+
+def test_attributes_of_an_operator() -> None:
+    op = relay.add(relay.var("x"), relay.var("y")).op
+    assert op.get_attr("TOpPattern") == relay.op.OpPattern.BROADCAST and op.num_inputs == 2 and not op.has_attr("mine")
+    op.set_attr("mine", 3)
+    op.set_attr("mine", 4, plevel=5)  # a lower level
+    assert op.get_attr("mine") == 3 and op.has_attr("mine")
+    op.reset_attr("mine")
+    assert op.get_attr("mine") is None and "nn.dense" in relay.op.Op.list_op_names()
+
+
+@pytest.mark.parametrize(
+    ("path", "name"),
+    [
+        ("op.nn", "dense"), ("op.annotation", "stop_fusion"), ("op.op", "get"), ("op.vision", "non_max_suppression"),
+        ("testing.resnet", "get_workload"), ("backend.vm", "VMCompiler"), ("backend.interpreter", "RefValue"),
+    ],
+)  # fmt: skip
+def test_import_paths(path: str, name: str) -> None:
+    """A process that has imported nothing yet finds what the attributes of the modules are."""
+    program = f"from relayvm.{path} import {name}\nimport relayvm as relay\nassert relay.{path}.{name} is {name}, {name}"
+    subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def test_values_of_the_interpreter() -> None:
+    from relayvm.backend.interpreter import ConstructorValue, Interpreter, RefValue
+
+    mod = relay.parse(f"{LISTS}def @main(%x: ref(float32), %y) {{ ref_write(%x, ref_read(%x) + 1f); (%x, ref_read(%y)) }}")
+    given = RefValue(1.0)
+    result, other = Interpreter(mod, "cpu", "llvm").evaluate()(given, RefValue(2))
+    assert isinstance(result, RefValue) and result.value.numpy() == 2 and given.value == 1.0 and other.numpy() == 2
+    with pytest.raises(relay.InputError, match=r"takes a reference as %x, not float") as caught:
+        Interpreter(mod).evaluate()(1.0, RefValue(2))
+    assert "relay.backend.interpreter.RefValue(x)" in str(caught.value)
+    mod = relay.parse(f"{LISTS}def @main(%l: List[float32]) {{ Cons(1f, %l) }}")
+    _, cons, nil = mod.get_type("List")
+    value = Interpreter(mod).evaluate()(ConstructorValue(cons.tag, [2.0, ConstructorValue(nil.tag, [], nil)], cons))
+    assert isinstance(value, ConstructorValue) and value.tag == cons.tag and value[1][0].numpy() == 2
+    with pytest.raises(relay.ArgumentError, match=r"the constructor must be a relay\.Constructor, not the str 'Nil'"):
+        ConstructorValue(0, [], "Nil")

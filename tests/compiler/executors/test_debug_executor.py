@@ -135,7 +135,7 @@ MISTAKES = {
     "def @main(%x: float32) { match (%x) { (%y, _) => %y } }": "a pattern of a tuple does not fit float32",
     "def @main(%x: float32) { Cons(%x) }": "Cons takes 2 arguments, 1 given",
     "def @main(%x: float32) { exp((%x, %x)) }": "exp: argument 1 (data) must be a tensor, not a tuple",
-    "def @main(%x: float32) { exp(ref(%x)) }": "an operator takes tensors, not a value of kind Reference",
+    "def @main(%x: float32) { exp(ref(%x)) }": "an operator takes tensors, not a value of kind RefValue",
     "def @main(%x: float32) { vm.alloc_closure(%x) }": "is an instruction of the machine",
     "def @main(%x: float32) { let %i = 1; add(%x, %i) }": "add: ",
 }
@@ -159,7 +159,7 @@ MISFITS = {
     "def @main(%x: float32) { let %l: List[float32] = Cons(%x, Cons(1, Nil)); 1 }":
         "%l must be List[float32]: a part of it must be float32, not int32",
     "def @main(%x: float32) { let %r: ref(int32) = %x; 1 }": "%r must be ref(int32), not float32",
-    "def @main(%x: float32) { let %r: fn(int32) -> int32 = ref(%x); 1 }": "not a value of kind Reference",
+    "def @main(%x: float32) { let %r: fn(int32) -> int32 = ref(%x); 1 }": "not a value of kind RefValue",
     "def @f(%a: Tensor[(?n), int32], %b: Tensor[(?n), int32]) { 1 }\ndef @main(%x: float32) { @f([1], [1, 2]) }":
         "%b must be Tensor[(?n), int32], not Tensor[(2), int32]",
 }  # fmt: skip

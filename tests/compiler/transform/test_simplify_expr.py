@@ -85,6 +85,9 @@ CASES = {
                                 relay.cast(relay.clip(X, 0, 255), "int32")),
     "a cast that wraps": (relay.cast(relay.cast(relay.clip(X, 0, 255), "int8"), "int32"),) * 2,
     "a cast that cuts off": (relay.cast(relay.cast(relay.clip(X, 0, 255), "uint8"), "float32"),) * 2,
+    "reverse_reshape": (relay.reverse_reshape(X, (6, 0, -1)), relay.reshape(X, (6, 4, 5))),
+    "reverse_reshape of a reshape": (relay.reverse_reshape(relay.reshape(X, (6, 20)), (3, -1, 0)), relay.reshape(X, (3, 2, 20))),
+    "reverse_reshape of an open size": (relay.reverse_reshape(OPEN, (-1, 1, 0)),) * 2,
     "reshapes": (relay.reshape(relay.reshape(X, (6, 20)), (2, 60)), relay.reshape(X, (2, 60))),
 }  # fmt: skip
 

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import fields
+from collections.abc import Callable
 from types import TracebackType
 from typing import Any
 
-from ....ops.core.op import REGISTRY
-from ....ops.core.similar_names import did_you_mean
-from ....vm.diagnostics.argument_errors import UnknownName, a_count, a_text, wrong
-from ....vm.diagnostics.python_source import here
+from ...ops.core.op import REGISTRY, Op
+from ...ops.core.similar_names import did_you_mean
+from ...vm.diagnostics.argument_errors import UnknownName, a_count, a_text, wrong
+from ...vm.diagnostics.python_source import here
 
 #: Relay's names of the attributes that passes read.
 LEGALIZE, ALTER_OP_LAYOUT = "FTVMLegalize", "FTVMAlterOpLayout"
@@ -98,37 +97,36 @@ class TempOpAttr:
             _ATTRIBUTES[self._key] = self._before
 
 
-class Attributes:
-    """The attributes of a call as registered functions get them: ``attrs.axis``, ``attrs["axis"]``, ``**attrs``."""
+# ---- as methods of operators ------------------------------------------------------------------------------------------
 
-    def __init__(self, attrs: Any) -> None:
-        self._attrs = attrs
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._attrs, name)
+def get_attr(self: Op, attr_name: str) -> Any:
+    """The attribute that a program registered, or ``TOpPattern``; None if there is none."""
+    return self.pattern if attr_name == "TOpPattern" else attribute(self.name, attr_name)
 
-    def __getitem__(self, name: str) -> Any:
-        if name not in self.keys():
-            raise UnknownName(f"the call has no attribute {name}{did_you_mean(str(name), self.keys())}", here())
-        return getattr(self._attrs, name)
 
-    def keys(self) -> list[str]:
-        """The names."""
-        return [field.name for field in fields(self._attrs)]
+def has_attr(self: Op, attr_name: str) -> bool:
+    """Whether there is an attribute of this name."""
+    return get_attr(self, attr_name) is not None
 
-    def items(self) -> Iterator[tuple[str, Any]]:
-        """The names with their values."""
-        return ((name, getattr(self._attrs, name)) for name in self.keys())
 
-    def get_int(self, name: str) -> int:
-        """The attribute as an int."""
-        return int(self[name])
+def set_attr(self: Op, attr_name: str, value: Any, plevel: int = 10) -> None:
+    """``relay.op.register_op_attr``.  Raises ArgumentError."""
+    register_op_attr(self.name, attr_name, value, plevel)
 
-    def get_str(self, name: str) -> str:
-        """The attribute as a str."""
-        return str(self[name])
 
-    def get_int_tuple(self, name: str) -> tuple[int, ...]:
-        """The attribute as a tuple of ints."""
-        value = self[name]
-        return tuple(map(int, value)) if isinstance(value, (tuple, list)) else (int(value),)
+def reset_attr(self: Op, attr_name: str) -> None:
+    """``relay.op.reset_op_attr``.  Raises ArgumentError."""
+    reset_op_attr(self.name, attr_name)
+
+
+def list_op_names() -> list[str]:
+    """The names of the operators of the language."""
+    return sorted(name for name, op in REGISTRY.items() if op.in_language)
+
+
+#: The methods of ``Op`` by name; ``builder.ir_methods`` binds them.
+METHODS = {
+    "get_attr": get_attr, "has_attr": has_attr, "set_attr": set_attr, "reset_attr": reset_attr,
+    "list_op_names": staticmethod(list_op_names),
+}  # fmt: skip
