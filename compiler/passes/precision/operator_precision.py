@@ -72,7 +72,7 @@ _MOVING = frozenset(
     )
 )
 #: Operators whose kernels of halves convert element by element, which takes longer than casts of vectors.
-CONVERTING = frozenset(("stft",))
+CONVERTING = frozenset(("stft", "nn.sparse_dense"))
 #: Operators that read each element for several elements of the result: it is widened once, before.
 _READING_AGAIN = frozenset(("nn.displaced_products", "nn.avg_pool2d_portions"))
 #: Operators that resize, by their attribute ``method``.

@@ -44,6 +44,6 @@ def rounded_by_store(nest: Nest) -> Nest:
     if is_folded or last.kind != CAST or last.dtype not in HALVES:
         return nest
     computed = nest.cells[last.args[0]]
-    if computed.kind not in (APPLY, LOAD, SELECT) or computed_in(computed.dtype) != "float32" or computed.dtype in HALVES:
+    if computed.kind not in (APPLY, CAST, LOAD, SELECT) or computed_in(computed.dtype) != "float32" or computed.dtype in HALVES:
         return nest
     return replace(nest, element=last.args[0])

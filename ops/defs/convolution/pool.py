@@ -16,7 +16,7 @@ from ...composition.legalize import legalized
 from ...core.dtype_rules import FLOATS, INTEGERS, NUMBERS, like_inputs
 from ...core.implementation import Blocks, Kernel, OpCall, Scratch
 from ...core.op import Op, OpPattern
-from ...core.tensor_types import HALVES, ITEMSIZE, is_float
+from ...core.tensor_types import ITEMSIZE, is_float
 from ...kernels.pool import cpu as bodies
 from ...kernels.pool import cuda as cuda
 from ..arithmetic.broadcast import WHERE
@@ -155,17 +155,6 @@ def _padded_columns(call: OpCall) -> Dim:
     return count
 
 
-def _line(call: OpCall) -> Dim:
-    """The elements of a padded row; before it, of halves with channels first, those of a plane of data and of the result."""
-    layout, data, out = call.attrs.layout, call.inputs[0], call.outputs[0]
-    if data.dtype not in HALVES or _windows(call.attrs, len(layout) - 2)["layouts"][0]:
-        return _padded_columns(call)
-    out_layout = call.attrs.out_layout or layout
-    made = product(d for d, letter in zip(out.shape, out_layout, strict=True) if letter not in "NC")
-    planes: Dim = product(data.shape[2:]) + made + _padded_columns(call)
-    return planes
-
-
 def _blocks_of_largest(call: OpCall) -> Dim:
     """The channels of all elements of the batch, or if channels are last all places of the result."""
     shape, is_last = call.outputs[0].shape, _windows(call.attrs, len(call.attrs.layout) - 2)["layouts"][0]
@@ -201,8 +190,6 @@ def _whole_means(op: Op, inputs: tuple[Term], attrs: Any) -> Term:
 
 
 def _largest(attrs: Any, dtypes: tuple[str, ...]) -> Callable[..., int]:
-    if dtypes[0] in HALVES:
-        return bodies.max_pool_halves
     if is_float(dtypes[0]):
         return bodies.max_pool_floats
     return bodies.max_pool_unsigned if dtypes[0].startswith("u") else bodies.max_pool_signed
@@ -242,7 +229,7 @@ def _pools(rank: int, largest: type, average: type, adaptive: type) -> None:
         f"nn.max_pool{rank}d",
         f"The largest element of each window over {axes}; NaN if one is; the minimum of the dtype for an empty window.",
         largest, rank, bodies.max_pool_floats, cuda.max_pool, _windows, NUMBERS, choose=_largest,
-        blocks=Blocks(_blocks_of_largest, _compared), scratch=(Scratch(length=_line),),
+        blocks=Blocks(_blocks_of_largest, _compared), scratch=(Scratch(length=_padded_columns),),
     )  # fmt: skip
     _pool(
         f"nn.avg_pool{rank}d",

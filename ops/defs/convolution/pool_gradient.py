@@ -12,9 +12,9 @@ from ....declarations.frozen_dataclass import frozen
 from ....shape_funcs.defs.convolution.conv import per_axis, sides
 from ...composition.composite import Term, call, cast, composite, number, widened
 from ...core.compute import Cast, Literal, Scalar, Select, Value, apply, index
-from ...core.dtype_rules import FLOATS, INDICES, like_inputs, require, require_same
+from ...core.dtype_rules import FLOATS, INDICES, NUMBERS, like_inputs, require, require_same
 from ...core.op import Op, OpPattern, get
-from ...core.tensor_types import computed_in
+from ...core.tensor_types import computed_in, is_float
 from ..axes.reduce import SUM, ArgReduceAttrs, ReduceAttrs
 from ..movement.blocked_layouts import plain, relaid
 from ..movement.indexing import as_index
@@ -108,15 +108,16 @@ def _max_portions(inputs: tuple[Value, ...], axes: tuple[Scalar, ...], attrs: Po
     gradient, _, largest = inputs
     at = (*axes[:2], rows.number, columns.number)
     own = rows.position * per_axis(attrs.pool_size, 2, "pool_size")[1] + columns.position
-    share = Select(apply("equal", as_index(largest(*at)), own, dtype="bool"), gradient(*at), Literal(0.0, output.dtype))
-    return Select(apply("and", rows.exists, columns.exists), share, Literal(0.0, output.dtype))
+    zero = Literal(0.0 if is_float(output.dtype) else 0, output.dtype)
+    share = Select(apply("equal", as_index(largest(*at)), own, dtype="bool"), gradient(*at), zero)
+    return Select(apply("and", rows.exists, columns.exists), share, zero)
 
 
 def _max_portions_rule(dtypes: tuple[Any, ...], attrs: Any) -> str:
     name, names = "nn.max_pool2d_portions", ("out_grad", "data", "largest")
     require(name, dtypes[2], INDICES, 2, names[2])
     dtype = require_same(name, dtypes, (0, 1), names)
-    require(name, dtype, FLOATS, 0, names[0])
+    require(name, dtype, NUMBERS, 0, names[0])  # of any bits: elements are chosen, so halves move as words
     return dtype
 
 

@@ -23,7 +23,7 @@ from ..spatial.cpu import CHANNEL, COLUMN, DEPTH, ROW, Spatial
 from ..spatial.halves import widen
 
 #: Elements of planes of data, and of planes of sums, that are widened and computed together.
-TOGETHER = 2**11
+TOGETHER = 2**12
 #: The fewest rows of the result that are computed together, of large planes.
 LEAST_ROWS = 8
 

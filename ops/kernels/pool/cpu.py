@@ -6,7 +6,6 @@ The bodies differ in their windows: ``moved_window``, ``shared_window``.  Means 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -17,10 +16,9 @@ from ...native.memory import Array, Axes, Element, generic
 from ...native.static_values import static, static_range
 from ...native.status import EMPTY_REDUCTION, OK
 from ...native.vector_registers import vector_bytes
-from ...native.vectors import from_element, lanes_below, load, load_or_zero, splat, sum_of_lanes
+from ...native.vectors import lanes_below, load, load_or_zero, splat, sum_of_lanes
 from ..shaped import Shaped
 from ..spatial.cpu import BATCH, CHANNEL, COLUMN, DEPTH, ROW, Spatial, end_inside, first_inside, spatial, start_of
-from ..spatial.halves import narrow, widen
 
 #: Vectors of sums of halves: an addition waits for the one before it in its vector.
 _SUMS, _HALF_BYTES = 4, 2
@@ -194,19 +192,7 @@ def take_larger(out: Array, to: int, to_step: int, data: Array, at: int, step: i
 
 
 @generic
-def take_by_loops(data: Array, at: int, taps: int, tap_step: int, step: int, out: Array, to: int, count: int, more: int) -> None:
-    """As ``take_largest``, for any ``step`` and for arrays of different dtypes."""
-    if more == 0:
-        for i in range(count):
-            out[np.uint64(to + i)] = data[np.uint64(at + i * step)]
-    for t in range(1 if more == 0 else 0, taps):
-        take_larger(out, to, 1, data, at + t * tap_step, step, 0, count)
-
-
-@generic
-def largest_of_rows(
-    line: Array, given: Spatial, at: int, place: Axes, windows: Windows, lowest: Element, take: Callable[..., None]
-) -> None:
+def largest_of_rows(line: Array, given: Spatial, at: int, place: Axes, windows: Windows, lowest: Element) -> None:
     """Store in ``line[before + x]`` the largest element of column ``x`` in the rows of the windows at ``place`` (depth, row).
 
     Other elements of ``line`` remain as they are; ``lowest`` where no row is inside the data.
@@ -219,7 +205,7 @@ def largest_of_rows(
         z = place[0] * stride[0] + dz * dilation[0] - before[0]
         if 0 <= z < sizes[DEPTH] and first < end:
             start = at + z * steps[DEPTH] + (y + first * dilation[1]) * steps[ROW]
-            take(data, start, end - first, dilation[1] * steps[ROW], 1, line, before[2], count, taken_rows)
+            take_largest(data, start, end - first, dilation[1] * steps[ROW], 1, line, before[2], count, taken_rows)
             taken_rows += end - first
     if taken_rows == 0:
         for x in range(count):
@@ -227,9 +213,7 @@ def largest_of_rows(
 
 
 @generic
-def largest_by_rows(
-    data: Spatial, out: Spatial, line: Array, low: int, high: int, windows: Windows, lowest: Element, take: Callable[..., None]
-) -> None:
+def largest_by_rows(data: Spatial, out: Spatial, line: Array, low: int, high: int, windows: Windows, lowest: Element) -> None:
     """``max_pool`` of data whose channels are first: the rows of each window, then its columns."""
     sizes, stride, count, step = data.sizes, windows.stride[2], out.sizes[COLUMN], out.steps[COLUMN]
     for x in range(len(line)):
@@ -239,9 +223,9 @@ def largest_by_rows(
         for lane in range(out.sizes[DEPTH] * out.sizes[ROW]):
             place, to = lane_of(lane, out, False)
             to += start_of(out, plane // sizes[CHANNEL], plane % sizes[CHANNEL])
-            largest_of_rows(line, data, at, place, windows, lowest, take)
+            largest_of_rows(line, data, at, place, windows, lowest)
             if stride <= MOST_STEP and step == 1:
-                take(line, 0, windows.pool_size[2], windows.dilation[2], stride, out.data, to, count, 0)
+                take_largest(line, 0, windows.pool_size[2], windows.dilation[2], stride, out.data, to, count, 0)
                 continue
             for i in range(count):
                 out.data[np.uint64(to + i * step)] = lowest
@@ -268,19 +252,18 @@ def largest_by_points(data: Spatial, out: Spatial, low: int, high: int, windows:
 
 @generic
 def max_pool(
-    data: Shaped, out: Shaped, low: int, high: int, line: Array, windows: Windows, layouts: tuple[bool, ...], lowest: Element,
-    take: Callable[..., None],
-) -> int:  # fmt: skip
+    data: Shaped, out: Shaped, low: int, high: int, line: Array, windows: Windows, layouts: tuple[bool, ...], lowest: Element
+) -> int:
     """The maximum of each window; ``lowest`` for an empty window.
 
     Blocks ``low`` to ``high`` (exclusive): the channels of each element of the batch, or its results if channels are last.
-    ``line``: buffer for a padded row and an element behind it; ``take``: ``take_largest`` or ``take_by_loops``.
+    ``line``: buffer for a padded row and an element behind it, of halves in float32.
     """
     given, results = spatial(data, layouts[0]), spatial(out, layouts[1])
     if layouts[0]:
         largest_by_points(given, results, low, high, windows, lowest)
     else:
-        largest_by_rows(given, results, line, low, high, windows, lowest, take)
+        largest_by_rows(given, results, line, low, high, windows, lowest)
     return OK
 
 
@@ -289,36 +272,7 @@ def max_pool_floats(
     data: Shaped, out: Shaped, low: int, high: int, line: Array, windows: Windows, layouts: tuple[bool, ...]
 ) -> int:
     """``max_pool`` of floats."""
-    return max_pool(data, out, low, high, line, windows, layouts, -math.inf, take_largest)
-
-
-@generic
-def max_pool_halves(
-    data: Shaped, out: Shaped, low: int, high: int, line: Array, windows: Windows, layouts: tuple[bool, ...]
-) -> int:
-    """``max_pool`` of halves; planes of channels that are first are compared as float32, one at a time.
-
-    ``line`` begins with room for a plane of the data and of the result then.
-    """
-    if layouts[0]:
-        return max_pool(data, out, low, high, line, windows, layouts, -math.inf, take_by_loops)
-    given, results = spatial(data, False), spatial(out, layouts[1])
-    positions, size = results.sizes[DEPTH] * results.sizes[ROW] * results.sizes[COLUMN], given.steps[CHANNEL]
-    sizes = results.sizes
-    wide = Spatial(line, (1, 1, given.sizes[DEPTH], given.sizes[ROW], given.sizes[COLUMN]), given.steps)
-    computed = from_element(line, size)
-    to_wide = (positions, positions, sizes[ROW] * sizes[COLUMN], sizes[COLUMN], 1)
-    largest = Spatial(computed, (1, 1, sizes[DEPTH], sizes[ROW], sizes[COLUMN]), to_wide)
-    for plane in range(low, high):
-        widen(given.data, plane * size, size, line, 0)
-        largest_by_rows(wide, largest, from_element(line, size + positions), 0, 1, windows, -math.inf, take_largest)
-        to = start_of(results, plane // given.sizes[CHANNEL], plane % given.sizes[CHANNEL])
-        if results.steps[COLUMN] == 1:
-            narrow(computed, 0, positions, results.data, to)
-        else:
-            for i in range(positions):
-                results.data[to + i * results.steps[COLUMN]] = computed[i]
-    return OK
+    return max_pool(data, out, low, high, line, windows, layouts, -math.inf)
 
 
 @generic
@@ -326,7 +280,7 @@ def max_pool_signed(
     data: Shaped, out: Shaped, low: int, high: int, line: Array, windows: Windows, layouts: tuple[bool, ...]
 ) -> int:
     """``max_pool`` of signed integers."""
-    return max_pool(data, out, low, high, line, windows, layouts, -1 << (8 * out.data.itemsize - 1), take_largest)
+    return max_pool(data, out, low, high, line, windows, layouts, -1 << (8 * out.data.itemsize - 1))
 
 
 @generic
@@ -334,7 +288,7 @@ def max_pool_unsigned(
     data: Shaped, out: Shaped, low: int, high: int, line: Array, windows: Windows, layouts: tuple[bool, ...]
 ) -> int:
     """``max_pool`` of unsigned integers."""
-    return max_pool(data, out, low, high, line, windows, layouts, 0, take_largest)
+    return max_pool(data, out, low, high, line, windows, layouts, 0)
 
 
 @generic

@@ -1,4 +1,4 @@
-"""Elements of planes of halves as float32, and back: some at a time, which stay in the caches."""
+"""Elements of planes of halves as float32: some at a time, which stay in the caches."""
 
 from __future__ import annotations
 
@@ -17,14 +17,3 @@ def widen(halves: Array, at: int, count: int, wide: Array, to: int) -> None:
         store(wide, to + i, load(halves, at + i, lanes))
     for i in range(whole, count):
         wide[to + i] = halves[at + i]
-
-
-@generic
-def narrow(wide: Array, at: int, count: int, halves: Array, to: int) -> None:
-    """Store ``count`` elements of float32 from ``at`` on as halves, from ``to`` on."""
-    lanes = static(vector_bytes() // wide.itemsize)
-    whole = count // lanes * lanes
-    for i in range(0, whole, lanes):
-        store(halves, to + i, load(wide, at + i, lanes))
-    for i in range(whole, count):
-        halves[to + i] = wide[at + i]

@@ -17,8 +17,8 @@ def take_largest(data: Array, at: int, taps: int, tap_step: int, step: int, out:
     """Compute ``out[to + i] = max(data[at + t * tap_step + i * step])`` over ``t`` below ``taps``; NaN if an element is.
 
     If ``more`` is not 0, the result before is one of the elements.  ``i`` below ``count``; ``step`` is at most MOST_STEP,
-    ``taps`` at least 1.  Contiguous arrays of one dtype, which do not share memory.  With a step of 2 the element behind the
-    last one is read, too.
+    ``taps`` at least 1.  Contiguous arrays of one dtype, or one of halves and one of float32; they do not share memory.  With a
+    step of 2 the element behind the last one is read, too.
     """
     for n in static_range(1, MOST_STEP + 1):
         if step == n:
@@ -26,9 +26,9 @@ def take_largest(data: Array, at: int, taps: int, tap_step: int, step: int, out:
 
 
 @at_compile_time
-def _widths(itemsize: int) -> tuple[int, ...]:
-    """The numbers of lanes of a register and of its parts, down to one."""
-    most = vector_bytes() // itemsize
+def _widths(*itemsizes: int) -> tuple[int, ...]:
+    """The numbers of lanes of a register of the widest elements and of its parts, down to one."""
+    most = vector_bytes() // max(itemsizes)
     return tuple(most >> n for n in range(most.bit_length()))
 
 
@@ -37,7 +37,7 @@ def _take(data: Array, at: int, taps: int, tap_step: int, step: int, out: Array,
     """As ``take_largest``, for a static step: a loop for each width of vectors, of which all but the first run once at most."""
     keep_out_of_line()
     done = 0
-    for width in _widths(out.itemsize):
+    for width in _widths(data.itemsize, out.itemsize):
         while done + width <= count:
             _take_vector(data, at + done * step, taps, tap_step, step, out, to + done, width, more)
             done += width

@@ -15,8 +15,12 @@ from relayvm.ops.core.tensor_types import HALVES, numpy_dtype
 from relayvm.ops.native import memory
 from relayvm.ops.native.compiled import kernel_store
 from relayvm.ops.native.front_end import vector_hints
+from relayvm.ops.native.front_end.llvm import host
 from relayvm.ops.native.generated_source import define
 from relayvm.ops.native.halves import CONVERSIONS
+from relayvm.ops.native.jit import single_halves
+from relayvm.ops.native.jit.native_compiler import compile_object
+from relayvm.ops.native.jit.single_halves import complete
 from relayvm.ops.native.memory import array_float32, native  # type: ignore[attr-defined]
 
 PATTERNS = np.arange(2**16, dtype=np.uint16)
@@ -33,10 +37,15 @@ def loop(halves, singles, n):
 RANGES = pytest.mark.parametrize("ranges", ["range", "filled_range", "filled_short_range"])
 
 
+def loop_names(dtype: str, ranges: str) -> dict[str, Any]:
+    """The names that ``_LOOP`` reads."""
+    names: dict[str, Any] = {"array_float32": array_float32, f"array_{dtype}": memory.ARRAYS[f"array_{dtype}"]}
+    return names | {name: getattr(vector_hints, name) for name in (ranges,) if name != "range"}
+
+
 def loop(dtype: str, statement: str, ranges: str = "range") -> Callable[[np.ndarray, np.ndarray], None]:
     """Machine code that runs over an array of halves ``x`` and one of float32 ``y``."""
-    names: dict[str, Any] = {"array_float32": array_float32, f"array_{dtype}": memory.ARRAYS[f"array_{dtype}"]}
-    names |= {name: getattr(vector_hints, name) for name in (ranges,) if name != "range"}
+    names = loop_names(dtype, ranges)
     define("loop", _LOOP.format(dtype=dtype, statement=statement, ranges=ranges), names)
     address = kernel_store.address_of(native(names["loop"]), "int64(int64, int64, int64)")
     function = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * 3)(address)
@@ -69,6 +78,23 @@ def quiet(values: np.ndarray) -> np.ndarray:
     bits = values.view(np.uint32 if values.itemsize == 4 else np.uint16)
     first = {"float32": 1 << 22, "float16": 1 << 9}.get(values.dtype.name, 1 << 6)
     return np.where(np.isnan(values.astype(np.float32)), bits | first, bits)
+
+
+@pytest.mark.parametrize("feature", ["avx2", "avx512fp16"])
+def test_a_single_float16_is_converted_in_all_lanes(monkeypatch: pytest.MonkeyPatch, feature: str) -> None:
+    """By CPUs without an instruction for a single one."""
+    had = host.features()
+    if not {"f16c", "avx2"} <= had:
+        pytest.skip("this CPU converts no float16")
+    texts: list[str] = []
+    monkeypatch.setattr(single_halves, "complete", lambda text: texts.append(complete(text)) or texts[-1])
+    monkeypatch.setattr(host, "features", lambda: had - {"avx512fp16"} | {feature})
+    define(
+        "loop", _LOOP.format(dtype="float16", statement="y[i] = x[i]", ranges="range"), names := loop_names("float16", "range")
+    )
+    compile_object(native(names["loop"]), "int64(int64, int64, int64)")
+    assert len(texts) == (feature == "avx2")
+    assert all("fpext half" not in text and "fpext <8 x half>" in text for text in texts)
 
 
 @BOTH

@@ -271,6 +271,18 @@ def test_reductions_round_once(name: str, dtype: str, runner: Any) -> None:
 
 
 @BOTH
+@pytest.mark.parametrize("columns", [0, 1, 7])
+def test_only_the_store_rounds_a_sum(dtype: str, columns: int) -> None:
+    nodes = [Node("sum", ReduceAttrs((1,)), (0,), ()), Node("cast", CastAttrs(dtype), (1,), ())]
+    group = build_group([Tensor("float32", (dim(3), dim(columns)))], [], nodes, [2])
+    assert f" {dtype}(" not in source(group).text
+    x = sample((3, columns), "float32", 1, special=False)
+    status, (got,) = evaluate(group, [x], compiled)
+    assert status == 0
+    same(got, x.astype(np.float64).sum(1), dtype)
+
+
+@BOTH
 @pytest.mark.parametrize("name", ["argmax", "argmin"])
 def test_places_of_extremes(name: str, dtype: str) -> None:
     x = np.round(sample((4, 50), dtype, 1, special=False))
