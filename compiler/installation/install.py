@@ -87,8 +87,9 @@ def _obtain_usual_parts() -> None:
     """
     for packed in usual_layers().packed:
         obtain_parts(packed.group)
-    for packed in usual_byte_layers().packed:
-        obtain_shared(packed.group)
+    for layers in usual_byte_layers():
+        for packed in layers.packed:
+            obtain_shared(packed.group)
 
 
 def _obtain_usual_kernels() -> None:

@@ -1,11 +1,14 @@
 """The usual layers of quantised networks: a program whose kernels, and whose constants, most of such networks have.
 
 The layers are written as the tools of onnxruntime quantise them, with ``qnn.quantize`` and ``qnn.dequantize`` around each
-operator: layers of a transformer of one text of any length, and a convolutional network.  Kernels depend on neither the number of
-features nor scales and zero points (see ``ops.codegen.cpu.shared_texts``).
+operator: layers of a transformer of one text of any length, and a convolutional network.  Layers of another transformer have
+operators of integers instead, as the form QOperator has.  Kernels depend on neither the number of features nor scales and zero
+points (see ``ops.codegen.cpu.shared_texts``), but for zero points of 0 and, of unsigned bytes that become signed ones, of 128.
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterator
 
 import numpy as np
 
@@ -16,14 +19,23 @@ from ..compile import compile
 _FEATURES, _HEADS, _INNER = 320, 5, 1280
 #: Scales and zero points: no two of a layer are equal, and none makes another text.
 _SCALE, _ZERO_POINT, _STEP = 0.0313, 101, 0.00137
+#: The zero point of unsigned bytes whose signed ones have none.
+_MIDDLE = 128
 
 
 class _Layers:
-    """Writes calls, each with a variable of its own; ``weights``: the constants, by the names of their parameters."""
+    """Writes calls, each with a variable of its own; ``weights``: the constants, by the names of their parameters.
+
+    ``stored``, ``parameters``: by variables that are dequantised, the bytes, and their scale and zero point.
+    ``of_softmax``: the parameters of a softmax, "" for some as of other values.
+    """
+
+    of_softmax = ""
 
     def __init__(self) -> None:
         self.lines: list[str] = []
         self.weights: dict[str, np.ndarray] = {}
+        self.stored: dict[str, str] = {}
         self.parameters: dict[str, str] = {}
         self.count = 0
 
@@ -32,17 +44,25 @@ class _Layers:
         self.lines.append(f"  let %v{len(self.lines)} = {call};")
         return f"%v{len(self.lines) - 1}"
 
-    def _parameters(self, least_is_0: bool = False) -> str:
-        """A scale and a zero point."""
+    def _parameters(self, zero_point: int | None = None) -> str:
+        """A scale and a zero point, by default one that is no other's."""
         self.count += 1
-        return f"{_SCALE + _STEP * self.count:.6f}f, {0 if least_is_0 else _ZERO_POINT + self.count % 24}u8"
+        return f"{_SCALE + _STEP * self.count:.6f}f, {_ZERO_POINT + self.count % 24 if zero_point is None else zero_point}u8"
 
-    def quantised(self, value: str, of: str = "", least_is_0: bool = False) -> str:
-        """A value, quantised and dequantised; with the parameters of the value ``of`` where it has the same elements."""
-        parameters = self.parameters[of] if of else self._parameters(least_is_0)
-        stored = self.let(f'qnn.quantize({value}, {parameters}, out_dtype="uint8", ties="even")')
+    def quantised(self, value: str, of: str = "", zero_point: int | None = None, is_scaled: bool = False) -> str:
+        """A value, quantised and dequantised; with the parameters of the value ``of`` where it has the same elements.
+
+        ``is_scaled``: whether the value is divided by the scale already.
+        """
+        parameters = self.parameters[of] if of else self._parameters(zero_point)
+        given = f"1f, {_zero_point(parameters)}u8" if is_scaled else parameters
+        return self.dequantised(self.let(f'qnn.quantize({value}, {given}, out_dtype="uint8", ties="even")'), parameters)
+
+    def dequantised(self, stored: str, parameters: str = "") -> str:
+        """Bytes as real numbers."""
+        parameters = parameters or self._parameters()
         dequantised = self.let(f"qnn.dequantize({stored}, {parameters})")
-        self.parameters[dequantised] = parameters
+        self.stored[dequantised], self.parameters[dequantised] = stored, parameters
         return dequantised
 
     def bytes_of(self, shape: tuple[int, ...], axis: int) -> str:
@@ -62,10 +82,14 @@ class _Layers:
         self.weights[name] = np.arange(size).astype(np.uint8)
         return self.let(f"qnn.dequantize(%{name}, {self._parameters()})")
 
-    def product(self, data: str, inputs: int, outputs: int) -> str:
+    def matrix_product(self, data: str, inputs: int, outputs: int) -> str:
+        """A product by a weight, quantised."""
+        return self.quantised(self.let(f"nn.matmul({data}, {self.bytes_of((inputs, outputs), 1)})"))
+
+    def product(self, data: str, inputs: int, outputs: int, zero_point: int | None = None) -> str:
         """A product with a bias."""
-        product = self.quantised(self.let(f"nn.matmul({data}, {self.bytes_of((inputs, outputs), 1)})"))
-        return self.quantised(self.let(f"add({product}, {self.vector(outputs)})"))
+        product = self.matrix_product(data, inputs, outputs)
+        return self.quantised(self.let(f"add({product}, {self.vector(outputs)})"), zero_point=zero_point)
 
     def norm(self, x: str) -> str:
         """A layer normalisation, quantised."""
@@ -86,23 +110,25 @@ class _Layers:
         product = self.let(f"nn.batch_matmul({', '.join(matrices)}, transpose_b=False)")
         return self.quantised(self.let(f"reshape({product}, newshape=[-4, -1, {_HEADS}, -2])"))
 
-    def attention(self, x: str) -> str:
-        """The attention of words."""
-        orders = "[0, 2, 1, 3]", "[0, 2, 3, 1]", "[0, 2, 1, 3]"
-        query, keys, values = (self.head(self.product(x, _FEATURES, _FEATURES), order) for order in orders)
+    def attention(self, x: str, zero_point: int | None) -> str:
+        """The attention of words; ``zero_point``: that of the keys."""
+        orders = ("[0, 2, 1, 3]", None), ("[0, 2, 3, 1]", zero_point), ("[0, 2, 1, 3]", None)
+        query, keys, values = (self.head(self.product(x, _FEATURES, _FEATURES, point), order) for order, point in orders)
         scores = self.heads_product(query, keys)
         # by 0.125, after which an eighth of the scale has the same range
         scaled = self.let(f"multiply({scores}, {self.let('qnn.dequantize(255u8, 0.0004901961f, 0u8)')})")
-        scale, zero_point = self.parameters[scores].split("f, ")
-        self.parameters[scaled] = f"{float(scale) / 8}f, {zero_point}"
-        softmax = self.quantised(self.let(f"nn.softmax({self.quantised(scaled, scaled)}, axis=3)"), least_is_0=True)
-        mixed = self.heads_product(softmax, values)
+        scale, zero = self.parameters[scores].split("f, ")
+        self.parameters[scaled] = f"{float(scale) / 8}f, {zero}"
+        softmax = self.let(f"nn.softmax({self.quantised(scaled, scaled)}, axis=3)")
+        self.parameters[softmax] = self.of_softmax or self._parameters(0)
+        mixed = self.heads_product(self.quantised(softmax, softmax), values)
         in_order = self.quantised(self.let(f"transpose({mixed}, axes=[0, 2, 1, 3])"), mixed)
         return self.quantised(self.let(f"reshape({in_order}, newshape=[1, -1, {_FEATURES}])"), mixed)
 
-    def transformer(self, x: str) -> str:
-        """A layer of a transformer."""
-        x = self.norm(self.quantised(self.let(f"add({x}, {self.product(self.attention(x), _FEATURES, _FEATURES)})")))
+    def transformer(self, x: str, zero_point: int | None = None) -> str:
+        """A layer of a transformer; ``zero_point``: that of the keys."""
+        mixed = self.product(self.attention(x, zero_point), _FEATURES, _FEATURES)
+        x = self.norm(self.quantised(self.let(f"add({x}, {mixed})")))
         inner = self.product(x, _FEATURES, _INNER)
         erf = self.let(f"erf({self.let(f'multiply({inner}, 0.70710677f)')})")
         gelu = self.let(f"multiply({self.let(f'multiply(0.5f, {inner})')}, {self.let(f'add(1f, {erf})')})")
@@ -122,7 +148,7 @@ class _Layers:
         name = f"w{len(self.weights)}"
         self.weights |= {name: np.arange(outputs, dtype=np.int32), f"{name}_scales": np.linspace(1e-4, 2e-4, outputs, dtype="f4")}
         bias = self.let(f"qnn.dequantize(%{name}, %{name}_scales, 0, axis=0)")
-        return self.quantised(self.let(f"nn.bias_add({sums}, {bias})"), least_is_0=least_is_0)
+        return self.quantised(self.let(f"nn.bias_add({sums}, {bias})"), zero_point=0 if least_is_0 else None)
 
     def mobile_network(self, image: str) -> str:
         """A short network of the kind of MobileNetV2, of images of 112 rows."""
@@ -133,24 +159,62 @@ class _Layers:
         inner = self.convolution(self.convolution(x, (144, 48, 1)), (144, 1, 3))
         x = self.quantised(self.let(f"add({x}, {self.convolution(inner, (48, 144, 1), least_is_0=False)})"))
         x = self.convolution(x, (320, 48, 1))
-        means = self.quantised(self.let(f"mean({x}, axis=[2, 3], keepdims=True)"), least_is_0=True)
+        means = self.quantised(self.let(f"mean({x}, axis=[2, 3], keepdims=True)"), zero_point=0)
         flat = self.quantised(self.let(f"nn.batch_flatten({means})"), means)
         product = self.let(f"nn.matmul({flat}, {self.bytes_of((320, 1000), 1)})")
         self.weights["bias"] = np.arange(1000, dtype=np.float32)
         return self.quantised(self.let(f"add({product}, %bias)"))
 
 
-def usual_byte_layers() -> Executable:
-    """The program, compiled."""
-    layers = _Layers()
-    words = layers.let("qnn.dequantize(%words, 0.0311f, 127u8)")
-    for _ in range(2):
-        words = layers.transformer(words)
-    classes = layers.mobile_network("%image")
-    parameters = [f"%words: Tensor[(1, ?words, {_FEATURES}), uint8]", "%image: Tensor[(?n, 3, 112, 112), float32]"]
+class _IntegerLayers(_Layers):
+    """As ``_Layers``, with products of integers that are scaled and quantised, as ``QLinearMatMul`` has them."""
+
+    of_softmax = "0.00390625f, 0u8"
+
+    def matrix_product(self, data: str, inputs: int, outputs: int) -> str:
+        name = f"w{len(self.weights)}"
+        self.weights |= {
+            name: np.ones((inputs, outputs), np.int8),
+            f"{name}_sums": np.arange(outputs, dtype=np.int32),
+            f"{name}_scales": np.linspace(0.01, 0.02, outputs, dtype=np.float32),
+        }
+        sums = self.let(f'nn.matmul({self.stored[data]}, %{name}, out_dtype="int32")')
+        less = self.let(f"subtract({sums}, multiply(%{name}_sums, {_zero_point(self.parameters[data])}))")
+        scaled = self.let(f'multiply(cast({less}, dtype="float32"), %{name}_scales)')
+        return self.quantised(scaled, is_scaled=True)
+
+    def heads_product(self, x: str, y: str) -> str:
+        rows, columns = (self.let(f"reshape({self.stored[each]}, newshape=[-3, -2])") for each in (x, y))
+        zeros = ", ".join(f"{_zero_point(self.parameters[each])}u8" for each in (x, y))
+        sums = self.let(f"qnn.batch_matmul({rows}, transpose({columns}, axes=[0, 2, 1]), {zeros}, 1f, 1f)")
+        scaled = self.let(f'multiply(cast({sums}, dtype="float32"), {_SCALE * _STEP}f)')
+        parameters = self._parameters()
+        stored = self.let(f'qnn.quantize({scaled}, 1f, {_zero_point(parameters)}u8, out_dtype="uint8", ties="even")')
+        return self.dequantised(self.let(f"reshape({stored}, newshape=[-4, -1, {_HEADS}, -2])"), parameters)
+
+
+def _zero_point(parameters: str) -> int:
+    """The zero point of a text of a scale and a zero point."""
+    return int(parameters.split("f, ")[1].removesuffix("u8"))
+
+
+def usual_byte_layers() -> Iterator[Executable]:
+    """The programs, compiled one by one."""
+    yield _compiled(_Layers(), with_images=True)
+    yield _compiled(_IntegerLayers(), with_images=False)
+
+
+def _compiled(layers: _Layers, with_images: bool) -> Executable:
+    results = [layers.dequantised("%words")]
+    for zero_point in (None, _MIDDLE):
+        results[0] = layers.transformer(results[0], zero_point)
+    parameters = [f"%words: Tensor[(1, ?words, {_FEATURES}), uint8]"]
+    if with_images:
+        results.append(layers.mobile_network("%image"))
+        parameters.append("%image: Tensor[(?n, 3, 112, 112), float32]")
     for name, value in layers.weights.items():
         shape = ", ".join(map(str, value.shape)) + "," * (value.ndim == 1)
         parameters.append(f"%{name}: Tensor[({shape}), {value.dtype.name}]")
-    body = "\n".join(layers.lines)
-    text = f'#[version = "0.0.5"]\ndef @main({", ".join(parameters)}) {{\n{body}\n  ({words}, {classes})\n}}'
+    body = "\n".join([*layers.lines, f"  ({', '.join(results)},)"])
+    text = f'#[version = "0.0.5"]\ndef @main({", ".join(parameters)}) {{\n{body}\n}}'
     return compile(text, params=layers.weights, optimize=False)

@@ -115,16 +115,20 @@ def test_kernels_of_usual_networks_are_installed(code: Path, tmp_path: Path, mon
     assert SHARED not in {entry.name for entry in entries}, "every kernel is an installed one with other literals"
 
 
-#: A product of bytes with a bias, as tools quantise it, of sizes, scales and zero points that no installed kernel has.
+#: A product of bytes with a bias and one of heads, as tools quantise them, of sizes, scales and zero points that no installed
+#: kernel has.
 _QUANTISED = """
 def @main(
   %x: Tensor[(1, ?n, 96), uint8], %w: Tensor[(96, 128), int8], %s: Tensor[(128), float32], %z: Tensor[(128), int8],
-  %b: Tensor[(128), uint8]
+  %b: Tensor[(128), uint8], %p: Tensor[(1, ?n, 3, 48), uint8], %q: Tensor[(1, ?n, 3, 48), uint8]
 ) {
   %0 = nn.matmul(qnn.dequantize(%x, 0.057f, 77u8), qnn.dequantize(%w, %s, %z, axis=1));
   %1 = qnn.quantize(%0, 0.91f, 66u8, out_dtype="uint8", ties="even");
   %2 = add(qnn.dequantize(%1, 0.91f, 66u8), qnn.dequantize(%b, 0.003f, 88u8));
-  qnn.quantize(%2, 0.97f, 99u8, out_dtype="uint8", ties="even")
+  %3 = reshape(transpose(%p, axes=[0, 2, 1, 3]), newshape=[-3, -2]);
+  %4 = transpose(reshape(transpose(%q, axes=[0, 2, 3, 1]), newshape=[-3, -2]), axes=[0, 2, 1]);
+  %5 = multiply(cast(qnn.batch_matmul(%3, %4, 73u8, 128u8, 1f, 1f), dtype="float32"), 0.0171f);
+  (qnn.quantize(%2, 0.97f, 99u8, out_dtype="uint8", ties="even"), qnn.quantize(%5, 1f, 91u8, out_dtype="uint8", ties="even"))
 }"""
 
 
@@ -139,7 +143,11 @@ def test_the_kernels_of_usual_quantised_layers_are_installed(code: Path, tmp_pat
     # the installed code with its own literals; constants were folded by installed code
     names = {entry.name for entry in entries if entry.key.kind == "object"}
     assert {name for name in names if not name.startswith("the ")} == {
-        "fused_nn_dense_byte_panels_subtract_cast_multiply_rint_add_clip_ca"
+        "fused_nn_dense_byte_panels_subtract_cast_multiply_rint_add_clip_ca",
+        "fused_nn_batch_matmul_multiply_subtract_cast_multiply_rint_add_cli",
+        "fused_transpose_bitwise_xor_cast",
+        "transpose",
+        "nn_batch_matmul",
     }
 
 

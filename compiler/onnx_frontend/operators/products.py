@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ....shape_funcs.symbolic.int_operations import INT64_MAX
@@ -35,11 +35,16 @@ def matrix_product(node: Node, a: Expr, b: Expr, out_dtype: str = "") -> Expr:
         return relay.nn.matmul(a, b, out_dtype=out_dtype)
     if rank_a == rank_b == 3:
         return relay.nn.batch_matmul(a, b, out_dtype=out_dtype, transpose_b=False)
-    if rank_a == rank_b == 4 and (split := _split_of_equal_batches(node, a, b)):
-        merged = [node.bind(relay.reshape(x, [-3, -2])) for x in (a, b)]
-        product = relay.nn.batch_matmul(*merged, out_dtype=out_dtype, transpose_b=False)
-        return relay.reshape(product, [-4, *split, -2])
-    return _product_of_batches(node, a, b, out_dtype)
+    merged = of_merged_batches(node, a, b, lambda x, y: matrix_product(node, x, y, out_dtype))
+    return _product_of_batches(node, a, b, out_dtype) if merged is None else merged
+
+
+def of_merged_batches(node: Node, a: Expr, b: Expr, product: Callable[[Expr, Expr], Expr]) -> Expr | None:
+    """The product of tensors whose equal batches have two axes, by that of tensors with one; None for other tensors."""
+    if node.rank(a) != 4 or node.rank(b) != 4 or not (split := _split_of_equal_batches(node, a, b)):
+        return None
+    merged = [node.bind(relay.reshape(x, [-3, -2])) for x in (a, b)]
+    return relay.reshape(product(*merged), [-4, *split, -2])
 
 
 def _split_of_equal_batches(node: Node, a: Expr, b: Expr) -> tuple[int, int] | None:

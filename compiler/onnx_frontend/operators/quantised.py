@@ -15,7 +15,7 @@ from ..node import Node
 from ..operator_table import MICROSOFT, onnx_operator
 from ..tensors import dtype_name
 from .elementwise import number
-from .products import convolved, matrix_product
+from .products import convolved, matrix_product, of_merged_batches
 from .vectors import extent
 from .windows import padded_for_windows, window_attributes
 
@@ -207,6 +207,9 @@ def along(node: Node, x: Expr, value: Expr, axis: int | None) -> Expr:
 
 def integer_product(node: Node, a: Expr, b: Expr, zero_a: Expr | None, zero_b: Expr | None) -> Expr:
     """The product of integers without their zero points, as int32; a vector of them is per row of a or per column of b."""
+    merged = of_merged_batches(node, a, b, lambda x, y: integer_product(node, x, y, zero_a, zero_b))
+    if merged is not None:
+        return merged
     if {node.dtype(a), node.dtype(b)} <= {*BYTES} and min(node.rank(a), node.rank(b)) > 1:
         return _product_of_bytes(node, a, b, zero_a, zero_b)
     left = centred(node, a, zero_a, -2 if node.rank(a) > 1 else None)
@@ -218,6 +221,10 @@ def _product_of_bytes(node: Node, a: Expr, b: Expr, zero_a: Expr | None, zero_b:
 
     All sums are modulo 2**32, as the result is.  Unsigned bytes of b are taken as signed ones, 128 less.
     """
+    if node.rank(a) == node.rank(b) == 3 and all(zero is None or _has_one(node, zero) for zero in (zero_a, zero_b)):
+        zeros = (number(0, node.dtype(x)) if zero is None else _scalar(node, zero) for x, zero in ((a, zero_a), (b, zero_b)))
+        columns = node.bind(relay.transpose(b, [0, 2, 1]))
+        return relay.qnn.batch_matmul(a, columns, *zeros, number(1, "float32"), number(1, "float32"))
     b, zero_b = _signed(node, b, zero_b)
     product = matrix_product(node, a, b, "int32")
     if zero_a is not None and not _is_zero(node, zero_a):
@@ -249,6 +256,11 @@ def _sums_of_columns(node: Node, b: Expr) -> Expr:
     return matrix_product(node, const(np.ones((1, inner), np.uint8)), b, "int32")
 
 
+def _has_one(node: Node, zero_point: Expr) -> bool:
+    """Whether a zero point is known to be one number."""
+    return node.rank(zero_point) == 0 or (node.rank(zero_point) == 1 and node.size(zero_point, 0) == 1)
+
+
 def _is_zero(node: Node, zero_point: Expr) -> bool:
     """Whether all zero points are known to be 0."""
     known = node.constant(zero_point)
@@ -264,10 +276,15 @@ def matmul_integer(node: Node, a: Expr, b: Expr, zero_a: Expr | None, zero_b: Ex
 def qlinear_matmul(
     node: Node, a: Expr, scale_a: Expr, zero_a: Expr, b: Expr, scale_b: Expr, zero_b: Expr, scale: Expr, zero_point: Expr
 ) -> Expr:
-    product = integer_product(node, a, b, zero_a, zero_b)
-    first = along(node, a, scale_a, -2 if node.rank(a) > 1 else None)
-    factor = relay.divide(relay.multiply(first, along(node, b, scale_b, -1)), scale)
-    return rescaled(node, product, factor, zero_point)
+    def whole(a: Expr, b: Expr) -> Expr:
+        product = integer_product(node, a, b, zero_a, zero_b)
+        first = along(node, a, scale_a, -2 if node.rank(a) > 1 else None)
+        factor = relay.divide(relay.multiply(first, along(node, b, scale_b, -1)), scale)
+        return rescaled(node, product, factor, zero_point)
+
+    # the bytes are reshaped, not the sums, so that the scale is part of the product's kernel
+    merged = of_merged_batches(node, a, b, whole)
+    return whole(a, b) if merged is None else merged
 
 
 def rescaled(node: Node, x: Expr, factor: Expr, zero_point: Expr | None, dtype: str = "") -> Expr:

@@ -119,3 +119,29 @@ def test_scaled_and_rounded_products_are_those_of_the_standard() -> None:
     exe = relay.compile(mod, params=params)
     assert any(p.group.nodes[0].op == "nn.dense_byte_panels" and p.group.nodes[-1].op == "cast" for p in exe.packed)
     np.testing.assert_array_equal(relay.VirtualMachine(exe).run(a).numpy(), ReferenceEvaluator(model).run(None, {"a": a})[0])
+
+
+@pytest.mark.parametrize("batch", [(2,), (3, 2)])
+def test_the_scale_is_part_of_the_kernel_of_products_of_batches(batch: tuple[int, ...]) -> None:
+    """No kernel reads the sums, of which other sizes would need another kernel."""
+    a, b = of_bytes((*batch, 5, INNER), "uint8"), of_bytes((*batch, INNER, COLUMNS), "uint8")
+    scales, zeros = np.float32([0.02, 0.03, 2.1]), np.uint8([120, 30, 99])
+    names = [f"{kind}{k}" for k in range(3) for kind in ("s", "z")]
+    node = helper.make_node("QLinearMatMul", ["a", *names[:2], "b", *names[2:]], ["y"])
+    dims = ["n", 2][-len(batch) :]
+    infos = [
+        helper.make_tensor_value_info(n, TYPES["uint8"], [*dims, *d]) for n, d in {"a": ["m", INNER], "b": [INNER, "k"]}.items()
+    ]
+    stored = [
+        numpy_helper.from_array(np.asarray(v), n)
+        for n, v in zip(names, itertools.chain(*zip(scales, zeros, strict=True)), strict=True)
+    ]
+    results = [helper.make_tensor_value_info("y", TYPES["uint8"], None)]
+    graph = helper.make_graph([node], "g", infos, results, stored)
+    mod, params = relay.frontend.from_onnx(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]))
+    exe = relay.compile(mod, params=params)
+    kernels = [(p.group.nodes[0].op, p.group.nodes[-1].op) for p in exe.packed]
+    assert ("nn.batch_matmul", "cast") in kernels and "subtract" not in {first for first, _ in kernels}
+    sums = (less(a, zeros[0], -2) @ less(b, zeros[1], -1)).astype(np.float32)
+    wanted = np.clip(np.rint(sums * (scales[0] * scales[1] / scales[2])) + 99, 0, 255)
+    np.testing.assert_array_equal(relay.VirtualMachine(exe).run(a, b).numpy(), wanted.astype(np.uint8))
