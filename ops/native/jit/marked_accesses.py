@@ -36,7 +36,7 @@ def marked(emitter: Any, mark: str, kind: str, emit: Callable[[], Any]) -> Any:
     return result
 
 
-def has_marks(text: str) -> bool:
+def is_needed(text: str) -> bool:
     """Whether a module, as text, has marked accesses."""
     return f'!"{_OWNER}"' in text
 

@@ -15,9 +15,9 @@ from ....declarations.frozen_dataclass import frozen
 from ..cache.host_processor import host_processor
 from ..cache.installed_version import installed_version
 from ..code_parts import Part, parts_of
-from ..front_end.llvm import host
+from ..front_end.llvm import host, single_halves
 from ..gc_pause import collection_paused
-from . import marked_accesses, single_halves
+from . import marked_accesses
 
 if TYPE_CHECKING:
     from ..front_end.compilation import Compilation
@@ -71,8 +71,7 @@ class ObjectCode:
 #: Files of the compiler, relative to the folder ``ops/native``, by pattern.
 _TOOLCHAIN = (
     "front_end/*.py", "front_end/llvm/*.py", "halves.py", "jit/native_compiler.py", "given_literals.py",
-    "jit/marked_accesses.py", "jit/single_halves.py", "matrix_tiles.py", "memory.py", "static_values.py", "vector_registers.py",
-    "vectors.py",
+    "jit/marked_accesses.py", "matrix_tiles.py", "memory.py", "static_values.py", "vector_registers.py", "vectors.py",
 )  # fmt: skip
 
 
@@ -203,10 +202,9 @@ def _object_code(
     for linked in texts:
         module.link_in(llvm.parse_assembly(linked))
     module = _optimize(module, entries, machine, levels)
-    if marked_accesses.has_marks(text):
-        module = llvm.parse_assembly(marked_accesses.complete(str(module)))
-    if single_halves.has_halves(text):
-        module = llvm.parse_assembly(single_halves.complete(str(module)))
+    for completion in (marked_accesses, single_halves):
+        if completion.is_needed(text):
+            module = llvm.parse_assembly(completion.complete(str(module)))
     own = bytes(machine.emit_object(module))
     called = {function.name for function in module.functions}
     parts = [part for part in (parts_of(emitted) or {}).values() if part.symbol in called]

@@ -15,12 +15,11 @@ from relayvm.ops.core.tensor_types import HALVES, numpy_dtype
 from relayvm.ops.native import memory
 from relayvm.ops.native.compiled import kernel_store
 from relayvm.ops.native.front_end import vector_hints
-from relayvm.ops.native.front_end.llvm import host
+from relayvm.ops.native.front_end.llvm import host, single_halves
+from relayvm.ops.native.front_end.llvm.single_halves import complete
 from relayvm.ops.native.generated_source import define
 from relayvm.ops.native.halves import CONVERSIONS
-from relayvm.ops.native.jit import single_halves
 from relayvm.ops.native.jit.native_compiler import compile_object
-from relayvm.ops.native.jit.single_halves import complete
 from relayvm.ops.native.memory import array_float32, native  # type: ignore[attr-defined]
 
 PATTERNS = np.arange(2**16, dtype=np.uint16)

@@ -5,14 +5,14 @@ before, such as the product of the element before: a loop takes up to four times
 into all lanes waits for nothing, and takes as long.
 
 LLVM vectorises no loop with vectors, and reduces a vector of which one lane is read to that lane while it optimizes.  So the
-text of the optimized module is completed (see ``marked_accesses``): the conversion of a number becomes that of a vector.
+text of the optimized module is completed (see ``ops.native.jit.marked_accesses``): the conversion of a number becomes that of a vector.
 """
 
 from __future__ import annotations
 
 import re
 
-from ..front_end.llvm import host
+from . import host
 
 _CONVERSION = re.compile(r"^  (%\S+) = fpext half (\S+) to float", re.M)
 #: The code of a conversion; ``name``: the first part of the names of its values.
@@ -24,7 +24,7 @@ _OF_ALL_LANES = """  %"{name}.bits" = bitcast half {half} to i16
   {value} = extractelement <8 x float> %"{name}.floats", i64 0"""
 
 
-def has_halves(text: str) -> bool:
+def is_needed(text: str) -> bool:
     """Whether a module, as text, converts single halves, and this CPU has the instructions for all lanes and none for one."""
     features = host.features()
     return "fpext half" in text and {"f16c", "avx2"} <= features and "avx512fp16" not in features
