@@ -5,7 +5,8 @@ before, such as the product of the element before: a loop takes up to four times
 into all lanes waits for nothing, and takes as long.
 
 LLVM vectorises no loop with vectors, and reduces a vector of which one lane is read to that lane while it optimizes.  So the
-text of the optimized module is completed (see ``ops.native.jit.marked_accesses``): the conversion of a number becomes that of a vector.
+text of the optimized module is completed, as ``ops.native.jit.marked_accesses`` does: the conversion of a number becomes that of
+a vector.
 """
 
 from __future__ import annotations
