@@ -169,3 +169,10 @@ def test_a_functor_without_a_method() -> None:
 def test_a_pattern_matches_an_operator() -> None:
     pattern = is_op("add") | is_op("exp")
     assert pattern.match(relay.op.get("exp")) and not pattern.match(relay.op.get("tanh")) and not pattern.match(relay.var("x"))
+
+
+def test_modules_that_are_not_here() -> None:
+    with pytest.raises(AttributeError, match=r"no relay\.qnn\.transform: the compiler expands quantised operators"):
+        _ = relay.qnn.transform
+    with pytest.raises(AttributeError, match=r"no relay\.op\.register_schedule: an operator's implementations are its kernels"):
+        _ = relay.op.register_schedule
