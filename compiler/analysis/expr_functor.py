@@ -43,12 +43,15 @@ class ExprFunctor:
         self._visiting = False
 
     def visit(self, expr: Any) -> Any:
-        """The result of the method for the node, computed at its first visit."""
+        """The result of the method for the node, computed at its first visit.  Raises NotImplementedError without a method."""
         if expr in self.memo_map:
             return self.memo_map[expr]
         if not self._visiting:
             return self._visit_first(expr)
-        result = getattr(self, _METHODS[type(expr)])(expr)
+        method = getattr(self, _METHODS[type(expr)], None)
+        if method is None:
+            raise NotImplementedError(f"{type(self).__name__} has no method {_METHODS[type(expr)]}")
+        result = method(expr)
         self.memo_map[expr] = result
         return result
 

@@ -1,11 +1,12 @@
-"""Type variables of programs and types: ``relay.analysis.all_type_vars`` and its kin."""
+"""Type variables of programs and types: ``relay.analysis.all_type_vars`` and its kin; sizes that are not known."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from ...ops.core.adt_types import TypeVar, map_type
-from ...ops.core.tensor_types import Type
+from ...ops.core.tensor_types import TensorType, Type
+from ...vm.diagnostics.argument_errors import wrong
 from ..ir.expr import Expr, Function, IRModule, Var
 from .variables import nodes
 
@@ -34,6 +35,15 @@ def free_type_vars(expr: Expr | IRModule | Type, mod: IRModule | None = None) ->
     """The type variables that no function binds, in order of first occurrence.  ``mod`` has no effect.  Raises ArgumentError."""
     bound = {id(var) for var in bound_type_vars(expr)}
     return [var for var in all_type_vars(expr) if id(var) not in bound]
+
+
+def is_dynamic(ty: Type) -> bool:
+    """Whether a tensor in the type has a size that is known only at run time.  Raises ArgumentError for other values."""
+    if not isinstance(ty, Type):
+        raise wrong("is_dynamic: the type", "a type", ty)
+    found: list[Type] = []
+    map_type(ty, found.append)
+    return any(isinstance(part, TensorType) and not part.is_static for part in found)
 
 
 def _types(expr: Expr | IRModule) -> list[Type]:

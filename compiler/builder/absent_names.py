@@ -40,6 +40,7 @@ _ABSENT: dict[str, str] = {
     "annotation.function_on_device": "mark the values of the function: relay.annotation.on_device(value, device)",
     "collage": "there are no external code generators",
     "debug": "use relay.transform.PassContext(instruments=...), or `relayvm dump` for the program after a pass",
+    "qnn.transform": "the compiler expands quantised operators that have no kernel",
     "quantize": "scales are not chosen by a pass; use the operators of relay.qnn.op",
     "TypeConstraint": "a constraint on types is the type rule of an operator: relay.register_op(dtype=...)",
     "TypeRelation": "a relation of types is the type rule of an operator: relay.register_op(dtype=...)",

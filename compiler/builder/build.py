@@ -130,7 +130,7 @@ def _a_size(value: AnyValue, what: str) -> Dim:
     return dim(size)
 
 
-def const(value: AnyValue, dtype: str | None = None) -> Constant:
+def const(value: AnyValue, dtype: str | None = None, span: Span | None = None) -> Constant:
     """A constant from a number, a list or an array.
 
     Without ``dtype`` Python's ints become int32 and floats float32, as in Relay; an array keeps its dtype.  Raises ArgumentError
@@ -150,7 +150,7 @@ def const(value: AnyValue, dtype: str | None = None) -> Constant:
         message = f"no constant can be made of {described(value)}: the dtypes are {', '.join(DTYPES)}, not {data.dtype}"
         raise ArgumentError(message, here())
     data.setflags(write=False)
-    return Constant(data, span=here())
+    return Constant(data, span=span or here())
 
 
 def _default_dtype(data: np.ndarray) -> np.dtype | str:

@@ -472,7 +472,7 @@ class nn:
         """`nn.conv2d` of bytes, plus `start[O]`, in int32; the data is padded with the byte `pad`, and the weight is in `words` of 4 bytes: `[groups, tiles, steps, rows of a tile]`.  The compiler stores constant weights so."""
 
     @staticmethod
-    def const(value: _Any, dtype: _Any = None) -> _Any:
+    def const(value: _Any, dtype: _Any = None, span: _Any = None) -> _Any:
         """A constant from a number, a list or an array."""
 
     @staticmethod

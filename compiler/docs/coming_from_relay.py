@@ -147,20 +147,28 @@ The language and its Python interface differ on purpose where Relay's form would
 * Numbers beyond the largest of their dtype are refused; the largest float32 may be written as it is printed, `3.4028235e+38f`.
 * The keys of `mod.functions` and `mod.type_definitions` are names, texts with a `name_hint`; a GlobalVar or GlobalTypeVar
   indexes them, too, and `mod.get_global_vars()` lists the variables. `mod[name] = function` replaces `mod._add`.
+* `call.attrs` is a record, empty for an operator without attributes, with each value as it was written: `padding=1` is `(1,)`,
+  where Relay's has the four sides. `function.attrs` is a dict.
 * `relay.FuncType` has no type constraints: they are the type rules of operators.
 * An element is one number: `float32x4`, a vector of four, is refused; the lanes are one more axis. No dtype has 1 or 4 bits.
-* A text shows types in signatures only; `relay.astext(mod, show_types=True)` adds a comment with its type to each line, and
-  `annotate=` one of the program's own.
+* Arithmetic of bools, as `add` and `multiply`, is refused: `logical_or` and `logical_and` are what numpy computes there.
+* A text shows types in signatures only, and no places; `relay.astext(mod, show_types=True)` adds a comment with its type to each
+  line, and `annotate=` one of the program's own, as `annotate=lambda expr: f"span={expr.span}"`.
+* A type definition and a constructor may have one name: their places in a text differ.
+* `exe.bytecode` names the machine's instructions, `ReshapeTensor` for Relay's `reshape_tensor`.
 * Data that contradicts the declared type of its parameter, in dtype, rank or size, is refused before the program runs; TVM's
   machine compares them in some kernels only. `x.astype(...)` converts an array.
 * A tensor whose elements decide a rank, as `newshape` of `reshape` or `dense_shape` of `sparse_fill_empty_rows`, has a known
   number of elements. `newshape` that is known only at run time has sizes, 0 and -1.
 * `relay.transform.InferType` annotates parameters and results, and no variables of lets and patterns.
-* The condition of an `if` is a bool. A value of a type definition is a `relay.ADT` with a tag and fields, from every executor.
+* The condition of an `if` is a bool. A value of a type definition is a `relay.ADT` with a tag and fields, from every executor;
+  `relay.backend.interpreter.ConstructorValue` makes one. References are arguments and results of the executor `debug` only.
 * `structural_hash` is one number per program in every process, so free variables count by their types only.
 * The compiler's own rewrites keep every bit: `x + 0.0` stays, since it turns -0.0 into 0.0. `relay.transform.SimplifyExpr`,
   which a program asks for, removes it as Relay does, and writes `y / sqrt(x)` as `y * rsqrt(x)`,
-  `(x + c) * d` as `x * d + c * d`; it makes no product of `x * x + 2 * x * y + y * y`.
+  `(x + c) * d` as `x * d + c * d`, and a product of integers with 0 as zeros; it makes no product of
+  `x * x + 2 * x * y + y * y`.
+* `relay.testing.create_workload` draws values for the parameters without a type; Relay's for all but `data`.
 * In patterns, `dominates` lets constants take part only where `path` matches them; a `wildcard()` path lets any value take part.
 * `relay.build` and the executor `graph` run programs of any sizes, open ones, too; like Relay's they refuse control flow.
 * `lib.get_graph_json()` lists parameters and kernels without their connections: those are in the bytecode.

@@ -74,6 +74,10 @@ class Expr:
             raise ArgumentError("the expression has no type yet", here(), help=help)
         return self.ty
 
+    def same_as(self, other: object) -> bool:
+        """Whether this is the other expression itself."""
+        return self is other
+
     def __copy__(self) -> Expr:
         return self
 
@@ -82,6 +86,14 @@ class Expr:
 
     def __reduce__(self) -> Any:
         raise TypeError("an expression cannot be pickled, for it shares parts with others; pickle the IRModule it is in")
+
+
+@frozen
+class Id:
+    """The identity of a variable, beside its name."""
+
+    name_hint: str
+    identity: object = field(repr=False)
 
 
 @frozen(eq=False)
@@ -105,6 +117,11 @@ class Var(Expr):
     def name_hint(self) -> str:
         """Relay's name of ``name``."""
         return self.name
+
+    @property
+    def vid(self) -> Id:
+        """The identity, which copies of the variable with other types share."""
+        return Id(self.name, self.identity)
 
     @property
     def type_annotation(self) -> Type | None:
@@ -262,9 +279,14 @@ class Function(Expr):
         """Whether the function is a fused kernel; a function for an external compiler is none, whatever attributes it has."""
         return bool(self.attrs.get("Primitive")) and "Compiler" not in self.attrs
 
-    def with_attr(self, name: str, value: Any) -> Function:
-        """The function with one more attribute."""
-        return replace(self, attrs={**self.attrs, a_text(name, "with_attr: the name"): value})
+    def with_attr(self, name: str | Mapping[str, Any], value: Any = None) -> Function:
+        """The function with one more attribute, or with those of a dict."""
+        more = name if isinstance(name, Mapping) else {a_text(name, "with_attr: the name"): value}
+        return replace(self, attrs={**self.attrs, **more})
+
+    def without_attr(self, name: str) -> Function:
+        """The function without an attribute."""
+        return replace(self, attrs={key: value for key, value in self.attrs.items() if key != name})
 
 
 @frozen(eq=False)

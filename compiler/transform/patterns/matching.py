@@ -44,15 +44,15 @@ _COMMUTATIVE = ("add", "multiply")
 _MOST_ROUNDS, _MOST_TIMES_LARGER, _SMALL = 100, 100, 10
 
 
-def matched(pattern: DFPattern, expr: Expr) -> Found | None:
+def matched(pattern: DFPattern, expr: Expr | Op) -> Found | None:
     """The expressions that the patterns within ``pattern`` match, if it matches the expression.  Raises ArgumentError."""
-    if not isinstance(expr, Expr):
+    if not isinstance(expr, (Expr, Op)):
         raise wrong("match: the expression", "an expression", expr)
     return next(_matches(pattern, expr, {}), None)
 
 
-def _match(self: DFPattern, expr: Expr) -> bool:
-    """Whether the pattern matches the expression.  Raises ArgumentError."""
+def _match(self: DFPattern, expr: Expr | Op) -> bool:
+    """Whether the pattern matches the expression, or the operator.  Raises ArgumentError."""
     return matched(self, expr) is not None
 
 

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import relayvm as relay
+from relayvm.dataflow_pattern import is_op
 
 from ...programs import HEADER
 
@@ -134,3 +135,44 @@ def test_values_of_the_interpreter() -> None:
     assert isinstance(value, ConstructorValue) and value.tag == cons.tag and value[1][0].numpy() == 2
     with pytest.raises(relay.ArgumentError, match=r"the constructor must be a relay\.Constructor, not the str 'Nil'"):
         ConstructorValue(0, [], "Nil")
+
+
+def test_names_and_identity_of_nodes() -> None:
+    x = relay.var("x", shape=(2, relay.Any()))
+    assert isinstance(x, relay.expr.RelayExpr)
+    other = relay.Var("x", x.type_annotation)
+    assert x.same_as(x) and not x.same_as(other) and x.vid == x.vid != other.vid and x.vid.name_hint == "x"
+    span = relay.Span(relay.SourceName("model.py"), 1, 1, 2, 3)
+    assert relay.const(1, span=span).span == relay.const(1, "int8", span).span == span
+    assert relay.ty.is_dynamic(relay.TupleType([relay.scalar_type("int32"), x.type_annotation]))
+    assert not relay.ty.is_dynamic(relay.FuncType([], relay.TensorType((2, 3))))
+    with pytest.raises(relay.ArgumentError, match="the type must be a type, not the int 3"):
+        relay.ty.is_dynamic(3)
+
+
+def test_attributes_of_a_function() -> None:
+    x = relay.var("x")
+    function = relay.Function([x], x).with_attr("a", 1).with_attr({"b": 2, "c": 3})
+    assert dict(function.without_attr("b").attrs) == {"a": 1, "c": 3} and len(function.without_attr("d").attrs) == 3
+
+
+def test_a_functor_without_a_method() -> None:
+    class Calls(relay.ExprFunctor):
+        def visit_call(self, call):
+            return 1 + sum(map(self.visit, call.args))
+
+    assert Calls().visit(relay.Call(relay.GlobalVar("f"), [])) == 1
+    with pytest.raises(NotImplementedError, match="Calls has no method visit_var"):
+        Calls().visit(relay.exp(relay.var("x")))
+
+
+def test_a_pattern_matches_an_operator() -> None:
+    pattern = is_op("add") | is_op("exp")
+    assert pattern.match(relay.op.get("exp")) and not pattern.match(relay.op.get("tanh")) and not pattern.match(relay.var("x"))
+
+
+def test_modules_that_are_not_here() -> None:
+    with pytest.raises(AttributeError, match=r"no relay\.qnn\.transform: the compiler expands quantised operators"):
+        _ = relay.qnn.transform
+    with pytest.raises(AttributeError, match=r"no relay\.op\.register_schedule: an operator's implementations are its kernels"):
+        _ = relay.op.register_schedule
