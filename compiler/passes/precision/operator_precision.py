@@ -73,8 +73,8 @@ _MOVING = frozenset(
 )
 #: Operators whose kernels of halves convert element by element, which takes longer than casts of vectors.
 CONVERTING = frozenset(("stft", "nn.sparse_dense"))
-#: Operators that read each element for several elements of the result: it is widened once, before.
-_READING_AGAIN = frozenset(("nn.displaced_products", "nn.avg_pool2d_portions"))
+#: Operators that read each element of some inputs, by number, for several elements of the result: it is widened once, before.
+_READING_AGAIN = {"nn.displaced_products": (0, 1), "nn.avg_pool2d_portions": (0,)}
 #: Operators that resize, by their attribute ``method``.
 _RESIZING = frozenset((*(f"image.resize{n}d" for n in (1, 2, 3)), "dyn.image.resize2d"))
 
@@ -84,9 +84,9 @@ def interpolates(op: Op, attrs: Any) -> bool:
     return op.name in _RESIZING and attrs.method != "nearest_neighbor"
 
 
-def reads_again(op: Op, attrs: Any) -> bool:
-    """Whether an operator reads its elements again and again, so that a kernel of its own widens halves before."""
-    return op.name in _READING_AGAIN or interpolates(op, attrs)
+def read_again(op: Op, attrs: Any) -> tuple[int, ...]:
+    """The inputs whose elements an operator reads again and again, so that a kernel of their own widens halves before."""
+    return (0,) if interpolates(op, attrs) else _READING_AGAIN.get(op.name, ())
 
 
 def role_of(op: Op, attrs: Any) -> Role:

@@ -50,7 +50,7 @@ from .operator_precision import (
     WIDE_RESULTS,
     Role,
     accepted,
-    reads_again,
+    read_again,
     role_of,
 )
 
@@ -82,7 +82,8 @@ class _Widener:
     """The rewriter of one function.
 
     ``wide``: the value in float32 of variables of halves, and of tuples with such.  ``same``: the value of a cast of such a
-    variable to float32.  ``casts``: casts to float32 that kernels which are not fused share.
+    variable to float32.  ``casts``: casts to float32 that kernels which are not fused share.  ``widened``: variables of the
+    program's own casts from halves to float32.
     """
 
     def __init__(self, packer: WeightPacker, casts_store: bool) -> None:
@@ -90,6 +91,7 @@ class _Widener:
         self.wide: dict[Expr, Var] = {}
         self.same: dict[Expr, Var] = {}
         self.casts: ChainMap[Expr, Var] = ChainMap()
+        self.widened: set[Expr] = set()
 
     def function(self, f: Any) -> Any:
         body = self._chain(f.body)
@@ -134,11 +136,13 @@ class _Widener:
         if op is get("cast") and _is_half(call.args[0].ty) and _dtype(call.ty) == WIDE and call.args[0] in self.wide:
             self.same[var] = self.wide[call.args[0]]
             return True
+        if op is get("cast") and _is_half(call.args[0].ty) and _dtype(call.ty) == WIDE:
+            self.widened.add(var)
         if not any(_has_halves(a.ty) for a in call.args):
             given = call.args[0] if self.casts_store and op is get("cast") and _is_half(call.ty) else None
             if isinstance(given, Var) and _dtype(given.ty) == WIDE:
                 self.wide[var] = self.same.get(given, given)
-            return False
+            return self._reads_widened(var, call, op, out)
         attrs = _widened_attrs(call.attrs)
         role = role_of(op, attrs)
         if not self._computes_wide(call, op, attrs, role):
@@ -154,13 +158,22 @@ class _Widener:
             )
         elif packed is None:
             args = tuple(self._read(arg, role, out) for arg in call.args)
-            if reads_again(op, attrs):  # vectors gather float32, and no halves
-                args = tuple(self._whole(given, arg, out) for given, arg in zip(call.args, args, strict=True))
+            whole = read_again(op, attrs)  # vectors gather float32, and no halves
+            pairs = enumerate(zip(call.args, args, strict=True))
+            args = tuple(self._whole(given, arg, out) if n in whole else arg for n, (given, arg) in pairs)
             new = replace(call, args=args, attrs=attrs, ty=None)
         else:
             new = replace(packed, args=(self._read(packed.args[0], role, out), packed.args[1]), ty=None)
         self._give(var, new, call.ty, out)
         return True
+
+    def _reads_widened(self, var: Var, call: Call, op: Op, out: _Bindings) -> bool:
+        """Whether a call that reads halves again, which the program itself widens, is bound: a kernel before widens them."""
+        inputs = [n for n in read_again(op, call.attrs) if call.args[n] in self.widened]
+        if inputs:
+            args = [self._apart(self._atom(a), out) if n in inputs else self._atom(a) for n, a in enumerate(call.args)]
+            out.append((var, replace(call, args=tuple(args), ty=None)))
+        return bool(inputs)
 
     def _computes_wide(self, call: Call, op: Op, attrs: Any, role: Role) -> bool:
         """Whether the operator computes with float32."""
@@ -169,7 +182,7 @@ class _Widener:
             return False
         if role is Role.ELEMENTS or (role is Role.PRODUCT and not _reads_once(call, op)):
             return True
-        if op.name in FORMS_OF_CONVOLUTION | CONVERTING or reads_again(op, attrs):
+        if op.name in FORMS_OF_CONVOLUTION | CONVERTING or read_again(op, attrs):
             return True
         if role is Role.FOLLOW and (op.name not in _READERS or getattr(attrs, "layout", "NC")[1] != "C"):
             return True
@@ -205,7 +218,12 @@ class _Widener:
         """The halves ``given`` in float32, ``wide``, from a kernel of their own; other operands as they are."""
         if not _is_half(given.ty) or given in self.wide or isinstance(given, Constant):
             return wide
-        out.append((whole := Var(f"{_name(wide)}_whole"), Call(get("annotation.stop_fusion"), (wide,), span=given.span)))
+        return self._apart(wide, out)
+
+    def _apart(self, wide: Expr, out: _Bindings) -> Var:
+        """A value from a kernel of its own."""
+        whole = Var(f"{_name(wide)}_whole", span=wide.span)
+        out.append((whole, Call(get("annotation.stop_fusion"), (wide,), span=wide.span)))
         return whole
 
     def _read_tuple(self, atom: Expr, ty: TupleType, role: Role, out: _Bindings) -> Expr:

@@ -19,7 +19,8 @@ short.  An example of the generated text, of a function of a library::
             x0[uint64(run + lane)] = v5[uint64(lane)]
     free(v4)
 
-Of loops over few elements the buffer has all elements of the innermost loops whose number is known.
+Of loops over few elements the buffer has all elements of the innermost loops whose number is known, of some rows if they are
+very few.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ from .partition import GRAIN, LEVELS, Partition, loops
 
 #: Elements of a run of a function of a library.
 RUN = 256
-#: Loops over fewer elements are short; the fewest and the most elements of a buffer for short loops.
+#: Loops over fewer elements are short; the fewest elements of a buffer for one row of short loops, and the most.
 SHORT, LEAST, MOST = 8, 16, 1024
 #: The names of functions of ``math``, and those of which a CPU computes vectors.
 _OF_LIBRARY, _IN_VECTORS = re.compile(r"\bmath\.(\w+)"), ("fabs", "sqrt", "copysign", "isnan", "isinf", "isfinite")
@@ -114,32 +115,45 @@ def _lead(extents: Sequence[str], lowered: Lowered) -> int:
     lead = len(extents) - 1
     while lead > 1 and extents[lead - 1].isdigit() and math.prod(map(int, extents[lead - 1 :])) <= MOST:
         lead -= 1
-    return lead if math.prod(map(int, extents[lead:])) >= LEAST else 0
+    each = math.prod(map(int, extents[lead:]))
+    return lead if each >= LEAST or (each > 0 and lead <= LEVELS) else 0
 
 
 def _of_short_loops(lowered: Lowered, context: KernelContext, result: str, lead: int) -> list[str]:
-    """The statements of several loops; the results of all loops behind the first ``lead`` are rounded together."""
+    """The statements of several loops; the results of all loops behind the first ``lead`` are rounded together.
+
+    If they are very few, those of some iterations of loop ``lead - 1``, a block, are.
+    """
     memory, made, extents = context.fresh(), context.fresh(), [context.size(d) for d in lowered.extents]
-    own = context.with_language(Python((f"free({memory})",)))
-    writer, count = Writer(lowered.table, len(extents), own), math.prod(map(int, extents[lead:]))
+    own, each = context.with_language(Python((f"free({memory})",))), math.prod(map(int, extents[lead:]))
+    rows = 1 if each >= LEAST else MOST // each
+    writer = Writer(lowered.table, len(extents), own)
     columns, leave = hold_columns(lowered, own, writer)
-    element = writer.value(lowered.element)
-    computed = f"{element_of(made, _position(extents, lead, len(extents)))} = {element}"
+    element, names = writer.value(lowered.element), [f"i{k}" for k in range(len(extents))]
+    own_row = [f"({names[lead - 1]} - first)"] if rows > 1 else []
+    place = _position([*own_row, *names[lead:]], extents[lead - len(own_row) :])
     inside = loops_around(
-        [[], *writer.regions[lead + 1 :]], extents[lead:], [computed], lead, "rest_range" if columns else "range"
-    )
-    stored = f"{element_of(result, f'{_position(extents, 0, lead)} * {count} + lane')} = {element_of(made, 'lane')}"
-    inside += [f"for lane in filled_range({count}):", f"    {stored}"]
-    writer.regions[0] += [*columns, *_buffers(memory, [made], count, leave)]
-    n = min(lead, LEVELS)
-    lines = loops(own, writer.regions[: lead + 1], Partition(extents[:n]), extents[n:lead], inside)
+        [[], *writer.regions[lead + 1 :]], extents[lead:], [f"{element_of(made, place)} = {element}"], lead,
+        "rest_range" if columns else "range",
+    )  # fmt: skip
+    n, count = min(lead, LEVELS), str(each)
+    outer, regions = Partition(extents[:n]), writer.regions[: lead + 1]
+    if rows > 1:
+        limit, head = extents[lead - 1], f"for {names[lead - 1]} in range(first, first + count):"
+        inside = [f"first = run * {rows}", f"count = min({rows}, {limit} - first)", head, *indented([*regions[lead], *inside])]
+        outer = Partition([*extents[: lead - 1], f"(({limit} + {rows - 1}) // {rows})"], innermost="run")
+        names[lead - 1], count, regions = "first", f"count * {each}", [*regions[:lead], []]
+    stored = element_of(result, f"{_position(names[:lead], extents)} * {each} + lane")
+    inside += [f"for lane in filled_range({count}):", f"    {stored} = {element_of(made, 'lane')}"]
+    writer.regions[0] += [*columns, *_buffers(memory, [made], rows * each, leave)]
+    lines = loops(own, regions, outer, extents[n:lead], inside)
     lines += [f"free({memory})", *leave]
     return unless_empty(extents, lines) if writer.hoisted else lines
 
 
-def _position(extents: Sequence[str], first: int, end: int) -> str:
-    """The position of an element in the loops from ``first`` on, before ``end``."""
-    text = f"i{first}"
-    for loop in range(first + 1, end):
-        text = f"({text} * {extents[loop]} + i{loop})"
+def _position(names: Sequence[str], extents: Sequence[str]) -> str:
+    """The position of an element in loops of these indices and sizes."""
+    text = names[0]
+    for name, extent in zip(names[1:], extents[1:], strict=False):
+        text = f"({text} * {extent} + {name})"
     return text

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from relayvm.ops.codegen.cpu.fused_kernel import source
+from relayvm.ops.codegen.cpu.narrowed_runs import MOST
 from relayvm.ops.codegen.loop_nest.vector_math import LEAST
 from relayvm.ops.core.group import Literal, Node
 from relayvm.ops.core.tensor_types import DTYPES, HALVES, Tensor, is_float, numpy_dtype
@@ -124,6 +125,15 @@ def test_functions_of_a_library_and_short_loops(dtype: str) -> None:
     for runner in (plain, compiled):
         same(call("tan", [x], run=runner), np.tan(wide(x)), dtype, 1)
         same(call("add", [few, some], run=runner, static=True), wide(few) + wide(some), dtype)
+
+
+@BOTH
+@pytest.mark.parametrize("rows", [0, 1, MOST // 3, 2 * MOST // 3 + 5])
+def test_rows_of_very_few_elements(dtype: str, rows: int) -> None:
+    """A buffer holds some rows in float32: none, a part of a block, a whole block, and more."""
+    x, y = sample((rows, 3), dtype, 5, special=False), sample((rows, 1), dtype, 6, special=False)
+    for runner in (plain, compiled):
+        same(call("add", [x, y], run=runner, static=True), wide(x) + wide(y), dtype)
 
 
 @BOTH
