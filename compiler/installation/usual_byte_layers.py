@@ -184,9 +184,11 @@ class _IntegerLayers(_Layers):
         return self.quantised(scaled, is_scaled=True)
 
     def heads_product(self, x: str, y: str) -> str:
-        rows, columns = (self.let(f"reshape({self.stored[each]}, newshape=[-3, -2])") for each in (x, y))
-        zeros = ", ".join(f"{_zero_point(self.parameters[each])}u8" for each in (x, y))
-        sums = self.let(f"qnn.batch_matmul({rows}, transpose({columns}, axes=[0, 2, 1]), {zeros}, 1f, 1f)")
+        bytes_of_y = self.let(f"bitwise_xor(transpose({self.stored[y]}, axes=[0, 1, 3, 2]), {_MIDDLE}u8)")
+        operands = self.stored[x], self.let(f'cast({bytes_of_y}, dtype="int8")')
+        rows, columns = (self.let(f"reshape({each}, newshape=[-3, -2])") for each in operands)
+        zeros = f"{_zero_point(self.parameters[x])}u8, {_zero_point(self.parameters[y]) - _MIDDLE}"
+        sums = self.let(f"qnn.batch_matmul({rows}, {columns}, {zeros}, 1f, 1f)")
         scaled = self.let(f'multiply(cast({sums}, dtype="float32"), {_SCALE * _STEP}f)')
         parameters = self._parameters()
         stored = self.let(f'qnn.quantize({scaled}, 1f, {_zero_point(parameters)}u8, out_dtype="uint8", ties="even")')

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -207,13 +207,34 @@ def along(node: Node, x: Expr, value: Expr, axis: int | None) -> Expr:
 
 def integer_product(node: Node, a: Expr, b: Expr, zero_a: Expr | None, zero_b: Expr | None) -> Expr:
     """The product of integers without their zero points, as int32; a vector of them is per row of a or per column of b."""
-    merged = of_merged_batches(node, a, b, lambda x, y: integer_product(node, x, y, zero_a, zero_b))
-    if merged is not None:
-        return merged
     if {node.dtype(a), node.dtype(b)} <= {*BYTES} and min(node.rank(a), node.rank(b)) > 1:
-        return _product_of_bytes(node, a, b, zero_a, zero_b)
+        batches = _product_of_batches(node, a, b, (zero_a, zero_b), lambda product: product)
+        return _product_of_bytes(node, a, b, zero_a, zero_b) if batches is None else batches
     left = centred(node, a, zero_a, -2 if node.rank(a) > 1 else None)
     return matrix_product(node, node.bind(left), node.bind(centred(node, b, zero_b, -1)), "int32")
+
+
+def _product_of_batches(
+    node: Node, a: Expr, b: Expr, zeros: tuple[Expr | None, Expr | None], finish: Callable[[Expr], Expr]
+) -> Expr | None:
+    """``finish`` of the product of batches of bytes, whose batch has one axis there; None for other tensors.
+
+    The second operand is transposed, and its bytes become signed, before batches of two axes become one: by one kernel, which
+    transposes it as the program does, too.
+    """
+    rank = node.rank(b)
+    if {node.dtype(a), node.dtype(b)} - {*BYTES} or node.rank(a) != rank or rank not in (3, 4):
+        return None
+    if not all(zero is None or node.rank(zero) == 0 or node.size(zero, 0) == 1 for zero in zeros):
+        return None
+    of_all = number(0, node.dtype(a)) if zeros[0] is None else _scalar(node, zeros[0])
+    transposed = node.bind(relay.transpose(b, [*range(rank - 2), rank - 1, rank - 2]))
+    columns, zero_b = _signed(node, transposed, None if zeros[1] is None else _scalar(node, zeros[1]))
+
+    def product(a: Expr, columns: Expr) -> Expr:
+        return finish(relay.qnn.batch_matmul(a, columns, of_all, zero_b, number(1, "float32"), number(1, "float32")))
+
+    return product(a, columns) if rank == 3 else of_merged_batches(node, a, columns, product)
 
 
 def _product_of_bytes(node: Node, a: Expr, b: Expr, zero_a: Expr | None, zero_b: Expr | None) -> Expr:
@@ -221,10 +242,6 @@ def _product_of_bytes(node: Node, a: Expr, b: Expr, zero_a: Expr | None, zero_b:
 
     All sums are modulo 2**32, as the result is.  Unsigned bytes of b are taken as signed ones, 128 less.
     """
-    if node.rank(a) == node.rank(b) == 3 and all(zero is None or _has_one(node, zero) for zero in (zero_a, zero_b)):
-        zeros = (number(0, node.dtype(x)) if zero is None else _scalar(node, zero) for x, zero in ((a, zero_a), (b, zero_b)))
-        columns = node.bind(relay.transpose(b, [0, 2, 1]))
-        return relay.qnn.batch_matmul(a, columns, *zeros, number(1, "float32"), number(1, "float32"))
     b, zero_b = _signed(node, b, zero_b)
     product = matrix_product(node, a, b, "int32")
     if zero_a is not None and not _is_zero(node, zero_a):
@@ -256,11 +273,6 @@ def _sums_of_columns(node: Node, b: Expr) -> Expr:
     return matrix_product(node, const(np.ones((1, inner), np.uint8)), b, "int32")
 
 
-def _has_one(node: Node, zero_point: Expr) -> bool:
-    """Whether a zero point is known to be one number."""
-    return node.rank(zero_point) == 0 or (node.rank(zero_point) == 1 and node.size(zero_point, 0) == 1)
-
-
 def _is_zero(node: Node, zero_point: Expr) -> bool:
     """Whether all zero points are known to be 0."""
     known = node.constant(zero_point)
@@ -276,15 +288,14 @@ def matmul_integer(node: Node, a: Expr, b: Expr, zero_a: Expr | None, zero_b: Ex
 def qlinear_matmul(
     node: Node, a: Expr, scale_a: Expr, zero_a: Expr, b: Expr, scale_b: Expr, zero_b: Expr, scale: Expr, zero_point: Expr
 ) -> Expr:
-    def whole(a: Expr, b: Expr) -> Expr:
-        product = integer_product(node, a, b, zero_a, zero_b)
+    def scaled(product: Expr) -> Expr:
         first = along(node, a, scale_a, -2 if node.rank(a) > 1 else None)
         factor = relay.divide(relay.multiply(first, along(node, b, scale_b, -1)), scale)
         return rescaled(node, product, factor, zero_point)
 
-    # the bytes are reshaped, not the sums, so that the scale is part of the product's kernel
-    merged = of_merged_batches(node, a, b, whole)
-    return whole(a, b) if merged is None else merged
+    # bytes are reshaped, not sums, so that the scale is part of the product's kernel
+    batches = _product_of_batches(node, a, b, (zero_a, zero_b), scaled)
+    return scaled(integer_product(node, a, b, zero_a, zero_b)) if batches is None else batches
 
 
 def rescaled(node: Node, x: Expr, factor: Expr, zero_point: Expr | None, dtype: str = "") -> Expr:
