@@ -21,7 +21,8 @@ from ...kernels.byte_conv import cuda, geometry
 from ...kernels.byte_conv.blocks import SUM_ELEMENTS
 from ...kernels.byte_conv.depthwise import OF_VECTOR, ORDER
 from ...kernels.byte_conv.limited import NUMBERS, PARTS, TOGETHER
-from ...kernels.byte_conv.strips import COPIED, MOST_LANES
+from ...kernels.byte_conv.strips import MOST_LANES, PADDING
+from ...kernels.byte_conv.winograd import MOST_COLUMNS, MOST_WORDS, PRODUCTS, RESULTS, TAPS
 from ...native.matrix_tiles import CONFIG_BYTES
 
 NAME = "nn.byte_conv2d"
@@ -148,8 +149,21 @@ def _panel_words(call: OpCall) -> Dim:
     if call.attrs.form == "blocks":
         count = (count + BLOCK - 1) // BLOCK * BLOCK
     entries = PARTS * call.inputs[1].shape[2] * TOGETHER + BLOCK
-    words: Dim = count * _plane(call) + _SLACK + entries
+    words: Dim = count * _plane(call) + _SLACK + entries + _transformed_words(call) + _strip_words(call)
     return words
+
+
+def _transformed_words(call: OpCall) -> Dim:
+    """The most words of the transforms of a region (see ``byte_conv.winograd``), on any machine."""
+    given, (rows, columns) = _given(call.attrs), _out_sizes(call)
+    if call.attrs.form != "blocks" or given["taps"] != (TAPS, TAPS) or given["stride"] + given["dilation"] != (1, 1, 1, 1):
+        return dim(0)
+    high, wide = min_(rows, _together(columns)), min_(columns, MOST_COLUMNS)
+    tiles = ((high + 1) // RESULTS) * ((wide + 1) // RESULTS) + 2 * geometry.LINE  # see apart_for_blocks
+    blocks = (call.inputs[0].shape[1] // call.inputs[1].shape[0] + BLOCK * WORD - 1) // (BLOCK * WORD)
+    pairs = 2 * BLOCK * max_(blocks, 1) + geometry.LINE
+    parts: Dim = pairs * tiles + BLOCK * pairs + BLOCK * MOST_WORDS
+    return PRODUCTS * parts + 2 * RESULTS * BLOCK * tiles + wide + 2 * _SLACK
 
 
 def _table_numbers(call: OpCall) -> Dim:
@@ -162,16 +176,19 @@ def _table_numbers(call: OpCall) -> Dim:
     return steps + (_plane(call) // _LANES + 1) * 2 + in_place + entries
 
 
-def _bytes(call: OpCall) -> Dim:
-    """A configuration of registers of tiles, then an order of bytes; of groups of one channel the rows of a region, with padding.
-
-    See ``byte_conv.strips``.
-    """
+def _strip_words(call: OpCall) -> Dim:
+    """The words of the strip of a channel, and its pairs of weights (see ``byte_conv.strips``)."""
     given, (rows, columns), of_data = _given(call.attrs), _out_sizes(call), call.inputs[0].shape[3]
     (sy, sx), (_, before), (dy, _), (ty, tx) = (given[name] for name in ("stride", "before", "dilation", "taps"))
     high = max_(min_(rows, _together(columns)) - 1, 0) * sy + (ty - 1) * dy + 1
-    wide = max_(before + of_data + COPIED, (columns + MOST_LANES) * sx + (tx + WORD) + MOST_LANES)
-    return CONFIG_BYTES + where(eq(call.inputs[1].shape[3], 1), high * wide + 2 * COPIED, 0)
+    wide = (before + of_data + sx - 1) // sx + PADDING
+    reached: Dim = columns + tx + 2 * MOST_LANES
+    return where(eq(call.inputs[1].shape[3], 1), high * sx * wide + (ty + 1) // 2 * tx + WORD + reached, 0)
+
+
+def _bytes(call: OpCall) -> Dim:
+    """A configuration of registers of tiles, then an order of bytes."""
+    return dim(CONFIG_BYTES)
 
 
 def _sum_elements(call: OpCall) -> Dim:

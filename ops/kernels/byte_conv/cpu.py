@@ -34,14 +34,16 @@ from .geometry import (
     streams_positions,
     words_of_columns,
 )
-from .strips import add_rows, copies_rows, copy_channel, place_rows, strip_of
+from .limited import limits_weights
+from .strips import add_rows, copies_rows, copy_channel, place_rows, place_weights, strip_of
 from .tile import Reads, Sums, Weights, add_positions
-from .words import ORDER_BYTES, bits_between, lanes_of_words, place_order, place_plane
+from .winograd import add_by_transforms, is_shorter
+from .words import bits_between, lanes_of_words, place_order, place_plane
 
 
 class ByteBuffers(NamedTuple):
     """Room for planes of words; for integers, of steps and of vectors of positions; for the sums of a tile; for a configuration
-    of registers of tiles, then for an order of bytes, and behind it for the rows of a channel (see ``strips``)."""
+    of registers of tiles, then for an order of bytes."""
 
     panel: Array
     table: Array
@@ -133,7 +135,13 @@ def compute_panels(
         weights = Weights(filters.data, g * tiles * steps * filters.dims[3], start, first, first + outputs - 1)
         if conv.form == BLOCKS:
             part = Part(tile, end, vectors, count, outputs, to, positions)
-            add_blocks(reads, weights, buffers.sums, epilogue, part, with_tiles)
+            if limits_weights():
+                if is_shorter(conv, region, planes):
+                    add_by_transforms(buffers.panel, planes, region, weights, numbers, buffers.sums, epilogue, part)
+                else:
+                    add_blocks(reads, weights, buffers.sums, epilogue, part, with_tiles)
+            else:
+                add_blocks(reads, weights, buffers.sums, epilogue, part, with_tiles)
         else:
             for row in range(tile * ROWS, end * ROWS, ROWS):
                 some = Weights(filters.data, weights.at + row * steps, start, first + row, weights.last)
@@ -149,7 +157,7 @@ def compute_channels(
 
     ``filters``: ``[groups, 1, steps, 1]``.
     """
-    steps, channels, inputs = filters.dims[2], len(start), conv.sizes[1] // conv.groups
+    steps, channels, inputs, taps = filters.dims[2], len(start), conv.sizes[1] // conv.groups, conv.window.taps
     tiles, positions = (channels + ROWS - 1) // ROWS, conv.out_sizes[0] * conv.out_sizes[1]
     regions = row_regions(conv.out_sizes[0], conv.out_sizes[1]) * column_regions(conv.out_sizes[1])
     number = low
@@ -160,12 +168,12 @@ def compute_channels(
         region, b = region_of(conv.out_sizes, rest % regions), rest // regions
         count, begin = region.rows * region.columns, region.row * conv.out_sizes[1] + region.column
         is_here = is_in_place(conv) and region.columns == conv.out_sizes[1]
-        is_strip, strip = copies_rows(conv) and region.columns == conv.out_sizes[1], strip_of(conv, static(ORDER_BYTES))
+        is_strip, strip = copies_rows(conv) and region.columns == conv.out_sizes[1], strip_of(conv, region, buffers.panel)
         pitch, planes, vectors = sums_pitch(count), planes_of(conv, region), 0
         if is_here:
             vectors = place_vectors(conv, region, buffers.table, steps)
         elif is_strip:
-            vectors = place_rows(conv, region, strip, buffers.table, steps)
+            vectors = place_rows(conv, region, strip, buffers.table)
         else:
             place_steps(conv, planes, buffers.table)
             vectors = place_positions(region, planes, buffers.table, steps)
@@ -179,7 +187,8 @@ def compute_channels(
                     add_in_place(channel, buffers.table, steps, vectors, conv.window.stride[1])
                 elif is_strip:
                     copy_channel(conv, region, strip, b * channels + c)
-                    add_rows(strip, buffers.table, steps, vectors, weights, buffers.sums, to, conv.window.stride[1])
+                    place_weights(strip, weights, taps[0], taps[1])
+                    add_rows(conv, region, strip, buffers.table, vectors, weights, buffers.sums, to)
                 else:
                     for plane in range(planes.number):
                         place_plane(conv, region, planes, b, c * inputs, plane, buffers.panel)

@@ -83,11 +83,15 @@ def _widen(space: Entries, to: int, which: Vector, rows: int, lanes: int) -> Non
 
 
 @generic
-def _with_entry(space: Entries, data: int, at: int, is_wide: bool) -> Entries:
-    """The entries with another one."""
-    narrow, wide = space.narrow + (0 if is_wide else 1), space.wide + (1 if is_wide else 0)
-    place = space.end - NUMBERS * wide if is_wide else space.first + NUMBERS * space.narrow
-    space.table[np.uint64(place)], space.table[np.uint64(place + 1)] = data, at
+def _with_entry(space: Entries, data: int, at: int, is_wide: int) -> Entries:
+    """The entries with another one; ``is_wide``: 0 or 1.
+
+    It is stored in both places, of which the next entry overwrites one: a branch would be predicted wrong often.
+    """
+    narrow, wide = space.first + NUMBERS * space.narrow, space.end - NUMBERS * (space.wide + 1)
+    space.table[np.uint64(narrow)], space.table[np.uint64(narrow + 1)] = data, at
+    space.table[np.uint64(wide)], space.table[np.uint64(wide + 1)] = data, at
+    narrow, wide = space.narrow + 1 - is_wide, space.wide + is_wide
     return Entries(space.words, space.apart, space.table, space.first, space.end, narrow, wide)
 
 
@@ -100,7 +104,7 @@ def entries_of_steps(words: Array, at: int, steps: int, pitch: int, rows: int, s
         which = sum_of_lanes(_copied(words, at + step * pitch, space, to, static(1), rows, rows))
         if which != 0:
             _widen(space, to, splat(which, rows), static(1), rows)
-        space = _with_entry(space, space.table[np.uint64(step)], to, which != 0)
+        space = _with_entry(space, space.table[np.uint64(step)], to, int(which != 0))
     return space
 
 
@@ -117,5 +121,5 @@ def entries_of_blocks(words: Array, at: int, steps: int, depth: int, apart: int,
         store(space.words, flags, which)
         for word in range(depth):
             data, is_wide = space.table[np.uint64(step)] + word * apart, space.words[np.uint64(flags + word)] != 0
-            space = _with_entry(space, data, to + word, is_wide)
+            space = _with_entry(space, data, to + word, int(is_wide))
     return space

@@ -15,7 +15,8 @@ from relayvm.ops.core.op import get
 from relayvm.ops.core.tensor_types import Tensor
 from relayvm.ops.defs.weight_forms.byte_convolution import NAME, ByteConv2dAttrs, best_form, words_of
 from relayvm.ops.kernels.byte_conv.cpu import ByteBuffers, byte_products
-from relayvm.ops.kernels.byte_conv.geometry import MOST_COLUMNS, ByteWindow
+from relayvm.ops.kernels.byte_conv.geometry import BLOCKS, MOST_COLUMNS, ByteConvolution, ByteWindow, planes_of, region_of
+from relayvm.ops.kernels.byte_conv.winograd import MOST_CHANNELS, is_shorter
 from relayvm.ops.kernels.shaped import Shaped
 from relayvm.ops.native.front_end.llvm import host
 from relayvm.ops.native.generated_source import define
@@ -143,12 +144,20 @@ def function_of(given: tuple[tuple[str, Any], ...], positions: int) -> Any:
 
 def check(case: Case, machine: str, is_compiled: bool, rng: np.random.Generator) -> None:
     """Compute the blocks of a case in parts, the last ones first."""
-    n, c, h, w, o, k, stride, padding, dilation, groups = case
+    data = rng.integers(0, 256, case[:4]).astype(np.uint8)
+    chances = [0.06, 0.44, 0.44, 0.06]  # 16 bits hold the products of some rows, not of all
+    shape = case.outputs, case.channels // case.groups, case.taps, case.taps
+    weight = rng.choice([-128, -1, 3, 127], shape, p=chances).astype(np.int8)
+    compare(case, machine, is_compiled, data, weight, rng)
+
+
+def compare(
+    case: Case, machine: str, is_compiled: bool, data: np.ndarray, weight: np.ndarray, rng: np.random.Generator
+) -> None:  # fmt: skip
+    """As ``check``, of these bytes."""
+    _, c, _, _, o, k, stride, padding, dilation, groups = case
     form = best_form(c // groups, k, k, dilation)
     attrs = ByteConv2dAttrs((k, k), form, stride, padding, dilation, groups)
-    data = rng.integers(0, 256, (n, c, h, w)).astype(np.uint8)
-    chances = [0.06, 0.44, 0.44, 0.06]  # 16 bits hold the products of some rows, not of all
-    weight = rng.choice([-128, -1, 3, 127], (o, c // groups, k, k), p=chances).astype(np.int8)
     words, start, pad = words_of(weight, groups, form), rng.integers(-9, 9, o).astype(np.int32), np.array([200], np.uint8)
     given = {"strides": stride, "padding": padding, "dilation": dilation, "groups": groups}
     wanted = convolution(data.astype(np.float64) - 200, weight.astype(np.float64), given)
@@ -206,3 +215,34 @@ def test_parts_of_the_blocks_as_machine_code(machine: str) -> None:
     rng = np.random.default_rng(4)
     for case in LARGE:
         check(case, machine, True, rng)
+
+
+@pytest.mark.extensive
+@pytest.mark.parametrize("channels", [MOST_CHANNELS, MOST_CHANNELS + 1])
+def test_largest_sums(channels: int) -> None:
+    """Transforms are exact as far as 4 times a sum is an int32; more channels take none."""
+    case, rng = Case(1, channels, 4, 4, 17), np.random.default_rng(5)
+    weight = np.full((17, channels, 3, 3), -128, np.int8)
+    weight[8:] = 127
+    compare(case, "avx", True, np.full(case[:4], 255, np.uint8), weight, rng)
+
+
+@pytest.mark.parametrize("machine", ["sse", "avx"])
+def test_which_regions_are_transformed(machine: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Windows of 3 by 3 of stride 1, of images that fill vectors of tiles."""
+    on(machine, monkeypatch)
+    taken = {case: is_transformed(case) for case in SMALL if case.channels // case.groups >= 16}
+    assert [case for case, found in taken.items() if found] == [Case(1, 17, 5, 7, 18)]
+    assert not is_transformed(Case(1, 17, 2, 2, 18))
+    assert not is_transformed(Case(1, MOST_CHANNELS + 1, 5, 7, 18))
+    assert is_transformed(Case(1, MOST_CHANNELS, 5, 7, 18))
+
+
+def is_transformed(case: Case) -> bool:
+    """Whether transforms compute the first region of a case, whose result has the sizes of its data."""
+    n, c, h, w, _, k, stride, padding, dilation, groups = case
+    window = ByteWindow(*((number,) * 2 for number in (stride, padding, dilation, k)))
+    nothing = np.zeros(1, np.uint8)
+    conv = ByteConvolution(nothing, (n, c, h, w), (h, w), window, groups, BLOCKS, nothing, nothing)
+    region = region_of(conv.out_sizes, 0)
+    return bool(is_shorter(conv, region, planes_of(conv, region)))
