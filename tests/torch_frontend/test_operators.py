@@ -156,6 +156,25 @@ def test_boxes() -> None:
     check(lambda x, r: torchvision.ops.roi_align(x, r, (3, 3), 0.5, 2, True), (torch.randn(2, 3, 16, 16), rois), shapes=fixed)
 
 
+@pytest.mark.parametrize("reduction", ["amax", "amin"])
+def test_places_that_take_only_given_truths(reduction: str) -> None:
+    def reduced(x: Any, at: Any, given: Any) -> Any:
+        return x.scatter_reduce(0, at, given, reduction, include_self=False)
+
+    truths, at = torch.tensor([[True], [False], [True]]), torch.tensor([[0], [1], [0]])
+    check(reduced, *[(truths, at, torch.full((3, 1), value)) for value in (True, False)])
+
+
+def test_parts_of_sizes_known_at_run_time() -> None:
+    """The last ones as optical flow takes the features of two images apart."""
+
+    def parts(x: Any) -> Any:
+        rows, both = x.shape[0], torch.cat([x, x * 2])
+        return *x.split([1, rows - 1]), *torch.cat([both, x]).split(rows), *both.split([rows, rows]), *both.chunk(2)
+
+    check(parts, *[(torch.randn(n, 4),) for n in (3, 1, 6)], shapes=({0: torch.export.Dim.AUTO},))
+
+
 def test_one_of_two_branches() -> None:
     x = torch.rand(3, 4)
     check(lambda x: torch.cond(x.sum() > 0, lambda x: x * 2, lambda x: x - 1, (x,)), (x,), (-x,), (x[:1],))

@@ -9,7 +9,7 @@ import time
 from collections import Counter
 
 from ..campaign.random_programs import kernels_once
-from . import images, texts
+from . import detectors, images, texts
 from .expectations import expected
 from .exporters import EXPORTERS, end_of
 
@@ -21,7 +21,7 @@ def main() -> None:
     parser.add_argument("--exporter", choices=EXPORTERS, action="append")
     args, counts = parser.parse_args(), Counter[tuple[str, str]]()
     logging.disable(logging.CRITICAL)
-    families = {**texts.FAMILIES.by_name, **images.FAMILIES.by_name}
+    families = {**texts.FAMILIES.by_name, **images.FAMILIES.by_name, **detectors.FAMILIES.by_name}
     for name in [n for n in families if re.search(args.filter, n)]:
         for exporter in args.exporter or EXPORTERS:
             start = time.process_time()

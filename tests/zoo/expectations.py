@@ -64,6 +64,17 @@ NOT_EQUAL: tuple[Reason, ...] = (
         ("vit",),
         "script",
     ),
+    Reason(
+        "torch.export ends with a guard on the number of boxes",
+        "not exported",
+        r"GuardOnDataDependentSymNode: .*",
+        (
+            *("fasterrcnn_resnet50_fpn", "fasterrcnn_mobilenet_v3_large_fpn", "maskrcnn_resnet50_fpn"),
+            *("keypointrcnn_resnet50_fpn", "retinanet_resnet50_fpn", "fcos_resnet50_fpn", "ssd300_vgg16"),
+            "ssdlite320_mobilenet_v3_large",
+        ),
+        "torch",
+    ),
     Reason("torch.export fixes the number of frames", "error", r".*run/shape-check: the size of axis 2 .*", ("r3d_18",), "torch"),
 )
 

@@ -87,7 +87,12 @@ def _compared(family: Family, module: torch.nn.Module, machine: Any, runs: list[
         except relay.RelayError as error:
             return End("error", f"{sizes}: {error.code}: {error.diagnostics[0].message}")
         results = [x.numpy() for x in (found if isinstance(found, (list, tuple)) else [found])]
-        for ours, theirs in zip(results, map(as_array, wanted), strict=True):
+        arrays = [as_array(x) for x in wanted]
+        if family.finds_objects:
+            if not len(arrays[0]):
+                return End("different", f"{sizes}: torch finds no object, so that nothing is compared")
+            arrays = in_order_of(results, arrays, family.tolerance)
+        for ours, theirs in zip(results, arrays, strict=True):
             if (ours.dtype, ours.shape) != (theirs.dtype, theirs.shape):
                 return End("different", f"{sizes}: {ours.dtype}{ours.shape} instead of {theirs.dtype}{theirs.shape}")
             scale = 1 + np.abs(theirs).max(initial=0)
@@ -95,6 +100,18 @@ def _compared(family: Family, module: torch.nn.Module, machine: Any, runs: list[
             if not apart <= family.tolerance:
                 return End("different", f"{sizes}: by {apart:.1e}")
     return End("equal")
+
+
+def in_order_of(found: list[np.ndarray], wanted: list[np.ndarray], near: float) -> list[np.ndarray]:
+    """``wanted`` in the order of ``found``, as far as labels are equal and scores near: of such objects the nearest box first."""
+    (boxes, labels, scores), left, order = found[:3], list(range(len(wanted[0]))), list[int]()
+    for box, label, score in zip(boxes, labels, scores, strict=True):
+        same = [k for k in left if wanted[1][k] == label and abs(wanted[2][k] - score) <= near]
+        if not same:
+            return wanted  # which differs
+        order.append(min(same, key=lambda k: float(np.abs(wanted[0][k] - box).max())))
+        left.remove(order[-1])
+    return [x[order + left] for x in wanted]
 
 
 def _first_line(error: Exception) -> str:

@@ -16,7 +16,8 @@ class Family:
     """``make`` gives the module, ``draw`` its inputs at given sizes, of which the first are those of the export.
 
     ``open_axes``: for each input the axes whose sizes are open.  ``wider``: the module with wider layers, by a factor; None
-    for a network of one width.
+    for a network of one width.  ``finds_objects``: the first results are boxes, labels and scores of at least one object;
+    objects of one label whose scores differ by the tolerance at most may change places.
     """
 
     name: str
@@ -26,6 +27,7 @@ class Family:
     open_axes: Sequence[Sequence[int]]
     tolerance: float = 1e-4
     wider: Callable[[int], torch.nn.Module] | None = None
+    finds_objects: bool = False
 
     def module(self) -> torch.nn.Module:
         """The network, ready to run, with the same weights in each call."""

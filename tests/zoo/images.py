@@ -63,6 +63,23 @@ class _Out(torch.nn.Module):
 _add("deeplabv3", _segmentation("deeplabv3_mobilenet_v3_large"))
 _add("lraspp", _segmentation("lraspp_mobilenet_v3_large"))
 
+
+class _Flow(torch.nn.Module):
+    """The last flow between two images, after two steps."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.network = models.optical_flow.raft_small(weights=None)
+
+    def forward(self, first: torch.Tensor, second: torch.Tensor) -> Any:
+        return self.network(first, second, num_flow_updates=2)[-1]
+
+
+#: Multiples of 8, from 128 on.
+_LARGE = ((2, 128, 136), (1, 128, 128), (3, 136, 128), (1, 144, 152))
+_AXES = ((0, 2, 3), (0, 2, 3))
+FAMILIES.add(Family("raft_small", _Flow, lambda sizes: (*_images(sizes), *_images(sizes)), _LARGE, _AXES, 1e-3))
+
 #: Batch, frames, height and width.
 _CLIPS = ((2, 8, 32, 32), (1, 8, 32, 32), (3, 16, 32, 32), (1, 8, 48, 32))
 

@@ -155,10 +155,9 @@ def known_parts(node: Node, x: Expr, axis: int, parts: Sequence[Any]) -> list[Ex
     """The parts of a tensor along an axis, of known sizes.  Raises ModelError for sizes that are not those of the axis."""
     total = node.size(x, axis)
     ends = np.cumsum([int(n) for n in parts]).tolist()
-    begins = [0, *ends[:-1]]
     if total is not None and ends and ends[-1] != total:
         raise node.error(f"the parts have {ends[-1]} elements of {total}")
-    return [relay.strided_slice(x, [a], [b], [1], [axis]) for a, b in zip(begins, ends, strict=True)]
+    return [relay.strided_slice(x, [end - int(n)], [end], [1], [axis]) for n, end in zip(parts, ends, strict=True)]
 
 
 def _equal_parts(node: Node, x: Expr, axis: int, count: int) -> list[Expr]:

@@ -167,6 +167,13 @@ def _as_rows(node: TorchNode, values: Expr, at: Expr, moved: Expr, chosen: list[
 _REDUCTIONS = {"sum": "add", "mean": "add", "prod": "mul", "amax": "max", "amin": "min"}
 
 
+def _ends(dtype: str) -> tuple[Any, Any]:
+    """The lowest and the highest value of a dtype."""
+    if dtype == "bool":
+        return False, True
+    return (-np.inf, np.inf) if is_float(dtype) else int_range(dtype)
+
+
 @aten("scatter_reduce.two")
 def scatter_reduce(node: TorchNode, x: Expr, axis: int, indices: Expr, source: Expr, reduction: str, with_self: bool) -> Any:
     dtype = node.dtype(x)
@@ -175,7 +182,7 @@ def scatter_reduce(node: TorchNode, x: Expr, axis: int, indices: Expr, source: E
     ones = node.bind(relay.ones_like(node.cast(source, "int64")))
     counts = node.bind(_scattered(node, node.bind(relay.zeros_like(node.cast(x, "int64"))), axis, indices, ones, "add"))
     if not with_self:
-        lowest, highest = (-np.inf, np.inf) if is_float(dtype) else int_range(dtype)
+        lowest, highest = _ends(dtype)
         first = {"prod": 1, "amax": lowest, "amin": highest}.get(reduction, 0)
         x = node.bind(relay.where(relay.greater(counts, const(0, "int64")), const(first, dtype), x))
     found = node.bind(_scattered(node, x, axis, indices, source, _REDUCTIONS[reduction]))

@@ -12,6 +12,7 @@ from ....shape_funcs.symbolic.int_operations import INT64_MAX
 from ...builder.build import const
 from ...builder.operator_functions import operators as relay
 from ...ir.expr import Expr
+from ...onnx_frontend.operators.parts import known_parts, open_parts
 from ..operator_table import aten
 from ..torch_node import TorchNode
 
@@ -131,20 +132,18 @@ def stack(node: TorchNode, tensors: Sequence[Expr], axis: int) -> Any:
 
 @aten("split_with_sizes", "split_with_sizes_copy")
 def split_with_sizes(node: TorchNode, x: Expr, sizes: Sequence[Any], axis: int) -> list[Any]:
-    found, at = [], 0
-    for size in sizes:
-        number = node.number(size)
-        if number is None:
-            raise node.error("a part has a size that is known at run time only")
-        found.append(relay.strided_slice(x, [at], [at + number], [1], [node.axes([axis], node.rank(x))[0]]))
-        at += number
-    return found
+    axis, known = node.axes([axis], node.rank(x))[0], [node.number(n) for n in sizes]
+    if None in known:
+        return open_parts(node, x, axis, node.vector(sizes), len(sizes))
+    return known_parts(node, x, axis, known)
 
 
 @aten("split.Tensor")
-def split(node: TorchNode, x: Expr, size: int, axis: int) -> list[Any]:
-    count, axis = len(node.meta), node.axes([axis], node.rank(x))[0]
-    return [relay.strided_slice(x, [k * size], [(k + 1) * size], [1], [axis]) for k in range(count)]
+def split(node: TorchNode, x: Expr, size: Any, axis: int) -> list[Any]:
+    count, axis, number = len(node.meta), node.axes([axis], node.rank(x))[0], node.number(size)
+    if number is None:
+        return open_parts(node, x, axis, node.vector([size] * count), count)
+    return [relay.strided_slice(x, [k * number], [(k + 1) * number], [1], [axis]) for k in range(count)]
 
 
 @aten("unbind.int")
