@@ -13,6 +13,7 @@ from relayvm.compiler.ir.expr import Call, IRModule
 from relayvm.compiler.ir.well_formed import check
 from relayvm.compiler.lowered import bind_params
 from relayvm.compiler.passes.eliminate_dead_code import eliminate_dead_code
+from relayvm.compiler.passes.expand_composites import expand_composites
 from relayvm.compiler.passes.fold_constant import fold_constant
 from relayvm.compiler.passes.infer_type import infer_type
 from relayvm.compiler.passes.precision.widen_halves import widen_halves
@@ -40,6 +41,8 @@ BODIES = {
     "channels apart": f"let %z = reshape(nn.conv2d({IMAGES}, {WINDOWS}, padding=[1, 1], groups=4), newshape=[-1, 64]);",
     "largest": f"let %z = reshape(nn.max_pool2d({IMAGES}, pool_size=[3, 3], padding=[1, 1]), newshape=[-1, 64]);",
     "resized": f"let %z = reshape(image.resize2d({IMAGES}, size=[2, 8]), newshape=[-1, 64]);",
+    "gradient": f"let %g = nn.avg_pool2d_grad({IMAGES}, {IMAGES}, pool_size=[3, 3], padding=[1, 1]); "
+    "let %z = reshape(%g, newshape=[-1, 64]);",
     "whole numbers": 'let %z = cast(cast(multiply(%x, %x), dtype="int32"), dtype="DTYPE");',
 }
 
@@ -95,6 +98,15 @@ def test_images_of_a_parameter(dtype: str) -> None:
         found = [c.op.name for c in calls if c.op.name != "reshape"]
         assert found == ([*names, "cast"] if name != "largest" else names)
         assert [c.ty.dtype for c in calls if c.op.name == names[-1]] == ["float32" if name != "largest" else dtype]
+
+
+def test_what_a_gradient_reads_again_is_widened_before() -> None:
+    """The gradients are, though the program widens them itself; the data, of which only the sizes are read, are not."""
+    mod = infer_type(to_a_normal_form(expand_composites(module(BODIES["gradient"], "float16"))))
+    calls = [v for v in values(widened(mod)["main"].body) if isinstance(v, Call)]
+    names = [c.op.name for c in calls]
+    assert names[names.index("nn.avg_pool2d_portions") - 1] == "annotation.stop_fusion"
+    assert names.count("annotation.stop_fusion") == 1
 
 
 def test_a_cast_of_the_program_rounds() -> None:
