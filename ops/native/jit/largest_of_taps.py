@@ -32,15 +32,33 @@ def _widths(itemsize: int) -> tuple[int, ...]:
     return tuple(most >> n for n in range(most.bit_length()))
 
 
+@at_compile_time
+def _from_one(itemsize: int) -> tuple[int, ...]:
+    """The numbers of lanes from one up to those of a register."""
+    return _widths(itemsize)[::-1]
+
+
 @generic
 def _take(data: Array, at: int, taps: int, tap_step: int, step: int, out: Array, to: int, count: int, more: int) -> None:
-    """As ``take_largest``, for a static step: a loop for each width of vectors, of which all but the first run once at most."""
+    """As ``take_largest``, for a static step: whole vectors, or one of the most lanes, and one that ends with the last result.
+
+    The last vector may overlap others: a maximum that is taken twice is the same.
+    """
     keep_out_of_line()
     done = 0
     for width in _widths(out.itemsize):
-        while done + width <= count:
-            _take_vector(data, at + done * step, taps, tap_step, step, out, to + done, width, more)
-            done += width
+        if width == vector_bytes() // out.itemsize:
+            while done + width <= count:
+                _take_vector(data, at + done * step, taps, tap_step, step, out, to + done, width, more)
+                done += width
+        elif done == 0 and width <= count:
+            _take_vector(data, at, taps, tap_step, step, out, to, width, more)
+            done = width
+    if done < count:
+        for width in _from_one(out.itemsize):
+            if done < count <= done + width:
+                _take_vector(data, at + (count - width) * step, taps, tap_step, step, out, to + count - width, width, more)
+                done = count
 
 
 @generic
