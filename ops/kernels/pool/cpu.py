@@ -11,7 +11,6 @@ from typing import NamedTuple
 import numpy as np
 
 from ...native.front_end.vector_hints import add_in_any_order
-from ...native.jit.largest_of_taps import MOST_STEP, take_largest
 from ...native.memory import Array, Axes, Element, generic
 from ...native.static_values import static, static_range
 from ...native.status import EMPTY_REDUCTION, OK
@@ -19,6 +18,7 @@ from ...native.vector_registers import vector_bytes
 from ...native.vectors import lanes_below, load, load_or_zero, splat, sum_of_lanes
 from ..shaped import Shaped
 from ..spatial.cpu import BATCH, CHANNEL, COLUMN, DEPTH, ROW, Spatial, end_inside, first_inside, spatial, start_of
+from .largest_of_taps import MOST_STEP, take_largest
 
 #: Vectors of sums of halves: an addition waits for the one before it in its vector.
 _SUMS, _HALF_BYTES = 4, 2

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from relayvm.ops.core.tensor_types import HALVES, is_float, numpy_dtype
-from relayvm.ops.native.jit.largest_of_taps import MOST_STEP, take_largest
+from relayvm.ops.kernels.pool.largest_of_taps import MOST_STEP, take_largest
 
 from .front_end.machine_code import compiled, python_function
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from ..inlining import keep_out_of_line
-from ..memory import Array, generic
-from ..static_values import at_compile_time, static_range
-from ..vector_registers import vector_bytes
-from ..vectors import Vector, load, select, store
+from ...native.inlining import keep_out_of_line
+from ...native.memory import Array, generic
+from ...native.static_values import at_compile_time, static_range
+from ...native.vector_registers import vector_bytes
+from ...native.vectors import Vector, load, select, store
 
 #: The most elements of the data from one result to the next.
 MOST_STEP = 2
@@ -32,15 +32,33 @@ def _widths(*itemsizes: int) -> tuple[int, ...]:
     return tuple(most >> n for n in range(most.bit_length()))
 
 
+@at_compile_time
+def _from_one(*itemsizes: int) -> tuple[int, ...]:
+    """The numbers of lanes from one up to those of a register."""
+    return _widths(*itemsizes)[::-1]
+
+
 @generic
 def _take(data: Array, at: int, taps: int, tap_step: int, step: int, out: Array, to: int, count: int, more: int) -> None:
-    """As ``take_largest``, for a static step: a loop for each width of vectors, of which all but the first run once at most."""
+    """As ``take_largest``, for a static step: whole vectors, or one of the most lanes, and one that ends with the last result.
+
+    The last vector may overlap others: a maximum that is taken twice is the same.
+    """
     keep_out_of_line()
     done = 0
     for width in _widths(data.itemsize, out.itemsize):
-        while done + width <= count:
-            _take_vector(data, at + done * step, taps, tap_step, step, out, to + done, width, more)
-            done += width
+        if width == vector_bytes() // max(data.itemsize, out.itemsize):
+            while done + width <= count:
+                _take_vector(data, at + done * step, taps, tap_step, step, out, to + done, width, more)
+                done += width
+        elif done == 0 and width <= count:
+            _take_vector(data, at, taps, tap_step, step, out, to, width, more)
+            done = width
+    if done < count:
+        for width in _from_one(data.itemsize, out.itemsize):
+            if done < count <= done + width:
+                _take_vector(data, at + (count - width) * step, taps, tap_step, step, out, to + count - width, width, more)
+                done = count
 
 
 @generic
