@@ -27,10 +27,12 @@ class _Layers:
     """Writes calls, each with a variable of its own; ``weights``: the constants, by the names of their parameters.
 
     ``stored``, ``parameters``: by variables that are dequantised, the bytes, and their scale and zero point.
-    ``of_softmax``: the parameters of a softmax, "" for some as of other values.
+    ``of_softmax``: the parameters of a softmax, "" for some as of other values.  ``dtype``, ``suffix``, ``least``: the bytes of
+    results, the end of their literals, and the least of them.
     """
 
     of_softmax = ""
+    dtype, suffix, least = "uint8", "u8", 0
 
     def __init__(self) -> None:
         self.lines: list[str] = []
@@ -47,7 +49,8 @@ class _Layers:
     def _parameters(self, zero_point: int | None = None) -> str:
         """A scale and a zero point, by default one that is no other's."""
         self.count += 1
-        return f"{_SCALE + _STEP * self.count:.6f}f, {_ZERO_POINT + self.count % 24 if zero_point is None else zero_point}u8"
+        zero_point = _ZERO_POINT + self.count % 24 if zero_point is None else zero_point
+        return f"{_SCALE + _STEP * self.count:.6f}f, {zero_point}{self.suffix}"
 
     def quantised(self, value: str, of: str = "", zero_point: int | None = None, is_scaled: bool = False) -> str:
         """A value, quantised and dequantised; with the parameters of the value ``of`` where it has the same elements.
@@ -56,7 +59,7 @@ class _Layers:
         """
         parameters = self.parameters[of] if of else self._parameters(zero_point)
         given = f"1f, {_zero_point(parameters)}u8" if is_scaled else parameters
-        return self.dequantised(self.let(f'qnn.quantize({value}, {given}, out_dtype="uint8", ties="even")'), parameters)
+        return self.dequantised(self.let(f'qnn.quantize({value}, {given}, out_dtype="{self.dtype}", ties="even")'), parameters)
 
     def dequantised(self, stored: str, parameters: str = "") -> str:
         """Bytes as real numbers."""
@@ -120,7 +123,7 @@ class _Layers:
         scale, zero = self.parameters[scores].split("f, ")
         self.parameters[scaled] = f"{float(scale) / 8}f, {zero}"
         softmax = self.let(f"nn.softmax({self.quantised(scaled, scaled)}, axis=3)")
-        self.parameters[softmax] = self.of_softmax or self._parameters(0)
+        self.parameters[softmax] = self.of_softmax or self._parameters(self.least)
         mixed = self.heads_product(self.quantised(softmax, softmax), values)
         in_order = self.quantised(self.let(f"transpose({mixed}, axes=[0, 2, 1, 3])"), mixed)
         return self.quantised(self.let(f"reshape({in_order}, newshape=[1, -1, {_FEATURES}])"), mixed)
@@ -148,7 +151,7 @@ class _Layers:
         name = f"w{len(self.weights)}"
         self.weights |= {name: np.arange(outputs, dtype=np.int32), f"{name}_scales": np.linspace(1e-4, 2e-4, outputs, dtype="f4")}
         bias = self.let(f"qnn.dequantize(%{name}, %{name}_scales, 0, axis=0)")
-        return self.quantised(self.let(f"nn.bias_add({sums}, {bias})"), zero_point=0 if least_is_0 else None)
+        return self.quantised(self.let(f"nn.bias_add({sums}, {bias})"), zero_point=self.least if least_is_0 else None)
 
     def mobile_network(self, image: str) -> str:
         """A short network of the kind of MobileNetV2, of images of 112 rows."""
@@ -159,11 +162,17 @@ class _Layers:
         inner = self.convolution(self.convolution(x, (144, 48, 1)), (144, 1, 3))
         x = self.quantised(self.let(f"add({x}, {self.convolution(inner, (48, 144, 1), least_is_0=False)})"))
         x = self.convolution(x, (320, 48, 1))
-        means = self.quantised(self.let(f"mean({x}, axis=[2, 3], keepdims=True)"), zero_point=0)
+        means = self.quantised(self.let(f"mean({x}, axis=[2, 3], keepdims=True)"), zero_point=self.least)
         flat = self.quantised(self.let(f"nn.batch_flatten({means})"), means)
         product = self.let(f"nn.matmul({flat}, {self.bytes_of((320, 1000), 1)})")
         self.weights["bias"] = np.arange(1000, dtype=np.float32)
         return self.quantised(self.let(f"add({product}, %bias)"))
+
+
+class _SignedLayers(_Layers):
+    """As ``_Layers``, with signed bytes, as the tools of some processors have them."""
+
+    dtype, suffix, least = "int8", "i8", -128
 
 
 class _IntegerLayers(_Layers):
@@ -202,15 +211,19 @@ def _zero_point(parameters: str) -> int:
 
 def usual_byte_layers() -> Iterator[Executable]:
     """The programs, compiled one by one."""
-    yield _compiled(_Layers(), with_images=True)
-    yield _compiled(_IntegerLayers(), with_images=False)
+    yield _compiled(_Layers(), with_words=True, with_images=True)
+    yield _compiled(_IntegerLayers(), with_words=True, with_images=False)
+    yield _compiled(_SignedLayers(), with_words=False, with_images=True)
 
 
-def _compiled(layers: _Layers, with_images: bool) -> Executable:
-    results = [layers.dequantised("%words")]
-    for zero_point in (None, _MIDDLE):
-        results[0] = layers.transformer(results[0], zero_point)
-    parameters = [f"%words: Tensor[(1, ?words, {_FEATURES}), uint8]"]
+def _compiled(layers: _Layers, with_words: bool, with_images: bool) -> Executable:
+    results, parameters = [], []
+    if with_words:
+        words = layers.dequantised("%words")
+        for zero_point in (None, _MIDDLE):
+            words = layers.transformer(words, zero_point)
+        results.append(words)
+        parameters.append(f"%words: Tensor[(1, ?words, {_FEATURES}), uint8]")
     if with_images:
         results.append(layers.mobile_network("%image"))
         parameters.append("%image: Tensor[(?n, 3, 112, 112), float32]")
