@@ -1,16 +1,18 @@
 """Networks of the zoo beside onnxruntime and torch.compile: one thread, in turn, processor time.
 
 Networks of transformers are eight times as wide as those of the tests (256 features), for one text of 64 words; networks of
-torchvision are whole, for one image of 128 x 128.  Each is imported from ``torch.export``; onnxruntime runs the model of torch's
-older exporter, or of the newer one where the older fails; torch.compile is inductor with unknown sizes.  Ratios are ours by
-theirs: below 1, ours is faster.
+torchvision are whole, for one image of 128 x 128.  Each is imported from ``torch.export``, detectors as models of ONNX;
+onnxruntime runs the model of torch's older exporter, or of the newer one where the older fails; torch.compile is inductor with
+unknown sizes.  Ratios are ours by theirs: below 1, ours is faster.  ``--sizes 100`` counts graphs instead: those that
+torch.compile compiles over so many sizes, where ours runs the program that was compiled once.
 
-    PYTHONPATH=. python benchmarks/torch_zoo.py [--filter REGEX] [--rounds 15] [--without-inductor]
+    PYTHONPATH=. python benchmarks/torch_zoo.py [--filter REGEX] [--rounds 15] [--without-inductor] [--sizes 0]
 """
 
 from __future__ import annotations
 
 import io
+import itertools
 import logging
 import math
 import re
@@ -25,7 +27,7 @@ import numpy as np
 import torch
 
 import relayvm as relay
-from tests.zoo import images, texts
+from tests.zoo import detectors, images, texts
 from tests.zoo.exporters import EXPORTERS, Flat
 from tests.zoo.family import Family
 
@@ -45,9 +47,18 @@ def subject(family: Family) -> tuple[Any, tuple[Any, ...], tuple[Any, ...]]:
     return module, family.draw(family.sizes[0]), family.draw(timed)
 
 
+def machine_of(family: Family, module: Any, example: tuple[Any, ...]) -> relay.VirtualMachine:
+    """The machine of the program of ``torch.export``, or of the older exporter where torch exports none."""
+    try:
+        program = EXPORTERS["torch"](family, module, example)
+    except Exception:  # torch's errors are of many classes
+        program = EXPORTERS["script"](family, module, example)
+    return relay.VirtualMachine(relay.compile(program))
+
+
 def ours(family: Family, module: Any, example: tuple[Any, ...], args: Sequence[Any]) -> Run:
-    """The program of ``torch.export``, in the machine."""
-    machine = relay.VirtualMachine(relay.compile(EXPORTERS["torch"](family, module, example)))
+    """The program in the machine."""
+    machine = machine_of(family, module, example)
     arrays = [a.numpy() for a in args]
     return lambda: machine.run(*arrays)
 
@@ -77,6 +88,29 @@ def inductor(family: Family, module: Any, example: tuple[Any, ...], args: Sequen
     run = torch.compile(module, dynamic=True)
     run(*example)
     return lambda: run(*args)
+
+
+def sizes_of(family: Family, count: int) -> list[tuple[int, ...]]:
+    """So many sizes: the open ones from the least of the family on, in steps that divide all of the family's."""
+    axes = [set(sizes) for sizes in zip(*family.sizes, strict=True)]
+    each = math.ceil(count ** (1 / sum(len(axis) > 1 for axis in axes)) - 1e-9)
+    steps = [[min(axis) + k * math.gcd(*axis) for k in range(each)] if len(axis) > 1 else list(axis) for axis in axes]
+    return list(itertools.islice(itertools.product(*steps), count))
+
+
+def count_graphs(family: Family, count: int) -> None:
+    """Print the number of graphs that torch.compile makes over sizes, the example's first; it is the same for every backend."""
+    module, example, _ = subject(family)
+    torch._dynamo.reset()
+    torch._dynamo.utils.counters.clear()
+    with torch.no_grad(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        machine, theirs = machine_of(family, module, example), torch.compile(module, dynamic=True, backend="eager")
+        for args in (example, *map(family.draw, sizes_of(family, count))):
+            theirs(*args)
+            machine.run(*[a.numpy() for a in args])
+    graphs = torch._dynamo.utils.counters["stats"]["unique_graphs"]
+    print(f"{family.name:20}{count + 1:5} sizes: 1 program, {graphs} graphs of torch.compile", flush=True)
 
 
 def timed(runs: dict[str, Run], rounds: int) -> dict[str, list[float]]:
@@ -129,14 +163,20 @@ def measure(family: Family, peers: dict[str, Callable[..., Run]], rounds: int) -
 @click.option("--filter", "chosen", default="", help="A regular expression in the names of families.")
 @click.option("--rounds", default=15, help="Rounds of times.")
 @click.option("--without-inductor", is_flag=True, help="Leave out torch.compile, which compiles for a minute.")
-def main(chosen: str, rounds: int, without_inductor: bool) -> None:
-    """Measure families, and print the geometric means."""
+@click.option("--sizes", default=0, help="Count graphs over so many sizes.")
+def main(chosen: str, rounds: int, without_inductor: bool, sizes: int) -> None:
+    """Measure families, and print the geometric means; or count graphs."""
     torch.set_num_threads(1)
     logging.disable(logging.CRITICAL)
     peers = {"onnxruntime": onnxruntime} | ({} if without_inductor else {"inductor": inductor})
-    families = {**texts.FAMILIES.by_name, **images.FAMILIES.by_name}
+    by_name = {**texts.FAMILIES.by_name, **images.FAMILIES.by_name, **detectors.FAMILIES.by_name}
+    families = [family for name, family in by_name.items() if re.search(chosen, name)]
+    if sizes:
+        for family in families:
+            count_graphs(family, sizes)
+        return
     print(f"{'family':20}" + "".join(f"{p[:5]:>6}" for p in peers))
-    found = [measure(family, peers, rounds) for name, family in families.items() if re.search(chosen, name)]
+    found = [measure(family, peers, rounds) for family in families]
     for peer in peers:
         given = [ratios[peer] for ratios in found if peer in ratios]
         if given:
