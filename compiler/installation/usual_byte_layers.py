@@ -1,9 +1,10 @@
-"""The usual layers of quantised networks: a program whose kernels, and whose constants, most of such networks have.
+"""The usual layers of quantised networks: programs whose kernels, and whose constants, most of such networks have.
 
 The layers are written as the tools of onnxruntime quantise them, with ``qnn.quantize`` and ``qnn.dequantize`` around each
-operator: layers of a transformer of one text of any length, and a convolutional network.  Layers of another transformer have
-operators of integers instead, as the form QOperator has.  Kernels depend on neither the number of features nor scales and zero
-points (see ``ops.codegen.cpu.shared_texts``), but for zero points of 0 and, of unsigned bytes that become signed ones, of 128.
+operator: layers of a transformer of one text of any length, and a convolutional network of unsigned bytes and of signed ones.
+Layers of another transformer have operators of integers instead, as the form QOperator has.  Kernels depend on neither the
+number of features nor scales and zero points (see ``ops.codegen.cpu.shared_texts``), but for zero points of 0 and, of unsigned
+bytes that become signed ones, of 128.
 """
 
 from __future__ import annotations
