@@ -182,8 +182,13 @@ def source_digest() -> str | None:
         return None
 
     def read() -> str:
-        texts = [(os.path.relpath(path, PACKAGE), Path(path).read_bytes()) for path, *_ in found]
-        return hashlib.sha256(repr(texts).encode()).hexdigest()
+        digest = hashlib.sha256()
+        for path, *_ in found:
+            with open(path, "rb", buffering=0) as file:
+                text = file.read()
+            digest.update(f"{path.removeprefix(str(PACKAGE))} {len(text)} ".encode())
+            digest.update(text)
+        return digest.hexdigest()
 
     return remembered("sources", hashlib.sha256(repr(found).encode()).hexdigest(), read)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from ...vm.diagnostics import codes
@@ -88,7 +87,7 @@ class Model:
             warnings.warn(f"{self.source.name}: {printable(message)}", ModelWarning, stacklevel=2)
 
     @staticmethod
-    def of(proto: Any, name: str, folder: Path | None, opset: int | None) -> Model:
+    def of(proto: Any, name: str, tensors: TensorReader, opset: int | None) -> Model:
         """The model of a ModelProto.  Raises ModelError for a model without versions or with too deep subgraphs."""
         graphs = [_graph(proto.graph, proto.graph.node)]
         functions = {}
@@ -103,8 +102,7 @@ class Model:
             help = "give the version as opset="
             raise ModelError("the model does not say which version of the operators it uses (opset_import)", help=help)
         count = sum(len(nodes_of(g)) for g in graphs)
-        source, tensors = _listing(graphs, name), TensorReader(folder)
-        return Model(proto, graphs[0], versions, functions, source, tensors, MOST_NODES + EACH_NODE * count)
+        return Model(proto, graphs[0], versions, functions, _listing(graphs, name), tensors, MOST_NODES + EACH_NODE * count)
 
 
 def _versions(imports: Any) -> dict[str, int]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 import mmap
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -33,10 +33,14 @@ NARROW = {
 
 
 class TensorReader:
-    """The reader of the tensors of one model.  ``folder``: the folder of the model's file, None for a model without a file."""
+    """The reader of the tensors of one model.
 
-    def __init__(self, folder: Path | None) -> None:
-        self.folder = folder
+    ``folder``: the folder of the model's file, None for a model without a file.  ``apart``: the bytes of tensors that were read
+    from the model's file beside the rest of it, by their locations.
+    """
+
+    def __init__(self, folder: Path | None, apart: Mapping[str, np.ndarray]) -> None:
+        self.folder, self._apart = folder, apart
         #: The dtypes of tensors that are stored in fewer bits than their elements have here, by name.
         self.narrow: dict[str, str] = {}
         self._mapped: dict[Path, Any] = {}  # mmap.mmap, or bytes for an empty file
@@ -113,9 +117,12 @@ class TensorReader:
             yield sparse.values.name, functools.partial(self.dense, sparse)
 
     def _external(self, tensor: Any, what: str) -> memoryview:
-        """The bytes of a tensor in a file of the model's folder."""
+        """The bytes of a tensor that was read apart, or is in a file of the model's folder."""
         entries = {e.key: e.value for e in tensor.external_data}
-        path = self._path(entries.get("location", ""), what)
+        location = entries.get("location", "")
+        if location in self._apart:
+            return self._apart[location].data
+        path = self._path(location, what)
         try:
             offset, length = int(entries.get("offset", 0)), int(entries.get("length", -1))
             mapped = self._file(path)

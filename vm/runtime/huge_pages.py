@@ -10,21 +10,21 @@ pages of the file until the copies are there.
 from __future__ import annotations
 
 import atexit
-import mmap
 import threading
 from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from ...ops.native.file_pages import mapping_of, release_pages
-from ...ops.native.memory import HAS_HUGE_PAGES, HUGE_PAGE_BYTES, MADV_HUGEPAGE
+from ...ops.native.memory import HAS_HUGE_PAGES, HUGE_PAGE_BYTES
+from .huge_blocks import LINE_BYTES, bytes_of, in_block, of_size
 
 #: The most bytes of constants that are moved.  100 MB take some 40 ms, and processes do not share them as they share a file.
 MOST_BYTES = 256 << 20
 #: The bytes of constants that take longer to copy than a thread takes to start.
 _MANY_BYTES = 8 << 20
-#: Constants begin at a cache line, as they do in a file.
-_LINE = 64
+#: The least bytes of an array for which numpy asks for huge pages.
+NUMPY_HUGE_BYTES = 4 << 20
 
 
 class Moving:
@@ -68,7 +68,7 @@ class MovingMeanwhile:
     @staticmethod
     def suits(arrays: Sequence[np.ndarray]) -> bool:
         """Whether these constants are many, though not too many to be moved, and all in mapped files."""
-        is_many = HAS_HUGE_PAGES and _MANY_BYTES <= sum(array.nbytes for array in arrays) < MOST_BYTES - _LINE * len(arrays)
+        is_many = HAS_HUGE_PAGES and _MANY_BYTES <= sum(array.nbytes for array in arrays) < MOST_BYTES - LINE_BYTES * len(arrays)
         return is_many and all(mapping_of(array) is not None for array in arrays)
 
     def tell(self, use: Callable[[list[np.ndarray]], None]) -> bool:
@@ -101,43 +101,35 @@ class MovingMeanwhile:
         self._thread.join()
 
 
-class _Pages(mmap.mmap):
-    """Private memory that asks for huge pages."""
-
-
 def in_huge_pages(arrays: Sequence[np.ndarray], is_over: Callable[[], bool] = lambda: False) -> list[np.ndarray]:
-    """Copies of the arrays in huge pages, contiguous and read-only.
+    """The arrays, those in small pages as copies in huge pages, contiguous and read-only.
 
-    The same arrays where the system has no huge pages, an array is in huge pages, or all bytes are too few or too many; no arrays
-    where ``is_over`` says that nobody needs the copies any more.
+    The same arrays where the system has no huge pages, or the copies would have too few or too many bytes; no arrays where
+    ``is_over`` says that nobody needs the copies any more.
     """
+    moved = [n for n, array in enumerate(arrays) if not _is_huge(array)]
     positions, size = [], 0
-    for array in arrays:
+    for n in moved:
         positions.append(size)
-        size += (array.nbytes + _LINE - 1) // _LINE * _LINE
-    if not HAS_HUGE_PAGES or not HUGE_PAGE_BYTES <= size <= MOST_BYTES or any(map(_is_huge, arrays)):
-        return list(arrays)
-    memory = _pages(size)
-    views = [memory[at : at + a.nbytes].view(a.dtype).reshape(a.shape) for at, a in zip(positions, arrays, strict=True)]
-    for view, array in zip(views, arrays, strict=True):
+        size += (arrays[n].nbytes + LINE_BYTES - 1) // LINE_BYTES * LINE_BYTES
+    found = list(arrays)
+    if not HAS_HUGE_PAGES or not HUGE_PAGE_BYTES <= size <= MOST_BYTES:
+        return found
+    memory = bytes_of(of_size(size))
+    for n, at in zip(moved, positions, strict=True):
         if is_over():
             return []
+        array = arrays[n]
+        view = memory[at : at + array.nbytes].view(array.dtype).reshape(array.shape)
         view[...] = array
         view.flags.writeable = False
-    return views
-
-
-def _pages(size: int) -> np.ndarray:
-    """``size`` bytes from the beginning of a huge page on."""
-    pages = _Pages(-1, size + HUGE_PAGE_BYTES, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-    pages.madvise(MADV_HUGEPAGE)
-    whole = np.frombuffer(pages, np.uint8)
-    first = -whole.ctypes.data % HUGE_PAGE_BYTES
-    return whole[first : first + size]
+        found[n] = view
+    return found
 
 
 def _is_huge(array: np.ndarray) -> bool:
-    owner: object = array
-    while isinstance(owner, np.ndarray):
+    """Whether an array is in huge pages already: in a block, or large in memory of numpy, which asks for huge pages, too."""
+    owner = array
+    while isinstance(owner.base, np.ndarray):
         owner = owner.base
-    return isinstance(owner.obj if isinstance(owner, memoryview) else owner, _Pages)
+    return in_block(array) or (owner.flags.owndata and owner.nbytes >= NUMPY_HUGE_BYTES)

@@ -18,7 +18,7 @@ from ....vm.diagnostics.source import ConfigError, InputError
 from ....vm.thread_count import set_num_threads
 from ...compile import compile
 from ...load_program import function_of
-from ...onnx_frontend.importing.reading import read_model
+from ...onnx_frontend.importing.reading import read_proto
 from ..result_arrays import array_of
 from .options import LEVELS, PROFILE_HELP, RunOptions, SessionOptions
 from .providers import PROVIDERS, chosen
@@ -81,7 +81,7 @@ class InferenceSession:
         """The model; with the sizes that the options fix."""
         if isinstance(self._model, Path) and not self._options.free_dimensions:
             return str(self._model)
-        proto = read_model(self._model if isinstance(self._model, bytes) else str(self._model), who="InferenceSession").proto
+        proto = read_proto(self._model if isinstance(self._model, bytes) else str(self._model), "InferenceSession")
         for given in proto.graph.input:
             for dim in given.type.tensor_type.shape.dim:
                 if dim.dim_param in self._options.free_dimensions:
@@ -151,7 +151,7 @@ class InferenceSession:
 
     def get_modelmeta(self) -> ModelMetadata:
         """The facts that the model tells about itself."""
-        proto = read_model(self._model if isinstance(self._model, bytes) else str(self._model), who="InferenceSession").proto
+        proto = read_proto(self._model if isinstance(self._model, bytes) else str(self._model), "InferenceSession")
         return ModelMetadata(
             proto.producer_name, proto.graph.name, proto.graph.doc_string, proto.domain, proto.doc_string, proto.model_version,
             {entry.key: entry.value for entry in proto.metadata_props},

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .reading import read_model
+from .reading import read_proto
 
 
 def onnx_metadata(model: Any) -> dict[str, str]:
@@ -13,4 +13,4 @@ def onnx_metadata(model: Any) -> dict[str, str]:
     ``model``: a path, a file's contents, or a ModelProto.  Of a key that occurs twice the last text holds.  Raises FileError,
     ModelError and ArgumentError as ``from_onnx``.
     """
-    return {entry.key: entry.value for entry in read_model(model, who="onnx_metadata").proto.metadata_props}
+    return {entry.key: entry.value for entry in read_proto(model, "onnx_metadata").metadata_props}

@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
+from io import BufferedReader
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
+
+import numpy as np
 
 from ....vm.diagnostics import codes
 from ....vm.diagnostics.argument_errors import wrong
 from ....vm.diagnostics.source import ArgumentError, FileError, ModelError
 from ..model import MAX_NESTING, Model, label_of, printable, too_deep
+from ..tensors import TensorReader
+from .large_tensors import without_large_tensors
 from .nesting import deep_node
+
+T = TypeVar("T")
 
 #: The name of a model that was not read from a file.
 NO_FILE = "<model>"
@@ -24,21 +32,55 @@ def read_model(model: Any, opset: int | None = None, who: str = "from_onnx") -> 
     onnx = onnx_package()
     if opset is not None and (isinstance(opset, bool) or not isinstance(opset, int) or opset < 1):
         raise wrong(f"{who}: opset", "a positive integer", opset)
-    name, folder = NO_FILE, None
+    name, folder, apart = NO_FILE, None, dict[str, np.ndarray]()
     if isinstance(model, (str, os.PathLike)):
         path = Path(model)
         name, folder = str(path), path.parent
-        try:
-            model = path.read_bytes()
-        except (OSError, ValueError) as error:
-            reason = getattr(error, "strerror", None) or error
-            raise FileError(f"{path} cannot be read: {reason}") from None
+        model, apart = _of_file(path, onnx)
+    return Model.of(_proto(model, name, who, onnx), name, TensorReader(folder, apart), opset)
+
+
+def read_proto(model: Any, who: str) -> Any:
+    """The ModelProto of a path, a file's contents, or a ModelProto, with all tensors of the file.  Raises as ``read_model``."""
+    onnx = onnx_package()
+    if not isinstance(model, (str, os.PathLike)):
+        return _proto(model, NO_FILE, who, onnx)
+    return _proto(_contents(Path(model), BufferedReader.read), str(model), who, onnx)
+
+
+def _contents(path: Path, read: Callable[[BufferedReader], T]) -> T:
+    """The result of ``read`` for an opened file.  Raises FileError."""
+    try:
+        with path.open("rb") as file:
+            return read(file)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise FileError(f"{path} cannot be read: {reason}") from None
+
+
+def _of_file(path: Path, onnx: Any) -> tuple[Any, dict[str, np.ndarray]]:
+    """The ModelProto of a file, and its large tensors.  The contents of a file that is no model."""
+    from google.protobuf.message import DecodeError
+
+    data, apart = _contents(path, without_large_tensors)
+    if not apart:
+        return data, apart
+    proto = onnx.ModelProto()
+    try:
+        proto.ParseFromString(data)
+    except DecodeError:
+        return _contents(path, BufferedReader.read), {}
+    return proto, apart
+
+
+def _proto(model: Any, name: str, who: str, onnx: Any) -> Any:
+    """The checked ModelProto of a file's contents, or of a ModelProto."""
     if isinstance(model, (bytes, bytearray, memoryview)):
         model = _parsed(bytes(model), name, onnx)
     if not isinstance(model, onnx.ModelProto):
         raise wrong(f"{who}: the model", "a path, bytes or a ModelProto", model)
     _check_texts(model, name)
-    return Model.of(model, name, folder, opset)
+    return model
 
 
 def _parsed(data: bytes, name: str, onnx: Any) -> Any:

@@ -22,6 +22,7 @@ mapped from a file are released once it is packed, so that memory holds one copy
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Callable, Collection
 
 import numpy as np
@@ -87,12 +88,24 @@ def taps_first(weight: np.ndarray) -> np.ndarray:
     return np.ascontiguousarray(weight.transpose(*range(2, weight.ndim), 1, 0))
 
 
+#: The windows that are transformed at once: new memory for the terms of all would take longer than the sums.
+_AT_ONCE = 1 << 14
+
+
 def filters_of(weight: np.ndarray, stride: int = 1) -> np.ndarray:
     """The weight ``[O, I, 3, 3]`` transformed for Winograd's algorithm with stride 1 or 2: ``[16, O, I]``."""
-    taps = list(weight.reshape(-1, WINOGRAD_TAPS).T)
-    with np.errstate(over="ignore", invalid="ignore"):  # as kernels, which do not warn of infinities
-        rows = of_window(taps, stride)
-    return np.array([filters for row in rows for filters in row]).reshape(WINOGRAD_FILTERS, *weight.shape[:2])
+    windows = weight.reshape(-1, WINOGRAD_TAPS)
+
+    def fill(filters: np.ndarray) -> None:
+        flat = filters.reshape(WINOGRAD_FILTERS, -1)
+        for at in range(0, len(windows), _AT_ONCE):
+            taps = list(np.ascontiguousarray(windows[at : at + _AT_ONCE].T))
+            with np.errstate(over="ignore", invalid="ignore"):  # as kernels, which do not warn of infinities
+                rows = of_window(taps, stride)
+            for n, elements in enumerate(itertools.chain.from_iterable(rows)):
+                flat[n, at : at + len(elements)] = elements
+
+    return in_lines((WINOGRAD_FILTERS, *weight.shape[:2]), weight.dtype, fill)
 
 
 #: By stride, the form of a weight that is transformed for Winograd's algorithm.
