@@ -61,10 +61,11 @@ class _Program:
         )
 
 
-def residual_network(widening: int, batch: str) -> Executable:
+def residual_network(widening: int, batch: str, input_first: bool) -> Executable:
     """Two blocks of each stage of a residual network (He et al., 2015).
 
-    ``widening``: 1 for pairs of windows, 4 for bottlenecks; ``batch``: the number of images, ``?n`` for any.
+    ``widening``: 1 for pairs of windows, 4 for bottlenecks; ``batch``: the number of images, ``?n`` for any.  ``input_first``:
+    Whether the sum of a block names the block's input before the result of its convolutions, as Keras does and torch does not.
     """
     p = _Program(f"%x: Tensor[({batch}, 3, 224, 224), float32]")
     x = p.let(f"nn.relu({p.convolution('%x', (3, 64), 7, 2)})")
@@ -83,7 +84,8 @@ def residual_network(widening: int, batch: str) -> Executable:
                 x = p.convolution(x, (channels, channels), 3)
             if (inputs, stride) != (outputs, 1):
                 before = p.convolution(before, (inputs, outputs), 1, stride)
-            x, inputs = p.let(f"nn.relu(add({x}, {before}))"), outputs
+            terms = (before, x) if input_first else (x, before)
+            x, inputs = p.let(f"nn.relu(add({', '.join(terms)}))"), outputs
     return p.compiled(p.classified(x, inputs))
 
 
@@ -140,7 +142,8 @@ def encoder() -> Executable:
 def usual_networks() -> Iterator[Executable]:
     """The programs, compiled one by one."""
     for batch in ("?n", "1"):
-        yield residual_network(4, batch)
-        yield residual_network(1, batch)
+        for input_first in (False, True):
+            yield residual_network(4, batch, input_first)
+            yield residual_network(1, batch, input_first)
         yield inverted_residuals(batch)
     yield encoder()

@@ -67,6 +67,36 @@ def run(path: Path) -> tuple[str, int]:
     return values, int(memory)
 
 
+#: Imports a model, and prints the growth of the largest memory.
+IMPORT = """
+import re, sys
+import onnx
+import relayvm as relay
+def peak():
+    return int(re.search(r"VmHWM:\\s+(\\d+) kB", open("/proc/self/status").read())[1]) * 1024
+relay.frontend.from_onnx(sys.argv[1])
+before = peak()
+module = relay.frontend.from_onnx(sys.argv[2])
+print(peak() - before)
+"""
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the largest memory is read from /proc")
+def test_tensors_of_the_file_itself_are_read_once(tmp_path: Path) -> None:
+    """A file of 64 MB takes 64 MB, not twice as much again for protobuf."""
+    sizes = {"small": 8, "large": 4_000_000}
+    for name, size in sizes.items():
+        stored = [onnx.numpy_helper.from_array(np.ones(size, np.float32), f"w{n}") for n in range(4)]
+        graph = helper.make_graph(
+            [helper.make_node("Sum", [t.name for t in stored], ["y"])], "g", [], [onnx.ValueInfoProto(name="y")], stored
+        )
+        onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), tmp_path / f"{name}.onnx")
+    command = [sys.executable, "-c", IMPORT, *(str(tmp_path / f"{name}.onnx") for name in sizes)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) <= 1.2 * 16 * sizes["large"]
+
+
 #: Compiles a small model, then another, and prints the growth of the largest memory, and whether both executables were kept.
 GROWTH = """
 import re, sys

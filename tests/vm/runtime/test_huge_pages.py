@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
+import weakref
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +17,8 @@ from relayvm.ops.native.memory import HUGE_PAGE_BYTES
 from relayvm.vm.bytecode.executable_file import MAPPED_BYTES
 from relayvm.vm.loading import loaded_program
 from relayvm.vm.runtime import huge_pages
-from relayvm.vm.runtime.huge_pages import MOST_BYTES, Moving, in_huge_pages
+from relayvm.vm.runtime.huge_blocks import BLOCK_BYTES, new_bytes
+from relayvm.vm.runtime.huge_pages import MOST_BYTES, NUMPY_HUGE_BYTES, Moving, in_huge_pages
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux has huge pages on request")
 SHAPES = st.lists(st.lists(st.integers(0, 5), max_size=3), max_size=5)
@@ -41,6 +43,36 @@ def test_few_and_many_bytes_stay_where_they_are() -> None:
         (same,) = in_huge_pages([array])
         assert same is array
     assert in_huge_pages([]) == []
+
+
+def test_arrays_in_huge_pages_stay_there() -> None:
+    small, large = np.ones((2, 1 << 20), np.uint8), np.ones(NUMPY_HUGE_BYTES, np.uint8)
+    written, packed = new_bytes(3 << 20)
+    written[...] = 1
+    moved = in_huge_pages([small, large, packed, large[1:]])
+    assert [a is b for a, b in zip(moved, (small, large, packed), strict=False)] == [False, True, True]
+    assert all((array == 1).all() for array in moved)
+
+
+def test_bytes_of_blocks_are_neighbours() -> None:
+    parts = [new_bytes(n) for n in (1, 64, 65, BLOCK_BYTES + 1, 3)]
+    for number, (written, _) in enumerate(parts):
+        written[...] = number
+    for number, (_, read) in enumerate(parts):
+        assert (read == number).all() and read.ctypes.data % 64 == 0 and not read.flags.writeable
+    assert parts[1][1].ctypes.data - parts[0][1].ctypes.data == 64
+
+
+def test_a_block_lives_as_long_as_its_arrays() -> None:
+    written, read = new_bytes(BLOCK_BYTES)
+    owner = read.base
+    assert isinstance(owner, memoryview)
+    block = weakref.ref(owner.obj)
+    del owner, written
+    assert block() is not None
+    del read
+    assert block() is None
+    assert len(new_bytes(1)[1]) == 1  # a block is opened anew
 
 
 def test_machines_of_one_executable_share_its_constants() -> None:
