@@ -1,15 +1,6 @@
-"""Functions and errors of onnxruntime's package beside its classes."""
+"""Functions of onnxruntime's package beside its classes."""
 
 from __future__ import annotations
-
-from ....vm.diagnostics.source import FileError, InputError, ModelError, RelayError, VMError
-
-#: onnxruntime's errors, as the errors here: code that catches the first catches the second.
-Fail = RelayError
-InvalidArgument = InputError
-InvalidGraph = InvalidProtobuf = ModelError
-NoSuchFile = FileError
-RuntimeException = VMError
 
 
 def set_default_logger_severity(severity: int) -> None:

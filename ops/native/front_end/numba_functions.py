@@ -89,6 +89,28 @@ def _element(dtype: str) -> Any:
     return numba.types.boolean if dtype == "bool" else getattr(numba.types, dtype)
 
 
+class MadeArray(TypeError):
+    """A function makes an array; ``loc``: numba's place of the call that makes it, None if it is not found."""
+
+    def __init__(self, function: Any) -> None:
+        self.loc = _place_of_array(function)
+        super().__init__("it makes an array, by numba's runtime, which is absent where the code comes from the cache")
+
+
+def _place_of_array(function: Any) -> Any:
+    """numba's place of the first operation of a compiled function whose result is a new array."""
+    import numba
+
+    makers = {"call", "binop", "unary", "inplace_binop"}
+    found = [
+        node.loc
+        for overload in function.overloads.values()
+        for node, signature in overload.type_annotation.calltypes.items()
+        if getattr(node, "op", "") in makers and isinstance(signature.return_type, numba.types.Array)
+    ]
+    return min(found, key=lambda loc: loc.line, default=None)
+
+
 def compiled_by_numba(function: Callable[..., Any], kinds: tuple[Type, ...]) -> NumbaFunction:
     """Compile a function for arguments of these types.  Raises Outside for types that numba cannot have, and errors of numba."""
     import numba
@@ -104,9 +126,7 @@ def compiled_by_numba(function: Callable[..., Any], kinds: tuple[Type, ...]) -> 
     made = numba.cfunc(returned(*(kind for _, kind in adapter.parameters)), **OPTIONS)(entry.py_func)
     module = made.inspect_llvm()
     if _ALLOCATION in module:
-        raise TypeError(
-            f"{function.__name__} makes an array, by numba's runtime, which is absent where its code comes from the cache"
-        )
+        raise MadeArray(body)
     return NumbaFunction(made.native_name, module, _result(returned))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import threading
 from pathlib import Path
 from typing import Any
@@ -190,3 +191,13 @@ def test_a_computer_without_a_gpu(model: Any) -> None:
         with pytest.warns(ort.ProviderWarning, match="'CUDAExecutionProvider' is not used: this machine has no such device"):
             session = ort.InferenceSession(model.SerializeToString(), providers=["CUDAExecutionProvider", "CPUExecutionProvider"])
         assert session.get_providers() == ["CPUExecutionProvider"]
+
+
+def test_errors_are_where_onnxruntime_has_them(model: Any) -> None:
+    state = importlib.import_module("relayvm.onnxruntime.capi.onnxruntime_pybind11_state")
+    assert ort.capi.onnxruntime_pybind11_state is state
+    with pytest.raises(state.InvalidArgument):
+        ort.InferenceSession(model.SerializeToString()).run(None, {})
+    with pytest.raises(state.NoSuchFile):
+        ort.InferenceSession("no_such_model.onnx")
+    assert all(issubclass(getattr(state, name), state.Fail) for name in state.__all__)

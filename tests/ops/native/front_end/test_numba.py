@@ -70,8 +70,9 @@ def test_a_function_that_makes_arrays_is_an_error() -> None:
     function = memory.native(
         define("test", "def f(p):\n    return allocating(array_int64(p, 3))\n", {**NAMES, "allocating": _allocating})["f"]
     )
-    with pytest.raises(UserFunctionError, match="_allocating cannot be compiled: _allocating makes an array, by numba's runtime"):
+    with pytest.raises(UserFunctionError, match="_allocating cannot be compiled: it makes an array, by numba's runtime") as found:
         compiled(function)
+    assert found.value.line == _allocating.__code__.co_firstlineno + 2  # the line of np.zeros
 
 
 def test_a_function_of_the_package_is_never_left_to_numba() -> None:
