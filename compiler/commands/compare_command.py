@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import keyword
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from ...vm.report.profile_report import Profile
 from ..comparison.compare import Comparison, compare_profiles
 from ..comparison.compare_conditions import FIGURES, Condition, ConditionError, failures, parse_condition
 from ..comparison.compare_text import page_table
-from ..comparison.result_check import Tolerance
+from ..comparison.result_check import NODES_TOL, Tolerance
 from ..comparison.run_comparison import PRESETS, REPEAT, compare_sides
 from ..comparison.simulated_link import FORM, PCI_EXPRESS, SimulatedLink
 from ..comparison.verdict_text import verdict_text
@@ -144,7 +145,7 @@ def _file_option(name: str, help_text: str) -> Callable[[Command], Command]:
 @click.option("--bisect", is_flag=True, help=BISECT_HELP)
 @click.option("--brief", is_flag=True, help="Print results, copies, bytes, time and the reasons of copies only.")
 @click.option("--all", "everything", is_flag=True, help="Also print rows below 1 % of the time that do not differ.")
-@expected_options
+@expected_options(f"with --against {NODES_TOL:g}")
 @json_option
 @_file_option("--json-out", "Write the comparison as JSON.")
 @_file_option("--html", "Write one page with the timelines of all sides.")
@@ -225,6 +226,7 @@ def compare_command(
                 check=None if expected is None else _check(expected, tolerance),
                 link=PCI_EXPRESS if link is None and preset is not None and device == LINKED else link,
             )
+    found = replace(found, files=tuple(map(str, files)) if len(files) > 1 else ())
     _write(found, json_out, html, trace)
     with standard_output():
         if as_json:

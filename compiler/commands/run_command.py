@@ -40,7 +40,7 @@ from .terminal.streams import answer, complain
     metavar="OUT.npz",
     help="Write the results to this file; OUT.npy for a single result.",
 )
-@expected_options
+@expected_options()
 @json_option
 def run_command(
     file: Path,

@@ -12,7 +12,7 @@ from .comparison_data import Case, ComparisonData, Method
 class Comparison(ComparisonData):
     """One program on two or more ``sides`` (their names), in one or more cases.  ``str`` is the tables for people.
 
-    All differences are against the first side.
+    All differences are against the first side.  ``files``: the file of each side, where the sides have files of their own.
     """
 
     def __str__(self) -> str:

@@ -87,9 +87,10 @@ def heading(comparison: ComparisonData, shared_settings: bool = True) -> str:
         each = "taken one after the other, not in turn: what changed on the computer in between shows too"
     lines = [f"@{entry}: {each}"]
     shared = set.intersection(*(set(_settings(p)) for p in first))
-    for name, profile in zip(comparison.sides, first, strict=True):
+    files = comparison.files or ("",) * len(first)
+    for name, profile, file in zip(comparison.sides, first, files, strict=True):
         own = [s for s in _settings(profile) if s not in shared]
-        lines.append(f"  {side_name(name)}: {', '.join(own) or 'as the others'}")
+        lines.append(f"  {side_name(name)}: {', '.join([file] * bool(file) + own) or 'as the others'}")
     if shared_settings:
         lines.append(f"  all: {', '.join(s for s in _settings(first[0]) if s in shared)}")
     if how.link:

@@ -57,12 +57,13 @@ class GeometricMean:
 class ComparisonData:
     """One program on two or more ``sides`` (their names), in one or more cases, without its texts: see ``Comparison``.
 
-    All differences are against the first side.
+    All differences are against the first side.  ``files``: the file of each side, where the sides have files of their own.
     """
 
     sides: tuple[str, ...]
     cases: tuple[Case, ...]
     method: Method
+    files: tuple[str, ...] = ()
 
     @property
     def a(self) -> Profile:
@@ -122,6 +123,7 @@ class ComparisonData:
             "schema": SCHEMA,
             "results_agree": True if self.method.checked else None,
             "sides": list(self.sides),
+            "files": list(self.files),
             "method": dataclasses.asdict(self.method) | {"alpha": ALPHA, "confidence_percent": CONFIDENCE},
             "cases": cases,
             "geometric_means": [{**m.key._asdict(), "ratios": list(m.ratios)} for m in self.means],

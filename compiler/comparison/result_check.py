@@ -22,6 +22,8 @@ RTOL, SCALE_TOL = 1e-5, 1e-6
 HALF_TOL = {"float16": 2.0**-8, "bfloat16": 2.0**-5}
 #: Both tolerances for floats of programs that are compiled with a ``precision`` narrower than float32.
 PRECISION_TOL = {"tf32": 2.0**-8, **HALF_TOL}
+#: Both tolerances for the values of single nodes of a model: orders of sums move those of deep networks.
+NODES_TOL = 1e-3
 #: The most differing elements of a tensor that a message lists.
 SHOWN = 5
 

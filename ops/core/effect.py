@@ -34,6 +34,9 @@ class Role(Enum):
     DTYPE = auto()
     #: Bytes of the storage ``dst``.
     NBYTES = auto()
+    #: A vector of counts that kernels report, and the index of the one that is the first size of ``dst``.
+    COUNTS = auto()
+    COUNT_INDEX = auto()
     #: ``dst`` is the storage of this tensor, if it is not shared.
     DONOR = auto()
     #: Whether the elements of ``dst`` may move to a storage of their own.

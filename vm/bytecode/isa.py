@@ -266,8 +266,8 @@ class TrimTensor(Instruction, opcode=23):
 
     dst: TensorDst
     src: Annotated[TensorSrc, Role.ALIASED]
-    count: TensorSrc
-    index: Imm
+    count: Annotated[TensorSrc, Role.COUNTS]
+    index: Annotated[Imm, Role.COUNT_INDEX]
     release: Annotated[Flag, Role.RELEASE]
 
 

@@ -238,11 +238,12 @@ _REMEDIES = {
 _PLACED = {
     CopyKind.FLAGGED: (
         "compute it on the host (place=on), or make it a constant",
-        "make it a constant, or compute it from shapes and small values: its producer is pinned to the device",
+        "make it a constant, or compute it from shapes and small values; work on large values stays on the device",
     ),
     CopyKind.CONDITION: (
         "compute it on the host (place=on)",
-        "compute it from shapes and small values: its producer is pinned to the device",
+        "where(condition, a, b) instead of an if, if both are cheap and neither fails; "
+        "or compute the condition from shapes and small values",
     ),
     CopyKind.INPUT: ("compute both on one device (place=on)", _AT_LEAST_AS_MUCH),
     CopyKind.RECORD: ("let the field be on the host (place=on)", _AT_LEAST_AS_MUCH),

@@ -13,7 +13,7 @@ from ...ops.core.tensor_types import DTYPES, TensorType, array_bytes, numpy_dtyp
 from ...ops.native.memory import load_i64
 from ...ops.native.memory import tensor as record_at
 from ...ops.native.object_layout import TAG_TENSOR
-from ...ops.native.status import DEVICE_ERROR, OUT_OF_MEMORY, SHAPE_CHECK, STACK_OVERFLOW, STATUS
+from ...ops.native.status import BAD_COUNT, DEVICE_ERROR, OUT_OF_MEMORY, SHAPE_CHECK, STACK_OVERFLOW, STATUS
 from ..bytecode import isa
 from ..bytecode.executable import ExecutableData, VMFunction
 from ..bytecode.operand_kinds import Role
@@ -156,9 +156,18 @@ def _message(runtime: Runtime, instruction: isa.Instruction, status: int, regist
         shape = _TensorDescriptor(registers[instruction.get(Role.ALIASED)]).shape
         wanted = _TensorDescriptor(registers[instruction.get(Role.SHAPE)]).reshape(-1).tolist()
         return f"reshape: a tensor of shape {shape} cannot be viewed as {tuple(wanted)}"
+    if status == BAD_COUNT and registers:
+        return _beyond_the_bound(instruction, registers)
     if instruction.defines("storage") and status == OUT_OF_MEMORY:
         return _does_not_fit(instruction, registers)
     return words
+
+
+def _beyond_the_bound(instruction: isa.Instruction, registers: dict[int, int]) -> str:
+    """The count that a kernel reports, and the bound: the first size of the tensor that the kernel writes."""
+    counts = _TensorDescriptor(registers[instruction.get(Role.COUNTS)]).reshape(-1)
+    count, bound = counts[instruction.get(Role.COUNT_INDEX)], _TensorDescriptor(registers[instruction.get(Role.ALIASED)]).shape[0]
+    return f"a kernel reports the size {count}, which is not from 0 to its upper bound {bound}"
 
 
 def _does_not_fit(instruction: isa.Instruction, registers: dict[int, int]) -> str:

@@ -1,6 +1,7 @@
-"""Objects of a call's arguments, as machine code: made from rows of words, all objects of a call or none.
+"""Machine code that makes the objects of a call's arguments: tensors, and tuples of them.
 
-The row of a tuple follows the rows of its fields.
+A row of words describes each object.  The row of a tuple follows the rows of its fields.  All objects of a call are made, or
+none.
 """
 
 from __future__ import annotations
@@ -21,9 +22,10 @@ from .objects.heap import DONATED, new_record, release, retain
 from .objects.poison import link_tensor
 from .stream import host_to_device, wait_for_all
 
-#: A row.  ``what``: address of the elements or of the object, or number of fields.  ``dtype``, ``rank``, ``device``: of the
-#: elements (of a record, its constructor's number in place of the dtype).  ``wanted``: device of the parameter.
-#: ``donated_bytes``: bytes of a donated array, else -1.  ``made``: room for the new object.
+#: A row, the description of an object.  ``kind``: ELEMENTS, OBJECT or TUPLE.  ``what``: address of the elements, address of the
+#: object, or number of fields.  ``dtype``, ``rank``, ``device``, ``sizes``: of the elements (of a tuple, its constructor's
+#: number in place of the dtype).  ``wanted``: device of the parameter.  ``donated_bytes``: bytes of a donated array, else -1.
+#: ``made``: the new object, a word that ``build`` writes.
 ROW = np.dtype(
     [
         ("kind", np.int64), ("what", np.int64), ("dtype", np.int64), ("rank", np.int64), ("device", np.int64),
@@ -32,7 +34,7 @@ ROW = np.dtype(
 )  # fmt: skip
 ROW_BYTES = ROW.itemsize
 row_at: Callable[[int], Record] = record(ROW)
-#: Kinds of rows.
+#: Kinds of rows: the elements of an array, an object that there is already, a tuple of the rows before.
 ELEMENTS, OBJECT, TUPLE = range(3)
 
 _MEMORY = number_of(SyncReason.MEMORY)

@@ -248,36 +248,44 @@ def wanted(
     return Wanted(values, shapes, dims, seed, ranges)
 
 
-def expected_options(command: Command) -> Command:
-    """``--expected --rtol --atol``: expected results and tolerances."""
-    for option in reversed(_EXPECTED_OPTIONS):
-        command = option(command)
-    return command
+def expected_options(other_default: str = "") -> Callable[[Command], Command]:
+    """``--expected --rtol --atol``: expected results and tolerances.  ``other_default``: another default, and when it holds."""
+    more = f"; {other_default}" if other_default else ""
+
+    def with_options(command: Command) -> Command:
+        for option in reversed(_expected_options(more)):
+            command = option(command)
+        return command
+
+    return with_options
 
 
-_EXPECTED_OPTIONS = (
-    click.option(
-        "--expected",
-        type=click.Path(path_type=Path),
-        metavar="FILE",
-        help=f"Compare the results with a .npy or .npz file in the format of `run -o`; "
-        f"end with {ExitCode.UNEXPECTED} if they differ.",
-    ),
-    click.option(
-        "--rtol",
-        multiple=True,
-        metavar="[OUTPUT=]1e-3",
-        callback=_parsed(_part),
-        help=f"Relative tolerance of floats; default {RTOL:g}, more for 16 bits. boxes=1e-3, 0=1e-3: for one output only.",
-    ),
-    click.option(
-        "--atol",
-        multiple=True,
-        metavar="[OUTPUT=]1e-6",
-        callback=_parsed(_part),
-        help=f"Absolute tolerance of floats; default {SCALE_TOL:g} of the output's largest value. Other dtypes must be equal.",
-    ),
-)
+def _expected_options(more: str) -> tuple[Callable[[Command], Command], ...]:
+    return (
+        click.option(
+            "--expected",
+            type=click.Path(path_type=Path),
+            metavar="FILE",
+            help=f"Compare the results with a .npy or .npz file in the format of `run -o`; "
+            f"end with {ExitCode.UNEXPECTED} if they differ.",
+        ),
+        click.option(
+            "--rtol",
+            multiple=True,
+            metavar="[OUTPUT=]1e-3",
+            callback=_parsed(_part),
+            help=f"Relative tolerance of floats; default {RTOL:g}, more for 16 bits{more}. "
+            "boxes=1e-3, 0=1e-3: for one output only.",
+        ),
+        click.option(
+            "--atol",
+            multiple=True,
+            metavar="[OUTPUT=]1e-6",
+            callback=_parsed(_part),
+            help=f"Absolute tolerance of floats; default {SCALE_TOL:g} of the output's largest value{more}. "
+            "Other dtypes must be equal.",
+        ),
+    )
 
 
 def write_file(path: Path | None, text: Callable[[], str]) -> None:

@@ -16,12 +16,10 @@ from ...compile import compile
 from ...inputs.given_inputs import Wanted, make_inputs
 from ...load_program import function_of
 from ...lowered import as_module
-from ..result_check import Mismatch, Tolerance, mismatches
+from ..result_check import NODES_TOL, Mismatch, Tolerance, mismatches
 from .observed_model import NodeValue, ObservedModel, is_onnx, nodes_apart, observed_model, with_outputs
 from .peers import Peer, Runner
 
-#: The tolerance that is not given, of a value and of the largest value: orders of sums move those of deep networks.
-LEAST = 1e-3
 SCHEMA = 1
 
 
@@ -118,7 +116,7 @@ def compare_nodes(
     """
     model = observed_model(file)
     inputs = random_inputs(model, wanted)
-    tolerance = replace(tolerance, least=max(tolerance.least, LEAST))
+    tolerance = replace(tolerance, least=max(tolerance.least, NODES_TOL))
     results = [peer.prepare(model.plain) for peer in (own, other)]
     outputs = [run(inputs) for run in results]
     times = _times(results, inputs, repeat, on_round)

@@ -23,8 +23,8 @@ from ...lowering.pipeline import context_of, lowering, steps
 from ...settings.config import LEAVE_OUT, Config
 from ...transform.inlining import inline
 from ...tuning.settings import Tuning
-from ..result_check import Tolerance
-from .node_comparison import LEAST, NodeError, node_error, random_inputs
+from ..result_check import NODES_TOL, Tolerance
+from .node_comparison import NodeError, node_error, random_inputs
 from .observed_model import NodeValue, observed_model
 from .peers import Arrays, Peer
 
@@ -112,7 +112,7 @@ class _Search:
         self.file, self.names, self.settings, self.device = str(file), (own.name, other.name), dict(settings), device
         self.model = observed_model(file)
         self.inputs = random_inputs(self.model, wanted)
-        self.tolerance = replace(tolerance, least=max(tolerance.least, LEAST))
+        self.tolerance = replace(tolerance, least=max(tolerance.least, NODES_TOL))
         self.expected = other.prepare(self.model.plain)(self.inputs)
         self.module = inline(as_module(self.model.plain))
         self.config = Config.of(**self.settings)

@@ -64,5 +64,6 @@ def chosen(providers: Sequence[Any] | None) -> str:
         why = "this machine has no such device" if name in PROVIDERS else "there is no such provider"
         warnings.warn(f"the provider {name!r} is not used: {why}", ProviderWarning, stacklevel=3)
     raise ConfigError(
-        f"none of the providers can be used: {', '.join(map(str, names))}", help=f"available: {', '.join(PROVIDERS)}"
+        f"none of the providers can be used: {', '.join(map(str, names))}",
+        help=f"available: {', '.join(get_available_providers())}",
     )

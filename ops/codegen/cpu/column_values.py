@@ -1,4 +1,6 @@
-"""Values that depend on the innermost loop's index alone, such as the positions of a resize: computed once, not for each row.
+"""Values that depend on the innermost loop's index alone: compute them once, before the loops, not again for each row.
+
+An example are the positions of a resize, which are the same for all rows of an image.
 
 Example of the generated text::
 
@@ -33,9 +35,10 @@ WORTH = 12
 
 
 def hold_columns(lowered: Lowered, context: KernelContext, writer: Writer) -> tuple[list[str], list[str]]:
-    """Make ``writer`` read such values from arrays: statements that precede the loops, and statements that follow the loops.
+    """Make ``writer`` read the values that depend on the innermost index alone from arrays.
 
-    The first follow all statements that ``writer`` places before the loops.
+    Return the statements that fill the arrays, and those that free them after the loops.  The first come after all statements
+    that ``writer`` places before the loops.
     """
     table, depth = lowered.table, len(lowered.extents)
     held = _held(table, (lowered.element, lowered.offset), depth)
@@ -56,7 +59,10 @@ def hold_columns(lowered: Lowered, context: KernelContext, writer: Writer) -> tu
 
 
 def _held(table: Table, roots: Sequence[int], depth: int) -> list[int]:
-    """The costly cells of the innermost loop alone that cells of other loops read; none if a check may end the loops."""
+    """The cells of the table that arrays hold: such of the innermost index alone, at a cost of WORTH or more, that others read.
+
+    None if a check in the loops may end them: values after the check must not be computed before it.
+    """
     reached = table.reached(roots)
     if any(table[number].kind == GUARD and table.level[table[number].args[0]] > 0 for number in reached):
         return []

@@ -1,4 +1,7 @@
-"""Assemble a ``CudaSource``: each kernel is declared once, with its parameters and their arguments."""
+"""Assemble the CUDA C and the launches of a call, a ``CudaSource``.
+
+A kernel is declared once, with its parameters and their usual arguments.  Each launch then names the kernel and its blocks.
+"""
 
 from __future__ import annotations
 
@@ -133,7 +136,7 @@ class Assembly:
         self.texts.extend(part for part in parts if part not in self.texts)
 
     def scratch(self, nbytes: Extent) -> Scratch:
-        """A workspace."""
+        """A workspace of ``nbytes`` bytes, an argument of launches."""
         self.sizes.append(nbytes)
         return Scratch(len(self.sizes) - 1)
 

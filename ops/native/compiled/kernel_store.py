@@ -75,7 +75,8 @@ counters: Counter[str] = Counter()
 
 #: Callbacks before a compilation, with the name of its function (the command line shows progress), in the compiling thread.
 on_compile: list[Callable[[str], None]] = []
-#: Callbacks before LLVM compiles a kernel, with its literals or for kernels with any: a kernel that shares code has no such call.
+#: Callbacks before LLVM compiles code, of one kernel or of kernels that differ in literals.  A kernel that takes code which is
+#: there already has no such call.
 on_object: list[Callable[[], None]] = []
 #: Callbacks after every use of the store, in the thread that asked.
 on_use: list[Callable[[Use], None]] = []
@@ -157,7 +158,7 @@ def function_name(function: Callable[..., Any], signature: str) -> str:
 
 
 def know(functions: Mapping[str, str]) -> None:
-    """Learn the ids of the entries of functions of this package, by ``function_name``; ids that a key would give, too."""
+    """Learn the ids of the entries of functions of this package, by ``function_name``, so that no fingerprint is computed."""
     _known.update(functions)
 
 

@@ -62,6 +62,23 @@ def test_compare_cases_and_preset(folder: Path, capsys: pytest.CaptureFixture[st
     assert "geometric mean over 2 cases" in answer(capsys, "compare", *args, "--shapes", "x=1,4", "--shapes", "x=0,4")
 
 
+def test_sides_with_files_of_their_own_have_the_names_of_the_files(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("again.relay").write_text(Path("rows.relay").read_text())
+    both = ("compare", "rows.relay", "again.relay", "--dim", "n=3", "--repeat", "1")
+    for more in ((), ("--brief",)):
+        assert "\n  A: rows.relay, fuse=off\n  B: again.relay, fuse=on\n" in answer(capsys, *both, "--a", "fuse=off", *more)
+        assert "\n  A: rows.relay\n  B: again.relay\n" in answer(capsys, *both, *more)
+    assert json.loads(answer(capsys, *both, "--json"))["files"] == ["rows.relay", "again.relay"]
+    assert "\n  A: as the others\n" in answer(capsys, "compare", "rows.relay", "--dim", "n=3", "--repeat", "1")
+
+
+def test_the_help_names_the_default_tolerances_of_both_forms(capsys: pytest.CaptureFixture[str]) -> None:
+    text = " ".join(answer(capsys, "compare", "--help").split())
+    assert "Relative tolerance of floats; default 1e-05, more for 16 bits; with --against 0.001." in text
+    assert "default 1e-06 of the output's largest value; with --against 0.001." in text
+    assert "--against" not in answer(capsys, "run", "--help")
+
+
 def test_compare_saved_profiles(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for n in (2, 500):
         text = answer(capsys, "profile", "rows.relay", "--dim", f"n={n}", "--device", "sim", "--repeat", "5", "--json")

@@ -232,6 +232,17 @@ def test_sizes_of_a_function_that_calls_itself_are_not_those_of_the_first_call()
     check_crossings(exe, [np.ones(3, np.float32), np.array(True)], straight=False)
 
 
+@pytest.mark.parametrize("place", ["off", "on"])
+def test_the_copy_of_a_condition_is_removed_by_where(place: str) -> None:
+    text = "def @main(%x: Tensor[(?n), float32]) { let %m = max(%x); if (greater(%m, 9f)) { %x / %m } else { %x } }"
+    explained = compile(HEADER + text, "sim", place=place).explain()
+    remedy = explained.remedy(transfer_of(explained, what=COPY))
+    by_where = "where(condition, a, b) instead of an if, if both are cheap and neither fails"
+    by_size = "compute the condition from shapes and small values"
+    assert remedy == ("compute it on the host (place=on)" if place == "off" else f"{by_where}; or {by_size}")
+    assert "where(condition, a, b)" in (ROOT.joinpath("docs", "fix-copies.md")).read_text()
+
+
 def test_only_what_the_entry_may_enter_is_explained() -> None:
     text = f"def @main(%x: {MAT}) {{ exp(%x) }}\ndef @other(%x: {MAT}, %r: {VEC}) {{ dyn.tile(%x, %r) }}\n"
     exe = program(text)

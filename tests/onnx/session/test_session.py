@@ -191,6 +191,9 @@ def test_a_computer_without_a_gpu(model: Any) -> None:
         with pytest.warns(ort.ProviderWarning, match="'CUDAExecutionProvider' is not used: this machine has no such device"):
             session = ort.InferenceSession(model.SerializeToString(), providers=["CUDAExecutionProvider", "CPUExecutionProvider"])
         assert session.get_providers() == ["CPUExecutionProvider"]
+        with pytest.warns(ort.ProviderWarning), pytest.raises(relay.ConfigError) as caught:
+            ort.InferenceSession(model.SerializeToString(), providers=["NoProvider"])
+        assert str(caught.value).endswith("help: available: CPUExecutionProvider")
 
 
 def test_errors_are_where_onnxruntime_has_them(model: Any) -> None:

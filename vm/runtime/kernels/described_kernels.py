@@ -1,4 +1,7 @@
-"""The kernels of an executable from their descriptions: rows for the loop, demands of launches, machine code."""
+"""Rows, preconditions of launches and addresses of the kernels of an executable, all that the machine reads of a kernel.
+
+All three are made from the description of the kernel in the executable, a group of operators.
+"""
 
 from __future__ import annotations
 
@@ -77,7 +80,7 @@ def _described(number: int, packed: PackedFunc) -> Iterator[None]:
 
 
 def _row(packed: PackedFunc, used: PackedFunc) -> KernelRow:
-    """The row of a packed function; ``used``: the same with the implementation that this machine can run."""
+    """The row of a packed function.  ``used``: the packed function with an implementation that this machine can run."""
     group = packed.group
     values = group.values()
     tensors = [*group.params, *(values[r] for r in group.results)]

@@ -1,10 +1,10 @@
-"""Casts between dtypes in CUDA C."""
+"""Casts between dtypes in CUDA C, with the results of the CPU's kernels."""
 
 from __future__ import annotations
 
 from ....core.tensor_types import HALVES, is_float, is_integer
 
-#: From a float to 64-bit integers.
+#: Device functions that convert a float to int64 and to uint64.
 WHOLE = r"""
 // As a processor converts: what does not fit becomes the least int64.
 template <class T> DEVICE int64 to_int64(T x) {
@@ -30,8 +30,8 @@ DEVICE bool number(truth x) { return x; }
 def converted(value: str, source: str, result: str) -> str:
     """``value``, a number of dtype ``source`` (float32 for a storage-only dtype), as an element of dtype ``result``.
 
-    A value outside an integer's range wraps, as on the CPU; a float is cast to a narrow integer through int64.  A GPU's own
-    conversion would saturate.
+    A value outside an integer's range wraps, as on the CPU.  A float becomes a narrow integer through int64: the instruction of a
+    GPU would give the nearest integer in range.
     """
     if result in HALVES:
         return f"to_{result}(float32({value}))"

@@ -1,4 +1,4 @@
-"""Values that are known at compile time: their arithmetic, and the functions that are called with them."""
+"""Values that are known at compile time: compute with them, call functions with them, make values of the results."""
 
 from __future__ import annotations
 
@@ -32,7 +32,10 @@ def known_word(value: Value) -> int | bool | None:
 
 
 def folded(function: Any, *values: Value) -> Value | None:
-    """The result of an operator or a function of static values and literals; None if one is another, or none is static."""
+    """The result of an operator or a function of static values and literals, computed now.
+
+    None if an argument is neither static nor a literal, or if no argument is static.
+    """
     for value in values:
         if isinstance(value.type, Known):
             break

@@ -1,4 +1,7 @@
-"""Rows of an image that are read where they are: zeros stand for the rows outside, masks exclude the columns outside."""
+"""Image, weights and results of a convolution that reads the rows of an image in place, without a padded copy.
+
+A row outside the image is read from an array of zeros.  Columns outside are excluded by masks (see ``tap_vectors``).
+"""
 
 from __future__ import annotations
 
@@ -12,9 +15,9 @@ from .tap_vectors import lanes_of
 
 
 class Image(NamedTuple):
-    """An image of ``height`` rows and ``width`` columns from element ``at`` on; elements outside are 0.
+    """An image of ``height`` rows and ``width`` columns, contiguous in ``data`` from element ``at`` on.
 
-    ``zeros`` begins with as many zeros as are read of a row: ``data_taps.ZERO_BYTES``.
+    ``zeros`` is read in place of a row outside.  It begins with as many zeros as are read of a row: ``data_taps.ZERO_BYTES``.
     """
 
     data: Array
@@ -25,7 +28,7 @@ class Image(NamedTuple):
 
 
 class Weights(NamedTuple):
-    """Weights from element ``at`` on, ``step`` elements apart."""
+    """Weights of a filter: number ``n`` is element ``at + n * step`` of ``data``."""
 
     data: Array
     at: int
@@ -33,7 +36,7 @@ class Weights(NamedTuple):
 
 
 class Results(NamedTuple):
-    """The rows of the result from element ``at`` on, which follow one another."""
+    """A result of ``rows`` rows and ``columns`` columns, contiguous in ``data`` from element ``at`` on."""
 
     data: Array
     at: int
@@ -61,5 +64,5 @@ def flat_results(out: Results) -> Results:
 
 @generic
 def every_lane(weights: Weights, number: Word) -> Vector:
-    """A weight in all lanes."""
+    """Weight ``number`` in all lanes of a vector."""
     return splat(weights.data[np.uint64(weights.at + number * weights.step)], lanes_of(weights.data.itemsize))
