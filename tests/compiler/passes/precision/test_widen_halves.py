@@ -136,7 +136,9 @@ OF_STORED = {
     "dense": ("nn.dense(%x, %wide)", (5, 64), (96, 64)),
     "matmul": ("nn.matmul(%x, %wide)", (5, 96), (96, 64)),
     "transposed": ("nn.matmul(%x, %wide, transpose_b=True)", (1, 64), (96, 64)),
+    "moved": ("nn.matmul(%x, transpose(reshape(%wide, newshape=[96, 64]), axes=[1, 0]))", (3, 64), (96, 8, 8)),
     "convolution": ("nn.conv2d(%x, %wide)", (1, 64, 3, 3), (96, 64, 1, 1)),
+    "convolution by a moved weight": ("nn.conv2d(%x, expand_dims(%wide, axis=2, num_newaxis=2))", (1, 64, 3, 3), (96, 64)),
 }
 
 
