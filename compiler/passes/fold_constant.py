@@ -12,7 +12,8 @@ tuples in scope; and ``if`` on a constant, which becomes the branch taken.
     let %y = multiply(%i, %k);                 %y
     %y
 
-A call of a composite operator is folded if all of its arguments are constants; the compiler expands those operators before.
+A transpose or a reshape of a cast of a constant, whose result is too large to store, becomes the cast of a constant.  A call of a
+composite operator is folded if all of its arguments are constants; the compiler expands those operators before.
 
 Requires: typed A-normal form.
 Ensures: the same; no binding's value is a constant.
@@ -25,7 +26,7 @@ from typing import Any
 
 import numpy as np
 
-from ...ops.core.op import Op, OpPattern, TypeRelError
+from ...ops.core.op import Op, OpPattern, TypeRelError, get
 from ...ops.core.tensor_types import FuncType, TensorType, TupleType, Type, array_bytes, numpy_dtype, tensors
 from ...ops.core.type_relation import relate
 from ...ops.defs.movement.transform import ShapeOfAttrs
@@ -46,6 +47,7 @@ from ..ir.expr import (
     Var,
     let_chain,
     map_bodies,
+    replace,
     type_of,
 )
 from ..ir.pass_declaration import declare_pass
@@ -171,8 +173,21 @@ class _Folder:
         if value.op.expand is not None:
             return _expanded(value) if all(isinstance(a, Constant) for a in value.args) else value
         if value.op.stateful or value.op.pattern is OpPattern.MACHINE or None in args:
-            return value
+            return self._before_cast(value, value.op)
         return _evaluate(value, value.op, args)
+
+    def _before_cast(self, value: Call, op: Op) -> Call:
+        """A movement of a cast of a constant, which is too large, as the cast of the moved constant; other calls as they are."""
+        if len(value.args) != 1 or not (op is get("transpose") or op.pattern is OpPattern.RESHAPE):
+            return value
+        cast = self.scope.values.get(value.args[0])
+        if not (isinstance(cast, Call) and cast.op is get("cast") and isinstance(cast.args[0], Constant)):
+            return value
+        stored, ty = cast.args[0], type_of(value)
+        assert isinstance(ty, TensorType)
+        own = replace(value, args=(stored,), ty=TensorType(ty.shape, stored.data.dtype.name))
+        moved = _evaluate(own, op, [_ArrayValue(stored.data)])
+        return replace(cast, args=(moved,), span=value.span, ty=ty) if isinstance(moved, Constant) else value
 
     def _from_elements(self, value: Expr, known: Known | None) -> Expr | None:
         """The value of a call as a constant (a tuple of them) if each of its elements is known and it cannot fail."""

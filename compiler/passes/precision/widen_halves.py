@@ -16,6 +16,7 @@ has, and elements of such values that operators move.  A result differs by round
 A product reads the halves of a second operand that is a parameter, and stores float32.
 
 ``P`` are panels of halves, which a tile widens where it reads them: a product of few rows takes the time of reading the weight.
+So are they for a product of float32 by a constant that the program itself widens from halves.
 The weight of a convolution is widened here, unless its kernel widens data and weight itself, for a result of float32.
 
 Requires: typed A-normal form without composite operators, constants folded.
@@ -83,7 +84,7 @@ class _Widener:
 
     ``wide``: the value in float32 of variables of halves, and of tuples with such.  ``same``: the value of a cast of such a
     variable to float32.  ``casts``: casts to float32 that kernels which are not fused share.  ``widened``: variables of the
-    program's own casts from halves to float32.
+    program's own casts from halves to float32.  ``stored``: the constants of such casts.
     """
 
     def __init__(self, packer: WeightPacker, casts_store: bool) -> None:
@@ -92,6 +93,7 @@ class _Widener:
         self.same: dict[Expr, Var] = {}
         self.casts: ChainMap[Expr, Var] = ChainMap()
         self.widened: set[Expr] = set()
+        self.stored: dict[Expr, Constant] = {}
 
     def function(self, f: Any) -> Any:
         body = self._chain(f.body)
@@ -138,11 +140,13 @@ class _Widener:
             return True
         if op is get("cast") and _is_half(call.args[0].ty) and _dtype(call.ty) == WIDE:
             self.widened.add(var)
+            if isinstance(call.args[0], Constant):
+                self.stored[var] = call.args[0]
         if not any(_has_halves(a.ty) for a in call.args):
             given = call.args[0] if self.casts_store and op is get("cast") and _is_half(call.ty) else None
             if isinstance(given, Var) and _dtype(given.ty) == WIDE:
                 self.wide[var] = self.same.get(given, given)
-            return self._reads_widened(var, call, op, out)
+            return self._reads_stored(var, call, op, out) or self._reads_widened(var, call, op, out)
         attrs = _widened_attrs(call.attrs)
         role = role_of(op, attrs)
         if not self._computes_wide(call, op, attrs, role):
@@ -166,6 +170,24 @@ class _Widener:
             new = replace(packed, args=(self._read(packed.args[0], role, out), packed.args[1]), ty=None)
         self._give(var, new, call.ty, out)
         return True
+
+    def _reads_stored(self, var: Var, call: Call, op: Op, out: _Bindings) -> bool:
+        """Whether a product or a convolution of float32 by a constant, which the program widens from halves, is bound.
+
+        Panels are of the halves; the weight of a convolution is widened here.
+        """
+        weight = self.stored.get(call.args[1]) if len(call.args) > 1 else None
+        if weight is None or op.name in self.packer.forced:
+            return False
+        if op.name in CONVOLUTIONS:
+            args = (*call.args[:1], constant_like(weight.data.astype(WIDE), weight), *call.args[2:])
+            out.append((var, replace(call, args=tuple(map(self._atom, args)))))
+            return True
+        is_product = role_of(op, call.attrs) is Role.PRODUCT
+        packed = self._packed(replace(call, args=(call.args[0], weight))) if is_product else None
+        if packed is not None:
+            out.append((var, replace(packed, args=(self._atom(packed.args[0]), packed.args[1]), ty=None)))
+        return packed is not None
 
     def _reads_widened(self, var: Var, call: Call, op: Op, out: _Bindings) -> bool:
         """Whether a call that reads halves again, which the program itself widens, is bound: a kernel before widens them."""

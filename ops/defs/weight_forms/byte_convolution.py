@@ -141,6 +141,17 @@ def _plane(call: OpCall) -> Dim:
     return plane + 2 * geometry.LINE if given["form"] == geometry.BLOCKS else plane  # see apart_for_blocks
 
 
+def _dense_plane(call: OpCall) -> Dim:
+    """The most words of a plane with a phase for each column of the window (see ``byte_conv.dense``)."""
+    given, (rows, columns) = _given(call.attrs), _out_sizes(call)
+    (sy, _), (dy, _), (ty, tx) = (given[name] for name in ("stride", "dilation", "taps"))
+    if given["form"] != geometry.BLOCKS:
+        return dim(0)
+    high, wide = min_(rows, _together(columns)), min_(columns, geometry.MOST_COLUMNS)
+    plane: Dim = sy * tx * (high + (ty - 1) * dy // sy) * wide + 2 * geometry.LINE
+    return plane
+
+
 def _panel_words(call: OpCall) -> Dim:
     """The most words of the planes of a region, and of entries of the weights of a tile (see ``byte_conv.limited``)."""
     # the groups by the shape of the words: kernels of other numbers of groups have the same text
@@ -149,7 +160,8 @@ def _panel_words(call: OpCall) -> Dim:
     if call.attrs.form == "blocks":
         count = (count + BLOCK - 1) // BLOCK * BLOCK
     entries = PARTS * call.inputs[1].shape[2] * TOGETHER + BLOCK
-    words: Dim = count * _plane(call) + _SLACK + entries + _transformed_words(call) + _strip_words(call)
+    planes = max_(count * _plane(call), min_(count * _dense_plane(call), geometry.DENSE_WORDS))
+    words: Dim = planes + _SLACK + entries + _transformed_words(call) + _strip_words(call)
     return words
 
 

@@ -31,6 +31,7 @@ from ...native.static_values import at_compile_time, static, static_range
 from ...native.vectors import compress, load, mask_of_bits, splat, store
 from ..conv.epilogue import Epilogue
 from .geometry import LINE
+from .last_positions import LastPositions, add_last_positions
 from .tile import Reads, Sums, Weights, add_positions
 from .words import lanes_of_words
 
@@ -53,7 +54,8 @@ class Part(NamedTuple):
     """The tiles ``first`` to ``end`` (exclusive) of output channels of a group, at the positions of a region.
 
     ``vectors``, ``run``: vectors of positions, and positions; ``outputs``: the output channels of the group.  The result has
-    the first channel of the group at ``to``, and ``positions`` elements from a channel to the next.
+    the first channel of the group at ``to``, and ``positions`` elements from a channel to the next.  The vector with the ``last``
+    positions, if there are any, is none of them.
     """
 
     first: int
@@ -63,6 +65,7 @@ class Part(NamedTuple):
     outputs: int
     to: int
     positions: int
+    last: LastPositions
 
 
 @at_compile_time
@@ -121,7 +124,12 @@ def _by_vectors(reads: Reads, weights: Weights, sums: Array, epilogue: Epilogue,
     for row in range(part.first * BLOCK, min(part.end * BLOCK, part.outputs), ROWS):
         at = weights.at + row // BLOCK * size + row % BLOCK * BLOCK
         some = Weights(weights.words, at, weights.start, weights.first + row, weights.last)
-        add_positions(reads, some, Sums(sums, 0, pitch, reads.steps), part.vectors, static(ROWS), static(BLOCK))
+        own = Sums(sums, 0, pitch, reads.steps)
+        if part.last.number > 0:
+            add_positions(reads, some, own, part.vectors - 1, static(ROWS), static(BLOCK))
+            add_last_positions(reads, some, own, part.last)
+        else:
+            add_positions(reads, some, own, part.vectors, static(ROWS), static(BLOCK))
         to = part.to + row * part.positions
         epilogue.finish(epilogue.argv, to, min(ROWS, part.outputs - row), part.run, sums, 0, pitch)
 

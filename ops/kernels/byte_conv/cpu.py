@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
+from ....shape_funcs.defs.convolution.conv import BYTE_BLOCK as BLOCK
 from ....shape_funcs.defs.convolution.conv import BYTE_ROWS as ROWS
 from ...native.inlining import apart
 from ...native.memory import Array, generic
@@ -17,6 +18,7 @@ from ...native.status import OK
 from ..conv.epilogue import Epilogue
 from ..shaped import Shaped
 from .blocks import Part, add_blocks, configure_blocks, release_blocks
+from .dense import dense_planes, is_dense
 from .depthwise import Channel, add_in_place, is_in_place, place_vectors
 from .geometry import (
     BLOCKS,
@@ -34,6 +36,7 @@ from .geometry import (
     streams_positions,
     words_of_columns,
 )
+from .last_positions import LastPositions, gather_last_positions
 from .limited import limits_weights
 from .strips import add_rows, copies_rows, copy_channel, place_rows, place_weights, strip_of
 from .tile import Reads, Sums, Weights, add_positions
@@ -55,8 +58,9 @@ class ByteBuffers(NamedTuple):
 def word_of_tap(conv: ByteConvolution, planes: Planes, y: int, x: int) -> int:
     """The first word of a plane that a tap of the window reads."""
     stride, down, across = conv.window.stride, y * conv.window.dilation[0], x * conv.window.dilation[1]
-    line = (down % stride[0] * planes.phases[1] + across % stride[1]) * planes.rows + down // stride[0]
-    return line * planes.columns + across // stride[1]
+    step = max(stride[1], planes.phases[1])
+    line = (down % stride[0] * planes.phases[1] + across % step) * planes.rows + down // stride[0]
+    return line * planes.columns + across // step
 
 
 @generic
@@ -124,6 +128,8 @@ def compute_panels(
         number += end - tile
         region, g, b = region_of(conv.out_sizes, rest % regions), rest // regions % conv.groups, rest // regions // conv.groups
         planes = planes_of(conv, region)
+        if is_dense(conv, region, planes, (end - tile) * BLOCK):
+            planes = dense_planes(conv, region, planes)
         numbers = place_steps(conv, planes, buffers.table)
         vectors = place_positions(region, planes, buffers.table, numbers)
         for plane in range(planes.number):
@@ -134,7 +140,11 @@ def compute_panels(
         to = (b * len(start) + first) * positions + begin
         weights = Weights(filters.data, g * tiles * steps * filters.dims[3], start, first, first + outputs - 1)
         if conv.form == BLOCKS:
-            part = Part(tile, end, vectors, count, outputs, to, positions)
+            last = LastPositions(0, 0, 0)
+            if not with_tiles:
+                stream = streams_positions(region, planes)
+                last = gather_last_positions(reads, vectors, count, stream, planes.number * planes.apart)
+            part = Part(tile, end, vectors, count, outputs, to, positions, last)
             if limits_weights():
                 if is_shorter(conv, region, planes):
                     add_by_transforms(buffers.panel, planes, region, weights, numbers, buffers.sums, epilogue, part)

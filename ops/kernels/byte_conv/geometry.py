@@ -19,6 +19,8 @@ CHANNELS, COLUMNS, BLOCKS = range(3)
 #: The positions of the result in a region, unless a row has more, and the most columns of a region: the sums of a tile, and the
 #: words of some channels, are in the first cache.
 POSITIONS, MOST_COLUMNS = 512, 1024
+#: The most words of planes with a phase for each column of the window: a half of the second cache.
+DENSE_WORDS = 2**17
 #: Words of a cache line.
 LINE = 16
 

@@ -9,6 +9,7 @@ import numpy as np
 from ...native import vector_registers
 from ...native.inlining import shared
 from ...native.memory import Array, generic
+from ...native.prefetch import fetch
 from ...native.static_values import at_compile_time, static, static_range
 from ...native.vectors import (
     Vector,
@@ -145,7 +146,8 @@ def _compute(
         for step in range(reads.steps):
             here = position + reads.table[np.uint64(step)]
             if block > 0:
-                for word in range(reads.depth):
+                for word in range(reads.depth):  # fetch the next block, which is in no near cache when it is read first
+                    fetch(weights.words, at + block * block + word % rows * block)
                     _add_word(totals, reads.panel, here + word * reads.apart, weights.words, at + word, block, rows, lanes)
                 at += block * block
             else:

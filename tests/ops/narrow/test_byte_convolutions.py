@@ -15,7 +15,20 @@ from relayvm.ops.core.op import get
 from relayvm.ops.core.tensor_types import Tensor
 from relayvm.ops.defs.weight_forms.byte_convolution import NAME, ByteConv2dAttrs, best_form, words_of
 from relayvm.ops.kernels.byte_conv.cpu import ByteBuffers, byte_products
-from relayvm.ops.kernels.byte_conv.geometry import BLOCKS, MOST_COLUMNS, ByteConvolution, ByteWindow, planes_of, region_of
+from relayvm.ops.kernels.byte_conv.dense import dense_planes, is_dense
+from relayvm.ops.kernels.byte_conv.geometry import (
+    BLOCKS,
+    MOST_COLUMNS,
+    ByteConvolution,
+    ByteWindow,
+    Planes,
+    Region,
+    planes_of,
+    region_of,
+    streams_positions,
+)
+from relayvm.ops.kernels.byte_conv.last_positions import MOST, gather_last_positions
+from relayvm.ops.kernels.byte_conv.tile import Reads
 from relayvm.ops.kernels.byte_conv.winograd import MOST_CHANNELS, is_shorter
 from relayvm.ops.kernels.shaped import Shaped
 from relayvm.ops.native.front_end.llvm import host
@@ -62,11 +75,16 @@ SMALL = (
     Case(2, 68, 3, 5, 4, taps=2, stride=2),
     Case(1, 32, 3, 3, 1, taps=1, padding=0, groups=1),
     Case(1, 32, 2, 9, 6, groups=2, dilation=2, padding=2),
+    Case(1, 17, 3, 6, 80),
 )
 LARGE = (
     *SMALL,
     Case(1, 70, 14, 14, 30),
     Case(1, 40, 23, 60, 33),
+    Case(2, 68, 15, 15, 90, stride=2),
+    Case(1, 160, 14, 14, 180, groups=2),
+    Case(1, 66, 7, 7, 80, taps=5, padding=2),
+    Case(1, 66, 30, 30, 150),
     Case(1, 16, 2, MOST_COLUMNS + 41, 50),
     Case(1, 36, 31, 5, 40, taps=5, stride=2, padding=9, dilation=3),
     Case(2, 48, 1, 1, 70, taps=1, padding=0),
@@ -232,7 +250,7 @@ def test_which_regions_are_transformed(machine: str, monkeypatch: pytest.MonkeyP
     """Windows of 3 by 3 of stride 1, of images that fill vectors of tiles."""
     on(machine, monkeypatch)
     taken = {case: is_transformed(case) for case in SMALL if case.channels // case.groups >= 16}
-    assert [case for case, found in taken.items() if found] == [Case(1, 17, 5, 7, 18)]
+    assert [case for case, found in taken.items() if found] == [Case(1, 17, 5, 7, 18), Case(1, 17, 3, 6, 80)]
     assert not is_transformed(Case(1, 17, 2, 2, 18))
     assert not is_transformed(Case(1, MOST_CHANNELS + 1, 5, 7, 18))
     assert is_transformed(Case(1, MOST_CHANNELS, 5, 7, 18))
@@ -240,9 +258,44 @@ def test_which_regions_are_transformed(machine: str, monkeypatch: pytest.MonkeyP
 
 def is_transformed(case: Case) -> bool:
     """Whether transforms compute the first region of a case, whose result has the sizes of its data."""
+    return bool(is_shorter(*first_region(case)))
+
+
+def first_region(case: Case) -> tuple[ByteConvolution, Region, Planes]:
+    """The convolution of a case, its first region, and the planes of that."""
     n, c, h, w, _, k, stride, padding, dilation, groups = case
     window = ByteWindow(*((number,) * 2 for number in (stride, padding, dilation, k)))
+    out_sizes = tuple((size + 2 * padding - (k - 1) * dilation - 1) // stride + 1 for size in (h, w))
     nothing = np.zeros(1, np.uint8)
-    conv = ByteConvolution(nothing, (n, c, h, w), (h, w), window, groups, BLOCKS, nothing, nothing)
+    conv = ByteConvolution(nothing, (n, c, h, w), out_sizes, window, groups, BLOCKS, nothing, nothing)
     region = region_of(conv.out_sizes, 0)
-    return bool(is_shorter(conv, region, planes_of(conv, region)))
+    return conv, region, planes_of(conv, region)
+
+
+def test_planes_without_columns_between_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Dense planes have the positions of the result alone; many channels need them, few channels and one column do not."""
+    on("avx512", monkeypatch)
+    monkeypatch.setattr("relayvm.ops.kernels.byte_conv.dense.may_be_dense", lambda: True)
+    for case in (case for case in LARGE if case.dilation == 1):
+        conv, region, planes = first_region(case)
+        dense = dense_planes(conv, region, planes)
+        assert streams_positions(region, dense) == region.rows * region.columns
+        assert not is_dense(conv, region, planes, 1)
+        assert is_dense(conv, region, planes, 10**6) == (streams_positions(region, planes) > region.rows * region.columns)
+
+
+@pytest.mark.parametrize("count", range(1, 50))
+def test_last_positions_fill_no_vector(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Up to MOST positions behind the last whole vector are computed apart, each with the words of all steps."""
+    on("avx512", monkeypatch)
+    monkeypatch.setattr("relayvm.ops.kernels.byte_conv.last_positions.multiplies_planes", lambda: True)
+    steps, depth, apart = 5, 9, 64
+    panel, table = np.arange(10**4, dtype=np.int32), np.arange(0, steps * depth * apart, depth * apart)
+    vectors, at = -(-count // 16), 5000
+    last = gather_last_positions(Reads(panel, table, steps, depth, apart), vectors, count, count, at)
+    rest = count - 16 * (vectors - 1)
+    assert last.number == (rest if rest * (steps + 10) < steps * depth else 0) <= MOST
+    for n in range(last.number):
+        words = panel[at + n * steps * 16 :][: steps * 16].reshape(steps, 16)
+        wanted = np.arange(steps * depth).reshape(steps, depth) * apart + last.place + n
+        np.testing.assert_array_equal(words, np.pad(wanted, [(0, 0), (0, 16 - depth)]))

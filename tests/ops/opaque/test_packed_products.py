@@ -12,7 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from relayvm.compiler.passes.constant_weights.pack_weights import in_panels
+from relayvm.ops.kernels.matmul.half_panels import FEW, WIDENED, dense_half_panels
 from relayvm.ops.kernels.matmul.panels import ROWS, SHORT_INNER, dense_panels
+from relayvm.ops.native.front_end.llvm import host
 
 from ..native.front_end.machine_code import compiled, python_function
 
@@ -77,3 +79,36 @@ def test_blocks_have_the_bits_of_the_whole(machine: str, dtype: str) -> None:
         product("sse", dtype)(*positions, others.ctypes.data, n, 0, blocks, 0, blocks)  # one sum in order, whatever the registers
         np.testing.assert_array_equal(whole, parts)
         np.testing.assert_array_equal(whole, others)
+
+
+HALVES = """
+def f(a, m, k, panels, n_panels, out, n, high, wide, length):
+    x, y, z = array_float32_2d(a, (m, k)), array_float16_3d(panels, (n_panels, k, 16)), array_float32_2d(out, (m, n))
+    return dense_half_panels(x, y, z, 0, high, 0, high, array_float32(wide, length))
+"""
+
+
+@pytest.mark.parametrize("in_tiles", [False, True])
+@pytest.mark.parametrize("machine", ["avx", "avx512"])
+def test_panels_of_halves_give_the_bits_of_widened_ones(machine: str, in_tiles: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whether tiles widen what they read, or read a buffer."""
+    monkeypatch.setattr("relayvm.ops.native.vector_registers.registers", lambda: MACHINES[machine])
+    monkeypatch.setattr(host, "is_of_amd", lambda: in_tiles)
+    run = compiled(python_function(HALVES, dense_half_panels=dense_half_panels))
+    rng = np.random.default_rng(5)
+    for m, k, n in (
+        (0, 5, 3),
+        (1, 1, 1),
+        (FEW, 300, 70),
+        (FEW + 1, 2 * WIDENED + 3, 130),
+        (ROWS + 5, WIDENED, 64),
+        (50, 1030, 20),
+    ):
+        a, weight = rng.standard_normal((m, k)).astype(np.float32), rng.standard_normal((n, k)).astype(np.float16)
+        panels, blocks = in_panels(weight), -(-m // ROWS) * -(-n // 64)
+        (found, wanted), wide = np.full((2, m, n), np.nan, np.float32), np.empty(65 * (k + 1), np.float32)
+        positions = a.ctypes.data, m, k
+        run(*positions, panels.ctypes.data, len(panels), found.ctypes.data, n, blocks, wide.ctypes.data, wide.size)
+        widened = in_panels(weight.astype(np.float32))
+        product(machine, "float32")(*positions, widened.ctypes.data, len(panels), wanted.ctypes.data, n, 0, blocks, 0, blocks)
+        np.testing.assert_array_equal(found, wanted)

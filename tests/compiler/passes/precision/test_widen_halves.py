@@ -18,6 +18,7 @@ from relayvm.compiler.passes.fold_constant import fold_constant
 from relayvm.compiler.passes.infer_type import infer_type
 from relayvm.compiler.passes.precision.widen_halves import widen_halves
 from relayvm.compiler.passes.to_a_normal_form import to_a_normal_form
+from relayvm.ops.core.op import get
 from relayvm.ops.core.tensor_types import HALVES, numpy_dtype
 
 from ....programs import HEADER
@@ -128,3 +129,32 @@ def test_products_with_panels_of_halves(dtype: str, more: int, rows: int, inner:
     x = (RNG.integers(-8, 9, (rows, inner)) / 8).astype(numpy_dtype(dtype))
     found = relay.VirtualMachine(exe).run(x).numpy()
     np.testing.assert_array_equal(found, x.astype(np.float64) @ w.astype(np.float64).T)  # sums of eighths are exact
+
+
+#: Products and convolutions of float32 data by a weight, and the shapes of both.
+OF_STORED = {
+    "dense": ("nn.dense(%x, %wide)", (5, 64), (96, 64)),
+    "matmul": ("nn.matmul(%x, %wide)", (5, 96), (96, 64)),
+    "transposed": ("nn.matmul(%x, %wide, transpose_b=True)", (1, 64), (96, 64)),
+    "moved": ("nn.matmul(%x, transpose(reshape(%wide, newshape=[96, 64]), axes=[1, 0]))", (3, 64), (96, 8, 8)),
+    "convolution": ("nn.conv2d(%x, %wide)", (1, 64, 3, 3), (96, 64, 1, 1)),
+    "convolution by a moved weight": ("nn.conv2d(%x, expand_dims(%wide, axis=2, num_newaxis=2))", (1, 64, 3, 3), (96, 64)),
+}
+
+
+@pytest.mark.parametrize("dtype", HALVES)
+@pytest.mark.parametrize("name", OF_STORED)
+def test_constants_that_a_program_widens_are_not_cast_in_a_run(name: str, dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Panels of halves give the bits of panels of float32; a constant is too large to be folded."""
+    call, shape, of_weight = OF_STORED[name]
+    stored, x = W.astype(numpy_dtype(dtype)).reshape(of_weight), RNG.standard_normal(shape).astype(np.float32)
+    monkeypatch.setattr("relayvm.compiler.passes.fold_constant.MAX_BYTES", 0)
+    results = []
+    for weight in (stored, stored.astype(np.float32)):
+        types = f"%x: Tensor[{shape}, float32], %w: Tensor[{of_weight}, {weight.dtype}]"
+        text = f'def @main({types}) {{ let %wide = cast(%w, dtype="float32"); {call} }}'
+        mod = bind_params(relay.parse(HEADER + text), {"w": weight})
+        found = values(widened(fold_constant(infer_type(to_a_normal_form(mod))))["main"].body)
+        assert not [value for value in found if isinstance(value, Call) and value.op is get("cast")]
+        results.append(relay.VirtualMachine(relay.compile(mod)).run(x).numpy())
+    np.testing.assert_array_equal(*results)
