@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable
 
 from ...ops.core.op import Op
-from .anf import inner_chains, rebuild, rebuild_lets, uses
+from .anf import inner_chains, is_atom, rebuild, rebuild_lets, uses
 from .expr import Call, Expr, IRModule, Var, let_chain, map_bodies
 
 
@@ -33,6 +33,12 @@ class ChainRewriter:
     def replaced(self, var: Var, call: Call) -> list[tuple[Var, Expr]] | None:
         """The bindings in the place of that of ``call`` to ``var``; None to keep it."""
         raise NotImplementedError
+
+    def resolved(self, atom: Expr) -> Expr:
+        """The atom that a variable stands for: parameters that are bound are variables of constants."""
+        while (value := self.values.get(atom)) is not None and is_atom(value):
+            atom = value
+        return atom
 
     def sole_call(self, atom: Expr, *ops: Op) -> Call | None:
         """The call of one of ``ops`` whose value is ``atom``; None for another value, or one with another use."""

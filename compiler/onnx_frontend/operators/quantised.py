@@ -202,6 +202,8 @@ def along(node: Node, x: Expr, value: Expr, axis: int | None) -> Expr:
     if axis is None or node.rank(value) != 1 or node.size(value, 0) == 1 or rank == 0:
         return value
     following = rank - 1 - node.axis(axis, rank)
+    if isinstance(value, Constant):
+        return const(value.data.reshape(-1, *[1] * following))
     return relay.expand_dims(value, 1, following) if following else value
 
 
@@ -290,7 +292,7 @@ def qlinear_matmul(
 ) -> Expr:
     def scaled(product: Expr) -> Expr:
         first = along(node, a, scale_a, -2 if node.rank(a) > 1 else None)
-        factor = relay.divide(relay.multiply(first, along(node, b, scale_b, -1)), scale)
+        factor = scales_ratio(scales_product(first, along(node, b, scale_b, -1)), scale)
         return rescaled(node, product, factor, zero_point)
 
     # bytes are reshaped, not sums, so that the scale is part of the product's kernel
@@ -298,9 +300,27 @@ def qlinear_matmul(
     return scaled(integer_product(node, a, b, zero_a, zero_b)) if batches is None else batches
 
 
+def scales_product(a: Expr, b: Expr) -> Expr:
+    """``a * b``; of constants a constant, which a network has for each layer."""
+    return _of_scales(np.multiply, relay.multiply, a, b)
+
+
+def scales_ratio(a: Expr, b: Expr) -> Expr:
+    """``a / b``; of constants a constant."""
+    return _of_scales(np.divide, relay.divide, a, b)
+
+
+def _of_scales(known: np.ufunc, operator: Callable[[Expr, Expr], Expr], a: Expr, b: Expr) -> Expr:
+    if not (isinstance(a, Constant) and isinstance(b, Constant) and a.data.dtype == b.data.dtype == np.float32):
+        return operator(a, b)
+    with np.errstate(all="ignore"):  # as kernels, which do not warn
+        return const(np.asarray(known(a.data, b.data)))
+
+
 def rescaled(node: Node, x: Expr, factor: Expr, zero_point: Expr | None, dtype: str = "") -> Expr:
     """``round(x * factor) + zero_point`` of integers; ``dtype``: of the result, "" for that of the zero point."""
-    moved = relay.multiply(relay.cast(x, "float32"), relay.cast(factor, "float32"))
+    factor = factor if node.dtype(factor) == "float32" else relay.cast(factor, "float32")
+    moved = relay.multiply(relay.cast(x, "float32"), factor)
     dtype = dtype or ("uint8" if zero_point is None else node.dtype(zero_point))
     zero = None if zero_point is None else _per_column(node, zero_point, x)
     return quantised(node, moved, number(1, "float32"), zero, dtype)
@@ -334,5 +354,5 @@ def qlinear_conv(
     product = _convolution(node, x, weight, zero_x, zero_w)
     if bias is not None:
         product = relay.nn.bias_add(product, bias, axis=1)
-    factor = relay.divide(relay.multiply(scale_x, along(node, x, scale_w, 1)), scale)
+    factor = scales_ratio(scales_product(scale_x, along(node, x, scale_w, 1)), scale)
     return rescaled(node, product, factor, zero_point)

@@ -63,14 +63,14 @@ class _Rewriter(ChainRewriter):
     def replaced(self, var: Var, call: Call) -> list[tuple[Var, Expr]] | None:
         if call.op is get("nn.bias_add") and call.attrs.axis in (1, -3):
             convolved = self.sole_call(call.args[0], *map(get, _REPLACED))
-            return None if convolved is None else self._convolution(var, convolved, call.args[1])
+            return None if convolved is None else self._convolution(var, convolved, self.resolved(call.args[1]))
         return self._convolution(var, call)
 
     def _convolution(self, var: Var, call: Call, bias: Expr | None = None) -> list[tuple[Var, Expr]] | None:
         """The bindings of a convolution, with the sum of a ``bias``."""
         if not isinstance(call.op, Op) or call.op.name not in _REPLACED or not _is_plain(call):
             return None
-        data, weight, *parameters = call.args
+        data, weight, *parameters = call.args[0], *map(self.resolved, call.args[1:])
         bytes_of = _weight(weight, parameters[1] if parameters else None)
         moved = _MOVED.get(_type(data).dtype)
         zero_point = parameters[0] if parameters else Constant(np.zeros((), np.int32), span=call.span)

@@ -64,7 +64,7 @@ class _Rewriter(ChainRewriter):
     def replaced(self, var: Var, call: Call) -> _Bindings | None:
         if call.op is not _QUANTIZE:
             return None
-        scale, zero_point = map(self._resolved, call.args[1:])
+        scale, zero_point = map(self.resolved, call.args[1:])
         if not (isinstance(scale, Constant) and isinstance(zero_point, Constant)) or scale.data.size * zero_point.data.size != 1:
             return None
         if not (np.isfinite(scale.data).all() and (scale.data > 0).all()):
@@ -73,15 +73,9 @@ class _Rewriter(ChainRewriter):
         value = earlier.quantised(call.args[0])
         return None if value is None else [*earlier.bindings, (var, value)]
 
-    def _resolved(self, atom: Expr) -> Expr:
-        """The atom that a variable stands for."""
-        while (value := self.values.get(atom)) is not None and is_atom(value):
-            atom = value
-        return atom
-
     def value_of(self, atom: Expr) -> Expr | None:
         """The value of a variable; None for a parameter and a constant."""
-        return self.values.get(self._resolved(atom))
+        return self.values.get(self.resolved(atom))
 
     def is_sole(self, atom: Expr) -> bool:
         """Whether the atom, and each variable that it stands for, has a single use."""
@@ -134,7 +128,7 @@ class _Earlier:
 
     def _is_inverse(self, dequantize: Call) -> bool:
         """Whether the data of ``dequantize`` are the integers that the ``qnn.quantize`` makes of its result."""
-        data, scale, zero_point = map(self.rewriter._resolved, dequantize.args)
+        data, scale, zero_point = map(self.rewriter.resolved, dequantize.args)
         if not (isinstance(scale, Constant) and isinstance(zero_point, Constant) and isinstance(data.ty, TensorType)):
             return False
         if data.ty.dtype != self.call.attrs.out_dtype or dequantize.attrs.out_dtype != "float32":
@@ -154,13 +148,13 @@ class _Earlier:
 
     def _can_scale(self, atom: Expr, sole: bool = False) -> bool:
         """Whether a value can be multiplied by the factor without an operator."""
-        atom, value = self.rewriter._resolved(atom), self.rewriter.value_of(atom)
+        atom, value = self.rewriter.resolved(atom), self.rewriter.value_of(atom)
         if isinstance(atom, Constant):
             return atom.data.dtype == np.float32 and self._fits(atom)
         if not isinstance(value, Call) or not isinstance(value.op, Op):
             return False
         if value.op.name == DEQUANTIZE:
-            scale = self.rewriter._resolved(value.args[1])
+            scale = self.rewriter.resolved(value.args[1])
             return isinstance(scale, Constant) and value.attrs.out_dtype == "float32" and self._fits(scale)
         count = _HOMOGENEOUS.get(value.op.name, 0) if self.rewriter.is_sole(atom) else 0
         is_real = isinstance(value.ty, TensorType) and value.ty.dtype == "float32"
@@ -173,13 +167,13 @@ class _Earlier:
 
     def _scaled(self, atom: Expr) -> Expr:
         """A value times the factor."""
-        atom, value = self.rewriter._resolved(atom), self.rewriter.value_of(atom)
+        atom, value = self.rewriter.resolved(atom), self.rewriter.value_of(atom)
         if isinstance(atom, Constant):
             return self._times(atom)
         assert isinstance(value, Call) and isinstance(value.op, Op)
         first, *rest = value.args
         if value.op.name == DEQUANTIZE:
-            scale = self.rewriter._resolved(rest[0])
+            scale = self.rewriter.resolved(rest[0])
             assert isinstance(scale, Constant)
             return self._bound(replace(value, args=(first, self._times(scale), *rest[1:]), ty=None))
         count, attrs = _HOMOGENEOUS[value.op.name], value.attrs

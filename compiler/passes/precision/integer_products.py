@@ -34,7 +34,6 @@ from ....ops.defs.qnn.quantisation import DequantizeAttrs
 from ....shape_funcs.symbolic.dim import const
 from ....vm.bytecode.executable import FloatProduct
 from ...analysis.fake_quantization import DEQUANTIZE, MOVES
-from ...ir.anf import is_atom
 from ...ir.chain_rewriter import ChainRewriter, rewrite_chains
 from ...ir.expr import Call, Constant, Expr, IRModule, Var, replace, tensor_type
 from ...ir.pass_declaration import declare_pass
@@ -103,9 +102,9 @@ class _Rewriter(ChainRewriter):
         if not isinstance(call.op, Op):
             return None
         if call.op is _DEQUANTIZE:
-            self.quantised[var] = _of_constants(replace(call, args=tuple(map(self._resolved, call.args))))
+            self.quantised[var] = _of_constants(replace(call, args=tuple(map(self.resolved, call.args))))
             return None
-        parts = [self.quantised.get(self._resolved(atom)) for atom in call.args]
+        parts = [self.quantised.get(self.resolved(atom)) for atom in call.args]
         if not parts or parts[0] is None:
             return None
         if call.op in _PRODUCTS:
@@ -122,12 +121,6 @@ class _Rewriter(ChainRewriter):
             return found
         self.kept.append(FloatProduct(op.name, call.span.place if call.span else "", found))
         return None
-
-    def _resolved(self, atom: Expr) -> Expr:
-        """The atom that a variable stands for: parameters that are bound are variables of constants."""
-        while (value := self.values.get(atom)) is not None and is_atom(value):
-            atom = value
-        return atom
 
     def _moved(self, var: Var, call: Call, data: _Quantised | str) -> _Bindings | None:
         """The call on integers; None if their order is not that of the numbers that they stand for."""

@@ -42,11 +42,14 @@ class Sizes(ABC):
 
     def size(self, dim: Dim) -> str:
         """A size, or an expression over sizes and run-time values."""
-        for d in postorder([dim], self._sizes):
-            if const(d) is None and d not in self._names:
-                self.once(d, "s", self._size_text(d))
         known = const(dim)
-        return self._names[dim] if known is None else str(known)
+        if known is not None:
+            return str(known)
+        if dim not in self._names:
+            for d in postorder([dim], self._sizes):
+                if const(d) is None and d not in self._names:
+                    self.once(d, "s", self._size_text(d))
+        return self._names[dim]
 
     def _size_text(self, d: Dim) -> str:
         if d in self._sizes:

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ...native.inlining import apart
 from ...native.memory import Array, generic
 from ...native.static_values import static, static_range
 from ...native.status import OK
@@ -140,6 +141,7 @@ def products_of_bytes(a: Batch, b: Batch, m: int, n: int, k: int, low: int, high
         multiply_rows(a.data, first, k, group, to, n, bottom - top, columns, buffers.copied, end, strips)
 
 
+@apart()
 @generic
 def matmul_bytes(
     a: Shaped, b: Shaped, out: Shaped, low: int, high: int, buffers: Buffers, sums: Array, finish: Callable[..., None], argv: int,
@@ -153,6 +155,7 @@ def matmul_bytes(
     return OK
 
 
+@apart()
 @generic
 def batch_matmul_bytes(
     a: Shaped, b: Shaped, out: Shaped, low: int, high: int, buffers: Buffers, sums: Array, finish: Callable[..., None], argv: int,

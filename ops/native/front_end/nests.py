@@ -25,6 +25,8 @@ from .values.machine_types import WORD
 _SHORT = 16
 #: The first letter of variables in generated texts that are elements or indices, and no sizes.
 _COMPUTED = "v"
+#: The fields of a statement with statements, or with what has some.
+_BLOCKS = ("body", "orelse", "finalbody", "handlers", "cases")
 
 
 def is_nest(code: types.CodeType) -> bool:
@@ -46,7 +48,16 @@ def _iterations(node: ast.For) -> int | None:
 def _loops(node: ast.For) -> Iterator[ast.For | ast.While]:
     """All loops inside a loop."""
     for statement in node.body:
-        yield from (each for each in ast.walk(statement) if isinstance(each, (ast.For, ast.While)))
+        yield from (each for each in statements_of(statement) if isinstance(each, (ast.For, ast.While)))
+
+
+def statements_of(node: ast.AST) -> Iterator[ast.AST]:
+    """A statement and all statements inside it, without their expressions, which are most of a text."""
+    pending = [node]
+    while pending:
+        found = pending.pop()
+        yield found
+        pending += [each for block in _BLOCKS for each in getattr(found, block, ())]
 
 
 def is_short(node: ast.For) -> bool:

@@ -10,6 +10,8 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import relayvm as relay
+from relayvm.compiler.ir.anf import values as chain_values
+from relayvm.compiler.ir.expr import Call, Constant
 from relayvm.ops.defs.weight_forms.byte_convolution import NAME
 
 from ...ops.images.test_conv import convolution
@@ -76,3 +78,20 @@ def test_qlinear_conv(rank: int) -> None:
     sums = wanted_sums(x, 7, weight, np.zeros(5), [1] * (2 * rank), 1) + bias.reshape(each)
     factor = (scale * scales / out).reshape(each)
     np.testing.assert_array_equal(found, np.clip(np.rint(sums.astype(np.float32) * factor) + 100, 0, 255))
+
+
+def test_the_factor_of_constant_scales_is_a_constant() -> None:
+    scales, weight = np.array([0.013, 0.017], np.float32), np.ones((2, 3, 1, 1), np.int8)
+    zero, x = np.array(3, np.uint8), np.zeros((1, 3, 4, 4), np.uint8)
+    values = [np.float32(0.3), zero, weight, scales, np.zeros(2, np.int8), np.float32(0.7), zero]
+    names = ["x", *(f"c{k}" for k in range(len(values)))]
+    tensors = [numpy_helper.from_array(np.asarray(value), name) for name, value in zip(names[1:], values, strict=True)]
+    info = helper.make_tensor_value_info("x", TensorProto.UINT8, x.shape)
+    node = helper.make_node("QLinearConv", names, ["y"])
+    graph = helper.make_graph([node], "g", [info], [onnx.ValueInfoProto(name="y")], tensors)
+    mod, _ = relay.frontend.from_onnx(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 19)]), freeze_params=True)
+    calls = [value for value in chain_values(mod["main"].body) if isinstance(value, Call)]
+    assert [call.op.name for call in calls] == ["qnn.conv2d", "cast", "multiply", "qnn.quantize"]
+    factor = calls[2].args[1]
+    assert isinstance(factor, Constant)
+    np.testing.assert_array_equal(factor.data, (np.float32(0.3) * scales / np.float32(0.7)).reshape(2, 1, 1), strict=True)

@@ -57,6 +57,15 @@ def test_layers_share_a_text_whichever_of_their_literals_are_equal() -> None:
     assert len(shared) == 1
 
 
+def test_a_zero_point_is_taken_out_whatever_it_is() -> None:
+    of_reals = "v1 = round_float32(v0)\nv2 = (v1 + float32({}.0))"
+    of_integers = "store_parts(parts, int32(0) + int32({}), x0, v1)"
+    for text in (of_reals, of_integers):
+        shared = {without_literals(text.format(zero))[0] for zero in (0, 1, -1, 101)}
+        assert len(shared) == 1
+    assert without_literals(of_reals.format(0))[1] == (0.0,)
+
+
 def test_equal_lines_read_a_literal_once() -> None:
     line = "v1 = (v0 * float32({}))"
     shared, numbers = without_literals("\n".join(line.format(x) for x in (0.3, 0.3, 0.7)))

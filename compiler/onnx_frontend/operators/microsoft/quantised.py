@@ -13,7 +13,19 @@ from ....ir.expr import Expr
 from ...node import Node
 from ...operator_table import MICROSOFT, onnx_operator
 from ..elementwise import number
-from ..quantised import SCALE, along, dynamically_quantised, integer_product, parameter, qlinear_conv, quantised, real, rescaled
+from ..quantised import (
+    SCALE,
+    along,
+    dynamically_quantised,
+    integer_product,
+    parameter,
+    qlinear_conv,
+    quantised,
+    real,
+    rescaled,
+    scales_product,
+    scales_ratio,
+)  # fmt: skip
 from ..recurrent.layers import lstm
 from ..spatial.pools import average_pool, global_average_pool
 
@@ -139,11 +151,11 @@ def qgemm(
     b = relay.transpose(b) if node.attr("transB", 0) else b
     product = integer_product(node, node.bind(a), node.bind(b), zero_a, zero_b)
     product = product if c is None else relay.add(product, c)
-    factor = relay.multiply(scale_a, along(node, b, scale_b, -1))
-    factor = relay.multiply(factor, number(node.attr("alpha", 1.0), "float32"))
+    factor = scales_product(scale_a, along(node, b, scale_b, -1))
+    factor = scales_product(factor, number(node.attr("alpha", 1.0), "float32"))
     if scale is None:
         return relay.multiply(relay.cast(product, "float32"), factor)
-    return rescaled(node, product, relay.divide(factor, scale), zero_point)
+    return rescaled(node, product, scales_ratio(factor, scale), zero_point)
 
 
 # ---- recurrences -------------------------------------------------------------------------------------------------------------

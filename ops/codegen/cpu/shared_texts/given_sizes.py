@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from .....declarations.frozen_dataclass import frozen
-from ....native.front_end.nests import has_loops, is_short
+from ....native.front_end.nests import has_loops, is_short, statements_of
 from ..reduce_inner import calls_interleaved
 
 #: The least size, and the largest number of iterations of an innermost loop that stays; of one that calls a function of many
@@ -67,7 +67,7 @@ def _found(text: str, bodies: Iterable[Callable[..., Any]]) -> dict[tuple[int, i
     """The sizes of a text, by line and column."""
     sizes = _Sizes(_ANY_ORDER in text, {body.__name__: sizes_of(body) for body in bodies})
     for function in ast.parse(text).body:
-        has_nest = any(isinstance(node, ast.For) for node in ast.walk(function))
+        has_nest = any(isinstance(node, ast.For) for node in statements_of(function))
         # a text without a nest calls a function written by hand, and has sizes of its elements
         sizes.search(function, _Place(_LEAST if has_nest else _SMALL + 1))
     return {(node.lineno, node.col_offset): node for node in sizes.found}

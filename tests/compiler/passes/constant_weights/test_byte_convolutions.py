@@ -52,6 +52,8 @@ def test_calls_that_are_taken() -> None:
     assert operators(module(quantised(-128), weight_of(), "int8")) == ["cast", "bitwise_xor", NAME]
     biased = module(f"nn.bias_add({quantised()}, %b)", weight_of(), more=", %b: Tensor[(6), int32]")
     assert operators(biased) == [NAME, "add", NAME]  # the first has no use
+    bound = module(f"let %v = %w; let %zero = 3; {quantised('%zero').replace('%w', '%v')}", weight_of())
+    assert operators(bound) == [NAME], "variables of constants, as parameters are that are bound"
     at_run_time = operators(module(quantised("%z"), weight_of(), more=", %z: Tensor[(), uint8]"))
     assert at_run_time == ["cast", "negative", "multiply", "cast", "reshape", NAME]
 
