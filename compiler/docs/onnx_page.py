@@ -20,8 +20,8 @@ vm = relay.VirtualMachine(relay.compile(mod, params=params))
 A model is a path, a file's contents, or a `ModelProto` (`pip install 'relayvm[onnx]'`). A `dim_param` becomes a size `?name`, so
 equal names are checked to be equal sizes; other sizes that are not declared are `?`. An input without a rank needs
 `shape={{name: ...}}`. Shape computations stay computations of the program: placement and folding work on them. Data in files
-beside the model is mapped into memory, not read; a file outside of the model's folder is refused. Messages, profiles and
-`explain` name the nodes.
+beside the model is mapped into memory, not read; large tensors in its own file are read once. A file outside of the model's
+folder is refused. Messages, profiles and `explain` name the nodes.
 
 An operator that is not in the table is converted if the model has a function of its name, or if the standard gives a body for it
 of operators in the table. All others are refused at once: the error lists each operator, its domain and version, the first node
