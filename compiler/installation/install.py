@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import compileall
 import contextlib
+import itertools
 import os
 import shutil
 import tempfile
@@ -21,13 +22,15 @@ from ...ops.kernels.shared_tiles import obtain_tiles
 from ...ops.native.cache import disk_cache, installed_entries
 from ...ops.native.cache.host_processor import host_processor
 from ...vm import thread_count
+from ...vm.api.executable import Executable
 from ...vm.machine import machine_code
 from ...vm.runtime.kernels.companion import Companion, Job, can_help
 from ...vm.runtime.kernels.kernel_addresses import obtain_parts, obtain_shared
 from ..executable_cache import FOLDERS, PACKAGE, source_digest
 from ..text.grammar_tables import tables
 from .usual_byte_layers import usual_byte_layers
-from .usual_layers import usual_layers
+from .usual_byte_networks import usual_byte_networks
+from .usual_layers import byte_products, usual_layers
 from .usual_networks import usual_networks
 
 
@@ -45,6 +48,7 @@ def install(own: bool = False) -> int:
         host_processor()
         source_digest()
         with _done_meanwhile([(machine_code.obtain_all, ()), (obtain_tiles, ())]):
+            _obtain_parts(byte_products())
             if not own:
                 _obtain_usual_parts()
         if not own:
@@ -80,13 +84,18 @@ def _check_writable(folder: Path) -> None:
         pass
 
 
+def _obtain_parts(program: Executable) -> None:
+    """Store the parts of the kernels of a program."""
+    for packed in program.packed:
+        obtain_parts(packed.group)
+
+
 def _obtain_usual_parts() -> None:
     """Store the parts of the usual layers, but not their kernels, and the kernels of the usual layers of bytes.
 
     The compilation of these stores the kernels that fold the constants of quantised networks, too.
     """
-    for packed in usual_layers().packed:
-        obtain_parts(packed.group)
+    _obtain_parts(usual_layers())
     for layers in usual_byte_layers():
         for packed in layers.packed:
             obtain_shared(packed.group)
@@ -94,7 +103,8 @@ def _obtain_usual_parts() -> None:
 
 def _obtain_usual_kernels() -> None:
     """Store the code of the kernels of usual networks, which kernels with other literals share; a companion begins at the end."""
-    groups = [packed.group for network in usual_networks() for packed in network.packed]
+    networks = itertools.chain(usual_networks(), usual_byte_networks())
+    groups = [packed.group for network in networks for packed in network.packed]
     with _done_meanwhile([(obtain_shared, (group,)) for group in reversed(groups)]):
         for group in groups:
             obtain_shared(group)

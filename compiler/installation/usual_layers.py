@@ -7,6 +7,7 @@ has sizes for which its implementation pays.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -69,20 +70,23 @@ _BYTE_LAYERS: tuple[tuple[str, tuple[str, ...]], ...] = (
         'nn.byte_conv2d({}, kernel_size=[1, 1], form="blocks")',
         ("(?n, 64, 56, 56), uint8", "(1, 4, 16, 16), int32", "(64,), int32", "(1,), uint8"),
     ),
+)
+#: Products of bytes, by packed weights and of matrices as they are, and a transposition.
+_BYTE_PRODUCTS: tuple[tuple[str, tuple[str, ...]], ...] = (
     *(
-        ("nn.dense_byte_panels({})", (f"(?n, 512), {dtype}", "(32, 128, 16, 4), int8", "(512,), int32"))
-        for dtype in ("uint8", "int8")
+        ("nn.dense_byte_panels({})", (f"({rows}, 512), {dtype}", "(32, 128, 16, 4), int8", "(512,), int32"))
+        for rows, dtype in (("?n", "uint8"), ("?n", "int8"), ("?n, ?m", "uint8"))
     ),
+    ('nn.dense({}, out_dtype="int32")', ("(?n, 512), uint8", "(320, 512), int8")),
+    ('nn.batch_matmul({}, out_dtype="int32")', ("(?n, ?m, 64), uint8", "(?n, ?k, 64), int8")),
+    ("transpose({}, axes=[0, 2, 1])", ("(?n, ?m, ?k), uint8",)),
 )
 
 
 def usual_layers() -> Executable:
     """The program, compiled."""
-    parameters, results, weights = list[str](), list[str](), dict[str, np.ndarray]()
-    for k, (call, types) in enumerate(_BYTE_LAYERS):
-        names = [f"%y{k}_{i}" for i in range(len(types))]
-        parameters += [f"{name}: Tensor[{type}]" for name, type in zip(names, types, strict=True)]
-        results.append(call.format(", ".join(names)))
+    weights = dict[str, np.ndarray]()
+    parameters, results = _written(_BYTE_LAYERS)
     for k, layer in enumerate(_LAYERS):
         result, side = f"%x{k}", layer[0].side
         parameters.append(f"{result}: Tensor[(?n, {layer[0].channels[0]}, {side}, {side}), float32]")
@@ -94,3 +98,19 @@ def usual_layers() -> Executable:
     parameters += [f"%{name}: Tensor[({', '.join(map(str, value.shape))},), float32]" for name, value in weights.items()]
     text = f'#[version = "0.0.5"]\ndef @main({", ".join(parameters)}) {{ ({", ".join(results)}) }}'
     return compile(text, params=weights, optimize=False)
+
+
+def byte_products() -> Executable:
+    """The program of products of bytes, compiled: their parts are the tiles of bytes."""
+    parameters, results = _written(_BYTE_PRODUCTS)
+    return compile(f'#[version = "0.0.5"]\ndef @main({", ".join(parameters)}) {{ ({", ".join(results)}) }}', optimize=False)
+
+
+def _written(calls: Sequence[tuple[str, tuple[str, ...]]]) -> tuple[list[str], list[str]]:
+    """The parameters of calls, and the calls."""
+    parameters, results = list[str](), list[str]()
+    for k, (call, types) in enumerate(calls):
+        names = [f"%y{k}_{i}" for i in range(len(types))]
+        parameters += [f"{name}: Tensor[{type}]" for name, type in zip(names, types, strict=True)]
+        results.append(call.format(", ".join(names)))
+    return parameters, results

@@ -151,6 +151,48 @@ def test_the_kernels_of_usual_quantised_layers_are_installed(code: Path, tmp_pat
     }
 
 
+#: A convolution in the form QOperator with an activation, and one with a sum, of signed bytes; a zero point is 0.
+_INVERTED = """
+def @main(
+  %x: Tensor[(?n, 24, 56, 56), int8], %w: Tensor[(40, 24, 1, 1), int8], %f: Tensor[(40, 1, 1), float32],
+  %v: Tensor[(24, 40, 1, 1), int8], %g: Tensor[(24, 1, 1), float32], %b: Tensor[(40), int32], %c: Tensor[(24), int32]
+) {
+  let %p = nn.bias_add(qnn.conv2d(%x, %w, 7i8, 0, 1f, 1f), %b);
+  let %q = qnn.quantize(multiply(cast(%p, dtype="float32"), %f), 1f, -128i8, out_dtype="int8", ties="even");
+  let %r = nn.bias_add(qnn.conv2d(%q, %v, -128i8, 0, 1f, 1f), %c);
+  let %s = qnn.quantize(multiply(cast(%r, dtype="float32"), %g), 1f, 0i8, out_dtype="int8", ties="even");
+  let %t = add(qnn.dequantize(%x, 0.03f, 7i8), qnn.dequantize(%s, 0.02f, 0i8));
+  qnn.quantize(%t, 0.041f, -1i8, out_dtype="int8", ties="even")
+}"""
+
+
+@pytest.mark.extensive
+@pytest.mark.optimized
+@pytest.mark.skipif(not has_near_constants(), reason="no kernels share their code on this platform")
+def test_the_kernels_of_usual_byte_networks_are_installed(code: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    weights = {"w": np.ones((40, 24, 1, 1), "int8"), "v": np.ones((24, 40, 1, 1), "int8"), "b": np.arange(40), "c": np.arange(24)}
+    factors = {"f": np.full((40, 1, 1), 0.013, "float32"), "g": np.full((24, 1, 1), 0.017, "float32")}
+    arrays = {name: array.astype("int32") if name in "bc" else array for name, array in (weights | factors).items()}
+    np.savez(tmp_path / "w.npz", **arrays)
+    entries, _ = compiled(_INVERTED, code, tmp_path, monkeypatch, "--params", str(tmp_path / "w.npz"), "--dim", "n=2")
+    names = [entry.name for entry in entries if entry.key.kind == "object"]
+    assert sum("byte_conv2d" in name for name in names) == 2
+    assert SHARED not in names, "every kernel is an installed one with other literals"
+
+
+@pytest.mark.extensive
+@pytest.mark.optimized
+def test_tiles_of_bytes_are_the_machines_own_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    relayvm(tmp_path / "code", tmp_path / "cache", "cache", "install", "--own")
+    program = """
+def @main(%x: Tensor[(?n, 96), uint8], %w: Tensor[(5, 24, 16, 4), int8], %s: Tensor[(70,), int32]) {
+  nn.dense_byte_panels(%x, %w, %s)
+}"""
+    entries, _ = compiled(program, tmp_path / "code", tmp_path, monkeypatch, "--dim", "n=2")
+    names = [entry.name for entry in entries if entry.key.kind == "object"]
+    assert "nn_dense_byte_panels" in names and not [name for name in names if name.startswith("part ")]
+
+
 def test_bytecode_is_stored_beside_sources(tmp_path: Path) -> None:
     sources = [tmp_path / "__init__.py", tmp_path / "vm" / "api" / "machine.py"]
     sources[1].parent.mkdir(parents=True)

@@ -1,0 +1,116 @@
+"""The usual convolutional networks of bytes: a network of inverted residuals, as the tools of onnxruntime quantise it.
+
+Each of the forms QDQ, which has operators of reals between conversions, and QOperator, which has operators of integers, with
+unsigned and with signed bytes.  Kernels depend on neither channels nor scales, but on sizes of short rows, so all stages are
+there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from ...vm.api.executable import Executable
+from .quantised_program import QuantisedProgram, zero_point_of
+
+#: The classes of images.
+_CLASSES = 1000
+#: Blocks of a network of inverted residuals: expansion, channels, stride, and whether the zero points of its last convolution
+#: and of its sum are 0, as those of signed bytes may be.  A sum with 0 in one operand, in the other, in both and in none is in
+#: front of another sum, and of a convolution alone.
+_BLOCKS = (
+    (1, 16, 1, False, False), (6, 24, 2, False, False), (6, 24, 1, False, False), (6, 32, 2, True, False),
+    (6, 32, 1, False, False), (6, 64, 2, False, False), (6, 64, 1, False, False), (6, 64, 1, True, True),
+    (6, 64, 1, False, True), (6, 64, 1, True, False), (6, 64, 1, True, False), (6, 96, 1, True, False), (6, 96, 1, True, False),
+    (6, 160, 2, False, False), (6, 160, 1, False, False), (6, 320, 1, False, False),
+)  # fmt: skip
+
+
+class _Network(QuantisedProgram):
+    """A network in the form QDQ."""
+
+    def convolution(self, x: str, shape: tuple[int, int, int], stride: int, zero_point: int | None) -> str:
+        """A convolution by a weight ``[outputs, inputs, taps, taps]``, or one of each channel, with a bias.
+
+        ``zero_point``: of the result; None for some.
+        """
+        outputs, inputs, taps = shape
+        weight = self.bytes_of((outputs, inputs, taps, taps), 0)
+        sums = self.let(f"nn.conv2d({x}, {weight}, {_attributes(shape, stride)})")
+        parameters = (
+            np.arange(outputs, dtype=np.int32),
+            np.linspace(1e-4, 2e-4, outputs, dtype=np.float32),
+            np.zeros(outputs, "i4"),
+        )
+        bias = self.let(f"qnn.dequantize({', '.join(map(self.given, parameters))}, axis=0)")
+        return self.quantised(self.let(f"nn.bias_add({sums}, {bias})"), zero_point=zero_point)
+
+    def _active(self, x: str, shape: tuple[int, int, int], stride: int = 1) -> str:
+        """A convolution with an activation, which its quantisation bounds: the least byte is 0."""
+        return self.convolution(x, shape, stride, self.least)
+
+    def classified(self, means: str, inputs: int) -> str:
+        """The scores of the classes of images."""
+        flat = self.quantised(self.let(f"nn.batch_flatten({means})"), means)
+        product = self.let(f"nn.matmul({flat}, {self.bytes_of((inputs, _CLASSES), 1)})")
+        return self.quantised(self.let(f"add({product}, {self.given(np.arange(_CLASSES, dtype=np.float32))})"))
+
+    def inverted_residuals(self, image: str) -> str:
+        """Blocks of a network of inverted residuals (Sandler et al., 2018)."""
+        x, inputs = self._active(self.quantised(image), (32, 3, 3), 2), 32
+        for expansion, outputs, stride, *are_0 in _BLOCKS:
+            inner, before = inputs * expansion, x
+            if expansion > 1:
+                x = self._active(x, (inner, inputs, 1))
+            of_last, of_sum = (0 if is_0 and self.least else None for is_0 in are_0)
+            x = self.convolution(self._active(x, (inner, 1, 3), stride), (outputs, inner, 1), 1, of_last)
+            if (inputs, stride) == (outputs, 1):
+                x = self.quantised(self.let(f"add({before}, {x})"), zero_point=of_sum)
+            inputs = outputs
+        x = self._active(x, (1280, inputs, 1))
+        means = self.quantised(self.let(f"mean({x}, axis=[2, 3], keepdims=True)"), zero_point=self.least)
+        return self.classified(means, 1280)
+
+
+class _IntegerNetwork(_Network):
+    """A network in the form QOperator."""
+
+    def convolution(self, x: str, shape: tuple[int, int, int], stride: int, zero_point: int | None) -> str:
+        outputs, inputs, taps = shape
+        weight, zeros = self.given(np.ones((outputs, inputs, taps, taps), np.int8)), self.given(np.zeros(outputs, np.int8))
+        given = f"{self.stored[x]}, {weight}, {self.parameters[x].split(', ')[1]}, {zeros}, 1f, 1f"
+        sums = self.let(f"qnn.conv2d({given}, {_attributes(shape, stride)})")
+        biased = self.let(f"nn.bias_add({sums}, {self.given(np.arange(outputs, dtype=np.int32))})")
+        factor = self.given(np.linspace(0.01, 0.02, outputs, dtype=np.float32).reshape(-1, 1, 1))
+        return self._scaled(biased, factor, zero_point)
+
+    def classified(self, means: str, inputs: int) -> str:
+        flat = self.let(f"nn.batch_flatten({self.stored[means]})")
+        sums = self.let(f'nn.matmul({flat}, {self.given(np.ones((inputs, _CLASSES), np.int8))}, out_dtype="int32")')
+        zero_point = zero_point_of(self.parameters[means])
+        if zero_point:
+            of_columns = self.given(np.arange(_CLASSES, dtype=np.int32).reshape(1, -1))
+            sums = self.let(f"subtract({sums}, multiply({of_columns}, {zero_point}))")
+        biased = self.let(f"add({sums}, {self.given(np.arange(_CLASSES, dtype=np.int32))})")
+        return self._scaled(biased, self.given(np.linspace(0.01, 0.02, _CLASSES, dtype=np.float32)))
+
+    def _scaled(self, sums: str, factor: str, zero_point: int | None = None) -> str:
+        """Sums times a factor, quantised."""
+        scaled = self.let(f'multiply(cast({sums}, dtype="float32"), {factor})')
+        return self.quantised(scaled, zero_point=zero_point, is_scaled=True)
+
+
+def _attributes(shape: tuple[int, int, int], stride: int) -> str:
+    """The attributes of a convolution that keeps the sizes but for its stride."""
+    outputs, inputs, taps = shape
+    groups = outputs if inputs == 1 else 1
+    return f"strides=[{stride}, {stride}], padding=[{taps // 2}, {taps // 2}], groups={groups}"
+
+
+def usual_byte_networks() -> Iterator[Executable]:
+    """The programs, compiled one by one."""
+    for form in (_Network, _IntegerNetwork):
+        for dtype in ("uint8", "int8"):
+            network = form(dtype)
+            yield network.compiled("%image: Tensor[(?n, 3, 224, 224), float32]", network.inverted_residuals("%image"))
