@@ -157,12 +157,12 @@ def @main(
   %x: Tensor[(?n, 24, 56, 56), int8], %w: Tensor[(40, 24, 1, 1), int8], %f: Tensor[(40, 1, 1), float32],
   %v: Tensor[(24, 40, 1, 1), int8], %g: Tensor[(24, 1, 1), float32], %b: Tensor[(40), int32], %c: Tensor[(24), int32]
 ) {
-  let %0 = nn.bias_add(qnn.conv2d(%x, %w, 7i8, 0, 1f, 1f), %b);
-  let %1 = qnn.quantize(multiply(cast(%0, dtype="float32"), %f), 1f, -128i8, out_dtype="int8", ties="even");
-  let %2 = nn.bias_add(qnn.conv2d(%1, %v, -128i8, 0, 1f, 1f), %c);
-  let %3 = qnn.quantize(multiply(cast(%2, dtype="float32"), %g), 1f, 0i8, out_dtype="int8", ties="even");
-  let %4 = add(qnn.dequantize(%x, 0.03f, 7i8), qnn.dequantize(%3, 0.02f, 0i8));
-  qnn.quantize(%4, 0.041f, -1i8, out_dtype="int8", ties="even")
+  let %p = nn.bias_add(qnn.conv2d(%x, %w, 7i8, 0, 1f, 1f), %b);
+  let %q = qnn.quantize(multiply(cast(%p, dtype="float32"), %f), 1f, -128i8, out_dtype="int8", ties="even");
+  let %r = nn.bias_add(qnn.conv2d(%q, %v, -128i8, 0, 1f, 1f), %c);
+  let %s = qnn.quantize(multiply(cast(%r, dtype="float32"), %g), 1f, 0i8, out_dtype="int8", ties="even");
+  let %t = add(qnn.dequantize(%x, 0.03f, 7i8), qnn.dequantize(%s, 0.02f, 0i8));
+  qnn.quantize(%t, 0.041f, -1i8, out_dtype="int8", ties="even")
 }"""
 
 
