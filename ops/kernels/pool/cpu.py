@@ -6,7 +6,6 @@ The bodies differ in their windows: ``moved_window``, ``shared_window``.  Means 
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
 
 import numpy as np
 
@@ -19,20 +18,12 @@ from ...native.vectors import Vector, lanes_below, load, load_or_zero, splat, su
 from ..shaped import Shaped
 from ..spatial.cpu import BATCH, CHANNEL, COLUMN, DEPTH, ROW, Spatial, end_inside, first_inside, spatial, start_of
 from .largest_of_taps import MOST_STEP, take_largest
+from .mean_rows import SMALLEST, has_masks, row_of_means
 from .tiles_of_rows import Lines, fits_tiles, largest_in_tiles
+from .windows import Windows
 
 #: Vectors of sums of halves: an addition waits for the one before it in its vector.
 _SUMS, _HALF_BYTES = 4, 2
-
-
-class Windows(NamedTuple):
-    """Windows along depth, row and column, in elements: positions of a window, from a window to the next, padding before the
-    data, from a position to the next."""
-
-    pool_size: Axes
-    stride: Axes
-    before: Axes
-    dilation: Axes
 
 
 @generic
@@ -399,6 +390,9 @@ def average(
             at = start_of(data, b, outer)
             for lane in range(lanes):
                 place, to = lane_of(lane, out, last)
+                if has_masks() and out.data.itemsize >= SMALLEST and not last and to_step == 1 and windows.stride[2] == 1:
+                    row_of_means(data, at, place, windows, out, to + start_of(out, b, outer), counts, count_include_pad)
+                    continue
                 for i in range(count):
                     totals[np.uint64(i)] = 0.0
                 for z in range(pool_size[0]):

@@ -10,7 +10,7 @@ from relayvm.ops.kernels.pool.tiles_of_rows import Lines, largest_in_tiles
 from relayvm.ops.native.static_values import static
 from relayvm.ops.native.vectors import splat
 
-from .front_end.machine_code import compiled, python_function
+from ..native.front_end.machine_code import compiled, python_function
 
 CALL = """
 def f(data, n, at, planes, lines, columns, first, out, m, to, count):
