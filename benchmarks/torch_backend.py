@@ -17,6 +17,7 @@ from typing import Any
 import click
 import torch
 
+import relayvm as relay
 from relayvm.compiler.torch_frontend.dynamo import compiled_graph
 from relayvm.compiler.torch_frontend.dynamo.backend import backend
 from tests.torch_frontend.modules import MODULES
@@ -141,6 +142,7 @@ def text(times: Sequence[float]) -> str:
 def main(sizes: int, rounds: int, only: str | None) -> None:
     """Measure each module."""
     torch.set_num_threads(1)
+    relay.set_num_threads(1)
     kinds = ("vm.run", "graph", "call", "torch's own", "eager")
     print(f"{'module':18}{'sizes':>6}{'':>4}{'apart':>9}{'over':>7}" + "".join(f"{kind:>20}" for kind in kinds))
     held = [measure(name, sizes, rounds) for name in MODULES if only in (None, name)]

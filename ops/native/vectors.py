@@ -110,9 +110,7 @@ def load_some(array: Array, at: Word, mask: Mask, other: Vector) -> Vector:
     return found
 
 
-@instruction(
-    lambda e, array, at, vector, mask: e.call("masked.store", None, vector, e.place(array, at, vector), e.align(array), mask)
-)
+@instruction(lambda e, array, at, vector, mask: e.store_some(array, at, vector, mask))
 def store_some(array: Array, at: Word, vector: Vector, mask: Mask) -> None:
     """Write the elements from ``at`` on whose lanes are set in the mask."""
     array.reshape(-1)[_offsets(array, int(at) + np.arange(len(mask)), mask)] = vector[mask]
@@ -181,6 +179,12 @@ def mask_of_bits(bits: Word, lanes: int) -> Mask:
 def select(mask: Mask, one: Vector, other: Vector) -> Vector:
     """The lanes of ``one`` where the mask is set, else those of ``other``."""
     return np.where(mask, one, other)
+
+
+@instruction(lambda e, mask: e.any_lane(mask))
+def any_lane(mask: Mask) -> bool:
+    """Whether a lane is set."""
+    return bool(mask.any())
 
 
 @instruction(lambda e, one, other, order: e.shuffle(one, other, e.static_words(order)))

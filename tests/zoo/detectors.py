@@ -12,6 +12,7 @@ from .family import Families, Family, Sizes
 
 #: Batch, height and width.
 IMAGES = ((1, 96, 128), (1, 128, 96), (1, 75, 101), (1, 64, 64))
+TIMED = ((1, 128, 128), (1, 96, 160))
 
 FAMILIES = Families()
 
@@ -59,7 +60,7 @@ def _add(name: str, *more: str, **options: Any) -> None:
         network = getattr(detection, name)(weights=None, weights_backbone=None, num_classes=5, **options)
         return Detector(network, ("boxes", "labels", "scores", *more))
 
-    FAMILIES.add(Family(name, make, _images, IMAGES, ((2, 3),), 1e-3, finds_objects=True))
+    FAMILIES.add(Family(name, make, _images, IMAGES, ((2, 3),), TIMED, 1e-3, finds_objects=True))
 
 
 _SIZES = {"min_size": 64, "max_size": 128}

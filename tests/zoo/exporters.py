@@ -86,20 +86,31 @@ def _compared(family: Family, module: torch.nn.Module, machine: Any, runs: list[
             found = machine.run(*map(as_array, args))
         except relay.RelayError as error:
             return End("error", f"{sizes}: {error.code}: {error.diagnostics[0].message}")
-        results = [x.numpy() for x in (found if isinstance(found, (list, tuple)) else [found])]
-        arrays = [as_array(x) for x in wanted]
-        if family.finds_objects:
-            if not len(arrays[0]):
-                return End("different", f"{sizes}: torch finds no object, so that nothing is compared")
-            arrays = in_order_of(results, arrays, family.tolerance)
-        for ours, theirs in zip(results, arrays, strict=True):
-            if (ours.dtype, ours.shape) != (theirs.dtype, theirs.shape):
-                return End("different", f"{sizes}: {ours.dtype}{ours.shape} instead of {theirs.dtype}{theirs.shape}")
-            scale = 1 + np.abs(theirs).max(initial=0)
-            apart = float(np.abs(ours.astype(np.float64) - theirs).max(initial=0) / scale)
-            if not apart <= family.tolerance:
-                return End("different", f"{sizes}: by {apart:.1e}")
+        apart = difference(family, arrays_of(found), [as_array(x) for x in wanted])
+        if apart:
+            return End("different", f"{sizes}: {apart}")
     return End("equal")
+
+
+def arrays_of(result: Any) -> list[np.ndarray]:
+    """The arrays of a machine's result."""
+    return [x.numpy() for x in (result if isinstance(result, (list, tuple)) else [result])]
+
+
+def difference(family: Family, results: list[np.ndarray], wanted: list[np.ndarray]) -> str:
+    """The first difference between results of a family beyond its tolerance; "" if there is none."""
+    if family.finds_objects:
+        if not len(wanted[0]):
+            return "torch finds no object, so that nothing is compared"
+        wanted = in_order_of(results, wanted, family.tolerance)
+    for ours, theirs in zip(results, wanted, strict=True):
+        if (ours.dtype, ours.shape) != (theirs.dtype, theirs.shape):
+            return f"{ours.dtype}{ours.shape} instead of {theirs.dtype}{theirs.shape}"
+        scale = 1 + np.abs(theirs).max(initial=0)
+        apart = float(np.abs(ours.astype(np.float64) - theirs).max(initial=0) / scale)
+        if not apart <= family.tolerance:
+            return f"by {apart:.1e}"
+    return ""
 
 
 def in_order_of(found: list[np.ndarray], wanted: list[np.ndarray], near: float) -> list[np.ndarray]:

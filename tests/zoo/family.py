@@ -15,9 +15,10 @@ Sizes = tuple[int, ...]
 class Family:
     """``make`` gives the module, ``draw`` its inputs at given sizes, of which the first are those of the export.
 
-    ``open_axes``: for each input the axes whose sizes are open.  ``wider``: the module with wider layers, by a factor; None
-    for a network of one width.  ``finds_objects``: the first results are boxes, labels and scores of at least one object;
-    objects of one label whose scores differ by the tolerance at most may change places.
+    ``open_axes``: for each input the axes whose sizes are open.  ``timed``: the sizes that ``benchmarks/torch_zoo.py`` times.
+    ``wider``: the module with wider layers, by a factor; None for a network of one width.  ``finds_objects``: the first results
+    are boxes, labels and scores of at least one object; objects of one label whose scores differ by the tolerance at most may
+    change places.
     """
 
     name: str
@@ -25,6 +26,7 @@ class Family:
     draw: Callable[[Sizes], tuple[torch.Tensor, ...]]
     sizes: Sequence[Sizes]
     open_axes: Sequence[Sequence[int]]
+    timed: Sequence[Sizes]
     tolerance: float = 1e-4
     wider: Callable[[int], torch.nn.Module] | None = None
     finds_objects: bool = False

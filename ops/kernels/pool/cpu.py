@@ -6,7 +6,6 @@ The bodies differ in their windows: ``moved_window``, ``shared_window``.  Means 
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
 
 import numpy as np
 
@@ -15,23 +14,16 @@ from ...native.memory import Array, Axes, Element, generic
 from ...native.static_values import static, static_range
 from ...native.status import EMPTY_REDUCTION, OK
 from ...native.vector_registers import vector_bytes
-from ...native.vectors import lanes_below, load, load_or_zero, splat, sum_of_lanes
+from ...native.vectors import Vector, lanes_below, load, load_or_zero, splat, sum_of_lanes
 from ..shaped import Shaped
 from ..spatial.cpu import BATCH, CHANNEL, COLUMN, DEPTH, ROW, Spatial, end_inside, first_inside, spatial, start_of
 from .largest_of_taps import MOST_STEP, take_largest
+from .mean_rows import SMALLEST, has_masks, row_of_means
+from .tiles_of_rows import Lines, fits_tiles, largest_in_tiles
+from .windows import Windows
 
 #: Vectors of sums of halves: an addition waits for the one before it in its vector.
 _SUMS, _HALF_BYTES = 4, 2
-
-
-class Windows(NamedTuple):
-    """Windows along depth, row and column, in elements: positions of a window, from a window to the next, padding before the
-    data, from a position to the next."""
-
-    pool_size: Axes
-    stride: Axes
-    before: Axes
-    dilation: Axes
 
 
 @generic
@@ -234,6 +226,27 @@ def largest_by_rows(data: Spatial, out: Spatial, line: Array, low: int, high: in
 
 
 @generic
+def largest_by_tiles(
+    data: Spatial, out: Spatial, nothing: Vector, low: int, high: int, windows: Windows, taps: int, step: int
+) -> None:
+    """As ``largest_by_rows``, for windows of ``taps`` neighbouring columns, ``step`` apart, in vectors as long as ``nothing``."""
+    (elements, sizes, steps), (pool_size, stride, before, dilation) = data, windows
+    for plane in range(low, high):
+        for lane in range(out.sizes[DEPTH] * out.sizes[ROW]):
+            place, to = lane_of(lane, out, False)
+            to += start_of(out, plane // sizes[CHANNEL], plane % sizes[CHANNEL])
+            z, y = place[0] * stride[0] - before[0], place[1] * stride[1] - before[1]
+            first, end = first_inside(z, dilation[0]), end_inside(z, dilation[0], sizes[DEPTH], pool_size[0])
+            top, bottom = first_inside(y, dilation[1]), end_inside(y, dilation[1], sizes[ROW], pool_size[1])
+            columns = sizes[COLUMN]
+            if first >= end or top >= bottom or columns == 0:
+                first, end, top, bottom, columns = 0, 1, 0, 1, 0
+            at = plane * steps[CHANNEL] + (z + first * dilation[0]) * steps[DEPTH] + (y + top * dilation[1]) * steps[ROW]
+            lines = Lines(elements, at, dilation[0] * steps[DEPTH], dilation[1] * steps[ROW], end - first, bottom - top, columns)
+            largest_in_tiles(lines, -before[2], nothing, out.data, to, out.sizes[COLUMN], taps, step)
+
+
+@generic
 def largest_by_points(data: Spatial, out: Spatial, low: int, high: int, windows: Windows, lowest: Element) -> None:
     """``max_pool`` of data whose channels are last: all channels of a result together."""
     lanes, step = out.sizes[DEPTH] * out.sizes[ROW] * out.sizes[COLUMN], out.steps[CHANNEL]
@@ -252,16 +265,30 @@ def largest_by_points(data: Spatial, out: Spatial, low: int, high: int, windows:
 
 @generic
 def max_pool(
-    data: Shaped, out: Shaped, low: int, high: int, line: Array, windows: Windows, layouts: tuple[bool, ...], lowest: Element
+    data: Shaped,
+    out: Shaped,
+    low: int,
+    high: int,
+    line: Array,
+    windows: Windows,
+    layouts: tuple[bool, ...],
+    taps: int,
+    step: int,
+    lowest: Element,
 ) -> int:
     """The maximum of each window; ``lowest`` for an empty window.
 
     Blocks ``low`` to ``high`` (exclusive): the channels of each element of the batch, or its results if channels are last.
-    ``line``: buffer for a padded row and an element behind it, of halves in float32.
+    ``line``: buffer for a padded row and an element behind it, of halves in float32.  ``taps`` and ``step`` are static: the
+    columns of a window, 0 if they are not neighbours, and from a window to the next.
     """
     given, results = spatial(data, layouts[0]), spatial(out, layouts[1])
     if layouts[0]:
         largest_by_points(given, results, low, high, windows, lowest)
+    elif fits_tiles(taps, step, line.itemsize, out.data.itemsize) and results.steps[COLUMN] == 1:
+        line[0] = lowest
+        nothing = splat(line[0], static(vector_bytes() // line.itemsize))
+        largest_by_tiles(given, results, nothing, low, high, windows, taps, step)
     else:
         largest_by_rows(given, results, line, low, high, windows, lowest)
     return OK
@@ -269,26 +296,50 @@ def max_pool(
 
 @generic
 def max_pool_floats(
-    data: Shaped, out: Shaped, low: int, high: int, line: Array, windows: Windows, layouts: tuple[bool, ...]
+    data: Shaped,
+    out: Shaped,
+    low: int,
+    high: int,
+    line: Array,
+    windows: Windows,
+    layouts: tuple[bool, ...],
+    taps: int,
+    step: int,
 ) -> int:
     """``max_pool`` of floats."""
-    return max_pool(data, out, low, high, line, windows, layouts, -math.inf)
+    return max_pool(data, out, low, high, line, windows, layouts, taps, step, -math.inf)
 
 
 @generic
 def max_pool_signed(
-    data: Shaped, out: Shaped, low: int, high: int, line: Array, windows: Windows, layouts: tuple[bool, ...]
+    data: Shaped,
+    out: Shaped,
+    low: int,
+    high: int,
+    line: Array,
+    windows: Windows,
+    layouts: tuple[bool, ...],
+    taps: int,
+    step: int,
 ) -> int:
     """``max_pool`` of signed integers."""
-    return max_pool(data, out, low, high, line, windows, layouts, -1 << (8 * out.data.itemsize - 1))
+    return max_pool(data, out, low, high, line, windows, layouts, taps, step, -1 << (8 * out.data.itemsize - 1))
 
 
 @generic
 def max_pool_unsigned(
-    data: Shaped, out: Shaped, low: int, high: int, line: Array, windows: Windows, layouts: tuple[bool, ...]
+    data: Shaped,
+    out: Shaped,
+    low: int,
+    high: int,
+    line: Array,
+    windows: Windows,
+    layouts: tuple[bool, ...],
+    taps: int,
+    step: int,
 ) -> int:
     """``max_pool`` of unsigned integers."""
-    return max_pool(data, out, low, high, line, windows, layouts, 0)
+    return max_pool(data, out, low, high, line, windows, layouts, taps, step, 0)
 
 
 @generic
@@ -339,6 +390,9 @@ def average(
             at = start_of(data, b, outer)
             for lane in range(lanes):
                 place, to = lane_of(lane, out, last)
+                if has_masks() and out.data.itemsize >= SMALLEST and not last and to_step == 1 and windows.stride[2] == 1:
+                    row_of_means(data, at, place, windows, out, to + start_of(out, b, outer), counts, count_include_pad)
+                    continue
                 for i in range(count):
                     totals[np.uint64(i)] = 0.0
                 for z in range(pool_size[0]):

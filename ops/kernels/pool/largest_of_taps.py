@@ -66,10 +66,10 @@ def _take_vector(data: Array, at: int, taps: int, tap_step: int, step: int, out:
     """As ``take_largest``, for the results of a vector."""
     found = _apart(data, at, width, step)
     if more != 0:
-        found = _larger(load(out, to, width), found)
+        found = larger(load(out, to, width), found)
     for _ in range(1, taps):
         at += tap_step
-        found = _larger(found, _apart(data, at, width, step))
+        found = larger(found, _apart(data, at, width, step))
     store(out, to, found)
 
 
@@ -80,6 +80,7 @@ def _apart(data: Array, at: int, width: int, step: int) -> Vector:
 
 
 @generic
-def _larger(largest: Vector, value: Vector) -> Vector:
-    larger = select(value > largest, value, largest)  # one instruction of many machines
-    return select(value != value, value, larger)
+def larger(largest: Vector, value: Vector) -> Vector:
+    """The larger number in each lane, of equal ones that of ``largest``; NaN if one is, of two that of ``value``."""
+    found = select(value > largest, value, largest)  # one instruction of many machines
+    return select(value != value, value, found)

@@ -144,6 +144,8 @@ def test_rows_of_any_length_as_machine_code(dtype: str) -> None:
         ((3, 3), (2, 2), (1, 1, 1, 1), (1, 1)),
         ((2, 5), (1, 1), (3, 6, 0, 5), (2, 1)),
         ((3, 2), (1, 3), (1, 0, 2, 4), (1, 3)),
+        ((1, 4), (1, 2), (0, 3, 0, 2), (1, 1)),
+        ((2, 1), (2, 2), (0, 2, 1, 3), (1, 2)),
     ]:
         attrs = {"pool_size": size, "strides": strides, "padding": padding, "dilation": dilation, "ceil_mode": True}
         for shape in [(1, 2, 1, 1), (2, 3, 2, 70), (1, 2, 33, 7), (1, 1, 3, 300), (1, 2, 70, 17), (2, 2, 0, 9), (1, 2, 5, 0)]:
@@ -151,6 +153,29 @@ def test_rows_of_any_length_as_machine_code(dtype: str) -> None:
             with np.errstate(invalid="ignore"):
                 expected = pooled(data, "max", {**attrs, "count_include_pad": False})
             check("nn.max_pool2d", data, expected, False, False, jit=True, **attrs)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+@pytest.mark.parametrize(("size", "stride"), [(3, 2), (2, 2), (3, 1), (3, 3), (7, 2)])
+def test_of_equal_elements_the_first_stays(dtype: str, size: int, stride: int) -> None:
+    """Zeros of both signs are equal: the rows of a column are compared first, then the columns; of NaNs the last one stays."""
+    rng, word = np.random.default_rng(5), f"uint{8 * np.dtype(dtype).itemsize}"
+    numbers = np.array([0.0, -0.0, -1.0, np.nan, -np.nan, -np.inf, np.inf], dtype)
+    given = rng.choice(numbers, (1, 2, 13, 75), p=[0.3, 0.3, 0.3, 0.02, 0.02, 0.03, 0.03])
+
+    def chosen(elements: list[np.ndarray]) -> np.ndarray:
+        largest = elements[0]
+        for value in elements[1:]:
+            largest = np.where((value > largest) | np.isnan(value), value, largest)
+        return largest
+
+    counts = [(n + 2 - size) // stride + 1 for n in given.shape[2:]]
+    padded = np.pad(given, ((0, 0), (0, 0), (1, 1), (1, 1)), constant_values=-np.inf)
+    rows, columns = (range(0, n * stride, stride) for n in counts)
+    of_rows = np.stack([chosen([padded[:, :, y + t] for t in range(size) if 1 <= y + t <= 13]) for y in rows], 2)
+    wanted = np.stack([chosen([of_rows[..., x + t] for t in range(size)]) for x in columns], 3)
+    (found,), *_ = run("nn.max_pool2d", [given], jit=True, pool_size=size, strides=stride, padding=1)
+    np.testing.assert_array_equal(found.view(word), wanted.view(word))
 
 
 @pytest.mark.parametrize("dtype", ["int8", "uint64"])

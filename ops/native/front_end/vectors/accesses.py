@@ -87,14 +87,24 @@ class Accesses(Instructions):
 
     def store(self, array: Value, at: Value, vector: Value, past_caches: bool = False) -> None:
         """Write the elements from ``at`` on."""
-        vector, kind = self._written(array, vector), self._of_elements(array, vector_type(vector).lanes)
-        if vector.type != kind:
-            raise Outside(f"a store of {vector.type} among elements of {array.type}")
+        vector, kind = self._elements(array, vector)
         assert isinstance(array.type, Array)
         b, place, item = self.builder, self.pointer(array, at, llvm_type(kind)), ITEMSIZE[array.type.dtype]
         b.store(vector.scalar, place, align=item * (kind.lanes if past_caches else 1))
         if past_caches:
             annotate(b.block, "store", "nontemporal", [NUMBER(1)])
+
+    def store_some(self, array: Value, at: Value, vector: Value, mask: Value) -> None:
+        """Write the elements from ``at`` on whose lanes are set."""
+        vector, kind = self._elements(array, vector)
+        self.call("masked.store", None, vector, self.pointer(array, at, llvm_type(kind)), self.align(array), mask)
+
+    def _elements(self, array: Value, vector: Value) -> tuple[Value, Vector]:
+        """A vector as it is stored among elements, and its type."""
+        vector, kind = self._written(array, vector), self._of_elements(array, vector_type(vector).lanes)
+        if vector.type != kind:
+            raise Outside(f"a store of {vector.type} among elements of {array.type}")
+        return vector, kind
 
     def prefetch(self, array: Value, at: Value, level: int, is_write: bool = False) -> None:
         """Ask for the line of an element, into the cache of a level; no address faults."""

@@ -126,6 +126,13 @@ class Instructions:
         own = b.and_(every, ir.Constant(llvm_type(kind), [1 << n for n in range(lanes)]))
         return compare(b, ast.NotEq, Value(kind, (own,)), known(0))
 
+    def any_lane(self, mask: Value) -> Value:
+        """Whether the bits of a mask are not 0."""
+        if not isinstance(mask.type, Vector) or mask.type.element != BOOL:
+            raise Outside(f"{mask.type} as a mask")
+        bits = self.builder.bitcast(mask.scalar, ir.IntType(mask.type.lanes))
+        return Value(BOOL, (self.builder.icmp_unsigned("!=", bits, ir.Constant(bits.type, 0)),))
+
     def select(self, mask: Value, one: Value, other: Value) -> Value:
         """The lanes of one vector or of another."""
         kind, p, q = with_common_type(self.builder, one, other)

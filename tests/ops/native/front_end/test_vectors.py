@@ -97,9 +97,13 @@ for at in range(3):
     mask = mask_of_bits(5 + 64 * at, 8)
     v = load_some(x, at, mask, splat(np.float32(-1), 8))
     store_some(y, 8 * at, v + gather(x, 1, lane_numbers(8) * 1000, lane_numbers(8) < 1, v), mask)
+    if any_lane(mask & (lane_numbers(8) == 4)):
+        y[20] = 3.0
+    if any_lane(mask & (lane_numbers(8) == 2)):
+        y[21] = 4.0
 """
     found = both(body, np.arange(16, dtype=np.float32), 24)
-    assert found[1] == 7 and found[0] == 1
+    assert found[1] == 7 and found[0] == 1 and found[20] == 7 and found[21] == 4
 
 
 @pytest.mark.optimized
@@ -111,13 +115,14 @@ def test_halves_are_float32_in_a_vector(features: Any, monkeypatch: pytest.Monke
 v = load(x, 0, 16)
 store(y, 0, v)
 store(y, 16, v * 3.0 + load_or_zero(x, 12, lane_numbers(16) < 4))
-y[32] = x[3] * 0.3
+store_some(y, 32, load(x, 0, 8), lane_numbers(8) < 4)
+y[36] = x[3] * 0.3
 """
     for dtype in HALVES:
         given = np.where(FLOATS > 1e9, 3e4, FLOATS).astype(numpy_dtype(dtype))
         np.testing.assert_array_equal(wide(both(body, given, 40)[:16]), wide(given))
     with pytest.raises(Outside, match="this access to elements"):
-        compiled(python_function(text_of("store_some(y, 0, load(x, 0, 8), lane_numbers(8) < 4)", "float16"), **NAMES))
+        compiled(python_function(text_of("store(y, 0, load_some(x, 0, lane_numbers(8) < 4, load(x, 0, 8)))", "float16"), **NAMES))
 
 
 def test_an_array_may_begin_before_its_first_element() -> None:

@@ -1,0 +1,134 @@
+"""The largest elements of windows of neighbouring columns: a row of results in tiles of vector registers.
+
+A tile has as many results as a register has lanes.  Its columns are parted by their place in a step between windows: with a step
+of 2 into even and odd ones.  A tap of a window is one of these parts, moved by whole steps, with the first columns of the next
+tile behind it.  So each column of a line is loaded once, and nothing is stored between lines and columns.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ...native.memory import Array, generic
+from ...native.static_values import at_compile_time, static, static_range
+from ...native.vector_registers import vector_bytes
+from ...native.vectors import Vector, any_lane, lane_numbers, lanes_below, load, load_or_zero, select, shuffle, store, store_some
+from .largest_of_taps import MOST_STEP, larger
+
+#: The most columns of a window.
+MOST_TAPS = 5
+#: Bytes of the registers that have masks of elements of any size; smaller ones have some for elements of 4 bytes and more.
+_MASKED_BYTES, _MASKED_ITEM = 64, 4
+
+
+class Lines(NamedTuple):
+    """Lines of the data that are compared, in planes: the element in column 0 of the first, from a plane and from a line to the
+    next, in elements; the numbers of planes and of lines of each, at least 1; the number of columns."""
+
+    data: Array
+    at: int
+    plane_step: int
+    line_step: int
+    planes: int
+    lines: int
+    columns: int
+
+
+@at_compile_time
+def fits_tiles(taps: int, step: int, itemsize: int, loaded: int) -> bool:
+    """Whether windows of ``taps`` columns, ``step`` apart, are compared in tiles; ``taps`` is 0 for columns that are apart.
+
+    ``itemsize``: bytes of a lane; ``loaded``: of an element in memory.
+    """
+    has_masks = vector_bytes() >= _MASKED_BYTES or (2 * vector_bytes() >= _MASKED_BYTES and loaded >= _MASKED_ITEM)
+    return has_masks and 0 < taps <= MOST_TAPS and step <= MOST_STEP and (taps - 1) // step <= vector_bytes() // itemsize
+
+
+@at_compile_time
+def _moved(lanes: int, count: int) -> tuple[int, ...]:
+    """The order of the lanes of two vectors that moves them by ``count``."""
+    return tuple(range(count, count + lanes))
+
+
+@generic
+def largest_in_tiles(given: Lines, first: int, nothing: Vector, out: Array, to: int, count: int, taps: int, step: int) -> None:
+    """Store the largest elements of ``count`` windows of ``taps`` columns, the first from column ``first`` on, ``step`` apart.
+
+    ``nothing``: every element outside the columns, in the lanes of a tile.  NaN propagates.  Floats are first compared as if
+    there was none, and added up beside: a sum that is a number had no NaN.
+    """
+    if not _compare(given, first, nothing, out, to, count, taps, step, static(0)):
+        _compare(given, first, nothing, out, to, count, taps, step, static(1))
+
+
+@generic
+def _compare(
+    given: Lines, first: int, nothing: Vector, out: Array, to: int, count: int, taps: int, step: int, finds_nan: int
+) -> bool:
+    """As ``largest_in_tiles``; whether the elements have no NaN, or NaN is found."""
+    lanes = static(len(nothing))
+    both, total = _columns(given, first, nothing, step, finds_nan)
+    even, odd = both[::step], both[step - 1 :: step]
+    for tile in range(0, count, lanes):
+        left, next_even, next_odd = count - tile, nothing, nothing
+        if (left - 1) * step + taps > lanes * step:
+            both, more = _columns(given, first + (tile + lanes) * step, nothing, step, finds_nan)
+            next_even, next_odd, total = both[::step], both[step - 1 :: step], total + more
+        found = even
+        for tap in static_range(1, taps):
+            if tap % step == 0:
+                found = _larger(found, shuffle(even, next_even, _moved(lanes, tap // step)), finds_nan)
+            else:
+                found = _larger(found, shuffle(odd, next_odd, _moved(lanes, tap // step)), finds_nan)
+        if left >= lanes:
+            store(out, to + tile, found)
+        else:
+            store_some(out, to + tile, found, lanes_below(left, lanes))
+        even, odd = next_even, next_odd
+    return not any_lane(total != total)
+
+
+@generic
+def _larger(largest: Vector, value: Vector, finds_nan: int) -> Vector:
+    """As ``larger``, with or without NaN."""
+    if finds_nan == 1:
+        return larger(largest, value)
+    return select(value > largest, value, largest)
+
+
+@generic
+def _columns(given: Lines, first: int, nothing: Vector, step: int, finds_nan: int) -> tuple[Vector, Vector]:
+    """The largest elements of the lines in each of the columns of a tile, from column ``first`` on; and their sums.
+
+    If NaN is found, the sums are zeros.
+    """
+    lanes = static(len(nothing) * step)
+    if first >= 0 and first + lanes <= given.columns:
+        largest = load(given.data, given.at + first, lanes)
+        total = largest
+        for plane in range(given.planes):
+            at = given.at + plane * given.plane_step + first
+            for line in range(0 if plane > 0 else 1, given.lines):
+                value = load(given.data, at + line * given.line_step, lanes)
+                largest, total = _larger(largest, value, finds_nan), total + value
+        return largest, total
+    before, end = min(max(-first, 0), lanes), min(max(given.columns - first, 0), lanes)
+    numbers = lane_numbers(lanes).astype(np.int32)
+    inside = (numbers >= np.int32(before)) & (numbers < np.int32(end))
+    outside = shuffle(nothing, nothing, _every_lane(len(nothing), step))
+    total = load_or_zero(given.data, given.at + first, inside)
+    largest = select(inside, total, outside)
+    for plane in range(given.planes):
+        at = given.at + plane * given.plane_step + first
+        for line in range(0 if plane > 0 else 1, given.lines):
+            value = load_or_zero(given.data, at + line * given.line_step, inside)
+            largest, total = _larger(largest, select(inside, value, outside), finds_nan), total + value
+    return largest, total
+
+
+@at_compile_time
+def _every_lane(lanes: int, step: int) -> tuple[int, ...]:
+    """The order of the lanes of a vector, ``step`` times."""
+    return tuple(range(lanes)) * step
