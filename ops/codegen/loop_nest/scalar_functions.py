@@ -68,9 +68,7 @@ class ScalarFunction(Texts):
         """The Python expression for arguments of the dtype ``argument``."""
         argument, result = computed_in(argument), computed_in(result)
         bits = 8 * ITEMSIZE[argument]
-        body = self.of(argument).format(
-            *args, t=result, bits=bits, whole=_WHOLE.get(argument, ""), limit=_LIMIT.get(argument, "")
-        )
+        body = self.of(argument).format(*args, t=result, bits=bits, **_constants(argument))
         return f"{result}({body})" if self.wraps and is_integer(result) and result != "int64" else body
 
     def cuda_c(self, args: list[str], argument: str, result: str) -> str:
@@ -80,11 +78,18 @@ class ScalarFunction(Texts):
         unsigned = "uint64" if ITEMSIZE[argument] == 8 else "uint32"
         suffix = "" if argument == "float64" else "f"
         template = half or (self.cuda or self).of(argument)
-        return template.format(*args, t=result, u=unsigned, f=suffix, bits=8 * ITEMSIZE[argument])
+        return template.format(*args, t=result, u=unsigned, f=suffix, bits=8 * ITEMSIZE[argument], **_constants(argument))
+
+
+def _constants(dtype: str) -> dict[str, str]:
+    """The numbers of a dtype that texts name; "" for an integer."""
+    return {"limit": _LIMIT.get(dtype, ""), "whole": _WHOLE.get(dtype, ""), "almost_half": _ALMOST_HALF.get(dtype, "")}
 
 
 #: The functions of float32 in ``vector_math`` that never fall; the other dtypes have the functions of a library.
 _NEVER_FALLS = Monotonic(dtypes=("float32", *HALVES), on_gpu=False)
+#: The number below 0.5.
+_ALMOST_HALF = {"float32": "0.49999997", "float64": "0.49999999999999994"}
 #: The least magnitude from which every float is an integer; and an integer dtype that holds all smaller integers.
 _LIMIT = {"float32": "8388608.0", "float64": "4503599627370496.0"}
 _WHOLE = {"float32": "int32", "float64": "int64"}
@@ -234,6 +239,12 @@ SCALAR_FUNCTIONS: dict[str, ScalarFunction] = {
     "isfinite": ScalarFunction(real="math.isfinite({0})", cuda=Texts(real="({0} - {0} == 0)")),
     "trunc": ScalarFunction(real=_TRUNC, single="trunc_float32({0})", cuda=Texts(real="trunc{f}({0})"), monotonic=Monotonic()),
     "round": ScalarFunction(real=_ROUND, single="round_float32({0})", cuda=Texts(real="rint{f}({0})"), monotonic=Monotonic()),
+    # whose truncation is the nearest whole number, halves away from 0: with 0.5 the number below 0.5 would become 1
+    "away_by_almost_half": ScalarFunction(
+        real="({0} + math.copysign({t}({almost_half}), {0}))",
+        cuda=Texts(real="({0} + copysign{f}({t}({almost_half}), {0}))"),
+        monotonic=Monotonic(),
+    ),
     # monotonic, for the second argument is a whole number
     "floor_of_trunc": ScalarFunction(
         real="({1} - {t}(1.0) if {1} > {0} else {1})",

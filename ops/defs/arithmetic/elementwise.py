@@ -110,13 +110,8 @@ def _ceil(x: Scalar) -> Scalar:
 
 
 def round_away(x: Scalar) -> Scalar:
-    """The nearest whole number, halves away from 0, as Relay rounds.  The sum ``x + 0.5`` would round the number below 0.5 up."""
-    if not is_float(x.dtype):
-        return x
-    below = trunc(x)
-    is_far = apply("greater_equal", apply("abs", x - below), literal(0.5, x), dtype="bool")
-    step = apply("where", x < literal(0, x), literal(-1, x), literal(1, x), dtype=x.dtype)
-    return apply("where", is_far, below + step, below, dtype=x.dtype)
+    """The nearest whole number, halves away from 0, as Relay rounds."""
+    return trunc(apply("away_by_almost_half", x)) if is_float(x.dtype) else x
 
 
 FLOOR = _unary("floor", "The next whole number below: `floor([-1.5, 1.5]) = [-2, 1]`.", floor, NUMBERS)

@@ -14,7 +14,7 @@ from ...composition.composite import Term, along, call, cast, composite, equal_s
 from ...core.dtype_rules import FLOATS, like_inputs
 from ...core.input_types import vectors
 from ...core.op import DTypeRule, get
-from ...core.tensor_types import DTYPES
+from ...core.tensor_types import DTYPES, HALVES
 from ..arithmetic.broadcast import MAXIMUM, POWER
 from ..arithmetic.elementwise import ONES_LIKE, RSQRT, SQRT
 from ..axes.reduce import MEAN, SUM, VARIANCE, ReduceAttrs
@@ -172,6 +172,8 @@ def _l2_normalize(inputs: Inputs, attrs: L2NormalizeAttrs) -> Term:
         axes_in(attrs.axis, data.rank)
     squares = call(SUM, data * data, attrs=ReduceAttrs(attrs.axis, keepdims=True))
     length = call(SQRT, call(MAXIMUM, squares, number(attrs.eps, data.dtype)))
+    if inputs[0].dtype in HALVES:  # one division for all elements: the product in float32 has bits to spare
+        return cast(data * (number(1.0, data.dtype) / length), inputs[0].dtype)
     return cast(data / length, inputs[0].dtype)
 
 

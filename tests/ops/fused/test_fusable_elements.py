@@ -261,3 +261,16 @@ def test_halves_are_rounded_away_from_zero(dtype: str) -> None:
     wanted = np.array([1, 2, 3, -1, -2, -3, 0, -0.0, 2.0**52 + 1, np.inf], dtype)
     np.testing.assert_array_equal(call("round", [x]), wanted)
     assert np.isnan(call("round", [np.array([np.nan], dtype)])[0])
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_numbers_beside_halves(dtype: str) -> None:
+    """The rounding adds the number below 0.5, and the sum is rounded, too."""
+    last = 23 if dtype == "float32" else 52
+    ties = np.concatenate([np.arange(100), *(2.0**k + np.arange(-3, 4) for k in range(7, last))]).astype(dtype) + np.array(
+        0.5, dtype
+    )
+    far = 2.0 ** np.arange(last, last + 3) + np.arange(5)[:, None]
+    x = np.concatenate([*(np.nextafter(ties, np.array(to, dtype)) for to in (0, np.inf)), ties, far.ravel().astype(dtype)])
+    for values in (x, -x):
+        np.testing.assert_array_equal(call("round", [values], run=compiled), rounded(values))

@@ -19,7 +19,7 @@ KEPT, REVERSED = Order.KEPT, Order.REVERSED
 SINGLE = ("float32", *HALVES)
 #: Name, attributes, dtypes and order of the operators of one input.
 UNARY = [
-    *((name, None, FLOATS, KEPT) for name in ("floor", "ceil", "trunc", "rint")),
+    *((name, None, FLOATS, KEPT) for name in ("floor", "ceil", "trunc", "rint", "round")),
     ("nn.relu", None, NUMBERS, KEPT),
     ("clip", ClipAttrs(-2, 3), NUMBERS, KEPT),
     ("negative", None, FLOATS, REVERSED),
@@ -36,7 +36,7 @@ WITH_NUMBER = [
     ("maximum", 0.0, 1, KEPT), ("maximum", -1.0, 0, KEPT), ("minimum", 2.0, 1, KEPT), ("minimum", np.inf, 0, KEPT),
 ]  # fmt: skip
 OTHERS = [
-    *((name, None, FLOATS) for name in ("abs", "tanh", "erf", "log", "sqrt", "sin", "sign", "isnan", "zeros_like", "round")),
+    *((name, None, FLOATS) for name in ("abs", "tanh", "erf", "log", "sqrt", "sin", "sign", "isnan", "zeros_like")),
     ("sigmoid", None, ("float64",)),
     ("exp", None, ("float64",)),
     ("negative", None, INTEGERS),  # the smallest stays as it is
