@@ -83,16 +83,30 @@ def leaky_relu(node: Node, x: Expr) -> Expr:
 
 @onnx_operator("Elu", since=6)
 def elu(node: Node, x: Expr) -> Expr:
+    return elu_of(node, x, node.attr("alpha", 1.0))
+
+
+def elu_of(node: Node, x: Expr, alpha: float) -> Expr:
+    """Elu with a factor of negative numbers."""
     dtype = node.dtype(x)
-    alpha, zero, one = number(node.attr("alpha", 1.0), dtype), number(0, dtype), number(1, dtype)
-    return relay.where(relay.less(x, zero), relay.multiply(alpha, relay.subtract(relay.exp(x), one)), x)
+    factor, zero, one = number(alpha, dtype), number(0, dtype), number(1, dtype)
+    return relay.where(relay.less(x, zero), relay.multiply(factor, relay.subtract(relay.exp(x), one)), x)
+
+
+#: The factors of Selu without attributes: of negative numbers, and of all.
+SELU = (1.67326319217681884765625, 1.05070102214813232421875)
 
 
 @onnx_operator("Selu", since=6)
 def selu(node: Node, x: Expr) -> Expr:
+    return selu_of(node, x, node.attr("alpha", SELU[0]), node.attr("gamma", SELU[1]))
+
+
+def selu_of(node: Node, x: Expr, alpha: float, gamma: float) -> Expr:
+    """Selu with its factors of negative numbers and of all."""
     dtype = node.dtype(x)
-    alpha, gamma = number(node.attr("alpha", 1.67326319217681884765625), dtype), node.attr("gamma", 1.05070102214813232421875)
-    negative = relay.subtract(relay.multiply(alpha, relay.exp(x)), alpha)
+    factor = number(alpha, dtype)
+    negative = relay.subtract(relay.multiply(factor, relay.exp(x)), factor)
     return relay.multiply(number(gamma, dtype), relay.where(relay.greater(x, number(0, dtype)), x, negative))
 
 
@@ -106,8 +120,13 @@ def celu(node: Node, x: Expr) -> Expr:
 
 @onnx_operator("ThresholdedRelu", since=10)
 def thresholded_relu(node: Node, x: Expr) -> Expr:
+    return thresholded_relu_of(node, x, node.attr("alpha", 1.0))
+
+
+def thresholded_relu_of(node: Node, x: Expr, alpha: float) -> Expr:
+    """The numbers above a threshold, and 0 for all others."""
     dtype = node.dtype(x)
-    return relay.where(relay.greater(x, number(node.attr("alpha", 1.0), dtype)), x, number(0, dtype))
+    return relay.where(relay.greater(x, number(alpha, dtype)), x, number(0, dtype))
 
 
 @onnx_operator("HardSigmoid", since=6)

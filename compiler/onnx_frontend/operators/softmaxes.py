@@ -28,15 +28,20 @@ def _softmax_of_rows(name: str) -> Callable[[Node, Expr], Expr]:
     """Before version 13: over all axes from ``axis`` on."""
 
     def convert(node: Node, x: Expr) -> Expr:
-        rank = node.rank(x)
-        axis = node.axis(node.attr("axis", 1), rank)
-        function: Any = getattr(relay.nn, name)
-        if axis == rank - 1:
-            return function(x, axis=axis)
-        rows = relay.reshape(x, [0] * axis + [-1])
-        return relay.reshape_like(function(rows, axis=axis), x)
+        return softmax_of_rows(node, x, node.attr("axis", 1), name)
 
     return convert
+
+
+def softmax_of_rows(node: Node, x: Expr, axis: int, name: str = "softmax") -> Expr:
+    """The softmax, or by its name the logarithm, over all axes from ``axis`` on."""
+    rank = node.rank(x)
+    axis = node.axis(axis, rank)
+    function: Any = getattr(relay.nn, name)
+    if axis == rank - 1:
+        return function(x, axis=axis)
+    rows = relay.reshape(x, [0] * axis + [-1])
+    return relay.reshape_like(function(rows, axis=axis), x)
 
 
 for _name, _relay in (("Softmax", "softmax"), ("LogSoftmax", "log_softmax")):

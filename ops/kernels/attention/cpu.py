@@ -11,7 +11,9 @@ import numpy as np
 
 from ...codegen.loop_nest.vector_math import exp_float32_below
 from ...native.front_end.vector_hints import add_in_any_order, larger, multiply_add
+from ...native.jit.non_temporal import LINE_BYTES
 from ...native.memory import Array, Element, generic
+from ...native.prefetch import fetch
 from ...native.status import OK
 from ...native.templates import instantiate
 from ..softmax.cpu import exp_float64
@@ -21,6 +23,18 @@ exponential: Any = None
 number: Any = None
 #: Elements of a head that are processed together, in a loop of a fixed length.
 LANES = 32
+#: How many rows ahead of its place a loop fetches: rows of a head are apart, so that the machine's own fetching begins anew in
+#: each.
+AHEAD = 16
+
+
+@generic
+def fetch_row(x: Array, j: int, b: int, h: int) -> None:
+    """Ask for the row of a head at the position ``j``."""
+    _, batch, heads, width = x.shape
+    first = ((j * batch + b) * heads + h) * width
+    for element in range(0, width, LINE_BYTES // x.itemsize):
+        fetch(x, first + element)
 
 
 @generic
@@ -54,6 +68,8 @@ def add_rows(sums: Array, factors: Array, value: Array, b: int, h: int) -> None:
     for e in range(width):
         sums[e] = 0
     for j in range(0, n - 3, 4):
+        for ahead in range(4):
+            fetch_row(value, j + AHEAD + ahead, b, h)
         for first in range(0, whole, LANES):
             add_four(sums, first, LANES, factors, value, j, b, h)
         add_four(sums, whole, width - whole, factors, value, j, b, h)
@@ -71,6 +87,7 @@ def attention(query: Array, key: Array, value: Array, bias: Array, out: Array, s
         for h in range(heads):
             for i in range(m):
                 for j in range(n):
+                    fetch_row(key, j + AHEAD, b, h)
                     scores[j] = multiply_add(factor, score(query, key, i, j, b, h, zero), bias[b, h, i, np.uint64(j)])
                 top, total = number(-np.inf), zero
                 for j in range(n):

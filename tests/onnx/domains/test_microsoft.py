@@ -101,6 +101,11 @@ def test_attention() -> None:
     close(run("Attention", {"x": x, "w": w, "b": bias, "y": kept}, "x,w,b,y", num_heads=N)[0], want)
     given = {"x": x, "w": w, "b": bias, "y": kept.sum(1).astype("int32")}
     close(run("Attention", given, "x,w,b,y", num_heads=N, open_axes=0)[0], want)
+    # the ends of all texts, then their begins
+    kept = np.array([[1, 1, 1, 1, 0], [0, 1, 1, 0, 0]])
+    given = {"x": x, "w": w, "b": bias, "y": np.array([4, 3, 0, 1], "int32")}
+    want = attended(q, k, v, np.where(kept, 0, -10000.0)[:, None, None, :])
+    close(run("Attention", given, "x,w,b,y", num_heads=N, open_axes=0)[0], want)
     # earlier keys, and only keys up to the query's position
     k, v = (np.concatenate([p, e], 2) for p, e in zip(past, (k, v), strict=True))
     later = np.arange(S + 3)[None] > np.arange(S)[:, None] + 3
@@ -136,6 +141,26 @@ def test_products() -> None:
     windows = np.lib.stride_tricks.sliding_window_view(padded, (3, 3), (2, 3))
     want = np.einsum("nchwij,ocij->nohw", windows, w) + bias[:, None, None] + other
     close(out, np.where(want < 0, 0.3 * want, want).astype("float32"))
+
+
+@pytest.mark.extensive
+def test_products_with_activations() -> None:
+    """Beside onnxruntime, whose optimiser writes them."""
+    ort = pytest.importorskip("onnxruntime")
+    x, y, z = floats(4, 3), floats(4, 5), floats(5)
+    numbers = {"Elu": {"alpha": 0.7}, "ThresholdedRelu": {"alpha": 0.5}, "ScaledTanh": {"alpha": 0.5, "beta": 0.7}}
+    numbers |= {"Selu": {"alpha": 1.6, "gamma": 1.05}, "LeakyRelu": {"alpha": 0.2}, "HardSigmoid": {"alpha": 0.3, "beta": 0.4}}
+    for name in (*numbers, "Softplus", "Softsign", "Tanh"):
+        own = {f"activation_{n}": v for n, v in numbers.get(name, {}).items()}
+        attributes: dict[str, Any] = {"transA": 1, "alpha": 0.5, "beta": 2.0, "activation": name, **own}
+        have = run("FusedGemm", {"x": x, "y": y, "z": z}, "x,y,z", **attributes)[0]
+        infos = [helper.make_tensor_value_info(n, 1, a.shape) for n, a in (("x", x), ("y", y), ("z", z))]
+        node = helper.make_node("FusedGemm", ["x", "y", "z"], ["o"], domain="com.microsoft", **attributes)
+        graph = helper.make_graph([node], "g", infos, [onnx.ValueInfoProto(name="o")])
+        versions = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
+        model = helper.make_model(graph, opset_imports=versions, ir_version=9)
+        session = ort.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+        close(have, session.run(None, {"x": x, "y": y, "z": z})[0])
 
 
 def test_a_mask_of_another_rank_is_refused() -> None:

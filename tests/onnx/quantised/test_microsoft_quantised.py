@@ -68,6 +68,17 @@ def test_a_product_of_data_that_are_quantised_first() -> None:
     np.testing.assert_allclose(found, a @ real(b, 0.02, 3), atol=8 * 0.01 * 0.02 * 128)  # half a step of each element of a
 
 
+@pytest.mark.parametrize(("opset", "shape"), [(12, (3, 8)), (13, (3, 4, 2))])
+def test_softmax_of_both_versions(opset: int, shape: tuple[int, ...]) -> None:
+    """Before version 13 all axes from ``axis`` on are one."""
+    x, (scale_x, zero_x, scale, zero) = of_bytes(3, 4, 2), parameters((0.03, 120), (1 / 256, 0))
+    inputs = {"x": x, "sx": scale_x, "zx": zero_x, "s": scale, "z": zero}
+    (found,) = results("QLinearSoftmax", inputs, ("x",), opset=opset, axis=1)
+    powers = np.exp(real(x, 0.03, 120).reshape(shape))
+    wanted = quantised((powers / powers.sum(1, keepdims=True)).reshape(x.shape), 1 / 256, 0)
+    np.testing.assert_allclose(found.astype("int64"), wanted, atol=1)
+
+
 @pytest.mark.parametrize(
     ("op", "inputs", "attributes", "text"),
     [

@@ -83,15 +83,24 @@ def _kept(node: Node, heads: _Heads, mask: Expr, keys: Expr) -> Expr:
     """Whether a key takes part, broadcast to ``[batch, heads, queries, keys]``."""
     rank = node.rank(mask)
     if rank == 1:
-        sizes = [node.shape(mask)[0], node.shape(heads.query)[0]]
-        if sizes[0] is not sizes[1] and (node.size(mask, 0) is None or node.size(mask, 0) != node.size(heads.query, 0)):
-            raise node.error("a mask of rank 1 must have one number for each batch")
-        end = relay.reshape(relay.cast(mask, "int64"), [-1, 1, 1, 1])
-        return relay.less(keys, end)
+        return _between(node, heads, mask, keys)
     if rank not in (2, 3):
         raise node.error(f"a mask of rank {rank} has no meaning here; the ranks are 1, 2 and 3")
     kept = relay.not_equal(mask, const(0, node.dtype(mask)))
     return relay.expand_dims(kept, 1, 2) if rank == 2 else relay.expand_dims(kept, 1)
+
+
+def _between(node: Node, heads: _Heads, ends: Expr, keys: Expr) -> Expr:
+    """Whether a key is before the end of its text, and not before its begin where the begins follow the ends of all texts."""
+    same = node.shape(ends)[0] is node.shape(heads.query)[0]
+    count, batch = node.size(ends, 0), node.size(heads.query, 0)
+    if not same and (count is None or batch is None or count not in (batch, 2 * batch)):
+        raise node.error("a mask of rank 1 must have one number for each batch, or two")
+    if same or count == batch:
+        return relay.less(keys, relay.reshape(relay.cast(ends, "int64"), [-1, 1, 1, 1]))
+    both = node.bind(relay.reshape(relay.cast(ends, "int64"), [2, -1, 1, 1, 1]))
+    end, begin = (relay.squeeze(relay.strided_slice(both, [k], [k + 1], [1], [0]), [0]) for k in (0, 1))
+    return relay.logical_and(relay.less(keys, end), relay.greater_equal(keys, begin))
 
 
 def _after(past: Expr | None, x: Expr) -> Expr:
@@ -103,7 +112,7 @@ def attention(
     node: Node, x: Expr, weights: Expr, bias: Expr | None, mask: Expr | None, past: Expr | None, addition: Expr | None,
     past_length: Expr | None,
 ) -> list[Expr]:  # fmt: skip
-    """Masks: the number of keys by batch, or 0 and 1 by batch and key, or by batch, query and key."""
+    """Masks: the number of keys by batch, also before the first of them; or 0 and 1 by batch and key, or batch, query and key."""
     if past_length is not None:
         raise node.error("buffers that are shared by past and present are not converted")
     product = relay.nn.matmul(x, weights)

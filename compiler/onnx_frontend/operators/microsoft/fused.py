@@ -6,7 +6,7 @@ from ....builder.operator_functions import operators as relay
 from ....ir.expr import Expr
 from ...node import Node
 from ...operator_table import MICROSOFT, onnx_operator
-from ..elementwise import number
+from ..elementwise import SELU, elu_of, number, selu_of, softplus, softsign, thresholded_relu_of
 from ..products import convolved, matrix_product, with_term
 
 
@@ -38,9 +38,10 @@ def fused_gemm(node: Node, a: Expr, b: Expr, c: Expr | None) -> Expr:
     dtype = node.dtype(a)
     total = relay.multiply(product, number(node.attr("alpha", 1.0), dtype))
     total = with_term(node, total, c, node.attr("beta", 1.0))
-    names = {"LeakyRelu": ("activation_alpha",), "HardSigmoid": ("activation_alpha", "activation_beta")}
     name = node.attr("activation", "")
-    return _activated(node, total, name, [node.attr(n) for n in names.get(name, ()) if node.has(n)])
+    attributes = ("activation_alpha", "activation_gamma" if name == "Selu" else "activation_beta")
+    given = [node.attr(n, default) for n, default in zip(attributes, _DEFAULTS.get(name, ()), strict=False)]
+    return _activated(node, total, name, given)
 
 
 @onnx_operator("FusedConv", domain=MICROSOFT)
@@ -68,16 +69,17 @@ def conv_channels_last(node: Node, x: Expr, weight: Expr, bias: Expr | None) -> 
 
 #: The activations, and the defaults of their numbers.
 _DEFAULTS: dict[str, tuple[float, ...]] = {
-    "": (), "Relu": (), "Tanh": (), "Sigmoid": (), "LeakyRelu": (0.01,), "Clip": (-3.4028234e38, 3.4028234e38),
-    "HardSigmoid": (0.2, 0.5),
+    "": (), "Relu": (), "Tanh": (), "Sigmoid": (), "Softplus": (), "Softsign": (), "LeakyRelu": (0.01,), "Elu": (1.0,),
+    "ThresholdedRelu": (1.0,), "Clip": (-3.4028234e38, 3.4028234e38), "HardSigmoid": (0.2, 0.5), "ScaledTanh": (1.0, 1.0),
+    "Selu": SELU,
 }  # fmt: skip
 
 
 def _activated(node: Node, x: Expr, name: str, given: list[float]) -> Expr:
     if name not in _DEFAULTS:
         raise node.error(f"the activation {name} is unknown", f"the activations are {', '.join(filter(None, _DEFAULTS))}")
-    defaults, dtype = _DEFAULTS[name], node.dtype(x)
-    values = [number(v, dtype) for v in (*given, *defaults[len(given) :])]
+    numbers, dtype = [*given, *_DEFAULTS[name][len(given) :]], node.dtype(x)
+    values = [number(v, dtype) for v in numbers]
     match name:
         case "Relu":
             return relay.nn.relu(x)
@@ -85,10 +87,22 @@ def _activated(node: Node, x: Expr, name: str, given: list[float]) -> Expr:
             return relay.tanh(x)
         case "Sigmoid":
             return relay.sigmoid(x)
+        case "Softplus":
+            return softplus(node, x)
+        case "Softsign":
+            return softsign(node, x)
         case "LeakyRelu":
             return relay.where(relay.less(x, number(0, dtype)), relay.multiply(values[0], x), x)
+        case "Elu":
+            return elu_of(node, x, numbers[0])
+        case "ThresholdedRelu":
+            return thresholded_relu_of(node, x, numbers[0])
         case "Clip":
             return relay.minimum(relay.maximum(x, values[0]), values[1])
         case "HardSigmoid":
             return relay.clip(relay.add(relay.multiply(values[0], x), values[1]), 0.0, 1.0)
+        case "ScaledTanh":
+            return relay.multiply(values[0], relay.tanh(relay.multiply(values[1], x)))
+        case "Selu":
+            return selu_of(node, x, numbers[0], numbers[1])
     return x

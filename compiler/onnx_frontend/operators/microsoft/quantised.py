@@ -27,6 +27,7 @@ from ..quantised import (
     scales_ratio,
 )  # fmt: skip
 from ..recurrent.layers import lstm
+from ..softmaxes import softmax_of_rows
 from ..spatial.pools import average_pool, global_average_pool
 
 
@@ -75,6 +76,14 @@ def _channels_first(node: Node, x: Expr, function: Callable[[Node, Expr], Expr])
     return relay.transpose(result, [0, *range(2, rank), 1])
 
 
+def _softmax(node: Node, x: Expr) -> Expr:
+    """The softmax of the version ``opset`` of the standard: before 13 over all axes from ``axis`` on."""
+    axis = node.attr("axis", -1)
+    if node.attr("opset", 13) < 13:
+        return softmax_of_rows(node, x, axis)
+    return relay.nn.softmax(x, axis=node.axis(axis, node.rank(x)))
+
+
 def _mean(node: Node, x: Expr) -> Expr:
     axes = node.axes(node.attr("axes", list(range(node.rank(x)))), node.rank(x))
     return relay.mean(x, axis=axes, keepdims=bool(node.attr("keepdims", 1)))
@@ -82,7 +91,7 @@ def _mean(node: Node, x: Expr) -> Expr:
 
 _unary("QLinearSigmoid", lambda node, x: relay.sigmoid(x))
 _unary("QLinearLeakyRelu", lambda node, x: relay.nn.leaky_relu(x, alpha=node.attr("alpha", 0.01)))
-_unary("QLinearSoftmax", lambda node, x: relay.nn.softmax(x, axis=node.axis(node.attr("axis", -1), node.rank(x))))
+_unary("QLinearSoftmax", _softmax)
 _unary("QLinearAveragePool", lambda node, x: _channels_first(node, x, average_pool))
 _unary("QLinearGlobalAveragePool", lambda node, x: _channels_first(node, x, global_average_pool))
 _unary("QLinearReduceMean", _mean)
