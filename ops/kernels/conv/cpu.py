@@ -15,14 +15,14 @@ from ...native.inlining import apart
 from ...native.memory import Array, Axes, generic
 from ...native.status import OK
 from ..shaped import Shaped
-from .by_channels import convolve_channels, has_few_positions
+from .by_channels import convolve_channels
 from .by_plane import convolve_planes
 from .by_positions import convolve_positions
 from .by_rows import convolve_rows
 from .by_shifts import convolve_shifts
 from .by_taps import TapBuffers, convolve_taps
 from .by_winograd import BAND, WinogradBuffers, convolve_winograd, transform_weight
-from .depthwise import convolve_depthwise, has_windows, is_depthwise
+from .depthwise import convolve_depthwise, is_by_channels, is_depthwise
 from .direct import convolve_directly
 from .epilogue import Epilogue, Limits, is_finished, is_finished_apart, is_trivial
 from .geometry import Convolution, Window, convolution
@@ -49,7 +49,7 @@ def convolve_groups(
     conv: Convolution, work: Array, numbers: Array, epilogue: Epilogue, limits: Limits, low: int, high: int
 ) -> None:
     """Compute the blocks ``low`` to ``high`` (exclusive) of the result: the groups of each element of the batch, by planes."""
-    if not has_windows(conv) and has_few_positions(conv):
+    if is_by_channels(conv):
         convolve_channels(conv, work, epilogue, limits, low, high)
     elif is_depthwise(conv):
         convolve_depthwise(conv, work, numbers, epilogue, limits, low, high)

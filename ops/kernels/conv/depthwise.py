@@ -9,12 +9,13 @@ from ...native.jit.convolution.data_taps import COLUMN_WORDS, HEIGHTS, MOST_STEP
 from ...native.jit.convolution.image_rows import Image, Results, Weights
 from ...native.jit.convolution.plane_taps import TOGETHER
 from ...native.jit.convolution.tap_columns import ColumnWeights, Taps
-from ...native.jit.convolution.window_taps import BLOCK, WINDOW, Planes, Windows, add_windows
+from ...native.jit.convolution.window_taps import BLOCK, LARGE_WINDOW, WINDOW, Planes, Windows, add_windows
 from ...native.jit.convolution.window_taps import Limits as Bounds
 from ...native.jit.non_temporal import LINE_BYTES
 from ...native.memory import Array, Axes, generic
 from ...native.prefetch import fetch
 from ..spatial.cpu import CHANNEL, COLUMN, DEPTH, ROW
+from .by_channels import has_few_positions
 from .by_plane import place_columns
 from .epilogue import Epilogue, Limits
 from .geometry import Convolution
@@ -27,11 +28,11 @@ FINISHED = 2048
 def is_depthwise(conv: Convolution) -> bool:
     """Whether groups have one channel of data and of the result, and few taps, over two axes.
 
-    With more taps a padded copy, which needs no masks, is read so often that it pays.
+    With more taps than those of windows a padded copy, which needs no masks, is read so often that it pays.
     """
     outputs, inputs, depth, height, width = conv.weight.sizes
     is_flat = conv.data.sizes[DEPTH] == conv.out.sizes[DEPTH] == depth == 1
-    is_small = height <= HEIGHTS and width <= HEIGHTS
+    is_small = has_windows(conv) or (height <= HEIGHTS and width <= HEIGHTS)
     return outputs == conv.groups and inputs == 1 and is_flat and is_small and conv.window.stride[2] <= MOST_STEP and has_masks()
 
 
@@ -39,7 +40,14 @@ def is_depthwise(conv: Convolution) -> bool:
 def has_windows(conv: Convolution) -> bool:
     """Whether the taps are windows of ``add_windows``, if it takes the stride."""
     (_, down, right), _, (_, below, across) = conv.window
-    return conv.weight.sizes[3] == conv.weight.sizes[4] == WINDOW and down == right and below == across == 1
+    has_size = conv.weight.sizes[3] == WINDOW or conv.weight.sizes[3] == LARGE_WINDOW
+    return has_size and conv.weight.sizes[3] == conv.weight.sizes[4] and down == right and below == across == 1
+
+
+@generic
+def is_by_channels(conv: Convolution) -> bool:
+    """Whether vectors hold the channels of small pictures: unless their taps are windows, whose rows are faster."""
+    return has_few_positions(conv) and not (has_windows(conv) and (is_depthwise(conv) or conv.weight.sizes[3] == WINDOW))
 
 
 @generic
@@ -52,7 +60,7 @@ def place_data_column(numbers: Array, at: int, tap: Axes, conv: Convolution, pad
 
 @generic
 def convolve_windows(conv: Convolution, zeros: Array, epilogue: Epilogue, limits: Limits, low: int, high: int) -> None:
-    """As ``convolve_depthwise``, for windows of 3 x 3 that are as many rows as columns apart."""
+    """As ``convolve_depthwise``, for square windows that are as many rows as columns apart; ``zeros`` are not read."""
     data, weight, (addend, lowest, highest, is_limited), step = conv.data, conv.weight, limits, conv.window.stride[2]
     positions, (_, _, _, height, columns), before = conv.out.steps[CHANNEL], conv.out.sizes, conv.window.before
     stretch = max(BLOCK // max(step * data.sizes[COLUMN], columns), 1)
@@ -67,7 +75,8 @@ def convolve_windows(conv: Convolution, zeros: Array, epilogue: Epilogue, limits
                 rows, here = min(stretch, height - y), o * positions + y * columns
                 add_windows(
                     Image(data.data, o * data.steps[CHANNEL], data.sizes[ROW], data.sizes[COLUMN], zeros),
-                    Windows(y * step - before[1], -before[2], step), Weights(weight.data, c * weight.steps[0], weight.steps[2]),
+                    Windows(y * step - before[1], -before[2], step, weight.sizes[3]),
+                    Weights(weight.data, c * weight.steps[0], weight.steps[2]),
                     Results(conv.out.data, here, rows, columns), planes, Bounds(addend, c, lowest, highest, is_limited),
                 )  # fmt: skip
                 if together == 1 and not is_limited:
@@ -86,11 +95,11 @@ def convolve_depthwise(
     Layout NCHW of data and result.  ``work``: at least ZERO_BYTES; ``numbers``: HEIGHTS and COLUMN_WORDS for each tap.
     """
     data, weight, out, stride = conv.data, conv.weight, conv.out, conv.window.stride
-    for i in range(ZERO_BYTES // out.data.itemsize):
-        work[i] = 0
     if has_windows(conv):
         convolve_windows(conv, work, epilogue, limits, low, high)
         return
+    for i in range(ZERO_BYTES // out.data.itemsize):
+        work[i] = 0
     place_columns(place_data_column, COLUMN_WORDS, HEIGHTS, numbers, 0, conv, (0, 0, 0))
     w_row, positions, row = weight.sizes[4] * stride[1] * weight.steps[2], out.steps[CHANNEL], data.steps[ROW]
     stretch = max(FINISHED // out.sizes[COLUMN] // TOGETHER * TOGETHER, TOGETHER)

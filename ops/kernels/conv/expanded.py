@@ -141,7 +141,7 @@ def convolve_channels(
         here, some = to + (c - low) * plane + first * wide, min(together, high - c)
         add_windows(
             Image(data, (c - low) * steps[CHANNEL] - base * sizes[COLUMN], sizes[ROW], sizes[COLUMN], zeros),
-            Windows(first * step - before[1], -before[2], step), Weights(conv.weight.data, c * WINDOW * WINDOW, 1),
+            Windows(first * step - before[1], -before[2], step, WINDOW), Weights(conv.weight.data, c * WINDOW * WINDOW, 1),
             Results(out, here, rows, wide), Planes(some, steps[CHANNEL], WINDOW * WINDOW, plane, plane),
             Bounds(addend, c, lowest, highest, is_limited),
         )  # fmt: skip

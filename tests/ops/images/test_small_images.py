@@ -46,6 +46,19 @@ def test_each_channel_by_itself(attrs: dict[str, Any], dtype: str) -> None:
 
 
 @settings(max_examples=15)
+@given(st.integers(1, 6), st.integers(1, 9), st.integers(0, 4), st.integers(1, 2), st.sampled_from([3, 5]), st.integers(0, 10**6))
+def test_windows_as_plain_python(height: int, width: int, padding: int, stride: int, size: int, seed: int) -> None:
+    """The plain code, whose loads and stores are all inside the arrays, has the bits of the machine code."""
+    if min(height, width) + 2 * padding < size:
+        return
+    rng = np.random.default_rng(seed)
+    given = [numbers(rng, (2, 3, height, width), "float32"), numbers(rng, (3, 1, size, size), "float32")]
+    plain, code = (run("nn.conv2d", given, jit=jit, groups=3, padding=padding, strides=stride) for jit in (False, True))
+    np.testing.assert_array_equal(plain.outputs[0], code.outputs[0])
+    check(*given, groups=3, padding=padding, strides=stride)
+
+
+@settings(max_examples=15)
 @given(st.integers(1, 3), st.integers(1, 5), st.integers(1, 3), st.integers(1, 3), st.integers(0, 10**6))
 def test_each_channel_as_plain_python(height: int, width: int, stride: int, dilation: int, seed: int) -> None:
     """Every load and store is inside the arrays; taps outside the data are left out."""
@@ -58,7 +71,7 @@ def test_each_channel_as_plain_python(height: int, width: int, stride: int, dila
 def test_channels_that_are_infinite_leave_the_others(layout: str) -> None:
     """Channels share vectors, not sums; the lanes without a channel hold numbers that no channel meets."""
     rng, channels = np.random.default_rng(1), by_channels.LANES + 3
-    data, weight = numbers(rng, (2, channels, 4, 4), "float32"), numbers(rng, (channels, 1, 5, 5), "float32")
+    data, weight = numbers(rng, (2, channels, 4, 4), "float32"), numbers(rng, (channels, 1, 4, 5), "float32")
     data[:, 5], data[:, 66] = np.inf, np.nan
     given = np.ascontiguousarray(weight.transpose(2, 3, 1, 0)) if layout == "HWIO" else weight
     (result,), *_ = run("nn.conv2d", [data, given], jit=True, groups=channels, padding=2, kernel_layout=layout)
@@ -89,10 +102,11 @@ def test_rows_by_columns_as_plain_python(batch: int, inputs: int, outputs: int, 
 @pytest.mark.parametrize(
     ("data", "weight", "attrs"),
     [
+        ((3, 150, 6, 6), (150, 1, 5, 3), {"groups": 150, "padding": 2}),
         ((3, 150, 6, 6), (150, 1, 5, 5), {"groups": 150, "padding": 2}),
         ((19, 30, 3, 3), (50, 30, 1, 1), {"implementation": "rows"}),
     ],
-    ids=["channels", "rows"],
+    ids=["channels", "windows", "rows"],
 )  # fmt: skip
 def test_the_same_bits_in_any_number_of_parts(data: tuple[int, ...], weight: tuple[int, ...], attrs: dict[str, Any]) -> None:
     rng = np.random.default_rng(3)

@@ -1,6 +1,7 @@
 """Image, weights and results of a convolution that reads the rows of an image in place, without a padded copy.
 
-A row outside the image is read from an array of zeros.  Columns outside are excluded by masks (see ``tap_vectors``).
+A row outside the image is read from an array of zeros, or left out (``window_taps``).  Columns outside are
+excluded by masks (see ``tap_vectors``).
 """
 
 from __future__ import annotations
@@ -11,7 +12,6 @@ import numpy as np
 
 from ...memory import Array, Word, generic
 from ...vectors import Vector, splat
-from .tap_vectors import lanes_of
 
 
 class Image(NamedTuple):
@@ -63,6 +63,6 @@ def flat_results(out: Results) -> Results:
 
 
 @generic
-def every_lane(weights: Weights, number: Word) -> Vector:
+def every_lane(weights: Weights, number: Word, lanes: int) -> Vector:
     """Weight ``number`` in all lanes of a vector."""
-    return splat(weights.data[np.uint64(weights.at + number * weights.step)], lanes_of(weights.data.itemsize))
+    return splat(weights.data[np.uint64(weights.at + number * weights.step)], lanes)
