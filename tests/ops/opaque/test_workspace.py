@@ -21,6 +21,7 @@ from relayvm.ops.core.implementation import ALIGNMENT, HOST, Scratch
 from relayvm.ops.core.op import Op, get
 from relayvm.ops.core.tensor_types import HALVES, numpy_dtype
 from relayvm.ops.core.type_relation import shape_program
+from relayvm.ops.kernels.matmul import half_panels
 from relayvm.ops.native import memory
 from relayvm.ops.native.status import OUT_OF_MEMORY
 from relayvm.ops.native.threads.work_partition import is_first
@@ -59,6 +60,11 @@ def groups(op: Op, made: Call, static: bool) -> Iterator[Group]:
     for kernel in op.kernels_on(HOST):
         if kernel.scratch and kernel.takes(call) and undecided(kernel.fits(call)) == ():
             yield replace(group_of(op, made, fixed), implementation=kernel.name, workspace=True)
+
+
+#: Operators with buffers that some CPUs do not use, and whether this one does not.  Programs move between machines, so all declare
+#: them.
+UNUSED = {"nn.dense_panels": half_panels.widens_in_tiles}
 
 
 class Ran:
@@ -135,7 +141,8 @@ def test_what_a_kernel_declares_is_enough_for_machine_code(op: Op) -> None:
         for group in groups(op, made, False):
             ran = Ran(group, made.flat, jit=True)
             ran.agrees(made)
-            assert ran.nbytes == 0 or (ran.bytes[: ran.nbytes] != PATTERN).any(), "it worked somewhere else"
+            is_used = ran.nbytes == 0 or bool((ran.bytes[: ran.nbytes] != PATTERN).any())
+            assert is_used or UNUSED.get(op.name, bool)(), "it worked somewhere else"
 
 
 def test_the_operators_are_those_with_buffers() -> None:
