@@ -62,7 +62,7 @@ def groups(op: Op, made: Call, static: bool) -> Iterator[Group]:
             yield replace(group_of(op, made, fixed), implementation=kernel.name, workspace=True)
 
 
-#: Operators with buffers that some CPUs do not use, and whether this one does not.  Programs move between machines, so all declare
+#: Operators with buffers that some CPUs do not use, and whether this one does not.  Programs move between machines: all declare
 #: them.
 UNUSED = {"nn.dense_panels": half_panels.widens_in_tiles}
 
