@@ -209,7 +209,7 @@ class FunctionTyper:
             case Constant():
                 if atom in self.settled:
                     return atom
-                return replace(atom, ty=TensorType.of(atom.data.shape, atom.data.dtype.name))
+                return replace(atom, ty=TensorType.of_array(atom.data))
             case GlobalVar():
                 return replace(atom, ty=self._signature(atom).as_type())
         raise AssertionError(f"not in A-normal form: {type(atom).__name__}")

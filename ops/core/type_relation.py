@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import enum
 import itertools
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -41,8 +41,8 @@ from ...shape_funcs.symbolic.program import (
     assemble,
     constant_dims,
 )
-from ...shape_funcs.symbolic.registry import Check, Operand, ShapeError, tracing
-from .attrs import check_attrs
+from ...shape_funcs.symbolic.registry import Check, Operand, ShapeError, ShapeFunc, tracing
+from .attrs import check_attrs, text_of
 from .copy_reason import CopyKind, CopyReason
 from .group import Group, Literal, Node
 from .op import Op, TypeRelError
@@ -89,13 +89,14 @@ def apply_shape_func(op: Op, operands: Sequence[Any], attrs: Any) -> tuple[tuple
 def _apply(op: Op, operands: Sequence[Any], attrs: Any) -> tuple[tuple[Tensor, ...], tuple[Check, ...]]:
     """``apply_shape_func`` for any call that the dtype rule accepts: the shape of a call that is legalized is that of its
     expansion."""
-    check_attrs(op, attrs)
-    # the text tells 1 from True, and 0.0 from -0.0
-    key = (op, op.shape_func, tuple(operands), repr(attrs)) if _is_determined(op, operands, attrs) else None
+    shape_func = op.shape_func
+    is_own = type(attrs) is op.attrs and _is_of_package(op, shape_func)
+    key = (op, shape_func, tuple(operands), text_of(attrs)) if is_own else None
     found = None if key is None else _applied.get(key)
     if found is None:
+        check_attrs(op, attrs)
         found = _applied_anew(op, operands, attrs)
-        if key is not None:
+        if key is not None and _is_determined(op, operands, attrs):
             if len(_applied) >= MAX_APPLIED:
                 _applied.clear()
             _applied[key] = found
@@ -103,14 +104,13 @@ def _apply(op: Op, operands: Sequence[Any], attrs: Any) -> tuple[tuple[Tensor, .
 
 
 @lru_cache(maxsize=1 << 12)
-def _is_of_package(function: Callable[..., Any]) -> bool:
-    return function.__module__.startswith(_PACKAGE)
+def _is_of_package(op: Op, shape_func: ShapeFunc) -> bool:
+    """Whether all that decides the shape of a call of ``op`` is this package's, not a user's."""
+    return all(part.__module__.startswith(_PACKAGE) for part in (op.dtype, shape_func.body, op.attrs))
 
 
 def _is_determined(op: Op, operands: Sequence[Any], attrs: Any) -> bool:
-    """Whether a call's shape follows from the operands: not that of an expansion, which may have new symbols, nor a user's."""
-    if not all(map(_is_of_package, (op.dtype, op.shape_func.body, op.attrs))):
-        return False
+    """Whether a call's shape follows from the operands: not that of an expansion, which may have new symbols."""
     try:
         return op.is_legal(dtypes_of(operands), attrs)
     except ShapeError:
