@@ -135,7 +135,8 @@ class PreparedGroup:
             return
         rows = np.zeros(len(tensors), TENSOR)
         for row, array in zip(rows, tensors, strict=True):
-            row["data"], row["ndim"], row["dtype"] = array.ctypes.data, array.ndim, DTYPES.index(dtype_name(array.dtype))
+            row["data"], row["ndim"] = array.__array_interface__["data"][0], array.ndim
+            row["dtype"] = DTYPES.index(dtype_name(array.dtype))
             row["shape"][: array.ndim] = array.shape
         call, table = self._loaded(sum(array.nbytes for array in tensors))
         first = rows.ctypes.data
