@@ -28,12 +28,14 @@ class LateRegistry(dict[str, V]):
     """A dict that calls ``imports`` before it is first read; declarations, which ``imports`` runs, are added by item.
 
     ``has_declared`` reads what is there so far: a declaration that asks whether its name is taken must not import the others.
+    ``changes`` counts the changes of items: what follows from the items is remembered with it.
     """
 
     def __init__(self) -> None:
         super().__init__()
         #: A function that imports the module of all declarations, whose last statement sets this to None.
         self.imports: Callable[[], ModuleType] | None = None
+        self.changes = 0
 
     def complete(self) -> None:
         """Import all declarations."""
@@ -64,19 +66,25 @@ class LateRegistry(dict[str, V]):
         self.complete()
         return super().__len__()
 
+    def __setitem__(self, name: str, value: V) -> None:
+        super().__setitem__(name, value)
+        self.changes += 1
+
     def __delitem__(self, name: str) -> None:
         self.complete()
         super().__delitem__(name)
+        self.changes += 1
 
     def get(self, name: str, default: Any = None) -> Any:
         """As of a dict."""
         if self.imports is not None:
             self.complete()
-        return super().get(name, default)
+        return dict.get(self, name, default)  # ``super()`` takes longer than the rest
 
     def pop(self, name: str, *default: Any) -> Any:
         """As of a dict."""
         self.complete()
+        self.changes += 1
         return super().pop(name, *default)
 
     def keys(self) -> Any:

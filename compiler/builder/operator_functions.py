@@ -18,6 +18,7 @@ from ...ops.core.similar_names import did_you_mean
 from ...ops.core.tensor_types import TensorType
 from ...shape_funcs.symbolic.dim import Dim
 from ...shape_funcs.symbolic.dim import const as known_size
+from ...shape_funcs.symbolic.registry import SHAPE_FUNCS
 from ...vm.diagnostics.python_source import here
 from ...vm.diagnostics.source import ArgumentError
 from ..ir.expr import Call, Constant, Expr, Var
@@ -69,9 +70,14 @@ def _names() -> list[str]:
 
 def _is_namespace(prefix: str) -> bool:
     """Whether a name begins so; an importer asks for each of its nodes."""
-    return any(n.startswith(prefix) and op.in_language for n, op in REGISTRY.items()) or any(
-        n.startswith(prefix) for n in COMPOSED
-    )
+    return prefix in _namespaces(REGISTRY.changes, SHAPE_FUNCS.changes, len(COMPOSED))
+
+
+@functools.lru_cache(maxsize=1)
+def _namespaces(*changes: int) -> frozenset[str]:
+    """The names' beginnings up to each dot; ``changes``: the states of what names operators."""
+    parts = [name.split(".") for name in _names()]
+    return frozenset(".".join(each[:n]) + "." for each in parts for n in range(1, len(each)))
 
 
 @functools.cache

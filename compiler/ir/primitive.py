@@ -9,6 +9,7 @@ fn (%p0: Tensor[(?d0, 4), float32], Primitive=1) {     Group(params=[float32 (d0
 
 from __future__ import annotations
 
+import functools
 from dataclasses import replace
 from typing import Any
 
@@ -17,7 +18,7 @@ import numpy as np
 from ...ops.core.conditions import Choice
 from ...ops.core.group import Group, Literal, Node
 from ...ops.core.op import Op
-from ...ops.core.tensor_types import FuncType, Tensor, TensorType, TupleType, Type, numpy_dtype
+from ...ops.core.tensor_types import FuncType, Tensor, TensorType, TupleType, Type, dtype_name, numpy_dtype
 from ...ops.core.type_relation import build_group
 from ...vm import device_table
 from .anf import Names, operands
@@ -27,6 +28,8 @@ from .expr import Call, Constant, Expr, Function, Tuple, Var, let_chain, make_le
 IMPLEMENTATION, BECAUSE = "implementation", "because"
 #: The attribute with the pairs of parameters and results that are written over them (see ``Group.in_place``).
 IN_PLACE = "in_place"
+#: The number of constants whose literals are remembered: a constant is described each time that a group may grow.
+_KEPT = 4096
 
 
 def group_of(function: Function) -> Group:
@@ -115,11 +118,13 @@ def _param(name: str, tensor: Tensor) -> Var:
     return Var(name, ty, ty=ty)
 
 
+@functools.lru_cache(maxsize=_KEPT)
 def literal_of(constant: Constant) -> Literal:
     """A rank-0 constant as a literal of a group."""
-    return Literal(constant.data.dtype.name, constant.data.item())
+    return Literal(dtype_name(constant.data.dtype), constant.data.item())
 
 
+@functools.lru_cache(maxsize=_KEPT)
 def literal_key(constant: Constant) -> str:
     """A key, equal for equal literals; it distinguishes 0.0 from -0.0 and 1 from True."""
     return repr(literal_of(constant))

@@ -102,7 +102,7 @@ class Values:
 
 def constant(value: np.ndarray, span: Span | None = None) -> Constant:
     """A typed constant."""
-    return Constant(value, span=span, ty=TensorType.of(value.shape, value.dtype.name))
+    return Constant(value, span=span, ty=TensorType.of_array(value))
 
 
 def _bytes(parts: list[Any]) -> int:

@@ -266,4 +266,4 @@ def _is_large(ty: Type | None, input_bytes: int) -> bool:
 def _as_constant(array: np.ndarray, call: Call) -> Constant:
     array = np.ascontiguousarray(array).reshape(np.shape(array))
     array.flags.writeable = False
-    return Constant(array, span=call.span, ty=TensorType.of(array.shape, array.dtype.name))
+    return Constant(array, span=call.span, ty=TensorType.of_array(array))

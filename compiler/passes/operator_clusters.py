@@ -4,13 +4,13 @@ kernel should compute."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from ...ops.analysis.evaluations import evaluations, evaluations_by_threads
 from ...ops.codegen import fits
-from ...ops.codegen.loop_nest.expression import OF_LITERALS
-from ...ops.core.group import Group, Literal, Node
+from ...ops.codegen.loop_nest.layer_kinds import of_its_kind
+from ...ops.core.group import Group, Node
 from ...ops.core.group_memo import per_group
 from ...ops.core.implementation import GPU, HOST
 from ...ops.core.op import Op, OpPattern, TypeRelError
@@ -20,9 +20,6 @@ from ...shape_funcs.symbolic.dim import Dim, const, sym
 from ...vm.diagnostics.source import Span
 from ..ir.expr import Call, Constant, Expr, Var
 from ..ir.primitive import literal_key, literal_of
-
-#: The dtypes of scales and zero points; the numbers that stand for them count up from this one.
-_SCALES, _FIRST = ("float32", "int8", "uint8", "int32"), 11
 
 
 @dataclass(eq=False)
@@ -110,7 +107,7 @@ class Cluster:
         is an error of the run."""
         groups, items = self.items[0].groups, tuple(self.items)
         if items not in groups:
-            groups[items] = _inferred(_of_its_kind(group_of(self.in_order)[0]))
+            groups[items] = _inferred(of_its_kind(group_of(self.in_order)[0]))
         return groups[items]
 
     @property
@@ -161,23 +158,6 @@ def _inferred(group: Group) -> Group | None:
         return build_group(group.params, group.literals, group.nodes, group.results)
     except TypeRelError:
         return None
-
-
-def _of_its_kind(group: Group) -> Group:
-    """The group with other numbers as literals: layers with scales and zero points of their own are analysed once.
-
-    The numbers of a literal decide how it is written, but not which loops compute it.  They stay where a shape or an index may
-    depend on them, and beside operators of which some literals make another function.
-    """
-    if any(node.op in OF_LITERALS or any(node.operator.data_dependent) for node in group.nodes):
-        return group
-    numbers = [replace(x, value=type(x.value)(_FIRST + k)) if _is_scale(x) else x for k, x in enumerate(group.literals)]
-    return replace(group, literals=tuple(numbers))
-
-
-def _is_scale(literal: Literal) -> bool:
-    """Whether a literal may be the scale or the zero point of a layer, and not 0."""
-    return literal.dtype in _SCALES and literal.value != 0
 
 
 def single_operator_group(var: Var, call: Call, tensors: Sequence[tuple[Expr, ...]]) -> tuple[Group, tuple[Expr, ...]]:

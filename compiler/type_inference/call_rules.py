@@ -54,8 +54,8 @@ def type_note(atom: Expr) -> tuple[str, Span | None]:
 
 def mark_of(atoms: Sequence[Expr]) -> Type | None:
     """FAILED or BOTTOM if one of ``atoms`` has no type, else None."""
-    types = [a.ty for a in atoms]
-    return FAILED if FAILED in types else BOTTOM if BOTTOM in types else None
+    marks = [a.ty for a in atoms if a.ty is FAILED or a.ty is BOTTOM]
+    return None if not marks else FAILED if FAILED in marks else BOTTOM
 
 
 # ---- operators -----------------------------------------------------------------------------------------------------

@@ -177,7 +177,7 @@ class FunctionTyper:
         known = self._known(value)
         if known is not None:
             self.known[var] = known
-        if self.elements is not None and value.ty not in (FAILED, BOTTOM):
+        if self.elements is not None and value.ty is not FAILED and value.ty is not BOTTOM:
             self.elements.bind(var, value)
         return var
 
@@ -209,7 +209,7 @@ class FunctionTyper:
             case Constant():
                 if atom in self.settled:
                     return atom
-                return replace(atom, ty=TensorType.of(atom.data.shape, atom.data.dtype.name))
+                return replace(atom, ty=TensorType.of_array(atom.data))
             case GlobalVar():
                 return replace(atom, ty=self._signature(atom).as_type())
         raise AssertionError(f"not in A-normal form: {type(atom).__name__}")
@@ -220,8 +220,14 @@ class FunctionTyper:
             raise Mistake(found)
         return found
 
+    def _keeps_type(self, value: Expr) -> bool:
+        """Whether the type of a value is settled, and its operands are the same objects."""
+        if value not in self.settled:
+            return False
+        return all((isinstance(a, Var) and self.env.get(a) is a) or a in self.settled for a in operands(value))
+
     def _value(self, var: Var, value: Expr, want: Type | None, what: str) -> Expr:
-        if value in self.settled and all(self._atom(a) is a for a in operands(value)):
+        if self._keeps_type(value):
             return value
         match value:
             case If():
@@ -338,7 +344,7 @@ class FunctionTyper:
 
 def _with_type(var: Var, ty: Type | None) -> Var:
     """The variable with this type: the same object if it has it, so that the types of its users are settled."""
-    return var if var.ty == ty else replace(var, ty=ty)
+    return var if var.ty is ty or var.ty == ty else replace(var, ty=ty)
 
 
 def _joined(value: If, then: Expr, other: Expr) -> Type:

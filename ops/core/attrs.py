@@ -13,6 +13,9 @@ from .op import Op, TypeRelError
 
 #: Whether a value has the declared type of a field.
 Fits = Callable[[Any], bool]
+#: The texts of attributes, by their addresses, and the attributes; the most that are kept.
+_texts: dict[int, tuple[str, Any]] = {}
+_KEPT = 1 << 13
 
 
 def check_attrs(op: Op, attrs: Any) -> None:
@@ -24,6 +27,16 @@ def check_attrs(op: Op, attrs: Any) -> None:
         value = getattr(attrs, name)
         if not fits(value):
             raise TypeRelError(f"{op.name}: attribute {name} must be {_text(expected)}, not {value!r}")
+
+
+def text_of(attrs: Any) -> str:
+    """The attributes as a text, which tells 1 from True, and 0.0 from -0.0: passes ask again for the attributes of a call."""
+    known = _texts.get(id(attrs))
+    if known is None:
+        if len(_texts) >= _KEPT:
+            _texts.clear()
+        known = _texts[id(attrs)] = (repr(attrs), attrs)  # no other attributes have the address while these are kept
+    return known[0]
 
 
 @functools.cache

@@ -6,6 +6,7 @@ import functools
 from collections.abc import Callable
 from typing import TypeVar, TypeVarTuple
 
+from .attrs import text_of
 from .group import Group
 
 T = TypeVar("T")
@@ -21,8 +22,19 @@ class _Known:
     def __init__(self, group: Group) -> None:
         self.group = group
         # a Dim is equal to no other Dim, and the group keeps its Dims
-        shapes = tuple(tuple(map(id, shape)) for shape in group.shapes)
-        self.key = (group.key(), shapes, tuple(n.operator for n in group.nodes))
+        values = tuple([(t.dtype, *map(id, t.shape)) for t in group.values()])
+        literals = tuple([repr(c.value) for c in group.literals])
+        nodes = tuple([(n.operator, text_of(n.attrs), n.args) for n in group.nodes])
+        self.key = (
+            values,
+            len(group.params),
+            literals,
+            nodes,
+            group.results,
+            group.implementation,
+            group.in_place,
+            group.workspace,
+        )
         self.hash = hash(self.key)
 
     def __hash__(self) -> int:

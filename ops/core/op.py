@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import functools
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -169,13 +170,7 @@ class Op:
     @property
     def shape_func(self) -> ShapeFunc:
         """The shape function with its flags.  Raises ValueError if none is registered."""
-        for name in (self.name, self.shape_func_name, _SHAPE_FUNC_OF_PATTERN.get(self.pattern)):
-            found: ShapeFunc | None = None if name is None else SHAPE_FUNCS.get(name)
-            if found is not None:
-                return found
-        raise ValueError(
-            f"operator {self.name!r} has no shape function: register one with register_shape_func({self.name!r}, ...)"
-        )
+        return _shape_func_of(self, SHAPE_FUNCS.changes)
 
     def is_legal(self, dtypes: tuple[Any, ...], attrs: Any) -> bool:
         """Whether kernels take a call with these dtypes and attributes as it is."""
@@ -189,7 +184,7 @@ class Op:
     @property
     def data_dependent(self) -> tuple[bool, ...]:
         """Per input, whether the shape function reads the values."""
-        return self.shape_func.data_dependent.of_inputs(len(self.inputs))
+        return _data_dependent_of(self, SHAPE_FUNCS.changes)
 
     @property
     def implementations(self) -> tuple[str, ...]:
@@ -205,10 +200,25 @@ class Op:
         return tuple(k for k in self.kernels if machine in k.devices)
 
 
+@functools.lru_cache(maxsize=1 << 12)
+def _shape_func_of(op: Op, changes: int) -> ShapeFunc:
+    """``op.shape_func`` by the shape functions as they are; a compilation asks tens of thousands of times."""
+    for name in (op.name, op.shape_func_name, _SHAPE_FUNC_OF_PATTERN.get(op.pattern)):
+        found: ShapeFunc | None = None if name is None else SHAPE_FUNCS.get(name)
+        if found is not None:
+            return found
+    raise ValueError(f"operator {op.name!r} has no shape function: register one with register_shape_func({op.name!r}, ...)")
+
+
+@functools.lru_cache(maxsize=1 << 12)
+def _data_dependent_of(op: Op, changes: int) -> tuple[bool, ...]:
+    return op.shape_func.data_dependent.of_inputs(len(op.inputs))
+
+
 def get(name: str) -> Op:
     """The operator called ``name``.  Raises KeyError with suggestions of similar names."""
-    op: Op | None = REGISTRY.get(name)
-    if op is None:
+    try:
+        return REGISTRY[name]
+    except KeyError:
         asked = question(similar(name, REGISTRY, 3), ", ")
-        raise KeyError(f"unknown operator {name!r}" + (asked and f"; {asked}"))
-    return op
+    raise KeyError(f"unknown operator {name!r}" + (asked and f"; {asked}"))

@@ -121,6 +121,11 @@ class TensorType(Type):
         """A tensor type from ints and Dims."""
         return TensorType(tuple(dim(d) for d in shape), dtype)
 
+    @staticmethod
+    def of_array(array: np.ndarray) -> TensorType:
+        """The type of an array."""
+        return TensorType(tuple(map(dim, array.shape)), dtype_name(array.dtype))
+
     @property
     def rank(self) -> int:
         return len(self.shape)

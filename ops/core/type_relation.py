@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import enum
 import itertools
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -41,8 +42,8 @@ from ...shape_funcs.symbolic.program import (
     assemble,
     constant_dims,
 )
-from ...shape_funcs.symbolic.registry import Check, Operand, ShapeError, tracing
-from .attrs import check_attrs
+from ...shape_funcs.symbolic.registry import Check, Operand, ShapeError, ShapeFunc, tracing
+from .attrs import check_attrs, text_of
 from .copy_reason import CopyKind, CopyReason
 from .group import Group, Literal, Node
 from .op import Op, TypeRelError
@@ -57,7 +58,16 @@ _PACKAGE = __name__.partition(".")[0] + "."
 #: The most applications of shape functions that are kept.
 MAX_APPLIED = 1 << 13
 #: Results of shape functions, by operator, operands and attributes: passes ask again, and networks repeat their layers.
-_applied: dict[tuple[Any, ...], tuple[tuple[Tensor, ...], tuple[Check, ...]]] = {}
+_applied: dict[tuple[Any, ...], _Applied] = {}
+
+
+@dataclass(eq=False)
+class _Applied:
+    """The result of a shape function; ``type``: the type of the call, once it is known to have no symbols of its own."""
+
+    tensors: tuple[Tensor, ...]
+    checks: tuple[Check, ...]
+    type: Type | None = None
 
 
 def relate(op: Op, types: Sequence[Any], attrs: Any, constants: Sequence[Any] | None = None) -> tuple[Type, tuple[Check, ...]]:
@@ -68,10 +78,15 @@ def relate(op: Op, types: Sequence[Any], attrs: Any, constants: Sequence[Any] | 
     of the result is a valid size: a constant >= 0, an expression known to be >= 0, or a new symbol.  Raises TypeRelError.
     """
     operands = typed_operands(op, types, constants)
-    tensors, checks = _apply(op, operands, attrs)
+    applied = _apply(op, operands, attrs)
+    if applied.type is not None:
+        return applied.type, applied.checks
     named: dict[Dim, Dim] = {}
-    out = [TensorType(tuple(_as_size(d, named) for d in t.shape), t.dtype) for t in tensors]
-    return (TupleType(tuple(out)) if isinstance(op.dtype(dtypes_of(operands), attrs), tuple) else out[0]), checks
+    out = [TensorType(tuple(_as_size(d, named) for d in t.shape), t.dtype) for t in applied.tensors]
+    found = TupleType(tuple(out)) if isinstance(op.dtype(dtypes_of(operands), attrs), tuple) else out[0]
+    if not named:
+        applied.type = found
+    return found, applied.checks
 
 
 def apply_shape_func(op: Op, operands: Sequence[Any], attrs: Any) -> tuple[tuple[Tensor, ...], tuple[Check, ...]]:
@@ -80,22 +95,23 @@ def apply_shape_func(op: Op, operands: Sequence[Any], attrs: Any) -> tuple[tuple
     The results' shapes are the unchanged result of the shape function; they may hold ``result_size`` dims.  Raises TypeRelError,
     also for a call that must be legalized first.
     """
-    tensors, checks = _apply(op, operands, attrs)
+    applied = _apply(op, operands, attrs)
     if not op.is_legal(dtypes_of(operands), attrs):
         raise TypeRelError(f"{op.name}: no kernel takes inputs of the dtypes {dtypes_of(operands)}")
-    return tensors, checks
+    return applied.tensors, applied.checks
 
 
-def _apply(op: Op, operands: Sequence[Any], attrs: Any) -> tuple[tuple[Tensor, ...], tuple[Check, ...]]:
+def _apply(op: Op, operands: Sequence[Any], attrs: Any) -> _Applied:
     """``apply_shape_func`` for any call that the dtype rule accepts: the shape of a call that is legalized is that of its
     expansion."""
-    check_attrs(op, attrs)
-    # the text tells 1 from True, and 0.0 from -0.0
-    key = (op, op.shape_func, tuple(operands), repr(attrs)) if _is_determined(op, operands, attrs) else None
+    shape_func = op.shape_func
+    is_own = type(attrs) is op.attrs and _is_of_package(op, shape_func)
+    key = (op, shape_func, tuple(operands), text_of(attrs)) if is_own else None
     found = None if key is None else _applied.get(key)
     if found is None:
+        check_attrs(op, attrs)
         found = _applied_anew(op, operands, attrs)
-        if key is not None:
+        if key is not None and _is_determined(op, operands, attrs):
             if len(_applied) >= MAX_APPLIED:
                 _applied.clear()
             _applied[key] = found
@@ -103,21 +119,20 @@ def _apply(op: Op, operands: Sequence[Any], attrs: Any) -> tuple[tuple[Tensor, .
 
 
 @lru_cache(maxsize=1 << 12)
-def _is_of_package(function: Callable[..., Any]) -> bool:
-    return function.__module__.startswith(_PACKAGE)
+def _is_of_package(op: Op, shape_func: ShapeFunc) -> bool:
+    """Whether all that decides the shape of a call of ``op`` is this package's, not a user's."""
+    return all(part.__module__.startswith(_PACKAGE) for part in (op.dtype, shape_func.body, op.attrs))
 
 
 def _is_determined(op: Op, operands: Sequence[Any], attrs: Any) -> bool:
-    """Whether a call's shape follows from the operands: not that of an expansion, which may have new symbols, nor a user's."""
-    if not all(map(_is_of_package, (op.dtype, op.shape_func.body, op.attrs))):
-        return False
+    """Whether a call's shape follows from the operands: not that of an expansion, which may have new symbols."""
     try:
         return op.is_legal(dtypes_of(operands), attrs)
     except ShapeError:
         return False  # of wrong attributes, which the shape function names
 
 
-def _applied_anew(op: Op, operands: Sequence[Any], attrs: Any) -> tuple[tuple[Tensor, ...], tuple[Check, ...]]:
+def _applied_anew(op: Op, operands: Sequence[Any], attrs: Any) -> _Applied:
     try:
         dtypes = op.dtype(dtypes_of(operands), attrs)
         with tracing() as trace:
@@ -140,7 +155,7 @@ def _applied_anew(op: Op, operands: Sequence[Any], attrs: Any) -> tuple[tuple[Te
     for t in tensors:
         _check_shape(op, t)
     _check_numbers(op, [d for c in trace.checks for d in (c.condition, *c.operands)])
-    return tensors, tuple(Check(c.condition, _named(op, c.message), c.operands) for c in trace.checks)
+    return _Applied(tensors, tuple(Check(c.condition, _named(op, c.message), c.operands) for c in trace.checks))
 
 
 def host_reads(op: Op, dependence: str = "input") -> tuple[CopyReason | None, ...]:

@@ -84,6 +84,22 @@ def test_a_damaged_file_gives_what_its_bytes_give(
         assert (found.replace(str(path), "<model>") if isinstance(found, str) else found) == wanted
 
 
+def test_a_large_tensor_that_says_that_its_bytes_are_its_own(tmp_path: Path) -> None:
+    model = model_with([np.arange(64, dtype=np.float32)])
+    model.graph.initializer[0].data_location = TensorProto.DEFAULT
+    onnx.save(model, tmp_path / "m.onnx")
+    found = outcome(tmp_path / "m.onnx")
+    assert not isinstance(found, str)
+    assert found == outcome(model)
+
+
+def test_a_large_tensor_with_bytes_that_says_that_they_are_elsewhere(tmp_path: Path) -> None:
+    model = model_with([np.arange(64, dtype=np.float32)])
+    model.graph.initializer[0].data_location = TensorProto.EXTERNAL
+    (tmp_path / "m.onnx").write_bytes(model.SerializeToString())
+    assert isinstance(outcome(tmp_path / "m.onnx"), str)
+
+
 def test_a_large_tensor_that_contradicts_itself(tmp_path: Path) -> None:
     model = model_with([np.zeros((8, 8), np.float32)])
     model.graph.initializer[0].dims[0] = 9

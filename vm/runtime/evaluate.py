@@ -11,7 +11,7 @@ import numpy as np
 from ...ops.core.group import Group, Node
 from ...ops.core.implementation import HOST
 from ...ops.core.op import Op, OpPattern, TypeRelError
-from ...ops.core.tensor_types import DTYPES, Tensor, numpy_dtype
+from ...ops.core.tensor_types import DTYPES, Tensor, dtype_name, numpy_dtype
 from ...ops.core.type_relation import build_group, shape_program
 from ...ops.native.blas import library_calls
 from ...ops.native.jit.native_compiler import UNOPTIMIZED
@@ -68,7 +68,7 @@ def _evaluate(op: Op, arrays: Sequence[Any], attrs: Any, names: _OpenSizes | Non
         op.name,
         repr(attrs),
         tuple(len(x) if isinstance(x, tuple) else -1 for x in arrays),
-        *((a.dtype.name, a.shape) for a in flat),
+        *((a.dtype, a.shape) for a in flat),
     )
     prepared = None if names is None else _prepared.get(key)
     if prepared is None:
@@ -96,7 +96,7 @@ def _group(op: Op, arrays: Sequence[Any], flat: Sequence[Any], attrs: Any, names
 
 
 def _dtypes(arrays: Sequence[Any]) -> tuple[Any, ...]:
-    return tuple(tuple(a.dtype.name for a in x) if isinstance(x, tuple) else x.dtype.name for x in arrays)
+    return tuple(tuple(dtype_name(a.dtype) for a in x) if isinstance(x, tuple) else dtype_name(x.dtype) for x in arrays)
 
 
 def run_group(group: Group, inputs: list[np.ndarray]) -> list[np.ndarray]:
@@ -135,7 +135,8 @@ class PreparedGroup:
             return
         rows = np.zeros(len(tensors), TENSOR)
         for row, array in zip(rows, tensors, strict=True):
-            row["data"], row["ndim"], row["dtype"] = array.ctypes.data, array.ndim, DTYPES.index(array.dtype.name)
+            row["data"], row["ndim"] = array.__array_interface__["data"][0], array.ndim
+            row["dtype"] = DTYPES.index(dtype_name(array.dtype))
             row["shape"][: array.ndim] = array.shape
         call, table = self._loaded(sum(array.nbytes for array in tensors))
         first = rows.ctypes.data

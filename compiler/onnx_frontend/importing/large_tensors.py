@@ -13,7 +13,7 @@ from io import BufferedReader
 
 import numpy as np
 
-from .wire_format import Field, field_of, fields, key_of, number_of
+from .wire_format import Field, field_of, fields, key_of, number_of, numbers_in
 
 #: The least bytes of a file that is read so, and of a tensor that is read apart.
 LARGE_FILE, LARGE_TENSOR = 1 << 20, 1 << 16
@@ -80,7 +80,8 @@ def _edits(file: BufferedReader, size: int, found: dict[str, np.ndarray]) -> Ite
         place = _place(name)
         length = tensor.end - tensor.begin + len(place) - (raw.end - raw.key)
         head = key_of(_INITIALIZER, length)
-        yield raw.key, raw.end, place
+        yield raw.key, raw.end, b""
+        yield tensor.end, tensor.end, place  # of several locations the last one holds: a file may say that the bytes are its own
         yield tensor.key, tensor.begin, head
         added += len(head) + length - (tensor.end - tensor.key)
     if found:
@@ -89,7 +90,7 @@ def _edits(file: BufferedReader, size: int, found: dict[str, np.ndarray]) -> Ite
 
 def _raw_data(data: _FileBytes, tensor: Field) -> Field | None:
     """The field of a tensor's bytes, if they are many; None for a tensor with two such fields, or with external data."""
-    if tensor.end - tensor.begin < LARGE_TENSOR:
+    if tensor.end - tensor.begin < LARGE_TENSOR or any(numbers_in(data, tensor.begin, tensor.end, _LOCATION)):
         return None
     found = [field for field in fields(data, tensor.begin, tensor.end) if field.number in (_RAW_DATA, _EXTERNAL_DATA)]
     raw = found[0] if len(found) == 1 else None

@@ -17,7 +17,7 @@ class Bytes(Protocol):
 
 
 class Field(NamedTuple):
-    """A field with a length: its number, the position of its key, and the positions at which its bytes begin and end."""
+    """A field: its number, the position of its key, and the positions at which its bytes begin and end."""
 
     number: int
     key: int
@@ -25,29 +25,41 @@ class Field(NamedTuple):
     end: int
 
 
-_LENGTH = 2
+_NUMBER, _LENGTH = 0, 2
 _FIXED = {1: 8, 5: 4}
 
 
 def fields(data: Bytes, begin: int, end: int) -> Iterator[Field]:
     """The fields with a length of the message in ``data[begin:end]``, up to the first that is none."""
+    return (field for field, kind in _fields(data, begin, end) if kind == _LENGTH)
+
+
+def numbers_in(data: Bytes, begin: int, end: int, field: int) -> list[int]:
+    """The values of the fields with this number that are numbers, as ``fields``."""
+    found = (at for at, kind in _fields(data, begin, end) if kind == _NUMBER and at.number == field)
+    return [_number(data, at.begin, at.end)[0] for at in found]
+
+
+def _fields(data: Bytes, begin: int, end: int) -> Iterator[tuple[Field, int]]:
+    """Every field with its kind, up to the first that is none."""
     at = begin
     while at < end:
         key = at
         number, at = _number(data, at, end)
         field, kind = number >> 3, number & 7
-        if kind == 0:
+        first = at
+        if kind == _NUMBER:
             _, at = _number(data, at, end)
         elif kind == _LENGTH:
-            length, at = _number(data, at, end)
-            if at + length > end:
-                return
-            yield Field(field, key, at, at + length)
-            at += length
+            length, first = _number(data, at, end)
+            at = first + length
         elif kind in _FIXED:
             at += _FIXED[kind]
         else:
             return
+        if kind == _LENGTH and at > end:
+            return
+        yield Field(field, key, first, at), kind
 
 
 def _number(data: Bytes, at: int, end: int) -> tuple[int, int]:

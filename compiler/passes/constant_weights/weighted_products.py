@@ -78,4 +78,4 @@ def per_channel(atom: Expr, channels: int, size: int, rank: int) -> np.ndarray |
 def constant_like(data: np.ndarray, like: Expr) -> Constant:
     """The data as a typed constant at the place of another."""
     data.flags.writeable = False
-    return Constant(data, span=like.span, ty=TensorType.of(data.shape, data.dtype.name))
+    return Constant(data, span=like.span, ty=TensorType.of_array(data))

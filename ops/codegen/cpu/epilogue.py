@@ -47,6 +47,7 @@ from ..loop_nest.cost import COSTLY, cost_of_element
 from ..loop_nest.expression import LOAD, Cell
 from ..loop_nest.expression_text import element_of, indented
 from ..loop_nest.inlining import Nest, TooComplex, nest_of
+from ..loop_nest.layer_kinds import of_its_kind
 from ..loop_nest.linear_index import Lowered, is_elementwise, over_runs
 from ..loop_nest.quantised_text import QuantisedRun, parts_called
 from ..loop_nest.statements import Writer
@@ -86,9 +87,13 @@ def fetch_nothing(argv: int, at: int, rows: int, count: int) -> None:
     """The function FETCH of an epilogue without operands that are as large as the result."""
 
 
-@per_group
 def fits(group: Group) -> bool:
     """Whether the first operator of ``group`` has a kernel of its own, and its kernels can apply the others as an epilogue."""
+    return _fits(of_its_kind(group))
+
+
+@per_group
+def _fits(group: Group) -> bool:
     node, *others = group.nodes
     first = len(group.params) + len(group.literals)
     if not others or len(node.outputs) != 1 or not run_axes(group):
@@ -100,7 +105,7 @@ def fits(group: Group) -> bool:
         return False
     if changes_dtype(group) and not all(k.apart or leaves_sums(k) for k in candidates(group.call_on())):
         return False
-    return _are_whole(group) and _lowered(elementwise(group), run_axes(group)) is not None
+    return _are_whole(group) and _lowered(elementwise(group), run_axes(group), "") is not None
 
 
 def pays(group: Group) -> bool:
@@ -148,15 +153,24 @@ def changes_dtype(group: Group) -> bool:
 
 def operands_read(group: Group) -> set[int]:
     """The parameters that the epilogue reads."""
-    return {cell.what for cell in nest(elementwise(group)).cells.table if cell.kind == LOAD} - {len(group.params)}
+    return _operands_read(of_its_kind(group))
 
 
 @per_group
+def _operands_read(group: Group) -> set[int]:
+    return {cell.what for cell in nest(elementwise(group)).cells.table if cell.kind == LOAD} - {len(group.params)}
+
+
 def overwritten(group: Group) -> tuple[int, ...]:
     """The parameters that the result may be written over, if the kernel stores its sums in a buffer meanwhile.
 
     Only the epilogue reads them, each element for the result at the same index.
     """
+    return _overwritten(of_its_kind(group))
+
+
+@per_group
+def _overwritten(group: Group) -> tuple[int, ...]:
     kernel, first = group.kernel_on(HOST), set(_refs(group.nodes[0].args, 0))
     if kernel is None or kernel.apart in ("", WHOLE):  # parts of sums are stored in the result before the operands are read
         return ()
@@ -240,9 +254,8 @@ def _opened(group: Group) -> tuple[Group, int, str]:
     return replace(opened, in_place=group.in_place), axes, apart
 
 
-@per_group
 def _has_loops(group: Group, axes: int) -> bool:
-    return _lowered(group, axes) is not None
+    return _lowered(group, axes, "") is not None
 
 
 @per_group
@@ -256,7 +269,7 @@ def _fetching_text_of(group: Group, axes: int, when: str) -> str:
 
 
 def _finish_of(group: Group, axes: int, when: str) -> _Finish:
-    loops = _lowered(group, axes)
+    loops = _lowered(group, axes, "")
     assert loops is not None
     return _Finish(group, loops, _lowered(group, axes, _SUM), when)
 
@@ -297,7 +310,8 @@ def nest(group: Group) -> Nest:
     return nest_of(group, group.results[0])
 
 
-def _lowered(group: Group, axes: int, local: str = "") -> Lowered | None:
+@per_group
+def _lowered(group: Group, axes: int, local: str) -> Lowered | None:
     """The loops of an epilogue over runs of trailing axes.
 
     None if an operand varies along a part of a run, or an operator may refuse a value.

@@ -90,7 +90,7 @@ def order_for_tiles(group: Group, nest: Nest) -> Nest:
     cells, new = Cells(), list[int]()
     for cell in nest.cells.table:
         what = loop[cell.what] if cell.kind == AXIS else cell.what
-        new.append(cells.put(replace(cell, args=tuple(new[a] for a in cell.args), what=what)))
+        new.append(cells.put(Cell(cell.kind, cell.dtype, tuple(new[a] for a in cell.args), what)))
     store = tuple(None if n is None else loop[n] for n in nest.store)
     dims = tuple(nest.dims[n] for n in order)
     return replace(nest, dims=dims, cells=cells, element=new[nest.element], store=store)

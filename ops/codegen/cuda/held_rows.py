@@ -248,7 +248,7 @@ def _loaded(packs: Packed, names: dict[Cell, str], depth: int) -> Packed:
         if cell in names:
             new.append(table.put(Cell(LOCAL, cell.dtype, (innermost,), names[cell])))
         else:
-            new.append(table.put(replace(cell, args=tuple(new[a] for a in cell.args))))
+            new.append(table.put(cell.with_args(tuple(new[a] for a in cell.args))))
     return Packed(table, new[packs.element], packs.width)
 
 
@@ -261,7 +261,7 @@ def _with_held(lowered: Lowered, root: int, ready: dict[int, str], depth: int) -
         if number in ready and number != root:
             new.append(table.put(Cell(LOCAL, cell.dtype, (innermost,), ready[number])))
         else:
-            copied = replace(cell, args=tuple(new[a] for a in cell.args))
+            copied = cell.with_args(tuple(new[a] for a in cell.args))
             new.append(table.put(_by_reciprocal(table, copied)))
     return replace(lowered, table=table, element=new[root])
 
@@ -281,4 +281,4 @@ def _by_reciprocal(table: Table, cell: Cell) -> Cell:
     if table[count].kind != CAST or table[table[count].args[0]].kind != SIZE:
         return cell
     reciprocal = table.apply("divide", table.literal(1.0, "float64"), count)
-    return replace(cell, args=(table.apply("multiply", total, reciprocal),))
+    return cell.with_args((table.apply("multiply", total, reciprocal),))

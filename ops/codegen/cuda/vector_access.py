@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from ....declarations.frozen_dataclass import frozen
 from ...core.group import Group
@@ -137,13 +136,13 @@ class _Vectorizer:
             self.first.append(table.put(cell))
             self.new.append(table.apply("add", self.first[-1], within))
             return
-        self.first.append(table.put(replace(cell, args=tuple(self.first[a] for a in cell.args))))
+        self.first.append(table.put(cell.with_args(tuple(self.first[a] for a in cell.args))))
         if stride is not None and table.integer(stride) == 0:
             self.new.append(self.first[-1])
             return
         step = self.stride[cell.args[0]] if cell.kind == LOAD else None
         if step is None or number not in self.always_loaded:
-            self.new.append(table.put(replace(cell, args=tuple(self.new[a] for a in cell.args))))
+            self.new.append(table.put(cell.with_args(tuple(self.new[a] for a in cell.args))))
             return
         pack = table.put(Cell(PACK, cell.dtype, (self.first[cell.args[0]], step), cell.what))
         within = table.put(self.within)

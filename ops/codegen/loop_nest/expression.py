@@ -10,8 +10,8 @@ import itertools
 import math
 import operator
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -26,18 +26,22 @@ LITERAL, AXIS, SIZE, LOAD, APPLY, CAST, SELECT, GUARD, LOCAL = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class Cell:
-    """One operation.  ``what``: the value's text of a literal, the number of an axis, the Dim of a size, the value that a load
-    reads, the function of an application, the status of a guard, the name of a local.
+class Cell(NamedTuple):
+    """One operation; a tuple, since a table looks each one up.
 
-    The arguments of a load are its indices.  The first argument of a select or a guard is the condition.
+    ``what``: the value's text of a literal, the number of an axis, the Dim of a size, the value that a load reads, the function
+    of an application, the status of a guard, the name of a local.  The arguments of a load are its indices.  The first argument
+    of a select or a guard is the condition.
     """
 
     kind: str
     dtype: str
     args: tuple[int, ...] = ()
     what: Any = None
+
+    def with_args(self, args: tuple[int, ...]) -> Cell:
+        """The operation on other cells."""
+        return Cell(self.kind, self.dtype, args, self.what)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,10 +98,10 @@ class Cells:
         simple = self._simplified(cell)
         if isinstance(simple, int):
             return simple
-        if simple not in self._number:
-            self._number[simple] = len(self.table)
+        number = self._number.setdefault(simple, len(self.table))
+        if number == len(self.table):
             self.table.append(simple)
-        return self._number[simple]
+        return number
 
     def reached(self, roots: Iterable[int], stops: Collection[int] = ()) -> set[int]:
         """The cells that ``roots`` depend on, without the cells reached only through ``stops``."""
@@ -270,7 +274,7 @@ def substituted(cells: Cells, substitution: dict[int, int], roots: Sequence[int]
             continue
         cell = cells[number]
         if ready:
-            new[number] = out.put(replace(cell, args=tuple(new[a] for a in cell.args)))
+            new[number] = out.put(cell.with_args(tuple(new[a] for a in cell.args)))
         else:
             stack.append((number, True))
             stack += [(a, False) for a in reversed(cell.args)]

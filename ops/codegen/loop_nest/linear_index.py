@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import replace
 
 from ....declarations.frozen_dataclass import frozen
 from ....shape_funcs.symbolic.dim import Dim, Shape, const, product
@@ -126,11 +125,11 @@ def _joined_loops(group: Group, nest: Nest, plain: Plain, equal: tuple[tuple[Dim
             offset = _run_offset(table, tuple(new[a] for a in cell.args), at, group.params[cell.what].shape, nest, loops, equal)
             if offset is None:
                 return None
-            new.append(table.put(replace(cell, args=(offset,))))
+            new.append(table.put(cell.with_args((offset,))))
         elif axes & set(cell.args):
             return None
         else:
-            new.append(table.put(replace(cell, args=tuple(new[a] for a in cell.args))))
+            new.append(table.put(cell.with_args(tuple(new[a] for a in cell.args))))
     own = tuple(n if n is not None and n >= first else None for n in nest.store)
     kept = tuple(table.literal(0) if n is None else table.put(Cell(AXIS, "int64", (), min(n, first))) for n in nest.store)
     offset = _run_offset(table, kept, own, group.values()[nest.result].shape, nest, loops, equal)
@@ -180,7 +179,7 @@ def _one_loop_per_axis(group: Group, nest: Nest, plain: Plain, equal: tuple[tupl
         args = tuple(new[a] for a in cell.args)
         if cell.kind == LOAD:
             args = (table.offset(args, group.params[cell.what].shape),)
-        new.append(table.put(replace(cell, args=args)))
+        new.append(table.put(cell.with_args(args)))
     at = tuple(table.literal(0) if n is None else table.put(Cell(AXIS, "int64", (), n)) for n in nest.store)
     offset = table.offset(at, group.values()[nest.result].shape)
     return Lowered(nest, table, nest.dims, nest.folded, new[nest.element], offset, tuple(new), equal)
@@ -202,7 +201,7 @@ def flat(group: Group, nest: Nest) -> Lowered | None:
         args = tuple(new[a] for a in cell.args)
         if cell.kind == LOAD:
             args = (loop if number in loads else table.offset(args, group.params[cell.what].shape),)
-        new.append(table.put(replace(cell, args=args)))
+        new.append(table.put(cell.with_args(args)))
     total = nest.dims[0]
     for d in nest.dims[1:]:
         total = total * d
@@ -227,14 +226,14 @@ def over_runs(group: Group, nest: Nest, lead: int, own: int, local: str = "") ->
             if at is None or (cell.what == own and not is_elementwise(nest, cell)):
                 return None
             is_local = cell.what == own and local
-            new.append(table.put(Cell(LOCAL, cell.dtype, (), local) if is_local else replace(cell, args=(at,))))
+            new.append(table.put(Cell(LOCAL, cell.dtype, (), local) if is_local else cell.with_args((at,))))
         elif cell.kind == AXIS and cell.what >= lead and const(nest.dims[cell.what]) == 1:
             new.append(table.literal(0))
         elif within & {number, *cell.args} or (cell.kind == AXIS and cell.what >= lead):
             within.add(number)
             new.append(along)
         else:
-            new.append(table.put(replace(cell, args=tuple(new[a] for a in cell.args))))
+            new.append(table.put(cell.with_args(tuple(new[a] for a in cell.args))))
     if nest.element in within:
         return None
     extents = (*nest.dims[:lead], product(nest.dims[lead:]))

@@ -53,10 +53,21 @@ def kernel_key(source: KernelSource, levels: Levels = OPTIMIZED) -> CacheKey:
 
     Python compiles the text of a kernel only where the store lacks the kernel: that takes longer than to find the kernel.
     """
+    digest = _digest(source) if any(map(is_users, source.bodies)) else _own_digest(source)
+    return kernel_store.source_key(digest, SIGNATURE, levels)
+
+
+def _digest(source: KernelSource) -> str:
     digest = hashlib.sha256(repr((source.text, source.entry)).encode())
     for body in source.bodies:
         digest.update(repr((body.__name__, body._fields if hasattr(body, "_fields") else _fingerprint_of(body))).encode())
-    return kernel_store.source_key(digest.hexdigest(), SIGNATURE, levels)
+    return digest.hexdigest()
+
+
+@functools.lru_cache(maxsize=512)
+def _own_digest(source: KernelSource) -> str:
+    """The digest of a kernel that calls functions of this package only: a program asks to store it, and to load it."""
+    return _digest(source)
 
 
 def _fingerprint_of(body: Callable[..., Any]) -> str:

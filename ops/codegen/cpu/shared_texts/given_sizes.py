@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import ast
 import functools
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from .....declarations.frozen_dataclass import frozen
@@ -53,24 +53,37 @@ def without_sizes(text: str, bodies: tuple[Callable[..., Any], ...], first: int,
 
     A text with more than ``most`` sizes keeps them all.  ``bodies``: the functions that it calls.
     """
-    found = sorted(_found(text, bodies).items(), reverse=True)
+    lines = text.split("\n")
+    parts = [(begin, _found("\n".join(lines[begin:end]), _ANY_ORDER in text, bodies)) for begin, end in _functions(lines)]
+    found = [(begin + line, *rest) for begin, sizes in reversed(parts) for line, *rest in sizes]
     if not 0 < len(found) <= most:
         return text, ()
-    lines = text.split("\n")
-    for k, ((line, column), node) in enumerate(found):
-        own, number = lines[line - 1], first + len(found) - 1 - k
-        lines[line - 1] = f"{own[:column]}given_size({number}, COUNT){own[node.end_col_offset :]}"
-    return "\n".join(lines), tuple(_value(node) for _, node in reversed(found))
+    for k, (line, column, end, _) in enumerate(found):
+        own, number = lines[line], first + len(found) - 1 - k
+        lines[line] = f"{own[:column]}given_size({number}, COUNT){own[end:]}"
+    return "\n".join(lines), tuple(value for *_, value in reversed(found))
 
 
-def _found(text: str, bodies: Iterable[Callable[..., Any]]) -> dict[tuple[int, int], ast.Constant]:
-    """The sizes of a text, by line and column."""
-    sizes = _Sizes(_ANY_ORDER in text, {body.__name__: sizes_of(body) for body in bodies})
+def _functions(lines: Sequence[str]) -> list[tuple[int, int]]:
+    """The first line and the end of each function of a text, which begins with a decorator if it has one."""
+    heads = [n for n, line in enumerate(lines) if line.startswith(("@", "def "))]
+    firsts = [0, *(n for n in heads if n and not lines[n - 1].startswith("@"))]
+    return list(zip(firsts, [*firsts[1:], len(lines)], strict=True))
+
+
+@functools.lru_cache(maxsize=_KEPT)
+def _found(text: str, sums: bool, bodies: tuple[Callable[..., Any], ...]) -> list[tuple[int, int, int, int]]:
+    """The sizes of a function's text, the last first: the line, the columns of the begin and the end, the value.
+
+    Kernels share functions, such as the epilogues of layers.
+    """
+    sizes = _Sizes(text.split("\n"), sums, {body.__name__: sizes_of(body) for body in bodies})
     for function in ast.parse(text).body:
         has_nest = any(isinstance(node, ast.For) for node in statements_of(function))
         # a text without a nest calls a function written by hand, and has sizes of its elements
         sizes.search(function, _Place(_LEAST if has_nest else _SMALL + 1))
-    return {(node.lineno, node.col_offset): node for node in sizes.found}
+    found = {(n.lineno - 1, n.col_offset, n.end_col_offset or 0, _value(n)) for n in sizes.found}
+    return sorted(found, reverse=True)
 
 
 @frozen
@@ -85,12 +98,12 @@ class _Place:
 class _Sizes:
     """The search for sizes.
 
-    ``sums``: whether the text has sums in any order, whose number of terms stays.  ``bodies``: the positions of sizes among the
-    arguments of functions that the text calls.
+    ``lines``: the lines of the text.  ``sums``: whether it has sums in any order, whose number of terms stays.  ``bodies``: the
+    positions of sizes among the arguments of functions that the text calls.
     """
 
-    def __init__(self, sums: bool, bodies: dict[str, tuple[int, ...]]) -> None:
-        self.sums, self.bodies = sums, bodies
+    def __init__(self, lines: Sequence[str], sums: bool, bodies: dict[str, tuple[int, ...]]) -> None:
+        self.lines, self.sums, self.bodies = lines, sums, bodies
         self.found: list[ast.Constant] = []
 
     def search(self, node: ast.AST, place: _Place) -> None:
@@ -99,7 +112,7 @@ class _Sizes:
             if is_short(node) or _has_short_runs(node):
                 return
             is_innermost = not has_loops(node)
-            calls_functions = is_innermost and calls_interleaved([ast.unparse(node)])
+            calls_functions = is_innermost and calls_interleaved(self.lines[node.lineno - 1 : node.end_lineno])
             place = _Place(place.least, is_innermost, _SMALL_OF_FUNCTIONS if calls_functions else _SMALL)
         elif isinstance(node, ast.Call):
             inside = self._of_call(node, place)
