@@ -8,7 +8,8 @@ from __future__ import annotations
 from ....vm.diagnostics.source import FileError, InputError, ModelError, RelayError, VMError
 
 __all__ = [
-    "Fail", "InvalidArgument", "InvalidGraph", "InvalidProtobuf", "NoSuchFile", "NotImplemented", "RuntimeException",
+    "DeviceReset", "EPFail", "EngineError", "Fail", "InvalidArgument", "InvalidGraph", "InvalidProtobuf", "ModelLoadCanceled",
+    "ModelLoaded", "ModelRequiresCompilation", "NoModel", "NoSuchFile", "NotFound", "NotImplemented", "RuntimeException",
 ]  # fmt: skip
 
 Fail = RelayError
@@ -18,3 +19,10 @@ NoSuchFile = FileError
 #: Of a model with an operator that no kernel computes.
 NotImplemented = ModelError
 RuntimeException = VMError
+
+
+class _Unraised(RelayError):
+    """An error of what does not happen here: scripts name it in ``except``."""
+
+
+DeviceReset = EPFail = EngineError = ModelLoadCanceled = ModelLoaded = ModelRequiresCompilation = NoModel = NotFound = _Unraised
