@@ -59,7 +59,7 @@ def _contents(path: Path, read: Callable[[BufferedReader], T]) -> T:
 
 
 def _of_file(path: Path, onnx: Any) -> tuple[Any, dict[str, np.ndarray]]:
-    """The ModelProto of a file, and its large tensors.  The contents of a file that is no model."""
+    """The ModelProto of a file, and its large tensors; the contents of a file without any, and of one that is no model."""
     from google.protobuf.message import DecodeError
 
     data, apart = _contents(path, without_large_tensors)
