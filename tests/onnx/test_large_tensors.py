@@ -100,6 +100,18 @@ def test_a_large_tensor_with_bytes_that_says_that_they_are_elsewhere(tmp_path: P
     assert isinstance(outcome(tmp_path / "m.onnx"), str)
 
 
+def test_a_tensor_that_ends_within_a_field(tmp_path: Path) -> None:
+    """The field must not take what is written behind the tensor's fields."""
+    whole = model_with([np.arange(16, dtype=np.float32)]).SerializeToString()
+    stored = np.arange(16, dtype=np.float32).tobytes()
+    at = whole.index(stored) - 1  # the length of the bytes
+    damaged = whole[:at] + bytes([whole[at] - 4]) + whole[at + 1 :]  # the last four bytes are the beginning of a field
+    path = tmp_path / "m.onnx"
+    taken = len(large_tensors._place(f"{'0' * 32} 0"))
+    path.write_bytes(damaged.replace(stored[-4:], bytes([0x7A, 2 + taken, 0, 0])))
+    assert outcome(path) == str(outcome(path.read_bytes())).replace("<model>", str(path))
+
+
 def test_a_large_tensor_that_contradicts_itself(tmp_path: Path) -> None:
     model = model_with([np.zeros((8, 8), np.float32)])
     model.graph.initializer[0].dims[0] = 9

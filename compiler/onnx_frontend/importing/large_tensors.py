@@ -13,7 +13,7 @@ from io import BufferedReader
 
 import numpy as np
 
-from .wire_format import Field, field_of, fields, key_of, number_of, numbers_in
+from .wire_format import Field, field_of, fields, is_whole, key_of, number_of, numbers_in
 
 #: The least bytes of a file that is read so, and of a tensor that is read apart.
 LARGE_FILE, LARGE_TENSOR = 1 << 20, 1 << 16
@@ -89,12 +89,14 @@ def _edits(file: BufferedReader, size: int, found: dict[str, np.ndarray]) -> Ite
 
 
 def _raw_data(data: _FileBytes, tensor: Field) -> Field | None:
-    """The field of a tensor's bytes, if they are many; None for a tensor with two such fields, or with external data."""
+    """The field of a tensor's bytes, if they are many; None for a tensor with two such fields, with external data, or damaged."""
     if tensor.end - tensor.begin < LARGE_TENSOR or any(numbers_in(data, tensor.begin, tensor.end, _LOCATION)):
         return None
     found = [field for field in fields(data, tensor.begin, tensor.end) if field.number in (_RAW_DATA, _EXTERNAL_DATA)]
     raw = found[0] if len(found) == 1 else None
-    return raw if raw is not None and raw.number == _RAW_DATA and raw.end - raw.begin >= LARGE_TENSOR else None
+    if raw is None or raw.number != _RAW_DATA or raw.end - raw.begin < LARGE_TENSOR:
+        return None
+    return raw if is_whole(data, tensor.begin, tensor.end) else None  # what is appended would become a part of the rest
 
 
 def _place(name: str) -> bytes:

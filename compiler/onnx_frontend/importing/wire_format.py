@@ -34,6 +34,14 @@ def fields(data: Bytes, begin: int, end: int) -> Iterator[Field]:
     return (field for field, kind in _fields(data, begin, end) if kind == _LENGTH)
 
 
+def is_whole(data: Bytes, begin: int, end: int) -> bool:
+    """Whether fields fill ``data[begin:end]``: the last one ends there."""
+    at = begin
+    for field, _ in _fields(data, begin, end):
+        at = field.end
+    return at == end
+
+
 def numbers_in(data: Bytes, begin: int, end: int, field: int) -> list[int]:
     """The values of the fields with this number that are numbers, as ``fields``."""
     found = (at for at, kind in _fields(data, begin, end) if kind == _NUMBER and at.number == field)
