@@ -14,8 +14,10 @@ operators every operator of the registry that takes floats, in float16 and bfloa
 Each line has the CPU time of relayvm in microseconds, of onnxruntime on the same model, and of relayvm on the model in float32.
 All three are timed in turn; a time is the median of the rounds, with the least and the largest, and a ratio the median of those
 of the rounds.  The results of relayvm and onnxruntime are compared first: ``differs`` is the largest difference, in parts of the
-largest magnitude, of float32 where onnxruntime does not run a model.  A ratio above its goal has a mark.  ``--quick``: few and
-short samples.  ``--record`` writes the figures and the state of the machine to a file.
+largest magnitude, of float32 where onnxruntime does not run a model.  On processors without VNNI, sums of onnxruntime's default
+session saturate at 16 bits; if its result is then off by more than a case allows, onnxruntime is timed with
+``session.x64quantprecision``, and ``saturated`` is the ratio to the default session, with that session's error.  A ratio above
+its goal has a mark.  ``--quick``: few and short samples.  ``--record`` writes the figures and the state of the machine to a file.
 """
 
 from __future__ import annotations
@@ -35,6 +37,8 @@ from .case import Case
 OURS, PEER, FLOATS = "relayvm", "onnxruntime", "float32"
 #: Beside them, numpy's maximum of as many bytes as a weight has.
 READ = "read"
+#: The default session of onnxruntime, where sums of its products saturate.
+SATURATED = "saturated"
 #: The shortest sample in seconds, and the rounds: whole, and quick.
 SAMPLE_S, QUICK_S, ROUNDS, QUICK_ROUNDS = 0.02, 0.004, 9, 5
 #: The subject that is measured only by name.
@@ -108,8 +112,10 @@ def _text(line: dict[str, Any], over: set[str]) -> str:
     spans = [f"{t['median']:.1f} [{t['min']:.1f}..{t['max']:.1f}]" if t else "-" for t in map(line["us"].get, (OURS, PEER))]
     ratios = [f"{line['of'][n]:.2f}{'!' * (n in over)}" if n in line["of"] else "-" for n in (PEER, FLOATS)]
     read = f"  {READ} {line['of'][READ]:.2f}" if READ in line["of"] else ""
+    wrong = f"  {SATURATED} {line['of'][SATURATED]:.2f}, {line[SATURATED]:.1e}" if SATURATED in line else ""
     real = f"{line['us'][FLOATS]['median']:.1f}"
-    return f"{line['case']:64}{spans[0]:>34}{spans[1]:>34}{real:>12}{ratios[0]:>9}{ratios[1]:>8}  {line['differs']:.1e}{read}"
+    row = f"{line['case']:64}{spans[0]:>34}{spans[1]:>34}{real:>12}{ratios[0]:>9}{ratios[1]:>8}  {line['differs']:.1e}"
+    return row + read + wrong
 
 
 def _record(given: argparse.Namespace, lines: list[dict[str, Any]], machine: dict[str, Any]) -> None:
