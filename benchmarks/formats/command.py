@@ -15,9 +15,9 @@ Each line has the CPU time of relayvm in microseconds, of onnxruntime on the sam
 All three are timed in turn; a time is the median of the rounds, with the least and the largest, and a ratio the median of those
 of the rounds.  The results of relayvm and onnxruntime are compared first: ``differs`` is the largest difference, in parts of the
 largest magnitude, of float32 where onnxruntime does not run a model.  On processors without VNNI, sums of onnxruntime's default
-session saturate at 16 bits; if its result is then off by more than a case allows, onnxruntime is timed with
-``session.x64quantprecision``, and ``saturated`` is the ratio to the default session, with that session's error.  A ratio above
-its goal has a mark.  ``--quick``: few and short samples.  ``--record`` writes the figures and the state of the machine to a file.
+session saturate at 16 bits; if its result is off by more than a case allows, onnxruntime is timed with exact sums
+(``exact_weights.py``), and ``saturated`` is the ratio to the default session, with that session's error.  A ratio above its goal
+has a mark.  ``--quick``: few and short samples.  ``--record`` writes the figures and the state of the machine to a file.
 """
 
 from __future__ import annotations

@@ -15,10 +15,11 @@ from relayvm.vm.report.interleaved import Timing, measure
 
 from .case import Case, Source
 from .command import FLOATS, OURS, PEER, READ, SATURATED
+from .exact_weights import with_unsigned_weights
 
 #: Bytes that the caches of a core do not hold.
 _BEYOND_CACHES = 2**28
-#: Sums of pairs of products saturate at 16 bits in onnxruntime's default session on processors without VNNI.
+#: Products of matrices whose sums of pairs do not saturate at 16 bits, on processors without VNNI.
 _EXACT = {"session.x64quantprecision": "1"}
 
 
@@ -50,7 +51,7 @@ def measured(case: Case, rounds: int, threads: int, sample_s: float) -> dict[str
     runs[FLOATS], wanted = _ours(case.real, case.real_inputs, {})
     if case.peer:
         assert isinstance(case.narrow, bytes)
-        runs[PEER], wanted = _theirs(case.narrow, case.inputs, threads, _EXACT)
+        runs[PEER], wanted = _theirs(with_unsigned_weights(case.narrow), case.inputs, threads, _EXACT)
         usual, taken = _theirs(case.narrow, case.inputs, threads)
         saturated = _difference(taken, wanted)
         runs[PEER if saturated <= case.error else SATURATED] = usual

@@ -171,7 +171,7 @@ def _transformed_words(call: OpCall) -> Dim:
     if call.attrs.form != "blocks" or given["taps"] != (TAPS, TAPS) or given["stride"] + given["dilation"] != (1, 1, 1, 1):
         return dim(0)
     high, wide = min_(rows, _together(columns)), min_(columns, MOST_COLUMNS)
-    tiles = ((high + 1) // RESULTS) * ((wide + 1) // RESULTS) + 2 * geometry.LINE  # see apart_for_blocks
+    tiles = ((high + 1) // RESULTS) * ((wide + 1) // RESULTS) + 3 * geometry.LINE  # see tiles_of and apart_for_blocks
     blocks = (call.inputs[0].shape[1] // call.inputs[1].shape[0] + BLOCK * WORD - 1) // (BLOCK * WORD)
     pairs = 2 * BLOCK * max_(blocks, 1) + geometry.LINE
     parts: Dim = pairs * tiles + BLOCK * pairs + BLOCK * MOST_WORDS

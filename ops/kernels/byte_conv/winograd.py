@@ -70,12 +70,17 @@ def channel_words(tiles: Tiles) -> int:
 
 @generic
 def tiles_of(region: Region, planes: Planes) -> Tiles:
-    """The tiles of a region; their data are behind its planes, and a row and some vectors that transforms read beyond these."""
+    """The tiles of a region; their data are behind its planes, and a row and some vectors that transforms read beyond these.
+
+    The last vector of a row reaches beyond its tiles: behind the tiles of a pair is space for it, because odd bytes of the first
+    plane of a block are stored before even bytes of the last one.
+    """
     down, across = (region.rows + RESULTS - 1) // RESULTS, (region.columns + RESULTS - 1) // RESULTS
+    beyond = (across + lanes_of_words() - 1) // lanes_of_words() * lanes_of_words() - across
     depth = block_depth(planes.number)
     pairs = 2 * depth * block_count(planes.number)
     data = planes.number * planes.apart + (planes.columns + 5 * LINE) // LINE * LINE
-    made = Tiles(down, across, apart_for_blocks(down * across), pairs, depth, data, 0, 0, 0)
+    made = Tiles(down, across, apart_for_blocks(down * across + beyond), pairs, depth, data, 0, 0, 0)
     weights = data + PRODUCTS * data_words(made)
     products = weights + PRODUCTS * BLOCK * channel_words(made)
     return Tiles(down, across, made.apart, pairs, depth, data, weights, products, products + PRODUCTS * BLOCK * MOST_WORDS)
@@ -155,10 +160,7 @@ def _alternate(lanes: int, first: int) -> tuple[int, ...]:
 
 @generic
 def transform_planes(panel: Array, planes: Planes, tiles: Tiles) -> None:
-    """Transform the planes of a region.
-
-    A vector reaches into the tiles of the next row, which are stored later, or of the next pair.
-    """
+    """Transform the planes of a region; a vector reaches into the tiles of the next row, which are stored later."""
     lanes = lanes_of_words()
     for plane in range(planes.number):
         pair = plane // tiles.depth * 2 * tiles.depth + plane % tiles.depth

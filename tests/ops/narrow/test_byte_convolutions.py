@@ -76,6 +76,8 @@ SMALL = (
     Case(1, 32, 3, 3, 1, taps=1, padding=0, groups=1),
     Case(1, 32, 2, 9, 6, groups=2, dilation=2, padding=2),
     Case(1, 17, 3, 6, 80),
+    Case(1, 16, 8, 8, 16),
+    Case(1, 17, 16, 4, 18),
 )
 LARGE = (
     *SMALL,
@@ -236,6 +238,16 @@ def test_parts_of_the_blocks_as_machine_code(machine: str) -> None:
 
 
 @pytest.mark.extensive
+@pytest.mark.parametrize("machine", MACHINES)
+def test_drawn_sizes_as_machine_code(machine: str) -> None:
+    """Windows of 3 by 3: tiles of rows that end anywhere in a vector, planes that fill their lines or do not."""
+    rng = np.random.default_rng(6)
+    for _ in range(12):
+        channels, rows, columns, outputs = (int(rng.integers(*bounds)) for bounds in ((16, 70), (2, 20), (2, 60), (1, 40)))
+        check(Case(1, channels, rows, columns, outputs), machine, True, rng)
+
+
+@pytest.mark.extensive
 @pytest.mark.parametrize("channels", [MOST_CHANNELS, MOST_CHANNELS + 1])
 def test_largest_sums(channels: int) -> None:
     """Transforms are exact as far as 4 times a sum is an int32; more channels take none."""
@@ -250,7 +262,12 @@ def test_which_regions_are_transformed(machine: str, monkeypatch: pytest.MonkeyP
     """Windows of 3 by 3 of stride 1, of images that fill vectors of tiles."""
     on(machine, monkeypatch)
     taken = {case: is_transformed(case) for case in SMALL if case.channels // case.groups >= 16}
-    assert [case for case, found in taken.items() if found] == [Case(1, 17, 5, 7, 18), Case(1, 17, 3, 6, 80)]
+    assert [case for case, found in taken.items() if found] == [
+        Case(1, 17, 5, 7, 18),
+        Case(1, 17, 3, 6, 80),
+        Case(1, 16, 8, 8, 16),
+        Case(1, 17, 16, 4, 18),
+    ]
     assert not is_transformed(Case(1, 17, 2, 2, 18))
     assert not is_transformed(Case(1, MOST_CHANNELS + 1, 5, 7, 18))
     assert is_transformed(Case(1, MOST_CHANNELS, 5, 7, 18))
