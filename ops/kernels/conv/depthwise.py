@@ -9,7 +9,8 @@ from ...native.jit.convolution.data_taps import COLUMN_WORDS, HEIGHTS, MOST_STEP
 from ...native.jit.convolution.image_rows import Image, Results, Weights
 from ...native.jit.convolution.plane_taps import TOGETHER
 from ...native.jit.convolution.tap_columns import ColumnWeights, Taps
-from ...native.jit.convolution.window_taps import BLOCK, LARGE_WINDOW, WINDOW, Planes, Windows, add_windows
+from ...native.jit.convolution.tap_vectors import has_mask_registers
+from ...native.jit.convolution.window_taps import BLOCK, LARGE_WINDOW, WINDOW, Planes, Windows, add_windows, reads_zeros
 from ...native.jit.convolution.window_taps import Limits as Bounds
 from ...native.jit.non_temporal import LINE_BYTES
 from ...native.memory import Array, Axes, generic
@@ -46,8 +47,12 @@ def has_windows(conv: Convolution) -> bool:
 
 @generic
 def is_by_channels(conv: Convolution) -> bool:
-    """Whether vectors hold the channels of small pictures: unless their taps are windows, whose rows are faster."""
-    return has_few_positions(conv) and not (has_windows(conv) and (is_depthwise(conv) or conv.weight.sizes[3] == WINDOW))
+    """Whether vectors hold the channels of small pictures: unless their taps are windows, whose rows are faster.
+
+    The weights of a large window need as many registers as a processor with mask registers has.
+    """
+    is_fast = conv.weight.sizes[3] == WINDOW or (has_mask_registers() and is_depthwise(conv))
+    return has_few_positions(conv) and not (has_windows(conv) and is_fast)
 
 
 @generic
@@ -60,10 +65,13 @@ def place_data_column(numbers: Array, at: int, tap: Axes, conv: Convolution, pad
 
 @generic
 def convolve_windows(conv: Convolution, zeros: Array, epilogue: Epilogue, limits: Limits, low: int, high: int) -> None:
-    """As ``convolve_depthwise``, for square windows that are as many rows as columns apart; ``zeros`` are not read."""
+    """As ``convolve_depthwise``, for square windows that are as many rows as columns apart; ``zeros``: at least ZERO_BYTES."""
     data, weight, (addend, lowest, highest, is_limited), step = conv.data, conv.weight, limits, conv.window.stride[2]
     positions, (_, _, _, height, columns), before = conv.out.steps[CHANNEL], conv.out.sizes, conv.window.before
     stretch = max(BLOCK // max(step * data.sizes[COLUMN], columns), 1)
+    if reads_zeros(WINDOW, 1):
+        for i in range(ZERO_BYTES // data.data.itemsize):
+            zeros[i] = 0
     together = max(high - low if is_limited else FINISHED // positions, 1)
     for first in range(low, high, together):
         end, o = min(first + together, high), first

@@ -167,16 +167,31 @@ def _add_row(
 ) -> None:
     """Add row ``t`` of the first window to the sums, and begin the sum of the window whose first row it is.
 
-    A row outside adds nothing: -0, which leaves every sum as it is.
+    A row outside adds nothing, -0, which leaves every sum as it is; or it is read from zeros.
     """
     step = windows.step
     fetch(data, BLOCK)
+    if reads_zeros(windows.size, step):
+        operands = _operands(data if is_element(row, image.height) else image.zeros, masks, windows, len(factors[0]))
+        for n in static_range(t):
+            sums[n] = sums[n] + _row_sum(operands, factors, t - n)
+        sums[t] = _row_sum(operands, factors, t - t)
+        return
     if t % step == 0:
         sums[t // step] = splat(data.dtype.type(-0.0), len(factors[0]))
     if is_element(row, image.height):
         operands = _operands(data, masks, windows, len(factors[0]))
         for n in static_range(t // step + 1):
             sums[n] = sums[n] + _row_sum(operands, factors, t - n * step)
+
+
+@at_compile_time
+def reads_zeros(size: int, step: int) -> bool:
+    """Whether a row outside the data is read from zeros: of 16 registers a branch around a row leaves too few to the sums.
+
+    Larger windows, and two vectors for each column, take longer to add than the branch.
+    """
+    return size == WINDOW and step == 1 and not has_mask_registers()
 
 
 @generic
