@@ -1,8 +1,8 @@
-"""The usual convolutional networks of bytes: a network of inverted residuals, as the tools of onnxruntime quantise it.
+"""The usual convolutional networks of bytes: networks of residuals, inverted or not, as the tools of onnxruntime quantise them.
 
 Each of the forms QDQ, which has operators of reals between conversions, and QOperator, which has operators of integers, with
-unsigned and with signed bytes.  Kernels depend on neither channels nor scales, but on sizes of short rows, so all stages are
-there.
+unsigned and with signed bytes.  Kernels of convolutions depend on neither channels, sizes nor scales, but the choice among them
+depends on sizes, so all stages are there; other kernels depend on which sizes are known.
 """
 
 from __future__ import annotations
@@ -25,6 +25,9 @@ _BLOCKS = (
     (6, 64, 1, False, True), (6, 64, 1, True, False), (6, 64, 1, True, False), (6, 96, 1, True, False), (6, 96, 1, True, False),
     (6, 160, 2, False, False), (6, 160, 1, False, False), (6, 320, 1, False, False),
 )  # fmt: skip
+
+#: Channels of the stages of a network of residuals.
+_STAGES = (64, 128, 256, 512)
 
 
 class _Network(QuantisedProgram):
@@ -72,6 +75,32 @@ class _Network(QuantisedProgram):
         means = self.quantised(self.let(f"mean({x}, axis=[2, 3], keepdims=True)"), zero_point=self.least)
         return self.classified(means, 1280)
 
+    def residuals(self, image: str, widening: int) -> str:
+        """Two blocks of each stage of a residual network (He et al., 2015).
+
+        ``widening``: 1 for pairs of windows, 4 for bottlenecks.
+
+        Sums of every second stage name the input of their block first, and so does one of the first stage, which has kernels of
+        its own.
+        """
+        x, inputs = self._active(self.quantised(image), (64, 3, 7), 2), 64
+        pooled = self.let(f"nn.max_pool2d({self.stored[x]}, pool_size=[3, 3], strides=[2, 2], padding=[1, 1, 1, 1])")
+        x = self.dequantised(pooled, self.parameters[x])
+        for number, channels in enumerate(_STAGES):
+            for block, stride in enumerate((2 if number else 1, 1)):
+                outputs, before = channels * widening, x
+                if widening > 1:
+                    x = self._active(self._active(x, (channels, inputs, 1)), (channels, channels, 3), stride)
+                    x = self.convolution(x, (outputs, channels, 1), 1, None)
+                else:
+                    x = self.convolution(self._active(x, (channels, inputs, 3), stride), (channels, channels, 3), 1, None)
+                if (inputs, stride) != (outputs, 1):
+                    before = self.convolution(before, (outputs, inputs, 1), stride, None)
+                terms = (before, x) if (number or block) % 2 else (x, before)
+                x, inputs = self.quantised(self.let(f"add({', '.join(terms)})"), zero_point=self.least), outputs
+        means = self.quantised(self.let(f"mean({x}, axis=[2, 3], keepdims=True)"))
+        return self.classified(means, inputs)
+
 
 class _IntegerNetwork(_Network):
     """A network in the form QOperator."""
@@ -112,5 +141,10 @@ def usual_byte_networks() -> Iterator[Executable]:
     """The programs, compiled one by one."""
     for form in (_Network, _IntegerNetwork):
         for dtype in ("uint8", "int8"):
-            network = form(dtype)
-            yield network.compiled("%image: Tensor[(?n, 3, 224, 224), float32]", network.inverted_residuals("%image"))
+            inverted = form(dtype)
+            yield inverted.compiled("%image: Tensor[(?n, 3, 224, 224), float32]", inverted.inverted_residuals("%image"))
+            if form is _IntegerNetwork and inverted.least:  # the tools advise against these, whose kernels are as many again
+                continue
+            for widening, sizes in ((1, "?n, 3, ?h, ?w"), (4, "1, 3, 224, 224")):
+                network = form(dtype)
+                yield network.compiled(f"%image: Tensor[({sizes}), float32]", network.residuals("%image", widening))

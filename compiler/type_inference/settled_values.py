@@ -16,7 +16,7 @@ from ..ir.expr import Call, Constant, Expr, IRModule, Tuple, TupleGetItem
 
 def settled_values(mod: IRModule) -> frozenset[Expr]:
     """The values of a typed module in A-normal form, and the constants among their operands, whose types are settled."""
-    is_settled = cache(_is_settled)  # a user may register an operator anew
+    is_settled = cache(is_determined)  # a user may register an operator anew
     found: set[Expr] = set()
     for function in mod.functions.values():
         for value in values(function.body):
@@ -32,6 +32,7 @@ def settled_values(mod: IRModule) -> frozenset[Expr]:
     return frozenset(found)
 
 
-def _is_settled(op: Op) -> bool:
+def is_determined(op: Op) -> bool:
+    """Whether the types of the operands and the attributes determine the type of a call."""
     # some instructions of the machine have no shape function, others take functions
     return op.pattern is not OpPattern.MACHINE and not any(op.data_dependent)

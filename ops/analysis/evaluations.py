@@ -78,7 +78,7 @@ def evaluations_by_threads(group: Group) -> tuple[Evaluated, ...]:
 
 
 def _evaluations(group: Group, hoists: bool) -> tuple[Evaluated, ...]:
-    if len(group.nodes) == 1 or group.has_prologue or _is_elementwise(group):
+    if len(group.nodes) == 1 or group.has_prologue or _is_elementwise(group) or _follows_elementwise(group):
         return ()
     # the operators after a kernel have the same numbers of values in a group of their own
     return _of(epilogue.elementwise(group) if group.has_epilogue else group, hoists)
@@ -88,6 +88,12 @@ def _is_elementwise(group: Group) -> bool:
     """Whether all values of a group have one shape and every operator reads the elements at the index of its result."""
     shapes = {t.shape for t in (*group.params, *(t for n in group.nodes for t in n.outputs))}
     return len(shapes) == 1 and all(n.operator.pattern <= OpPattern.BROADCAST for n in group.nodes)
+
+
+def _follows_elementwise(group: Group) -> bool:
+    """Whether all values after a kernel have its shape and every operator reads them at the index of its result: once."""
+    shapes = {t.shape for n in group.nodes for t in n.outputs}
+    return group.has_epilogue and len(shapes) == 1 and all(n.operator.pattern <= OpPattern.BROADCAST for n in group.nodes[1:])
 
 
 def _of(group: Group, hoists: bool) -> tuple[Evaluated, ...]:

@@ -180,6 +180,36 @@ def test_the_kernels_of_usual_byte_networks_are_installed(code: Path, tmp_path: 
     assert SHARED not in names, "every kernel is an installed one with other literals"
 
 
+#: A block of a residual network of bytes with a window before it, of known sizes that no installed program has.
+_RESIDUAL = """
+def @main(
+  %x: Tensor[(1, 32, 60, 60), uint8], %w: Tensor[(32, 32, 3, 3), int8], %v: Tensor[(32, 32, 3, 3), int8],
+  %f: Tensor[(32), float32], %z: Tensor[(32), int8], %b: Tensor[(32), int32], %g: Tensor[(32), float32], %o: Tensor[(32), int32]
+) {
+  let %d = qnn.dequantize(%x, 0.03f, 0u8);
+  let %p = nn.bias_add(nn.conv2d(%d, qnn.dequantize(%w, %f, %z, axis=0), padding=[1, 1]), qnn.dequantize(%b, %g, %o, axis=0));
+  let %q = qnn.dequantize(qnn.quantize(%p, 0.07f, 0u8, out_dtype="uint8", ties="even"), 0.07f, 0u8);
+  let %r = nn.bias_add(nn.conv2d(%q, qnn.dequantize(%v, %f, %z, axis=0), padding=[1, 1]), qnn.dequantize(%b, %g, %o, axis=0));
+  let %s = qnn.dequantize(qnn.quantize(%r, 0.11f, 93u8, out_dtype="uint8", ties="even"), 0.11f, 93u8);
+  qnn.quantize(add(%d, %s), 0.13f, 0u8, out_dtype="uint8", ties="even")
+}"""
+
+
+@pytest.mark.extensive
+@pytest.mark.optimized
+@pytest.mark.skipif(not has_near_constants(), reason="no kernels share their code on this platform")
+def test_the_kernels_of_usual_residual_networks_of_bytes_are_installed(
+    code: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    weights = {name: np.ones((32, 32, 3, 3), "int8") for name in "wv"} | {"z": np.zeros(32, "int8"), "o": np.zeros(32, "int32")}
+    scales = {"f": np.full(32, 0.013, "float32"), "g": np.full(32, 0.0011, "float32"), "b": np.arange(32, dtype="int32")}
+    np.savez(tmp_path / "w.npz", **weights, **scales)
+    entries, _ = compiled(_RESIDUAL, code, tmp_path, monkeypatch, "--params", str(tmp_path / "w.npz"))
+    names = [entry.name for entry in entries if entry.key.kind == "object"]
+    assert sum("byte_conv2d" in name for name in names) == 2
+    assert SHARED not in names, "every kernel is an installed one with other literals"
+
+
 @pytest.mark.extensive
 @pytest.mark.optimized
 def test_tiles_of_bytes_are_the_machines_own_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ...ops.core.attrs import text_of
 from ...ops.core.group import Group, Node
 from ...ops.core.implementation import HOST
 from ...ops.core.op import Op, OpPattern, TypeRelError
@@ -54,6 +55,10 @@ class _OpenSizes:
 
 #: Tensors of so many bytes take less time by code that is not optimized than the optimization would.
 FEW_BYTES = 1 << 22
+#: The words of a tensor's descriptor that a kernel reads.
+_WORD = 8
+assert TENSOR.fields is not None
+_DATA, _NDIM, _DTYPE, _SHAPE = (TENSOR.fields[name][1] // _WORD for name in ("data", "ndim", "dtype", "shape"))
 #: The most prepared calls that are kept.
 MAX_PREPARED = 10_000
 #: Prepared calls for unknown sizes, by operator, attributes and types: evaluators repeat few calls often.
@@ -66,7 +71,7 @@ def _evaluate(op: Op, arrays: Sequence[Any], attrs: Any, names: _OpenSizes | Non
     inputs = [np.asarray(a, order="C") for a in flat]
     key = (
         op.name,
-        repr(attrs),
+        text_of(attrs),
         tuple(len(x) if isinstance(x, tuple) else -1 for x in arrays),
         *((a.dtype, a.shape) for a in flat),
     )
@@ -109,7 +114,7 @@ class PreparedGroup:
 
     def __init__(self, group: Group, shapes: Sequence[tuple[int, ...]]) -> None:
         self.made, self.group = shape_program(group), resolve_implementation(group, list(shapes))
-        self._kernel: tuple[Any, np.ndarray] | None = None
+        self._kernel: tuple[Any, np.ndarray, tuple[int, int]] | None = None
 
     def run(self, inputs: list[np.ndarray]) -> list[np.ndarray]:
         """The results.  Raises VMError with the kernel's status, ShapeError if shapes do not fit."""
@@ -133,23 +138,26 @@ class PreparedGroup:
         if in_python(group):
             call_in_python(group, tensors)
             return
-        rows = np.zeros(len(tensors), TENSOR)
+        # words: an assignment to a field of a record takes some times as long
+        rows = np.zeros((len(tensors), TENSOR.itemsize // _WORD), np.int64)
         for row, array in zip(rows, tensors, strict=True):
-            row["data"], row["ndim"] = array.__array_interface__["data"][0], array.ndim
-            row["dtype"] = DTYPES.index(dtype_name(array.dtype))
-            row["shape"][: array.ndim] = array.shape
-        call, table = self._loaded(sum(array.nbytes for array in tensors))
-        first = rows.ctypes.data
-        argv = np.array([first + i * TENSOR.itemsize for i in range(len(tensors))], np.int64)
-        argv = np.append(argv, [table.ctypes.data, team.ALONE.ctypes.data])
-        status = call(argv.ctypes.data, len(tensors))
+            row[_DATA], row[_NDIM], row[_DTYPE] = _address_of(array), array.ndim, DTYPES.index(dtype_name(array.dtype))
+            row[_SHAPE : _SHAPE + array.ndim] = array.shape
+        call, _, more = self._loaded(sum(array.nbytes for array in tensors))
+        first = _address_of(rows)
+        described = (first + i * TENSOR.itemsize for i in range(len(tensors)))
+        argv = np.array([*described, *more], np.int64)
+        status = call(_address_of(argv), len(tensors))
         if status:
             error = VMError(f"{group.name}: {STATUS.get(status, f'status {status}')}", code=codes.of_status(status))
             error.status = status
             raise error
 
-    def _loaded(self, nbytes: int) -> tuple[Any, np.ndarray]:
-        """The kernel as a C function, and the addresses of the library functions that it calls; ``nbytes``: of its tensors."""
+    def _loaded(self, nbytes: int) -> tuple[Any, np.ndarray, tuple[int, int]]:
+        """The kernel as a C function, the addresses of the library functions that it calls, and what argv has after tensors.
+
+        ``nbytes``: of its tensors.
+        """
         if self._kernel is None:
             from ...ops.codegen import kernel_source
 
@@ -157,7 +165,7 @@ class PreparedGroup:
             for name, address in library_calls.addresses(kernel_source(self.group).libraries).items():
                 table[library_calls.TABLE[name].index] = address
             function = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_int64, ctypes.c_int64)(self._address(nbytes))
-            self._kernel = function, table
+            self._kernel = function, table, (_address_of(table), _address_of(team.ALONE))
         return self._kernel
 
     def _address(self, nbytes: int) -> int:
@@ -165,3 +173,8 @@ class PreparedGroup:
         generated = self.group.kernel_on(HOST) is None
         is_sum = any(node.operator.pattern is OpPattern.COMM_REDUCE for node in self.group.nodes)
         return kernel_address(self.group, UNOPTIMIZED if nbytes <= FEW_BYTES and generated and not is_sum else None)
+
+
+def _address_of(array: np.ndarray) -> int:
+    address: int = array.__array_interface__["data"][0]
+    return address

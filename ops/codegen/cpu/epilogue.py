@@ -26,6 +26,7 @@ the sums of the part are in a buffer, until ``finish`` reads them::
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -105,7 +106,7 @@ def _fits(group: Group) -> bool:
         return False
     if changes_dtype(group) and not all(k.apart or leaves_sums(k) for k in candidates(group.call_on())):
         return False
-    return _are_whole(group) and _lowered(elementwise(group), run_axes(group), "") is not None
+    return _are_whole(group) and any(_has_loops(each, run_axes(group)) for each in (_with_open_sizes(group), elementwise(group)))
 
 
 def pays(group: Group) -> bool:
@@ -237,7 +238,7 @@ def copying_text(place: int | None, result: Tensor, axes: int) -> str:
 
 def lowered(group: Group) -> Lowered:
     """The loops of the function FINISH of ``group``.  Raises as ``text``."""
-    return _finish_of(*_opened(group)).lowered
+    return _Finish(*_opened(group)).lowered
 
 
 def _opened(group: Group) -> tuple[Group, int, str]:
@@ -255,23 +256,17 @@ def _opened(group: Group) -> tuple[Group, int, str]:
 
 
 def _has_loops(group: Group, axes: int) -> bool:
-    return _lowered(group, axes, "") is not None
+    return _lowered(of_its_kind(group), axes, "") is not None
 
 
 @per_group
 def _text_of(group: Group, axes: int, when: str) -> tuple[str, tuple[Callable[..., Any], ...]]:
-    return _finish_of(group, axes, when).text()
+    return _Finish(group, axes, when).text()
 
 
 @per_group
 def _fetching_text_of(group: Group, axes: int, when: str) -> str:
-    return _finish_of(group, axes, when).fetching_text()
-
-
-def _finish_of(group: Group, axes: int, when: str) -> _Finish:
-    loops = _lowered(group, axes, "")
-    assert loops is not None
-    return _Finish(group, loops, _lowered(group, axes, _SUM), when)
+    return _Finish(group, axes, when).fetching_text()
 
 
 def _refs(args: Any, first: int) -> list[int]:
@@ -285,18 +280,35 @@ def _are_whole(group: Group) -> bool:
 
 
 def _with_open_sizes(group: Group) -> Group:
-    """``elementwise`` with equal symbols for equal sizes: kernels of calls with other sizes have the same text."""
-    names: dict[int, Dim] = {}
+    """``elementwise`` with a symbol for each axis of the result: kernels of other sizes, known or not, have the same text.
+
+    A size of another tensor is that of the result at the same axis, counted from the last one, where it is equal; equal sizes of
+    other axes are equal symbols.  Sizes of 1 stay, along which an operand does not vary, but for those of a whole result before
+    its runs, such as a batch of 1.
+    """
+    whole = group.nodes[0].outputs[0].shape
+    lead = len(whole) - run_axes(group)
+    sizes = tuple(d if _stays(d, axis < lead) else sym(f".{axis}") for axis, d in enumerate(whole))
+    names: dict[Dim, Dim] = dict(zip(reversed(whole), reversed(sizes), strict=True))
 
     def opened(tensor: Tensor) -> Tensor:
-        return replace(tensor, shape=tuple(map(named, tensor.shape)))
+        if tensor.shape == whole:
+            return replace(tensor, shape=sizes)
+        first = len(whole) - len(tensor.shape)
+        return replace(tensor, shape=tuple(named(d, first + axis) for axis, d in enumerate(tensor.shape)))
 
-    def named(d: Dim) -> Dim:
-        size = const(d)
-        return d if size is None or size < 2 else names.setdefault(size, sym(f".{len(names)}"))
+    def named(d: Dim, axis: int) -> Dim:
+        if _stays(d, False):
+            return d
+        return sizes[axis] if axis >= 0 and whole[axis] == d else names.setdefault(d, sym(f".{len(names)}"))
 
-    opened(group.nodes[0].outputs[0])  # the result's sizes have the first names
     return _mapped(elementwise(group), opened)
+
+
+def _stays(d: Dim, is_batch: bool) -> bool:
+    """Whether a size is 0, or 1 of an axis that may be the batch of one."""
+    size = const(d)
+    return size is not None and size < (1 if is_batch else 2)
 
 
 def _mapped(group: Group, change: Callable[[Tensor], Tensor]) -> Group:
@@ -326,16 +338,28 @@ def _lowered(group: Group, axes: int, local: str) -> Lowered | None:
 
 
 class _Finish:
-    """Writes the function of one epilogue.
+    """Writes the function of one epilogue over runs of trailing ``axes``; ``when``: see ``Kernel.apart``."""
 
-    ``apart``: its loops over sums that are in a buffer; ``when``: see ``Kernel.apart``.
-    """
-
-    def __init__(self, group: Group, lowered: Lowered, apart: Lowered | None, when: str) -> None:
-        self.group, self.lowered, self.apart, self.when = group, lowered, apart, when
+    def __init__(self, group: Group, axes: int, when: str) -> None:
+        self.group, self.axes, self.when = group, axes, when
         self.result = len(group.params) - 1
         #: The position of the array that is written: as the sums, or of the result's own dtype.
         self.written = self.result + (group.values()[group.results[0]].dtype != group.params[self.result].dtype)
+
+    @functools.cached_property
+    def lowered(self) -> Lowered:
+        """The loops over sums that are in the result."""
+        return self._loops("")
+
+    @functools.cached_property
+    def apart(self) -> Lowered:
+        """The loops over sums that are in a buffer."""
+        return self._loops(_SUM)
+
+    def _loops(self, local: str) -> Lowered:
+        found = _lowered(self.group, self.axes, local)
+        assert found is not None
+        return found
 
     def _kernel(self, positions: Mapping[int, int]) -> CpuKernel:
         from .fused_kernel import CpuKernel
@@ -348,24 +372,26 @@ class _Finish:
     def text(self) -> tuple[str, tuple[Callable[..., Any], ...]]:
         from .fused_kernel import bodies_of
 
-        assert self.apart is not None
-        lines = self._lines({}, self.apart if self.when == "always" else self.lowered)
+        lines = self._lines({}, self.when == "always")
         if self.group.in_place:
             positions = over(self.group, self.result)
-            lines = [f"if {same_address(positions)}:", *indented(self._lines(positions, self.apart)), "else:", *indented(lines)]
+            lines = [f"if {same_address(positions)}:", *indented(self._lines(positions, True)), "else:", *indented(lines)]
         made = _function(FINISH, lines, ", sums, first, pitch" if self.when else "")
         return made, (*bodies_of(made), *parts_called(made))
 
-    def _lines(self, positions: Mapping[int, int], lowered: Lowered) -> list[str]:
-        """The statements; each key of ``positions`` is a parameter that has the address of the tensor at the value."""
+    def _lines(self, positions: Mapping[int, int], is_apart: bool) -> list[str]:
+        """The statements; each key of ``positions`` is a parameter that has the address of the tensor at the value.
+
+        ``is_apart``: whether the sums are in a buffer.
+        """
+        lowered = self.apart if is_apart else self.lowered
         kernel, extents = self._kernel(positions), lowered.extents
         lead = len(extents) - 1
-        is_apart = lowered is self.apart
         quantised = QuantisedRun.of(lowered) if is_apart else None
         if quantised:
             before, row = quantised.row(kernel.context, kernel.array(self.written), _SUM, bool(positions))
         else:
-            before, row = self._row(kernel, lowered)
+            before, row = self._row(kernel, lowered, is_apart)
         sizes = [kernel.size(d) for d in extents]
         start = [f"lead = at // {sizes[-1]}", f"begin = at - lead * {sizes[-1]}"]
         for axis in reversed(range(1, lead)):
@@ -378,14 +404,14 @@ class _Finish:
         lines = [*kernel.prologue, *before, *start, *(["i0 = lead"] if lead else []), "for _ in range(rows):", *indented(row)]
         return lines + indented(after)
 
-    def _row(self, kernel: CpuKernel, lowered: Lowered) -> tuple[list[str], list[str]]:
+    def _row(self, kernel: CpuKernel, lowered: Lowered, is_apart: bool) -> tuple[list[str], list[str]]:
         """The statements before all rows, and of a row."""
         lead = len(lowered.extents) - 1
         writer = Writer(lowered.table, lead + 1, kernel.context)
         element = writer.value(lowered.element)
         stored = f"{element_of(kernel.array(self.written), writer.value(lowered.offset))} = {element}"
         before, regions, inner = writer.regions[0], writer.regions[1:-1], writer.regions[-1]
-        if lowered is self.apart:
+        if is_apart:
             inner = [f"{_SUM} = {element_of('sums', f'first + i{lead}')}", *inner]
         is_rounded = self.group.values()[self.group.results[0]].dtype in HALVES
         return before, [*(line for region in regions for line in region), *_run(f"i{lead}", [*inner, stored], is_rounded)]

@@ -110,16 +110,16 @@ def without_epilogue(group: Group) -> Group:
 
 
 def _opened(group: Group, kernel: Kernel) -> Group:
-    """The group with every size unknown: the lengths of its buffers are then the same text for calls of any sizes.
+    """The group with a symbol for each size: the lengths of its buffers are then the same text for calls of any sizes.
 
-    The group itself if a buffer's length depends on which sizes are known.
+    The group itself if a buffer's length depends on which sizes are known or equal.
     """
     known: dict[Dim, Dim] = {}
 
     def opened(tensor: GroupTensor, name: str) -> GroupTensor:
-        shape = [d if const(d) is None else sym(f".{name}.{axis}") for axis, d in enumerate(tensor.shape)]
-        known.update((o, d) for o, d in zip(shape, tensor.shape, strict=True) if o is not d)
-        return replace(tensor, shape=tuple(shape))
+        shape = tuple(sym(f".{name}.{axis}") for axis in range(len(tensor.shape)))
+        known.update(zip(shape, tensor.shape, strict=True))
+        return replace(tensor, shape=shape)
 
     params = tuple(opened(t, f"in{k}") for k, t in enumerate(group.params))
     (node,) = group.nodes
@@ -233,14 +233,13 @@ class _Wrapper:
         empty = list[str]()
         for number in range(len(self.tensors) - len(self.group.nodes[0].outputs), len(self.tensors)):
             place, tensor, _ = self.tensors[number]
-            sizes = [const(d) for d in tensor.shape]
-            if 0 in sizes:
+            if 0 in map(const, tensor.shape):
                 continue
-            if None not in sizes:
+            if not tensor.shape:
                 return
             assert place is not None
             self._descriptor(number, place)
-            zero = " or ".join(f"tensor(t{number}).shape[{axis}] == 0" for axis, size in enumerate(sizes) if size is None)
+            zero = " or ".join(f"tensor(t{number}).shape[{axis}] == 0" for axis in range(len(tensor.shape)))
             empty.append(f"({zero})")
         self.lines += [f"if {' and '.join(empty)}:" if empty else "if True:", "    return 0"]
 

@@ -11,7 +11,9 @@ import pytest
 
 from relayvm.ops.analysis.evaluations import MANY, evaluations
 from relayvm.ops.codegen import fits
+from relayvm.ops.codegen.cpu import epilogue
 from relayvm.ops.core.group import Group, Node
+from relayvm.ops.core.implementation import HOST
 from relayvm.ops.core.op import Op, OpPattern, TypeRelError, get
 from relayvm.ops.core.tensor_types import Tensor
 from relayvm.ops.core.type_relation import build_group
@@ -104,3 +106,15 @@ def test_no_element_is_evaluated_more_often_than_predicted(op: Op, static: bool)
                 elements = x.size if static else SMALL * max(x.size, made.wanted[0].size)
                 most = found * elements + again + 1e-6
                 assert count(group, made.flat) <= most, (found, [y.shape for y in made.flat], made.attrs)
+
+
+def test_values_of_the_shape_of_a_kernels_result_are_not_better_stored() -> None:
+    """They are evaluated once: the analysis leaves them out."""
+    rows, columns = sym("n"), dim(64)
+    params = [Tensor("float32", shape) for shape in ((rows, dim(8)), (columns, dim(8)), (columns,), (rows, columns))]
+    nodes = [Node("nn.dense", get("nn.dense").attrs(), (0, 1), ())]
+    nodes += [Node(op, get(op).attrs(), args, ()) for op, args in (("add", (4, 2)), ("exp", (5,)), ("multiply", (6, 3)))]
+    group = build_group(params, (), nodes, (7,))
+    assert group.has_epilogue and evaluations(group) == ()
+    found = evaluations(epilogue.elementwise(group))
+    assert found and not any(each.is_better_stored(HOST, follows=False) for each in found)

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import relayvm as relay
+from relayvm.ops.codegen import kernel_source
 from relayvm.ops.codegen.cpu.shared_texts.without_literals import without_literals
 from relayvm.ops.native import given_literals
 from relayvm.ops.native.compiled import kernel_store
@@ -131,6 +132,12 @@ def test_parts_of_results_share_the_divisors_of_their_position() -> None:
     assert numbers == (96, 56) and "at = i1 % 56" in shared
 
 
+def test_flat_loops_of_threads_share_their_text() -> None:
+    text = "def kernel(argv, n):\n    pieces = {0}\n    low0 = first_of(share, pieces, 64)\n"
+    shared, numbers = without_literals(text.format(150528))
+    assert numbers == (150528,) and without_literals(text.format(7840)) == (shared, (7840,))
+
+
 def test_short_innermost_loops_keep_their_bounds() -> None:
     """LLVM unrolls them; strides of innermost loops and divisors stay, too."""
     shared, _ = without_literals(nest(7, 9))
@@ -208,3 +215,25 @@ def @main(%x: Tensor[(?n, {rows}, {columns}), float32], %y: Tensor[({columns}), 
         np.testing.assert_array_equal(found, x + y)
         counts.append(compiled.count("kernel"))
     assert counts[1:] == counts[:1] * 2 and counts[0] <= 1
+
+
+#: A quantised convolution with an activation, of which the next one is added to the data.
+BLOCK = """#[version = "0.0.5"]
+def @main(
+  %x: Tensor[({sizes}), uint8], %w: Tensor[(16, 16, 3, 3), int8], %b: Tensor[(16), int32], %f: Tensor[(16, 1, 1), float32]
+) {{
+  let %p = multiply(cast(nn.bias_add(qnn.conv2d(%x, %w, 7u8, 0, 1f, 1f, padding=[1, 1]), %b), dtype="float32"), %f);
+  let %q = qnn.quantize(%p, 1f, 3u8, out_dtype="uint8", ties="even");
+  let %r = multiply(cast(nn.bias_add(qnn.conv2d(%q, %w, 3u8, 0, 1f, 1f, padding=[1, 1]), %b), dtype="float32"), %f);
+  qnn.quantize(add(%r, qnn.dequantize(%x, 0.1f, 7u8)), 0.3f, 9u8, out_dtype="uint8", ties="even")
+}}"""
+
+
+def test_layers_of_known_and_of_open_sizes_have_one_text() -> None:
+    weights = {"w": np.ones((16, 16, 3, 3), "int8"), "b": np.arange(16, dtype="int32"), "f": np.ones((16, 1, 1), "float32")}
+    texts = []
+    for sizes in ("1, 16, 24, 24", "4, 16, 24, 20", "?n, 16, 24, 24", "?n, 16, ?h, ?w"):
+        packed = relay.compile(BLOCK.format(sizes=sizes), target="cpu", params=weights, optimize=False).packed
+        layers = [kernel_source(p.group) for p in packed if "byte_conv2d" in p.name]
+        texts.append([without_literals(layer.text, layer.bodies)[0] for layer in layers])
+    assert len(texts[0]) == 2 and texts[1:] == texts[:1] * 3

@@ -37,6 +37,8 @@ _OF_SIZES = {
 }
 _RUN, _SHORT_LOOPS = "_run", ("short_range", "filled_short_range")
 _ARRAY, _LENGTH = "array_", (1,)
+#: The number of iterations that threads divide.
+_DIVIDED = "pieces"
 #: The position of a part of a result, which is divided once for the part.
 _OF_PARTS = ("at", "lead")
 #: The number of texts that are remembered: layers that differ in literals have one text by now.
@@ -125,6 +127,8 @@ class _Sizes:
                 self._take([node.right], place.least)
         elif isinstance(node, ast.Compare):
             self._take((node.left, *node.comparators), place.least)
+        elif isinstance(node, ast.Assign) and _name_of(node.targets[0]) == _DIVIDED:
+            self._take([node.value], place.least)
         elif isinstance(node, ast.IfExp):
             self._take((node.body, node.orelse), place.least)
         for child in (node.left,) if isinstance(node, ast.BinOp) and _divides(node) else ast.iter_child_nodes(node):
@@ -187,7 +191,11 @@ def _has_short_runs(node: ast.For) -> bool:
 
 def _name(node: ast.Call) -> str:
     """The name of a function that is called; "" of another expression."""
-    return node.func.id if isinstance(node.func, ast.Name) else ""
+    return _name_of(node.func)
+
+
+def _name_of(node: ast.expr) -> str:
+    return node.id if isinstance(node, ast.Name) else ""
 
 
 def _divides(node: ast.BinOp) -> bool:
