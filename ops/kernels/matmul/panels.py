@@ -5,12 +5,16 @@ Every element of the result is one sum along the inner axis, in order: the same 
 
 from __future__ import annotations
 
+from ...native import vector_registers
 from ...native.jit.products.operands import Ahead, Panels, Rows
 from ...native.jit.products.paced_tile import multiply_paced, spans_group
 from ...native.jit.products.panel_products import multiply_panels
+from ...native.jit.products.panel_streams import multiply_streams
 from ...native.jit.products.register_tile import GROUP_PANELS, TILE_ROWS
 from ...native.memory import Array, generic
+from ...native.static_values import at_compile_time
 from ...native.status import OK
+from ...native.vectors import from_element
 
 #: Elements of the inner axis and rows per band: a band of rows and two blocks of a group of panels fit an L2 cache of 1 MiB.
 INNER, ROWS = 1024, 96
@@ -20,6 +24,8 @@ INNER, ROWS = 1024, 96
 SHORT_INNER, ELEMENTS_A_ROW = 256, 32
 #: Tiles that share the fetching of the next panels at most, and how far ahead a tile fetches from its own, in elements.
 SHARERS, FAR = 16, 2048
+#: Bytes of the vector registers with which a row alone reads streams: on a Zen 3 6 % faster than group by group.
+STREAMED_BYTES = 32
 #: The fewest tiles with which a group that nothing has fetched is read panel by panel: all tiles but one read a panel from the
 #: L1 cache, and fetch the next one meanwhile.
 COLD_TILES = 4
@@ -75,6 +81,8 @@ def multiply_groups(a: Array, panels: Array, out: Array, low: int, high: int, th
     """The blocks for tiles of a part of a group, group after group: all rows, so that panels are read from memory once."""
     (m, k), width = a.shape, panels.shape[2]
     group, bands, number = GROUP_PANELS * width, (m + ROWS - 1) // ROWS, low
+    if m == 1 and reads_streams():
+        number = multiply_row(a, panels, out, low, high)
     while number < high:
         column = number // bands * group
         following = min(high, (number // bands + 1) * bands)
@@ -82,6 +90,25 @@ def multiply_groups(a: Array, panels: Array, out: Array, low: int, high: int, th
         is_first, goes_on = number == thread_low, following < thread_high and following % bands == 0
         multiply_group(a, begin, end - begin, panels, column // width * k * width, out, column, is_first, goes_on)
         number = following
+
+
+@at_compile_time
+def reads_streams() -> bool:
+    """Whether a row alone reads panels as long streams: it was measured with the registers of AVX2."""
+    _, nbytes = vector_registers.registers()
+    return nbytes == STREAMED_BYTES
+
+
+@generic
+def multiply_row(a: Array, panels: Array, out: Array, low: int, high: int) -> int:
+    """One row by the groups ``low`` to ``high`` (exclusive) that have all their columns; return the group behind them."""
+    k, width = a.shape[1], panels.shape[2]
+    first, groups = low * GROUP_PANELS * width, int(min(high, out.shape[1] // (GROUP_PANELS * width)) - low)
+    if groups > 0:
+        multiply_streams(
+            a.reshape(-1), from_element(panels.reshape(-1), first * k), from_element(out.reshape(-1), first), k, groups
+        )
+    return low + max(groups, 0)
 
 
 @generic

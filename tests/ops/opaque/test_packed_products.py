@@ -66,7 +66,7 @@ def test_parts_of_the_blocks_are_parts_of_the_product(
 def test_blocks_have_the_bits_of_the_whole(machine: str, dtype: str) -> None:
     rng = np.random.default_rng(4)
     many = 2 * ROWS + 3  # of which a part has short blocks of 4,200 elements, and the whole long ones
-    few = (31, 520, 150), (7, 1030, 70), (1, 300, 64), (6, 520, 130)
+    few = (31, 520, 150), (7, 1030, 70), (1, 300, 64), (1, 523, 330), (6, 520, 130)
     for m, k, n in ((many, 3 * SHORT_INNER + 5, 150), (many, 4200, 70), *few):
         a, weight = (rng.standard_normal(shape).astype(dtype) for shape in ((m, k), (n, k)))
         panels, blocks = in_panels(weight), -(-m // ROWS) * -(-n // (4 * WIDTHS[dtype]))
