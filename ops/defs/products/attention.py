@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ....shape_funcs.symbolic.dim import Dim, dim
+from ....shape_funcs.symbolic.dim_operations import min_
 from ...core.conditions import Conditions, condition
 from ...core.dtype_rules import FLOATS, require, require_same
 from ...core.implementation import Blocks, Kernel, OpCall, Scratch
@@ -38,6 +39,25 @@ def _rule(dtypes: tuple[Any, ...], attrs: AttentionAttrs) -> str:
     return require_same("nn.attention", dtypes, (0, 1, 2, 3), _INPUTS)
 
 
+def _rows_together(call: OpCall) -> Dim:
+    """Heads times the queries that are computed together."""
+    m, _, heads, _ = call.inputs[0].shape
+    return min_(m, bodies.QUERIES) * heads
+
+
+def _whole_vectors(call: OpCall, count: Dim) -> Dim:
+    width = panel_width(ITEMSIZE[call.dtypes[0]])
+    return (count + width - 1) // width * width
+
+
+def _scores_together(call: OpCall) -> Dim:
+    return _rows_together(call) * _whole_vectors(call, call.inputs[1].shape[0])
+
+
+def _sums_together(call: OpCall) -> Dim:
+    return _rows_together(call) * _whole_vectors(call, dim(call.inputs[2].shape[3]))
+
+
 Op(
     name="nn.attention",
     doc="For each query of `query[m, b, h, d]` and each head the sum of the rows of `value[n, b, h, e]`, weighted by the softmax "
@@ -53,10 +73,8 @@ Op(
             "attention",
             bodies.ATTENTION[""],
             choose=_chosen(bodies.ATTENTION),
-            scratch=(
-                Scratch(length=lambda call: call.inputs[1].shape[0]),
-                Scratch(length=lambda call: dim(call.inputs[2].shape[3])),
-            ),
+            views=("dims",),
+            scratch=(Scratch(length=_scores_together), Scratch(length=_sums_together), Scratch(length=_rows_together)),
             cuda=cuda.attention,
         ),
     ),
