@@ -283,6 +283,15 @@ def add_dot_of_limited_bytes(total: Vector, a: Vector, b: Vector) -> Vector:
     return add_dot_of_bytes(total, a, b)
 
 
+@instruction(lambda e, a, b: e.sums_of_limited_bytes(a, b))
+def sums_of_limited_bytes(a: Vector, b: Vector) -> Vector:
+    """The sums of 2 neighbouring products, which int16 holds: of unsigned bytes of ``a`` and signed bytes of ``b``."""
+    sums: Vector = (a.astype(np.int32) * b.astype(np.int32)).reshape(-1, 2).sum(1)
+    assert (np.abs(sums) < 2**15).all(), "two products exceed 16 bits"
+    narrow: Vector = sums.astype(np.int16)
+    return narrow
+
+
 @instruction(lambda e, total, a, b: e.dot_of_pairs(total, a, b))
 def add_dot_of_pairs(total: Vector, a: Vector, b: Vector) -> Vector:
     """Add to each int32 of ``total`` the products of 2 neighbours, int16, none of them -32768."""

@@ -25,8 +25,9 @@ from ..movement.transform import STRIDED_SLICE, ExpandDimsAttrs, ReshapeAttrs, S
 
 NAME = "nn.dense_bits"
 IN_PANELS = "nn.dense_bit_panels"
-#: The most rows for which a machine without an instruction for dot products of bytes multiplies float32 row by row.
-MOST_ROWS = 8
+#: The most rows for which a machine without an instruction for dot products of bytes multiplies row by row: rows of float32, and
+#: rows of three digits, of which a product is three.
+MOST_ROWS, MOST_ROWS_IN_DIGITS = 8, 4
 
 
 @frozen
@@ -200,8 +201,11 @@ def _panel_elements(call: OpCall) -> Dim:
 
 
 def _pays_digits(call: OpCall) -> Conditions:
-    """The condition of few rows on machines without an instruction for bytes: others multiply any rows faster in digits."""
-    return () if cpu.adds_dots() else (condition(_rows(call), "<=", MOST_ROWS),)
+    """The condition of few rows on machines that multiply rows of float32, or three digits, slower than tiles of float32."""
+    in_digits = cpu.multiplies_digits(call.attrs.bits)
+    if cpu.adds_dots() or (in_digits and call.attrs.rounds_data):
+        return ()
+    return (condition(_rows(call), "<=", MOST_ROWS_IN_DIGITS if in_digits else MOST_ROWS),)
 
 
 def _digits(attrs: DenseBitPanelsAttrs) -> int:

@@ -12,6 +12,7 @@ from ...native.status import OK
 from ...native.vector_registers import registers
 from .band_products import Band, Buffers, begin_tiles, digits_in_tiles, end_tiles, multiply_group, next_rows, uses_tiles
 from .digits import Digits, Rows, copy_rows, write_digits
+from .limited_products import limits_products, multiply_limited_panel
 from .row_products import Form, Panel, Results, following, multiply_panel
 from .weight_layout import COLUMNS, lines_of
 
@@ -20,6 +21,8 @@ GROUP_PANELS, BAND_ROWS = 4, 64
 #: The rows of tiles with 32 registers, by the number of digits: the largest is the fastest of those measured, and each takes a
 #: part of a second to compile.
 _HEIGHTS = {0: (1, 2, 4), 1: (1, 2, 4, 8), 3: (1, 2, 4, 6)}
+#: The rows of tiles of sums in 16 bits.
+_LIMITED_HEIGHTS = {1: (1, 2, 4), 3: (1, 2)}
 
 
 @at_compile_time
@@ -29,22 +32,30 @@ def adds_dots() -> bool:
 
 
 @at_compile_time
-def heights(digits: int) -> tuple[int, ...]:
+def multiplies_digits(bits: int) -> bool:
+    """Whether this machine multiplies rows in digits, and numbers of so many bits, by products of bytes."""
+    return adds_dots() or limits_products(bits)
+
+
+@at_compile_time
+def heights(bits: int, digits: int) -> tuple[int, ...]:
     """The rows of tiles: registers hold the sums of all digits.
 
     A machine that has digits multiplies rows of float32 in rare cases only: not worth the code of tiles.
     """
-    if digits == 0 and adds_dots():
+    if digits == 0 and multiplies_digits(bits):
         return (1,)
+    if digits > 0 and not adds_dots():
+        return _LIMITED_HEIGHTS[digits]
     all_heights = _HEIGHTS[digits]
     return tuple(height for height in all_heights if height * 32 <= all_heights[-1] * registers()[0])
 
 
 @generic
-def height_of(rest: int, digits: int) -> int:
+def height_of(rest: int, bits: int, digits: int) -> int:
     """The rows of the next tile of ``rest`` rows, at least one: as many as fit."""
     found = 1
-    for height in heights(digits):
+    for height in heights(bits, digits):
         if height <= rest:
             found = height
     return found
@@ -59,7 +70,7 @@ def dense_bits_rows(
     """The blocks ``low`` to ``high`` (exclusive) of ``out[m, n] = data[m, k] @ W[n, k]^T``.
 
     A block is a band of rows by a group of panels, finished by the epilogue (see ``codegen.cpu.epilogue``).
-    Rows with elements that are not finite, and rows on a machine without an instruction for bytes, are multiplied as float32.
+    Rows with elements that are not finite, and rows on a machine that multiplies no digits, are multiplied as float32.
     """
     m, n = out.shape
     panels, blocks = weight.shape[0], weight.shape[1]
@@ -80,7 +91,7 @@ def dense_bits_rows(
         if not in_digits:
             multiply_panels(reals, steps, first, to, Form(bits, block, static(0), static(0)))
         elif not by_tiles:
-            if adds_dots():
+            if multiplies_digits(bits):
                 multiply_panels(words, steps, first, to, form)
         elif uses_tiles(block, of_tiles.digits):
             multiply_group(Band(words, steps), first, Buffers(config, numbers, products, sums), to, of_tiles)
@@ -105,11 +116,11 @@ def write_band(
 ) -> bool:
     """The rows of a band, tile by tile, in the form that tiles read; whether that is digits."""
     k, count, elements, block = data.shape[1], end - begin, data.reshape(-1), form.block
-    in_digits = adds_dots()
-    if adds_dots():
+    in_digits = multiplies_digits(form.bits)
+    if multiplies_digits(form.bits):
         top = 0
         while top < count:
-            height = next_rows(top, count) if by_tiles else height_of(count - top, form.digits)
+            height = next_rows(top, count) if by_tiles else height_of(count - top, form.bits, form.digits)
             of_row = block // 4 * (of_tiles.digits if by_tiles else form.digits)
             to, rows = Digits(words[top * blocks * of_row :], steps[top * blocks * 2 :]), Rows(elements, (begin + top) * k, k)
             if by_tiles:
@@ -121,7 +132,7 @@ def write_band(
     if not in_digits:
         top = 0
         while top < count:
-            rows, height = Rows(elements, (begin + top) * k, k), height_of(count - top, static(0))
+            rows, height = Rows(elements, (begin + top) * k, k), height_of(count - top, form.bits, static(0))
             copy_rows(rows, height, reals[top * blocks * block :], steps[top * blocks * 2 :], blocks, block)
             top += height
     return in_digits
@@ -134,10 +145,14 @@ def multiply_panels(given: Array, steps: Array, first: Panel, to: Results, form:
     for column in range(0, to.columns, COLUMNS):
         panel, top = following(first, column // COLUMNS, form), 0
         while top < to.rows:
-            height = height_of(to.rows - top, form.digits)
+            height = height_of(to.rows - top, form.bits, form.digits)
             of_tile, of_steps = given[top * of_row :], steps[top * first.blocks * 2 :]
-            for rows in heights(form.digits):
+            for rows in heights(form.bits, form.digits):
                 if height == rows:
                     own, at = Form(form.bits, form.block, form.digits, rows), to.at + top * to.step + column
-                    multiply_panel(of_tile, of_steps, panel, to.data, at, to.step, min(COLUMNS, to.columns - column), own)
+                    columns = min(COLUMNS, to.columns - column)
+                    if form.digits > 0 and not adds_dots():
+                        multiply_limited_panel(of_tile, of_steps, panel, to.data, at, to.step, columns, own)
+                    else:
+                        multiply_panel(of_tile, of_steps, panel, to.data, at, to.step, columns, own)
             top += height

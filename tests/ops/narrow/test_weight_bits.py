@@ -106,7 +106,13 @@ class Case:
         return out
 
 
-FORMS = [(4, 32, 3, "uint8"), (2, 16, 3, "float32"), (8, 128, 1, "uint8")]
+FORMS = [(4, 32, 3, "uint8"), (2, 16, 3, "float32"), (8, 128, 1, "uint8"), (4, 256, 1, "float32")]
+
+
+def in_digits(machine: str, bits: int) -> bool:
+    """Whether a machine multiplies rows in digits: by dot products of bytes, or by sums of two products in 16 bits."""
+    lanes = MACHINES[machine][1] // 4
+    return (MACHINES[machine][2] and bool(host.features() & _DOTS)) or (bits <= 4 and host.multiplies_limited_bytes(lanes))
 
 
 @pytest.mark.split(3)
@@ -119,7 +125,7 @@ def test_every_machine_beside_float64(machine: str, form: tuple[int, int, int, s
         case = Case(m, k, n, bits, block, zeros)
         out = case.run(function)
         bound = 4e-7 * case.magnitude
-        if digits == 1 and MACHINES[machine][2]:  # half a step of each element
+        if digits == 1 and in_digits(machine, bits):  # half a step of each element
             bound = bound + np.abs(case.x).max(1, initial=0)[:, None] / 254 * case.steps
         assert (np.abs(out - case.wanted) <= bound).all(), (m, k, n)
         count = -(-case.packed[0].shape[0] // cpu.GROUP_PANELS) * -(-m // cpu.BAND_ROWS)
@@ -135,7 +141,32 @@ def test_un_jitted(digits: int) -> None:
     ):
         case = Case(*shape, bits, block, zeros)
         form = bits, block, digits, zeros
-        np.testing.assert_array_equal(case.run(plain(*form)), case.run(product("avx512", *form)))
+        np.testing.assert_array_equal(case.run(plain(*form)), case.run(product("avx512" if cpu.adds_dots() else "avx", *form)))
+
+
+#: The fewest and the most lines of a block, and sums that need not fit 16 bits for a whole block.
+LIMITED = [(4, 16, 3, "float32"), (4, 32, 1, "uint8"), (4, 128, 3, "uint8"), (2, 64, 1, "float32")]
+
+
+def extremes(rows: int, columns: int) -> np.ndarray:
+    """Rows whose digits are all the largest, all the least, or -128 but for the highest: those of a row of ``write_digits``."""
+    x = np.tile(np.float32([127, -127, -128 - 128 * 256])[:, None], (1, columns))[np.arange(rows) % 3]
+    x[2::3, 0] = 8355700  # a step of 1
+    return np.ascontiguousarray(x)
+
+
+@pytest.mark.parametrize("form", LIMITED, ids=str)
+def test_sums_in_16_bits_have_the_bits_of_dots_of_bytes(form: tuple[int, int, int, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    machines = [name for name, (_, nbytes, _) in MACHINES.items() if nbytes < 64 and host.multiplies_limited_bytes(nbytes // 4)]
+    functions = [product(name, *form) for name in machines if name != "avx-vnni"]
+    with_dots = host.features() - _TILES | {"avx512vnni"}
+    monkeypatch.setattr(host, "features", lambda: with_dots)
+    for m, k, n in ((1, 40, 18), (0, 5, 3), (3, 1, 1), (5, 300, 35)):
+        for x in (None, extremes(m, k)):
+            case = Case(m, k, n, form[0], form[1], form[3], x)
+            wanted = case.run(plain(*form))  # un-jitted, by sums of 32 bits alone
+            for function in functions:
+                np.testing.assert_array_equal(case.run(function), wanted)
 
 
 #: Pairs of digits in a part of a register and in one; digits in a part of a register, in one and in two.

@@ -89,8 +89,19 @@ class Emission(Accesses):
         kind, pairs = vector_type(total), Vector(Integer(16, True), 2 * vector_type(total).lanes)
         if not host.multiplies_limited_bytes(kind.lanes):
             return self.dot_of_bytes(total, a, b)
-        of_pairs = self.called(f"llvm.x86.{_LIMITED_DOTS[kind.lanes]}", pairs, [a.scalar, b.scalar])
-        return binary(self.builder, ast.Add, total, self._products_of_pairs(kind, of_pairs, splat(self.builder, known(1), pairs)))
+        of_pairs, ones = self.sums_of_limited_bytes(a, b), splat(self.builder, known(1), pairs)
+        return binary(self.builder, ast.Add, total, self._products_of_pairs(kind, of_pairs, ones))
+
+    def sums_of_limited_bytes(self, a: Value, b: Value) -> Value:
+        """The instruction that adds up 2 products in 16 bits, or plain arithmetic."""
+        builder, lanes = self.builder, vector_type(a).lanes
+        if (a.type, b.type) != (Vector(Integer(8, False), lanes), Vector(Integer(8, True), lanes)):
+            raise Outside(f"sums of products of {a.type} and {b.type}")
+        if host.multiplies_limited_bytes(lanes // 4):
+            name = f"llvm.x86.{_LIMITED_DOTS[lanes // 4]}"
+            return self.called(name, Vector(Integer(16, True), lanes // 2), [a.scalar, b.scalar])
+        even, odd = (binary(builder, ast.Mult, self._halves(a, is_odd), self._halves(b, is_odd)) for is_odd in (False, True))
+        return binary(builder, ast.Add, even, odd)
 
     def dot_of_pairs(self, total: Value, a: Value, b: Value) -> Value:
         """The instruction for products of 16 bits, or plain arithmetic."""

@@ -156,13 +156,14 @@ def test_dots_of_bytes(lacking: tuple[str, ...] | None, monkeypatch: pytest.Monk
     monkeypatch.setattr(host, "features", lambda: features)
     body = """
 u, v = load(x, 0, 4 * lanes), load(x, 64, 4 * lanes)
+store(y, 128, sums_of_limited_bytes(u.view(np.uint8) >> 1, v).view(np.int8))
 store(y, 0, add_dot_of_bytes(splat(np.int32(3), lanes), u.view(np.uint8), v).view(np.int8))
 store(y, 64, add_dot_of_limited_bytes(splat(np.int32(3), lanes), u.view(np.uint8), v >> 1).view(np.int8))
 """
     data = np.random.default_rng(0).integers(-128, 128, 128).astype(np.int8)
     data[:8] = -1, -1, -1, -1, -128, -128, -128, -128
     for lanes in (2, 4, 8, 16):
-        both(body, data, 128, lanes=lanes)
+        both(body, data, 192, lanes=lanes)
 
 
 # ---- static values, lists, named tuples --------------------------------------------------------------------------------------
