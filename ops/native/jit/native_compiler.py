@@ -70,7 +70,7 @@ class ObjectCode:
 
 #: Files of the compiler, relative to the folder ``ops/native``, by pattern.
 _TOOLCHAIN = (
-    "front_end/*.py", "front_end/llvm/*.py", "halves.py", "jit/native_compiler.py", "given_literals.py",
+    "front_end/**/*.py", "halves.py", "jit/native_compiler.py", "given_literals.py",
     "jit/marked_accesses.py", "matrix_tiles.py", "memory.py", "static_values.py", "vector_registers.py", "vectors.py",
 )  # fmt: skip
 

@@ -157,6 +157,13 @@ def test_every_field_of_the_toolchain_tells_keys_apart() -> None:
     ]
 
 
+def test_the_toolchain_has_every_file_of_the_front_end() -> None:
+    """Code that an earlier compiler made is not found after any edit of a file of the compiler."""
+    folder = Path(native_compiler.__file__).parents[1]
+    read = {path for pattern in native_compiler._TOOLCHAIN for path in folder.glob(pattern)}
+    assert {*(folder / "front_end").rglob("*.py")} <= read
+
+
 def test_the_code_of_a_form_is_the_text_of_all_modules_that_make_it() -> None:
     text = function_fingerprint.source_of(non_temporal.__name__)
     assert all(Path(str(module.__file__)).read_bytes() in text for module in (non_temporal, marked_accesses))
