@@ -16,8 +16,8 @@ from .sizes import Convolution
 LEAST_COLUMNS = 48
 #: The most output channels of a group, of registers narrower than a line, with which ``shifts`` pays at any number of columns:
 #: products are too few for the gathering of operands.  Measured at 8 channels of data and of results, it takes 0.5 of the time
-#: of ``tiles`` at 7 columns, 0.8 at 28, 0.57 at 32 and at 4; with strides 0.7 to 0.8 below MOST_STRIDED columns, 1.3 at 16 and 32,
-#: where ``tiles`` reads every second element of whole rows.
+#: of ``tiles`` at 7 columns, 0.8 at 28, 0.57 at 32 and at 4; with strides 0.7 to 0.8 up to MOST_STRIDED columns, 1.3 at 16 and
+#: 32, where ``tiles`` reads every second element of whole rows.
 FEW_OUTPUTS, MOST_STRIDED = 8, 15
 #: The most elements of the padded data of a row of the result with which ``shifts`` pays.
 MOST_PADDED = 2**16
