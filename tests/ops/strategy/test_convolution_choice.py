@@ -14,9 +14,11 @@ from relayvm.shape_funcs.symbolic.dim import Dim, dim, sym
 NARROW, WIDE = (16, 32), (32, 64)
 
 
-def choice_of(registers: tuple[int, int], channels: int, groups: int, columns: int | Dim, stride: int, taps: int = 3) -> str:
+def choice_of(
+    registers: tuple[int, int], channels: int, groups: int, columns: int | Dim, stride: int, taps: int = 3, rows: int = 9
+) -> str:
     """The choice for a window of ``taps`` x ``taps`` of grouped channels, on a machine with ``registers``."""
-    conv, rows, weight = get("nn.conv2d"), 9, (channels, channels // groups, taps, taps)
+    conv, weight = get("nn.conv2d"), (channels, channels // groups, taps, taps)
     shapes = (2, channels, rows * stride, dim(columns) * stride), weight, (2, channels, rows, columns)
     *given, out = (Tensor("float32", tuple(map(dim, shape))) for shape in shapes)
     attrs = conv.attrs(strides=stride, padding=taps // 2, groups=groups)
@@ -46,3 +48,17 @@ def test_unknown_columns_decide_at_run_time() -> None:
     assert of_strides.startswith("shifts if ") and of_strides.endswith(" else tiles")
     assert choice_of(WIDE, 64, 8, sym("w"), 1).startswith("shifts if w >= 48")
     assert choice_of(NARROW, 64, 8, 4, 1, taps=1) == "tiles"
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "stride", "taps", "narrow", "wide"),
+    [
+        (3, 2, 1, 3, "rows", "tiles"), (3, 4, 2, 3, "rows", "tiles"), (3, 4, 2, 1, "rows", "tiles"), (3, 4, 1, 1, "rows", "rows"),
+        (1, 13, 1, 3, "tiles", "tiles"),
+    ],
+)  # fmt: skip
+def test_windows_of_few_positions_are_rows_by_narrow_registers(
+    rows: int, columns: int, stride: int, taps: int, narrow: str, wide: str
+) -> None:
+    assert choice_of(NARROW, 20, 1, columns, stride, taps, rows) == narrow
+    assert choice_of(WIDE, 20, 1, columns, stride, taps, rows) == wide
