@@ -129,7 +129,7 @@ def _windows(attrs: Any, rank: int) -> dict[str, Any]:
     }
 
 
-def _largest_windows(attrs: Any, rank: int) -> dict[str, Any]:
+def _tiled_windows(attrs: Any, rank: int) -> dict[str, Any]:
     """As ``_windows``, with the columns of a window, 0 if they are not neighbours, and from a window to the next."""
     given = _windows(attrs, rank)
     taps = given["pool_size"][2] if given["dilation"][2] == 1 or given["pool_size"][2] == 1 else 0
@@ -137,7 +137,7 @@ def _largest_windows(attrs: Any, rank: int) -> dict[str, Any]:
 
 
 def _average(attrs: Any, rank: int) -> dict[str, Any]:
-    return {**_windows(attrs, rank), "count_include_pad": attrs.count_include_pad}
+    return {**_tiled_windows(attrs, rank), "count_include_pad": attrs.count_include_pad}
 
 
 def _columns(call: OpCall) -> Dim:
@@ -236,7 +236,7 @@ def _pools(rank: int, largest: type, average: type, adaptive: type) -> None:
     _pool(
         f"nn.max_pool{rank}d",
         f"The largest element of each window over {axes}; NaN if one is; the minimum of the dtype for an empty window.",
-        largest, rank, bodies.max_pool_floats, cuda.max_pool, _largest_windows, NUMBERS, choose=_largest,
+        largest, rank, bodies.max_pool_floats, cuda.max_pool, _tiled_windows, NUMBERS, choose=_largest,
         blocks=Blocks(_blocks_of_largest, _compared), scratch=(Scratch(length=_padded_columns),),
     )  # fmt: skip
     _pool(

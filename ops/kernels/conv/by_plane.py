@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ...native.jit.convolution.panel_row import store_gathered, store_halves, store_part
+from ...native.jit.convolution.panel_row import store_gathered, store_halves, store_run
 from ...native.jit.convolution.plane_taps import COLUMN_WORDS, HEIGHTS, TOGETHER, add_taps
 from ...native.jit.convolution.tap_columns import ColumnWeights, Taps
 from ...native.jit.products.operands import Rows
@@ -49,10 +49,13 @@ def fill_rows(
     """Store ``to[y, q] = source[y, offset + q * step]``, ``y`` below ``rows``, ``q`` below ``to.step``: rows follow one another.
 
     Stored is 0 where ``y`` is outside ``first`` to ``end`` (exclusive), or the element is outside a row of ``size`` elements.
-    With a step of 2 the elements between are stored from ``also_to`` on, in the same way.  ``every``: multiples of ``step``.
+    With a step of 2 the elements between are stored from ``also_to`` on, in the same way; with a step of 1 up to a vector behind
+    the last row may be overwritten.  ``every``: multiples of ``step``.
     """
     work, count, width = to.data, to.step, PANEL_BYTES // to.data.itemsize
-    for q in range(0, count, width):
+    vectors = (count + width - 1) // width
+    for n in range(vectors):
+        q = (vectors - 1 - n) * width  # backwards: the end of a row may overwrite the beginning of the next
         x, kept = offset + q * step, lanes_between(0, count - q, width)
         inside = lanes_between(-x, size - x, min(step, 2) * width)
         if step > 2:
@@ -61,7 +64,7 @@ def fill_rows(
         for y in range(rows):
             here = inside if first <= y < end else 0
             if step == 1:
-                store_part(work, to.at + y * count + q, kept, source.data, at, here)
+                store_run(work, to.at + y * count + q, source.data, at, here)
             elif step == 2:
                 store_halves(work, to.at + y * count + q, also_to + y * count + q, kept, source.data, at, here)
             else:

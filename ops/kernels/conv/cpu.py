@@ -96,14 +96,14 @@ def positions(
     return OK
 
 
-@apart()
+@apart("stride", "before", "dilation")
 @generic
 def rows(
     data: Shaped, weight: Shaped, out: Shaped, low: int, high: int, copied: Array, results: Array, finish: Callable[..., None],
-    argv: int,
+    argv: int, window: Window,
 ) -> int:  # fmt: skip
-    """Convolution of one tap of few positions by rows: the blocks ``low`` to ``high`` (see ``convolve_rows``)."""
-    conv, epilogue = convolution(data, weight, out, UNIT_WINDOW, CHANNELS_FIRST), Epilogue(finish, argv)
+    """Convolution of few positions by rows: the blocks ``low`` to ``high`` (see ``convolve_rows``)."""
+    conv, epilogue = convolution(data, weight, out, window, CHANNELS_FIRST), Epilogue(finish, argv)
     if not is_finished_apart(conv, results, epilogue, low, high):
         convolve_rows(conv, copied, results, epilogue, low, high)
     return OK

@@ -19,6 +19,7 @@ from ..shaped import Shaped
 from ..spatial.cpu import BATCH, CHANNEL, COLUMN, DEPTH, ROW, Spatial, end_inside, first_inside, spatial, start_of
 from .largest_of_taps import MOST_STEP, take_largest
 from .mean_rows import SMALLEST, has_masks, row_of_means
+from .means_in_tiles import fits_means, means_by_tiles
 from .tiles_of_rows import Lines, fits_tiles, largest_in_tiles
 from .windows import Windows
 
@@ -409,11 +410,20 @@ def average(
 
 @generic
 def avg_pool(
-    data: Shaped, out: Shaped, counts: Array, totals: Array, windows: Windows, layouts: tuple[bool, ...], count_include_pad: bool
+    data: Shaped,
+    out: Shaped,
+    counts: Array,
+    totals: Array,
+    windows: Windows,
+    layouts: tuple[bool, ...],
+    count_include_pad: bool,
+    taps: int,
+    step: int,
 ) -> int:
     """The mean of each window: over its elements, or its positions with ``count_include_pad``; 0 for an empty window.
 
-    ``counts`` and ``totals``: one per column of a result row; ``totals`` also at least one per channel.
+    ``counts`` and ``totals``: one per column of a result row; ``totals`` also at least one per channel.  ``taps`` and ``step``:
+    as of ``max_pool``.
     """
     given, results = spatial(data, layouts[0]), spatial(out, layouts[1])
     if count_include_pad:
@@ -421,7 +431,10 @@ def avg_pool(
             counts[x] = 1.0
     else:
         count_columns(counts, given.sizes[COLUMN], windows)
-    average(given, results, totals, counts, windows, layouts[0], count_include_pad)
+    if fits_means(taps, step, out.data.itemsize) and not layouts[0] and results.steps[COLUMN] == 1:
+        means_by_tiles(given, results, counts, windows, taps, step, count_include_pad)
+    else:
+        average(given, results, totals, counts, windows, layouts[0], count_include_pad)
     return OK
 
 

@@ -47,7 +47,7 @@ def fits_tiles(taps: int, step: int, itemsize: int, loaded: int) -> bool:
 
 
 @at_compile_time
-def _moved(lanes: int, count: int) -> tuple[int, ...]:
+def moved(lanes: int, count: int) -> tuple[int, ...]:
     """The order of the lanes of two vectors that moves them by ``count``."""
     return tuple(range(count, count + lanes))
 
@@ -79,9 +79,9 @@ def _compare(
         found = even
         for tap in static_range(1, taps):
             if tap % step == 0:
-                found = _larger(found, shuffle(even, next_even, _moved(lanes, tap // step)), finds_nan)
+                found = _larger(found, shuffle(even, next_even, moved(lanes, tap // step)), finds_nan)
             else:
-                found = _larger(found, shuffle(odd, next_odd, _moved(lanes, tap // step)), finds_nan)
+                found = _larger(found, shuffle(odd, next_odd, moved(lanes, tap // step)), finds_nan)
         if left >= lanes:
             store(out, to + tile, found)
         else:

@@ -7,7 +7,7 @@ half_planes  as planes, of halves with sums in float32: some planes are widened 
 winograd     float32, a window of 3 x 3, strides of 1 or 2, channels first, enough channels and positions: Winograd's algorithm,
              of a weight that is transformed in the call or before
 shifts       channels first, several taps, rows that are not short: tiles of a matrix product over shifts of padded data
-rows         channels first, one tap, at most a dozen positions: rows of the weight by columns of the data, turned
+rows         channels first, at most a dozen positions: rows of the weight by columns of the data, turned
 positions    channels first, one tap, small pictures: tiles of a few positions by a panel of output channels
 taps         channels first, the weight stored tap by tap (HWIO), strides of 1: each tap of the positions that it reaches
 tiles        channels first: tiles of a matrix product over columns that are packed for each tile

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 from ....declarations.frozen_dataclass import frozen
-from ....shape_funcs.symbolic.dim import Dim, dim, product
+from ....shape_funcs.symbolic.dim import Dim, const, dim, product
 from ....shape_funcs.symbolic.dim_operations import max_, min_
 from ...core.conditions import Conditions, condition
 from ...core.implementation import Blocks, Kernel, OpCall, Scratch
 from ...kernels.conv import by_shifts, tiles
 from ...kernels.conv import cpu as bodies
+from ...native.jit.convolution.panel_row import reads_rows_apart
 from .sizes import Convolution
 
 #: Columns of the result from which ``shifts`` pays: measured, ``tiles`` is faster at 28, ``shifts`` at 56.
 LEAST_COLUMNS = 48
+#: The most output channels of a group, of registers narrower than a line, with which ``shifts`` pays at any number of columns:
+#: products are too few for the gathering of operands.  Measured at 8 channels of data and of results, it takes 0.5 of the time
+#: of ``tiles`` at 7 columns, 0.8 at 28, 0.57 at 32 and at 4; with strides 0.7 to 0.8 up to MOST_STRIDED columns, 1.3 at 16 and
+#: 32, where ``tiles`` reads every second element of whole rows.
+FEW_OUTPUTS, MOST_STRIDED = 8, 15
 #: The most elements of the padded data of a row of the result with which ``shifts`` pays.
 MOST_PADDED = 2**16
 
@@ -43,8 +49,16 @@ class Shifts(Convolution):
         """The conditions that several taps share the padded rows of a band, which fit the cache."""
         _, _, taps = self.weight(call)
         fits = condition(self.channel_elements(call, dim(1)) * self.weight(call)[1], "<=", MOST_PADDED)
-        columns = condition(self.sizes(call)[1][-1], ">=", LEAST_COLUMNS)
-        return (*self.enough_channels(call), condition(product(taps), ">", 1), columns, fits)
+        return (*self.enough_channels(call), condition(product(taps), ">", 1), *self.has_slow_gathering(call), fits)
+
+    def has_slow_gathering(self, call: OpCall) -> Conditions:
+        """The conditions that packing the columns would take longer than padding the rows."""
+        columns, outputs = self.sizes(call)[1][-1], const(self.weight(call)[0])
+        if outputs is None or outputs > call.attrs.groups * FEW_OUTPUTS or reads_rows_apart():
+            return (condition(columns, ">=", LEAST_COLUMNS),)
+        if set(self.geometry(call.attrs)["stride"]) == {1}:
+            return ()
+        return (condition(max_(columns - LEAST_COLUMNS, MOST_STRIDED - columns), ">=", 0),)
 
     def channel_elements(self, call: OpCall, rows: Dim) -> Dim:
         """The number of elements that ``shifts`` pads for ``rows`` rows of the result and an input channel."""

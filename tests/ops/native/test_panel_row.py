@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from relayvm.ops.native.jit.convolution.panel_row import store_alternate, store_gathered, store_halves, store_part, store_run
+from relayvm.ops.native.jit.convolution.panel_row import store_alternate, store_gathered, store_halves, store_run
 from relayvm.ops.native.jit.products.register_tile import panel_width
 
 from .front_end.machine_code import compiled, python_function
 
-NAMES = {f.__name__: f for f in (store_run, store_part, store_gathered, store_alternate, store_halves)}
+NAMES = {f.__name__: f for f in (store_run, store_gathered, store_alternate, store_halves)}
 CALL = """
 def f(panel, n_panel, to, data, n_data, at, places, n_places, first, inside):
     x, y, z = array_{dtype}(panel, n_panel), array_{dtype}(data, n_data), array_int64(places, n_places)
@@ -25,7 +25,6 @@ def f(panel, n_panel, to, data, n_data, at, places, n_places, first, inside):
 CALLS = {
     "store_run": "store_run(x, to, y, at, inside)",
     "store_gathered": "store_gathered(x, to, 0b1101, y, at, z, first, inside)",
-    "store_part": "store_part(x, to, 0b1011, y, at, inside)",
     "store_alternate": "store_alternate(x, to, y, at, inside)",
     "store_halves": "store_halves(x, to, to + 18, 0b1011, y, at, inside)",
 }
@@ -56,8 +55,6 @@ def store_elements(name: str, out: Any, data: Any, at: int, offsets: Any, inside
             out[2 + j] = operand(j, j)
         elif name == "store_gathered" and 0b1101 >> j & 1:
             out[2 + j] = operand(j, offsets[1 + j])
-        elif name == "store_part" and 0b1011 >> j & 1:
-            out[2 + j] = operand(j, j)
         elif name == "store_alternate":
             out[2 + j] = operand(2 * j, 2 * j)
         elif name == "store_halves" and 0b1011 >> j & 1:

@@ -76,7 +76,10 @@ def store_two_runs(panel: Array, to: int, data: Array, at: int, inside: int, sec
 
 @generic
 def store_gathered(panel: Array, to: int, kept: int, data: Array, at: int, offsets: Array, first: int, inside: int) -> None:
-    """As ``store_part``, of ``data[at + places[first + j]]``; ``offsets``: an int64 array."""
+    """As ``store_run``, of ``data[at + offsets[first + j]]``; only elements are stored whose bits of ``kept`` are set.
+
+    ``offsets``: an int64 array.
+    """
     lanes = panel_width(data.itemsize)
     _store(panel, to, gather(data, at, load(offsets, first, lanes), mask_of_bits(inside, lanes), _nothing(data)), kept)
 
@@ -91,12 +94,6 @@ def store_alternate(panel: Array, to: int, data: Array, at: int, inside: int) ->
     # the second vector begins at the last element of the first: its own last element is the last that is stored
     low, high = _operands(data, at, inside), _operands(data, at + last, inside >> last)
     store(panel, to, shuffle(low, high, _even_of_overlapping(len(low))))
-
-
-@generic
-def store_part(panel: Array, to: int, kept: int, data: Array, at: int, inside: int) -> None:
-    """As ``store_run``; only elements are stored whose bits of ``kept`` are set."""
-    _store(panel, to, _operands(data, at, inside), kept)
 
 
 @generic
