@@ -22,6 +22,9 @@ DTYPES = (
 #: Storage-only dtypes: kernels load them as float32, compute in float32, and round to nearest even at stores and casts.
 #: A cast from any other dtype goes through float32, so that all devices round alike.
 HALVES = ("float16", "bfloat16")
+#: What may be known of float32s that are stored as bfloat16: each is a bfloat16; a NaN among them has only bits that a bfloat16
+#: has.
+EXACT, SHORT_NANS = "exact", "short_nans"
 #: Size of one element in bytes.
 ITEMSIZE = {name: 1 if name == "bool" else int("".join(filter(str.isdigit, name))) // 8 for name in DTYPES}
 

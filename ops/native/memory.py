@@ -21,7 +21,7 @@ from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 
-from ..core.tensor_types import DTYPES, HALVES, numpy_dtype
+from ..core.tensor_types import DTYPES, EXACT, HALVES, SHORT_NANS, numpy_dtype
 from .object_layout import TENSOR
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -257,7 +257,7 @@ class _Halves(np.ndarray):
         return np.float32(element) if isinstance(element, np.generic) else element
 
 
-def _array(dtype: str, rank: int) -> Callable[[int, Any], np.ndarray]:
+def _array(dtype: str, rank: int, stored: str = "") -> Callable[[int, Any], np.ndarray]:
     scalar = _SCALARS[dtype]
 
     def view(address: int, shape: Any) -> np.ndarray:
@@ -269,7 +269,7 @@ def _array(dtype: str, rank: int) -> Callable[[int, Any], np.ndarray]:
         array = np.frombuffer((scalar * n).from_address(int(address)), numpy_dtype(dtype)).reshape(dims)
         return array.view(_Halves) if dtype in HALVES else array
 
-    _mark(view, "array", dtype=dtype, rank=rank)
+    _mark(view, "array", dtype=dtype, rank=rank, stored=stored)
     return view
 
 
@@ -277,6 +277,8 @@ def _array(dtype: str, rank: int) -> Callable[[int, Any], np.ndarray]:
 #: three axes.  One for each dtype and rank 1 to 8, by name.  Elements of float16 and bfloat16 are read as float32, and rounded
 #: when they are written (``halves``).
 ARRAYS = {f"array_{d}" + ("" if r == 1 else f"_{r}d"): _array(d, r) for d in DTYPES for r in range(1, 9)}
+#: Arrays of bfloat16, such as ``array_bfloat16_exact(address, n)``, of which more is known.
+ARRAYS |= {f"array_bfloat16_{stored}": _array("bfloat16", 1, stored) for stored in (EXACT, SHORT_NANS)}
 globals().update(ARRAYS)
 #: Those that functions written here use by name; generated code uses all.
 array_int64, array_float32, array_float64 = (ARRAYS[f"array_{d}"] for d in ("int64", "float32", "float64"))

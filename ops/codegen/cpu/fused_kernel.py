@@ -35,6 +35,7 @@ from .partition import GRAIN, LEVELS, Partition, loops, partition_prologue
 from .reduce_inner import RowText, range_of_stores
 from .reduce_outer import ColumnText
 from .split_loops import Segment, joined_segments, segments
+from .stored_halves import stored_halves
 from .streamed_elements import streamed_elements
 from .streamed_rows import VECTORS, streamed_rows
 from .tiling import TileText, order_for_tiles, transposed_loads, word_of
@@ -68,6 +69,7 @@ def bodies_of(text: str) -> tuple[Callable[..., Any], ...]:
 def _text(group: Group, positions: Mapping[int, int]) -> str:
     """The kernel text; each key of ``positions`` is a parameter that has the address of the tensor at the value (positions)."""
     kernel = CpuKernel(group, positions)
+    kernel.stored = stored_halves(group)
     request = partition_prologue(kernel, plans(group))
     kernel.context.partitioned = bool(request)
     kernel.prologue += request
@@ -81,6 +83,7 @@ class CpuKernel(Sizes):
     def __init__(self, group: Group, positions: Mapping[int, int]) -> None:
         super().__init__(group, Python())
         self.positions = positions
+        self.stored: Mapping[int, str] = {}
         self.context = KernelContext(self.size, self.array, self.language)
 
     # ---- prologue --------------------------------------------------------------------------------------------------------
@@ -98,7 +101,7 @@ class CpuKernel(Sizes):
 
     def array(self, position: int) -> str:
         """The array of a parameter, or of a result (results follow the parameters)."""
-        return self._elements(position, self.tensors[position].dtype, "x")
+        return self._elements(position, self.tensors[position].dtype + self.stored.get(position, ""), "x")
 
     def words(self, position: int) -> str:
         """The same elements as unsigned integers."""

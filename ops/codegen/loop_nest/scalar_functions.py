@@ -56,13 +56,15 @@ class ScalarFunction(Texts):
     """The Python text, and the CUDA C text if it differs (``cuda``).
 
     ``wraps``: integer results must be wrapped to the range of their dtype.  ``total``: defined for all arguments, so it may be
-    executed speculatively.  ``monotonic``: None for a function that is not, or is not known to be.
+    executed speculatively.  ``monotonic``: None for a function that is not, or is not known to be.  ``exact``: the result is a
+    number of each format of floats that has all arguments, so it is not rounded there.
     """
 
     wraps: bool = False
     total: bool = True
     cuda: Texts | None = None
     monotonic: Monotonic | None = None
+    exact: bool = False
 
     def python(self, args: list[str], argument: str, result: str) -> str:
         """The Python expression for arguments of the dtype ``argument``."""
@@ -137,6 +139,7 @@ def _choice(sign: str, other: str) -> ScalarFunction:
         wraps=True,
         cuda=Texts(f"({{0}} {sign} {{1}} ? {{0}} : {{1}})", real=f"(({{0}} {sign} {{1}}) | ({{0}} != {{0}}) ? {{0}} : {{1}})"),
         monotonic=Monotonic((1, 1), FLOATS + INTEGERS),
+        exact=True,
     )
 
 
@@ -179,13 +182,14 @@ SCALAR_FUNCTIONS: dict[str, ScalarFunction] = {
         cuda=Texts(real="copysign{f}(({2} != 0) & (({2} < 0) != ({1} < 0)) ? {2} + {1} : {2}, {1})"),
     ),
     "negative": ScalarFunction(
-        "(-{0})", wraps=True, cuda=Texts(_NEGATED, real="(-{0})"), monotonic=Monotonic((-1,))
+        "(-{0})", wraps=True, cuda=Texts(_NEGATED, real="(-{0})"), monotonic=Monotonic((-1,)), exact=True
     ),
     "abs": ScalarFunction(
         real="math.fabs({0})",
         signed="({0} if {0} >= 0 else -{0})",
         wraps=True,
         cuda=Texts(real="fabs{f}({0})", signed="({0} >= 0 ? {0} : " + _NEGATED + ")"),
+        exact=True,
     ),
     "sigmoid": ScalarFunction(
         real="({t}(1.0) / ({t}(1.0) + math.exp(-{0})))",
@@ -204,7 +208,7 @@ SCALAR_FUNCTIONS: dict[str, ScalarFunction] = {
     "power": ScalarFunction(real="math.pow({0}, {1})", single="pow_float32({0}, {1})", cuda=Texts(real="pow{f}({0}, {1})")),
     "maximum": _choice(">", "<="),
     "minimum": _choice("<", ">="),
-    "where": ScalarFunction("({1} if {0} else {2})", cuda=Texts("({0} ? {1} : {2})")),
+    "where": ScalarFunction("({1} if {0} else {2})", cuda=Texts("({0} ? {1} : {2})"), exact=True),
     "equal": _operator("=="),
     "not_equal": _operator("!="),
     "less": _operator("<"),
@@ -237,24 +241,30 @@ SCALAR_FUNCTIONS: dict[str, ScalarFunction] = {
     # x - x is not 0 only for infinities and NaN
     "isinf": ScalarFunction(real="math.isinf({0})", cuda=Texts(real="(({0} == {0}) & ({0} - {0} != 0))")),
     "isfinite": ScalarFunction(real="math.isfinite({0})", cuda=Texts(real="({0} - {0} == 0)")),
-    "trunc": ScalarFunction(real=_TRUNC, single="trunc_float32({0})", cuda=Texts(real="trunc{f}({0})"), monotonic=Monotonic()),
-    "round": ScalarFunction(real=_ROUND, single="round_float32({0})", cuda=Texts(real="rint{f}({0})"), monotonic=Monotonic()),
+    "trunc": ScalarFunction(
+        real=_TRUNC, single="trunc_float32({0})", cuda=Texts(real="trunc{f}({0})"), monotonic=Monotonic(), exact=True
+    ),
+    "round": ScalarFunction(
+        real=_ROUND, single="round_float32({0})", cuda=Texts(real="rint{f}({0})"), monotonic=Monotonic(), exact=True
+    ),
     # whose truncation is the nearest whole number, halves away from 0: with 0.5 the number below 0.5 would become 1
     "away_by_almost_half": ScalarFunction(
         real="({0} + math.copysign({t}({almost_half}), {0}))",
         cuda=Texts(real="({0} + copysign{f}({t}({almost_half}), {0}))"),
         monotonic=Monotonic(),
     ),
-    # monotonic, for the second argument is a whole number
+    # monotonic and exact, for the second argument is the whole part of the first
     "floor_of_trunc": ScalarFunction(
         real="({1} - {t}(1.0) if {1} > {0} else {1})",
         cuda=Texts(real="({1} > {0} ? {1} - {t}(1.0) : {1})"),
         monotonic=Monotonic((1, 1)),
+        exact=True,
     ),
     "ceil_of_trunc": ScalarFunction(
         real="({1} + {t}(1.0) if {1} < {0} else {1})",
         cuda=Texts(real="({1} < {0} ? copysign{f}({1} + {t}(1.0), {0}) : {1})"),
         monotonic=Monotonic((1, 1)),
+        exact=True,
     ),
     **{
         name: _math(name)

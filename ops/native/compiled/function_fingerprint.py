@@ -89,7 +89,7 @@ def _stable_value(value: Any) -> Any:
     if kind == "record":
         return _fields(value.dtype)
     if kind == "array":
-        return value.dtype, value.rank
+        return value.dtype, value.rank, value.stored
     if kind in ("instruction", "static"):  # its file decides what it emits or computes
         return source_hash(value.__module__)
     if hasattr(value, "__c_function__"):

@@ -37,9 +37,9 @@ def word(b: Any, value: Value) -> Any:
     return cast(b, value, INT64).scalar
 
 
-def array_at(b: Any, dtype: str, address: Any, sizes: list[Any]) -> Value:
-    """The array at an address."""
-    return Value(Array(dtype, len(sizes)), (b.inttoptr(address, element_llvm(dtype).as_pointer()), *sizes))
+def array_at(b: Any, dtype: str, address: Any, sizes: list[Any], stored: str = "") -> Value:
+    """The array at an address; ``stored``: as of ``Array``."""
+    return Value(Array(dtype, len(sizes), stored), (b.inttoptr(address, element_llvm(dtype).as_pointer()), *sizes))
 
 
 def _position(b: Any, index: Value, size: Any) -> Any:
@@ -84,7 +84,7 @@ def store_element(emitter: Any, array: Value, indices: list[Value], value: Value
     if dtype == "bool":
         stored = b.zext(truth(b, value).scalar, ir.IntType(8))
     elif dtype in HALVES:
-        stored = half_bits(emitter, dtype, value, BY_ARITHMETIC[dtype][1]).scalar
+        stored = half_bits(emitter, dtype, value, BY_ARITHMETIC[dtype][1], array.type.stored).scalar
     else:
         stored = cast(b, value, scalar_type(dtype)).scalar
     b.store(stored, element_pointer(b, array, indices))

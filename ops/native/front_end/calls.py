@@ -118,7 +118,8 @@ class Calls(Expressions):
         sizes = items(shape) if isinstance(shape.type, Tuple) else [shape]
         if len(sizes) != view.rank:
             raise Outside(f"{len(sizes)} sizes of {view.rank}")
-        return arrays.array_at(self.builder, view.dtype, self.word(address), [self.word(size) for size in sizes])
+        words = [self.word(size) for size in sizes]
+        return arrays.array_at(self.builder, view.dtype, self.word(address), words, view.stored)
 
     def _length(self, thing: Value) -> Value:
         if isinstance(thing.type, Array):

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from relayvm.ops.core.tensor_types import HALVES, numpy_dtype
+from relayvm.ops.core.tensor_types import EXACT, HALVES, SHORT_NANS, numpy_dtype
 from relayvm.ops.native import memory
 from relayvm.ops.native.compiled import kernel_store
 from relayvm.ops.native.front_end import vector_hints
@@ -117,6 +117,18 @@ def test_what_is_written_is_the_nearest(dtype: str, ranges: str) -> None:
     np.testing.assert_array_equal(got.view(np.uint16)[~nan], want.view(np.uint16)[~nan])
     assert np.isnan(got.astype(np.float32)[nan]).all()
     np.testing.assert_array_equal(np.signbit(got[nan].astype(np.float32)), np.signbit(values[nan]))
+
+
+@RANGES
+@pytest.mark.parametrize("stored", [EXACT, SHORT_NANS])
+def test_what_is_known_of_numbers_changes_no_bit(stored: str, ranges: str) -> None:
+    values = PATTERNS.view(numpy_dtype("bfloat16")).astype(np.float32)
+    if stored == SHORT_NANS:
+        values = np.concatenate([values, singles()[~np.isnan(singles())]])
+    got, want = (np.zeros(len(values), numpy_dtype("bfloat16")) for _ in range(2))
+    loop(f"bfloat16_{stored}", "x[i] = y[i]", ranges)(got, values)
+    loop("bfloat16", "x[i] = y[i]", ranges)(want, values)
+    np.testing.assert_array_equal(quiet(got), quiet(want))
 
 
 @BOTH

@@ -9,6 +9,7 @@ from typing import Any
 
 from llvmlite import ir
 
+from ....core.tensor_types import EXACT, SHORT_NANS
 from . import host
 
 _WORD, _HALF_WORD = ir.IntType(32), ir.IntType(16)
@@ -40,17 +41,24 @@ def widened(b: Any, dtype: str, bits: Any) -> Any:
     return b.fpext(b.bitcast(bits, _as(bits.type, ir.HalfType())), kind)
 
 
-def narrowed(b: Any, dtype: str, value: Any, is_filled: bool = False) -> Any:
-    """The halves nearest to float32, as words; ``is_filled``: whether a vector fills a register, or will do so."""
+def narrowed(b: Any, dtype: str, value: Any, is_filled: bool = False, stored: str = "") -> Any:
+    """The halves nearest to float32, as words.
+
+    ``is_filled``: whether a vector fills a register, or will do so.  ``stored``: what is known of the numbers (``Array``).
+    """
     kind = _as(value.type, _HALF_WORD)
     if dtype == "float16":
         return b.bitcast(b.fptrunc(value, _as(value.type, ir.HalfType())), kind)
     word = b.bitcast(value, _as(value.type, _WORD))
+    sixteen = _number(word, 16)
+    if stored == EXACT:
+        return b.trunc(b.lshr(word, sixteen), kind)
     if "avx512bf16" in host.features() and (is_filled or isinstance(value.type, ir.VectorType)):
         return _narrowed_by_instruction(b, word, kind)
-    sixteen = _number(word, 16)
     cut = b.lshr(word, sixteen)
     rounded = b.lshr(b.add(b.add(word, _number(word, 0x7FFF)), b.and_(cut, _number(word, 1))), sixteen)
+    if stored == SHORT_NANS:  # a NaN is not rounded up
+        return b.trunc(rounded, kind)
     nan = b.or_(cut, _number(word, 0x40))  # the payload may end below the cut, and leave an infinity
     return b.trunc(b.select(b.fcmp_unordered("uno", value, value), nan, rounded), kind)
 

@@ -56,10 +56,14 @@ class Nothing(_Kind):
 
 @frozen
 class Array(_Kind):
-    """A C-contiguous array over raw memory: a pointer, and a size for each axis."""
+    """A C-contiguous array over raw memory: a pointer, and a size for each axis.
+
+    ``stored``: what is known of the numbers that are stored in it (``EXACT``, ``SHORT_NANS``).
+    """
 
     dtype: str
     rank: int
+    stored: str = ""
 
 
 @frozen

@@ -302,10 +302,10 @@ def half_value(emitter: Any, dtype: str, bits: Value, plain: Any) -> Value:
     return value
 
 
-def half_bits(emitter: Any, dtype: str, value: Value, plain: Any) -> Value:
-    """The bits of the half nearest to a number; ``plain``: the function for other CPUs."""
+def half_bits(emitter: Any, dtype: str, value: Value, plain: Any, stored: str = "") -> Value:
+    """The bits of the half nearest to a number; ``plain``: the function for other CPUs; ``stored``: as of ``Array``."""
     if half_conversions.has_conversions(dtype):
         b, filled = emitter.builder, emitter.fills_registers
-        return Value(UINT16, (half_conversions.narrowed(b, dtype, cast(b, value, FLOAT32).scalar, filled),))
+        return Value(UINT16, (half_conversions.narrowed(b, dtype, cast(b, value, FLOAT32).scalar, filled, stored),))
     bits: Value = emitter.call_native(plain, [value])
     return bits

@@ -59,8 +59,9 @@ class Accesses(Instructions):
             return vector
         made = Vector(element, kind.lanes)
         if half_conversions.has_conversions(dtype):
-            code = (half_conversions.widened, half_conversions.narrowed)[way]
-            return Value(made, (code(b, dtype, vector.scalar),))
+            if way == 0:
+                return Value(made, (half_conversions.widened(b, dtype, vector.scalar),))
+            return Value(made, (half_conversions.narrowed(b, dtype, vector.scalar, stored=array.type.stored),))
         found = ir.Constant(llvm_type(made), ir.Undefined)
         for n in range(kind.lanes):
             converted = convert(self.emitter, dtype, lane(b, vector, known(n)), BY_ARITHMETIC[dtype][way])
