@@ -76,7 +76,8 @@ def _sequence_mask(inputs: tuple[Value, ...], axes: Axes, attrs: SequenceMaskAtt
     length, at = lengths(axes[1 - attrs.axis]), axes[attrs.axis]
     both = (cast(at, "float64"), cast(length, "float64")) if is_float(length.dtype) else (at, as_index(length))
     valid = both[0] < both[1]
-    return Select(valid, data(*axes), element(attrs.mask_value, output.dtype))
+    # each element is read, also a masked one: vectors of 16 bits cannot be read where a condition holds
+    return apply("where", valid, data(*axes), element(attrs.mask_value, output.dtype), dtype=output.dtype)
 
 
 def _sequence_mask_rule(inputs: tuple[Any, ...], attrs: SequenceMaskAttrs) -> str:
