@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from ....declarations.frozen_dataclass import frozen
 from ...composition.legalize import converted, indices, whole_dtype
-from ...core.compute import Scalar, Select, Value, apply, cast, index
+from ...core.compute import Scalar, Value, apply, cast, index
 from ...core.dtype_rules import INTEGERS, NUMBERS, like_first, require
 from ...core.op import Op, OpPattern, TypeRelError
 from ...core.scalar_attrs import element, require_element
