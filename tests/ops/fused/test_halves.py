@@ -24,6 +24,7 @@ from relayvm.ops.defs.movement.matrix import TriluAttrs
 from relayvm.ops.defs.movement.pad import DilateAttrs, PadAttrs
 from relayvm.ops.defs.movement.rearrange import SequenceMaskAttrs
 from relayvm.ops.defs.movement.transform import AxisAttrs, SliceAttrs, TransposeAttrs
+from relayvm.ops.defs.sampling.image import Resize2dAttrs
 from relayvm.shape_funcs.symbolic.dim import dim
 
 from ...arrays import wide
@@ -136,6 +137,15 @@ def test_rows_of_very_few_elements(dtype: str, rows: int) -> None:
     x, y = sample((rows, 3), dtype, 5, special=False), sample((rows, 1), dtype, 6, special=False)
     for runner in (plain, compiled):
         same(call("add", [x, y], run=runner, static=True), wide(x) + wide(y), dtype)
+
+
+@BOTH
+@pytest.mark.parametrize("columns", [30, MOST, MOST + 1])
+def test_rows_of_elements_read_one_by_one(dtype: str, columns: int) -> None:
+    """A resized image is computed as in float32, and rounded once, from a buffer of a row or without one."""
+    x, attrs = sample((1, 2, 3, 21), dtype, 7, special=False), Resize2dAttrs((4, columns))
+    exact, found = (call("image.resize2d", [y], attrs, run=compiled, static=True) for y in (wide(x), x))
+    np.testing.assert_array_equal(wide(found), wide(exact.astype(numpy_dtype(dtype))))
 
 
 @BOTH
