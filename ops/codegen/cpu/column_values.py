@@ -41,8 +41,8 @@ def hold_columns(lowered: Lowered, context: KernelContext, writer: Writer) -> tu
     that ``writer`` places before the loops.
     """
     table, depth = lowered.table, len(lowered.extents)
-    held = _held(table, (lowered.element, lowered.offset), depth)
-    if depth < 2 or not held:
+    held = held_cells(lowered)
+    if not held:
         return [], []
     own, size = Writer(table, depth, context), context.size(lowered.extents[-1])
     at, offset, arrays, stores = f"i{depth - 1}", "0", list[str](), list[str]()
@@ -56,6 +56,12 @@ def hold_columns(lowered: Lowered, context: KernelContext, writer: Writer) -> tu
         writer.top.names[cell], writer.region[cell] = name, depth
     before = [f"columns = alloc({offset})", "if columns == 0:", f"    return {OUT_OF_MEMORY}", *arrays, *own.regions[0]]
     return [*before, f"for {at} in range({size}):", *indented([*own.regions[depth], *stores])], ["free(columns)"]
+
+
+def held_cells(lowered: Lowered) -> list[int]:
+    """The cells that ``hold_columns`` holds."""
+    depth = len(lowered.extents)
+    return _held(lowered.table, (lowered.element, lowered.offset), depth) if depth > 1 else []
 
 
 def _held(table: Table, roots: Sequence[int], depth: int) -> list[int]:

@@ -20,9 +20,10 @@ from ...native.jit import block_transpose, non_temporal, prefetch
 from ...native.threads import work_partition
 from ...native.vector_registers import has_fast_gathers
 from ..loop_nest import vector_math, vector_power
+from ..loop_nest.expression import LOAD
 from ..loop_nest.expression_text import Python, element_of, indented, unless_empty
 from ..loop_nest.linear_index import Lowered, flat, general, without_broadcast
-from ..loop_nest.moved_words import in_words
+from ..loop_nest.moved_words import WORD, in_words
 from ..loop_nest.row_passes import Rows
 from ..loop_nest.size_prologue import Sizes
 from ..loop_nest.statements import KernelContext, Writer
@@ -64,6 +65,14 @@ def source(group: Group) -> KernelSource:
 def bodies_of(text: str) -> tuple[Callable[..., Any], ...]:
     """The functions that a generated text calls."""
     return tuple(BODIES[name] for name in sorted(set(_CALLS.findall(text)) & set(BODIES)))
+
+
+def _reads_long(lowered: Lowered) -> bool:
+    """Whether elements of 8 bytes are read, of which LLVM takes half as many at a time, and none of them is a position."""
+    table = lowered.table
+    loads = [cell for cell in table.table if cell.kind == LOAD]
+    positions = table.reached([a for cell in loads for a in cell.args])
+    return any(ITEMSIZE[cell.dtype] == 8 for cell in loads) and not any(table[n].kind == LOAD for n in positions)
 
 
 def _text(group: Group, positions: Mapping[int, int]) -> str:
@@ -221,6 +230,8 @@ class CpuKernel(Sizes):
         called = "range" if moving or not extents else range_of_stores(dtype, extents[-1])
         if before and computed_in(dtype) == "float32" and has_fast_gathers():
             called = "rest_range"  # elements at positions that a column holds: LLVM cannot tell them apart
+        elif dtype == WORD and _reads_long(lowered):
+            called = "filled_range"
         lines = [*loops(self.context, writer.regions, partition, inner[n:], body, called), *after]
         return unless_empty(extents, lines) if writer.hoisted else lines
 

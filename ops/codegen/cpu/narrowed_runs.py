@@ -1,7 +1,7 @@
 """Halves that are computed as float32 in a buffer, and rounded from there by vectors.
 
-LLVM rounds halves one by one in a loop that it does not vectorise: for a function of a library, and where the innermost loop is
-short.  An example of the generated text, of a function of a library::
+LLVM rounds halves one by one in a loop that it does not vectorise: for a function of a library, where the innermost loop is
+short, and where a CPU reads elements one by one.  An example of the generated text, of a function of a library::
 
     v4 = alloc(2048)
     if v4 == 0:
@@ -19,8 +19,8 @@ short.  An example of the generated text, of a function of a library::
             x0[uint64(run + lane)] = v5[uint64(lane)]
     free(v4)
 
-Of loops over few elements the buffer has all elements of the innermost loops whose number is known, of some rows if they are
-very few.
+Of loops over few elements, or of elements read one by one, the buffer has all elements of the innermost loops whose number is
+known, of some rows if they are very few.
 """
 
 from __future__ import annotations
@@ -31,12 +31,13 @@ from collections.abc import Sequence
 
 from ...core.tensor_types import HALVES, ITEMSIZE
 from ...native.status import OUT_OF_MEMORY
+from ...native.vector_registers import has_fast_gathers
 from ..loop_nest.expression import APPLY, AXIS, LOAD
 from ..loop_nest.expression_text import Python, element_of, indented, loops_around, unless_empty
 from ..loop_nest.linear_index import Lowered
 from ..loop_nest.scalar_functions import SCALAR_FUNCTIONS
 from ..loop_nest.statements import KernelContext, Writer, always_evaluated
-from .column_values import hold_columns
+from .column_values import held_cells, hold_columns
 from .partition import GRAIN, LEVELS, Partition, loops
 
 #: Elements of a run of a function of a library.
@@ -110,13 +111,18 @@ def _of_library(lowered: Lowered, context: KernelContext, result: str) -> list[s
 def _lead(extents: Sequence[str], lowered: Lowered) -> int:
     """The number of loops around a buffer for short loops; 0 for none."""
     is_in_order = lowered.nest.store == tuple(range(len(extents)))
-    if not is_in_order or not extents[-1].isdigit() or int(extents[-1]) >= SHORT:
+    if not is_in_order or not extents[-1].isdigit() or not (int(extents[-1]) < SHORT or _gathers(lowered, int(extents[-1]))):
         return 0
     lead = len(extents) - 1
     while lead > 1 and extents[lead - 1].isdigit() and math.prod(map(int, extents[lead - 1 :])) <= MOST:
         lead -= 1
     each = math.prod(map(int, extents[lead:]))
     return lead if each >= LEAST or (each > 0 and lead <= LEVELS) else 0
+
+
+def _gathers(lowered: Lowered, columns: int) -> bool:
+    """Whether a row's elements, few enough for a buffer, are at positions that a column holds, and are read one by one."""
+    return columns <= MOST and not has_fast_gathers() and bool(held_cells(lowered))
 
 
 def _of_short_loops(lowered: Lowered, context: KernelContext, result: str, lead: int) -> list[str]:
@@ -134,7 +140,7 @@ def _of_short_loops(lowered: Lowered, context: KernelContext, result: str, lead:
     place = _position([*own_row, *names[lead:]], extents[lead - len(own_row) :])
     inside = loops_around(
         [[], *writer.regions[lead + 1 :]], extents[lead:], [f"{element_of(made, place)} = {element}"], lead,
-        "rest_range" if columns else "range",
+        "rest_range" if columns and int(extents[-1]) < SHORT else "range",
     )  # fmt: skip
     n, count = min(lead, LEVELS), str(each)
     outer, regions = Partition(extents[:n]), writer.regions[: lead + 1]

@@ -12,7 +12,7 @@ from .expression import APPLY, GUARD, LITERAL, LOAD, SELECT, Cell, Cells
 from .inlining import nests
 
 #: The dtype of a half as a word.
-_WORD = "uint16"
+WORD = "uint16"
 #: The function that chooses one of two elements.
 _WHERE = "where"
 
@@ -30,12 +30,12 @@ def in_words(group: Group) -> Group:
         return group
 
     def word(tensor: Tensor) -> Tensor:
-        return Tensor(_WORD, tensor.shape) if tensor.dtype in HALVES else tensor
+        return Tensor(WORD, tensor.shape) if tensor.dtype in HALVES else tensor
 
     nodes = tuple(type(n)(n.op, _of_words(n.attrs), n.args, tuple(map(word, n.outputs))) for n in group.nodes)
     made = Group(
         tuple(map(word, group.params)),
-        tuple(Literal(_WORD, 0) if literal.dtype in HALVES else literal for literal in group.literals),
+        tuple(Literal(WORD, 0) if literal.dtype in HALVES else literal for literal in group.literals),
         nodes,
         group.results,
         group.implementation,
@@ -56,7 +56,7 @@ def _takes_words(group: Group) -> bool:
 
 def _of_words(attrs: Any) -> Any:
     """The attributes with words where they state halves, as the dtype of a result."""
-    stated = {name: _WORD for name, value in vars(attrs).items() if isinstance(value, str) and value in HALVES}
+    stated = {name: WORD for name, value in vars(attrs).items() if isinstance(value, str) and value in HALVES}
     return dataclasses.replace(attrs, **stated) if stated else attrs
 
 

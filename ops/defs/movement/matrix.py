@@ -43,7 +43,8 @@ def _trilu(inputs: tuple[Value, ...], axes: Axes, attrs: TriluAttrs, output: Val
     *_, row, column = axes
     above, wanted = column - row, as_index(k())
     kept = above >= wanted if attrs.upper else apply("less_equal", above, wanted, dtype="bool")
-    return Select(kept, data(*axes), zero(output.dtype))
+    # each element is read, also one that is not kept: vectors of 16 bits cannot be read where a condition holds
+    return apply("where", kept, data(*axes), zero(output.dtype), dtype=output.dtype)
 
 
 def _matrix_set_diag(inputs: tuple[Value, ...], axes: Axes, attrs: MatrixSetDiagAttrs, output: Value) -> Scalar:

@@ -58,10 +58,14 @@ def _padded(
     at = [i - b for i, b in zip(axes, before, strict=True)]
     if mode == "constant":
         assert value is not None
-        found = data(*at)
-        for k in reversed(padded):
+        found, last = data(*at), data.rank - 1
+        for k in reversed([k for k in padded if k != last]):
             found = Select(inside(at[k], data.size(k)), found, value)
-        return found
+        if last not in padded:
+            return found
+        # two bounds of the innermost loop, which is split at them where they are sizes
+        found = Select(axes[last] < before[last], value, found)
+        return Select(axes[last] < before[last] + data.size(last), found, value)
     place = {"edge": _clamped, "reflect": _reflected, "REFLECT": _reflected, "SYMMETRIC": _mirrored}[mode]
     return data(*(place(i, data.size(k)) if k in padded else i for k, i in enumerate(at)))
 

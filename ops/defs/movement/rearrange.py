@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from ....declarations.frozen_dataclass import frozen
 from ...composition.legalize import converted, indices, whole_dtype
-from ...core.compute import Scalar, Select, Value, apply, cast, index
+from ...core.compute import Scalar, Value, apply, cast, index
 from ...core.dtype_rules import INTEGERS, NUMBERS, like_first, require
 from ...core.op import Op, OpPattern, TypeRelError
 from ...core.scalar_attrs import element, require_element
@@ -76,7 +76,8 @@ def _sequence_mask(inputs: tuple[Value, ...], axes: Axes, attrs: SequenceMaskAtt
     length, at = lengths(axes[1 - attrs.axis]), axes[attrs.axis]
     both = (cast(at, "float64"), cast(length, "float64")) if is_float(length.dtype) else (at, as_index(length))
     valid = both[0] < both[1]
-    return Select(valid, data(*axes), element(attrs.mask_value, output.dtype))
+    # each element is read, also a masked one: vectors of 16 bits cannot be read where a condition holds
+    return apply("where", valid, data(*axes), element(attrs.mask_value, output.dtype), dtype=output.dtype)
 
 
 def _sequence_mask_rule(inputs: tuple[Any, ...], attrs: SequenceMaskAttrs) -> str:

@@ -20,8 +20,11 @@ from relayvm.ops.defs.arithmetic.creation import ArangeAttrs, FullAttrs, InitAtt
 from relayvm.ops.defs.arithmetic.elementwise import CastAttrs, ClipAttrs, LeakyReluAttrs
 from relayvm.ops.defs.axes.reduce import ArgReduceAttrs, ReduceAttrs
 from relayvm.ops.defs.movement.indexing import OneHotAttrs, TakeAttrs
+from relayvm.ops.defs.movement.matrix import TriluAttrs
 from relayvm.ops.defs.movement.pad import DilateAttrs, PadAttrs
+from relayvm.ops.defs.movement.rearrange import SequenceMaskAttrs
 from relayvm.ops.defs.movement.transform import AxisAttrs, SliceAttrs, TransposeAttrs
+from relayvm.ops.defs.sampling.image import Resize2dAttrs
 from relayvm.shape_funcs.symbolic.dim import dim
 
 from ...arrays import wide
@@ -137,6 +140,15 @@ def test_rows_of_very_few_elements(dtype: str, rows: int) -> None:
 
 
 @BOTH
+@pytest.mark.parametrize("columns", [30, MOST, MOST + 1])
+def test_rows_of_elements_read_one_by_one(dtype: str, columns: int) -> None:
+    """A resized image is computed as in float32, and rounded once, from a buffer of a row or without one."""
+    x, attrs = sample((1, 2, 3, 21), dtype, 7, special=False), Resize2dAttrs((4, columns))
+    exact, found = (call("image.resize2d", [y], attrs, run=compiled, static=True) for y in (wide(x), x))
+    np.testing.assert_array_equal(wide(found), wide(exact.astype(numpy_dtype(dtype))))
+
+
+@BOTH
 def test_attributes_are_not_rounded(dtype: str) -> None:
     x = sample((40,), dtype)
     same(call("nn.leaky_relu", [x], LeakyReluAttrs(0.3)), np.where(wide(x) < 0, wide(x) * np.float32(0.3), wide(x)), dtype)
@@ -216,8 +228,8 @@ def test_moving_changes_no_bit(dtype: str, runner: Any) -> None:
     bits[np.isnan(bits.view(numpy_dtype(dtype)).astype(np.float32))] = signalling if runner else 0
     bits[1, 1] = signalling if runner else 0
     x, options = bits.view(numpy_dtype(dtype)), {"run": runner} if runner else {}
-    vectors = np.array([9, -4, 2])
-    hot = np.where(np.eye(3, dtype=bool), bits[1, 1], bits[2, 2])
+    vectors, lengths = np.array([9, -4, 2]), np.array([2, 0, 5, 9, -1, 3])
+    hot, counted = np.where(np.eye(3, dtype=bool), bits[1, 1], bits[2, 2]), np.arange(5)[:, None]
     cases: list[tuple[np.ndarray, np.ndarray]] = [
         (call("transpose", [x], TransposeAttrs(), **options), bits.T),
         (call("concatenate", [(x, x[:2], x[:0])], AxisAttrs(0), **options), np.concatenate([bits, bits[:2]])),
@@ -225,6 +237,8 @@ def test_moving_changes_no_bit(dtype: str, runner: Any) -> None:
         (call("strided_slice", [x], SliceAttrs((1, 0), (5, 6), (2, 1)), **options), bits[1:5:2]),
         (call("where", [bits > 9, x, x], **options), bits),
         (call("nn.dilate", [x], DilateAttrs((2, 2)), **options)[::2, ::2], bits),
+        (call("trilu", [x, np.array(1)], TriluAttrs(), **options), np.triu(bits, 1)),
+        (call("sequence_mask", [x, lengths], SequenceMaskAttrs(), **options), np.where(counted < lengths, bits, 0)),
         (call("one_hot", [np.arange(3), x[1, 1], x[2, 2]], OneHotAttrs(3, dtype=dtype), **options), hot),
     ]
     for got, want in cases:
