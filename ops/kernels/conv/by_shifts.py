@@ -15,6 +15,7 @@ from __future__ import annotations
 import numpy as np
 
 from ...native.jit.convolution.shifted_tile import multiply_shifted
+from ...native.jit.convolution.tap_vectors import has_mask_registers
 from ...native.jit.products.operands import Rows
 from ...native.jit.products.register_tile import GROUP_PANELS, PANEL_BYTES, TILE_ROWS
 from ...native.memory import Array, Axes, generic
@@ -58,11 +59,13 @@ def place_offsets(numbers: Array, width: int, channel: int, padded: Axes, conv: 
 def multiply_shifts(weight: Rows, work: Array, at: int, numbers: Array, out: Rows, rows: int, length: int) -> None:
     """Compute ``length`` neighbouring positions of ``rows`` output channels; ``at``: the first element of their padded data."""
     width, terms = PANEL_BYTES // out.data.itemsize, weight.step
-    panels, tiles = (length + width - 1) // width, (rows + TILE_ROWS - 1) // TILE_ROWS
+    # where parts of vectors are slow to store, the last panel ends with the row: elements computed twice have the same bits
+    whole = length if has_mask_registers() or length < width else length // width * width
+    panels, tiles = (whole + width - 1) // width, (rows + TILE_ROWS - 1) // TILE_ROWS
     groups = (panels + GROUP_PANELS - 1) // GROUP_PANELS
-    for group in range(groups):
-        first = group * panels // groups * width
-        columns = min((group + 1) * panels // groups * width, length) - first
+    for group in range(groups + (1 if whole < length else 0)):
+        first = group * panels // groups * width if group < groups else length - width
+        columns = min((group + 1) * panels // groups * width, whole) - first if group < groups else width
         for tile in range(tiles):
             top = tile * rows // tiles
             bottom = (tile + 1) * rows // tiles
@@ -94,10 +97,8 @@ def multiply_rows(
     length = (rows - 1) * pitch + columns
     # together they take fewer vectors; copying takes as long as some products
     is_together = (length + width - 1) // width * 16 < (columns + width - 1) // width * rows * 15
-    chunks = (channels + FINISHED_ROWS - 1) // FINISHED_ROWS
-    for chunk in range(chunks):
-        o = chunk * channels // chunks
-        count = (chunk + 1) * channels // chunks - o
+    for o in range(0, channels, FINISHED_ROWS):  # whole tiles of rows
+        count = min(FINISHED_ROWS, channels - o)
         of_weight, here = Rows(weight.data, weight.at + o * weight.step, weight.step), out.at + o * out.step
         if is_together:
             multiply_shifts(of_weight, padded.data, padded.at, numbers, Rows(sums, 0, length), count, length)
@@ -107,7 +108,10 @@ def multiply_rows(
             for y in range(rows):
                 first, to = padded.at + y * pitch, here + y * columns
                 multiply_shifts(of_weight, padded.data, first, numbers, Rows(out.data, to, out.step), count, columns)
-                epilogue.finish(epilogue.argv, to, count, columns, out.data, to, out.step)
+                if has_mask_registers():
+                    epilogue.finish(epilogue.argv, to, count, columns, out.data, to, out.step)
+            if not has_mask_registers():  # elements behind the whole vectors of a row are finished one by one
+                epilogue.finish(epilogue.argv, here, count, rows * columns, out.data, here, out.step)
 
 
 @generic

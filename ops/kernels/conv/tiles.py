@@ -39,8 +39,9 @@ FINISHED_ROWS = 24
 APART, LEAST_INNER = 4, 64
 #: Bytes and number of the most panels that are packed at once if they are more than a group: half of the first cache.
 WIDE_BYTES, WIDE_PANELS = 2**14, 16
-#: The most lines that are fetched together: a processor waits for a few at a time, and further ones stop it.
-FETCHED_LINES = 16
+#: The most lines that are fetched together: a processor waits for a few at a time, and further ones stop it.  Of fewer terms than
+#: MANY_TERMS they are more, as a call for each panel takes longer: 8 and 16 terms take 0.8 of the time.
+FETCHED_LINES, FETCHED_FEW, MANY_TERMS = 16, 64, 64
 #: Bytes between addresses that belong to the same set of a first cache.
 PAGE_BYTES = 4096
 #: Forms of a row of a panel: operands that follow one another, in one or two rows of the data, every second element, or operands
@@ -301,14 +302,14 @@ def multiply_rows(
     is_copied, pitch = weight.step * out.data.itemsize % PAGE_BYTES == 0 and not reads_rows_apart(), inner + width
     copied, panels = transposed - TILE_ROWS * pitch, max((whole + width - 1) // width, 1)
     # the channels whose columns are fetched with each panel of a tile; 0: those of a tile are fetched together
-    is_many = later.channels * ((later.columns + width - 1) // width) > FETCHED_LINES * tiles and channels >= PACKING_ROWS * tiles
+    lines, most = later.channels * ((later.columns + width - 1) // width), FETCHED_LINES if inner >= MANY_TERMS else FETCHED_FEW
+    is_many = lines > most * tiles and channels >= PACKING_ROWS * tiles
     pace = later.channels // (tiles * panels) + 1 if is_many else 0
     for j in range(apart):
         for k in range(inner):
             if unpacked.step > 0:
-                work[np.uint64(transposed + j * inner + k)] = unpacked.data[
-                    np.uint64(unpacked.at + whole + k * unpacked.step + j)
-                ]
+                at = unpacked.at + whole + k * unpacked.step + j
+                work[np.uint64(transposed + j * inner + k)] = unpacked.data[np.uint64(at)]
             else:
                 at = columns.at + whole // width * columns.step + k * columns.row + j
                 work[np.uint64(transposed + j * inner + k)] = columns.data[np.uint64(at)]

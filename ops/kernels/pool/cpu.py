@@ -14,13 +14,13 @@ from ...native.memory import Array, Axes, Element, generic
 from ...native.static_values import static, static_range
 from ...native.status import EMPTY_REDUCTION, OK
 from ...native.vector_registers import vector_bytes
-from ...native.vectors import Vector, lanes_below, load, load_or_zero, splat, sum_of_lanes
+from ...native.vectors import lanes_below, load, load_or_zero, splat, sum_of_lanes
 from ..shaped import Shaped
 from ..spatial.cpu import BATCH, CHANNEL, COLUMN, DEPTH, ROW, Spatial, end_inside, first_inside, spatial, start_of
 from .largest_of_taps import MOST_STEP, take_largest
 from .mean_rows import SMALLEST, has_masks, row_of_means
 from .means_in_tiles import fits_means, means_by_tiles
-from .tiles_of_rows import Lines, fits_tiles, largest_in_tiles
+from .tiles_of_rows import fits_tiles, largest_by_tiles
 from .windows import Windows
 
 #: Vectors of sums of halves: an addition waits for the one before it in its vector.
@@ -224,27 +224,6 @@ def largest_by_rows(data: Spatial, out: Spatial, line: Array, low: int, high: in
                 out.data[np.uint64(to + i * step)] = lowest
             for x in range(windows.pool_size[2]):
                 take_larger(out.data, to, step, line, x * windows.dilation[2], stride, 0, count)
-
-
-@generic
-def largest_by_tiles(
-    data: Spatial, out: Spatial, nothing: Vector, low: int, high: int, windows: Windows, taps: int, step: int
-) -> None:
-    """As ``largest_by_rows``, for windows of ``taps`` neighbouring columns, ``step`` apart, in vectors as long as ``nothing``."""
-    (elements, sizes, steps), (pool_size, stride, before, dilation) = data, windows
-    for plane in range(low, high):
-        for lane in range(out.sizes[DEPTH] * out.sizes[ROW]):
-            place, to = lane_of(lane, out, False)
-            to += start_of(out, plane // sizes[CHANNEL], plane % sizes[CHANNEL])
-            z, y = place[0] * stride[0] - before[0], place[1] * stride[1] - before[1]
-            first, end = first_inside(z, dilation[0]), end_inside(z, dilation[0], sizes[DEPTH], pool_size[0])
-            top, bottom = first_inside(y, dilation[1]), end_inside(y, dilation[1], sizes[ROW], pool_size[1])
-            columns = sizes[COLUMN]
-            if first >= end or top >= bottom or columns == 0:
-                first, end, top, bottom, columns = 0, 1, 0, 1, 0
-            at = plane * steps[CHANNEL] + (z + first * dilation[0]) * steps[DEPTH] + (y + top * dilation[1]) * steps[ROW]
-            lines = Lines(elements, at, dilation[0] * steps[DEPTH], dilation[1] * steps[ROW], end - first, bottom - top, columns)
-            largest_in_tiles(lines, -before[2], nothing, out.data, to, out.sizes[COLUMN], taps, step)
 
 
 @generic

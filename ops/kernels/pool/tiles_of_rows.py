@@ -15,7 +15,9 @@ from ...native.memory import Array, generic
 from ...native.static_values import at_compile_time, static, static_range
 from ...native.vector_registers import vector_bytes
 from ...native.vectors import Vector, any_lane, lane_numbers, lanes_below, load, load_or_zero, select, shuffle, store, store_some
+from ..spatial.cpu import CHANNEL, COLUMN, DEPTH, ROW, Spatial, end_inside, first_inside
 from .largest_of_taps import MOST_STEP, larger
+from .windows import Windows
 
 #: The most columns of a window.
 MOST_TAPS = 5
@@ -53,28 +55,76 @@ def moved(lanes: int, count: int) -> tuple[int, ...]:
 
 
 @generic
-def largest_in_tiles(given: Lines, first: int, nothing: Vector, out: Array, to: int, count: int, taps: int, step: int) -> None:
+def largest_by_tiles(
+    data: Spatial, out: Spatial, nothing: Vector, low: int, high: int, windows: Windows, taps: int, step: int
+) -> None:
+    """Store the largest elements of the windows of the planes ``low`` to ``high`` (exclusive): the channels of each batch.
+
+    Windows have ``taps`` neighbouring columns and are ``step`` apart; vectors are as long as ``nothing``.
+    """
+    (elements, sizes, steps), (pool_size, stride, before, dilation), results = data, windows, out.sizes
+    count = results[COLUMN]
+    plane_size = results[DEPTH] * results[ROW] * count
+    to, end_of_out = low * plane_size, high * plane_size  # rows of results follow one another
+    for plane in range(low, high):
+        for i in range(results[DEPTH]):
+            z = i * stride[0] - before[0]
+            first, end = first_inside(z, dilation[0]), end_inside(z, dilation[0], sizes[DEPTH], pool_size[0])
+            for j in range(results[ROW]):
+                y = j * stride[1] - before[1]
+                top, bottom = first_inside(y, dilation[1]), end_inside(y, dilation[1], sizes[ROW], pool_size[1])
+                at = plane * steps[CHANNEL] + (z + first * dilation[0]) * steps[DEPTH] + (y + top * dilation[1]) * steps[ROW]
+                planes, rows, columns = end - first, bottom - top, sizes[COLUMN]
+                if planes <= 0 or rows <= 0 or columns == 0:
+                    planes, rows, columns = 1, 1, 0
+                lines = Lines(elements, at, dilation[0] * steps[DEPTH], dilation[1] * steps[ROW], planes, rows, columns)
+                largest_in_tiles(lines, -before[2], nothing, out.data, to, count, end_of_out, taps, step)
+                to += count
+
+
+@generic
+def largest_in_tiles(
+    given: Lines, first: int, nothing: Vector, out: Array, to: int, count: int, end: int, taps: int, step: int
+) -> None:
     """Store the largest elements of ``count`` windows of ``taps`` columns, the first from column ``first`` on, ``step`` apart.
 
-    ``nothing``: every element outside the columns, in the lanes of a tile.  NaN propagates.  Floats are first compared as if
+    ``nothing``: every element outside the columns, in the lanes of a tile.  Elements of ``out`` behind the results may be
+    overwritten, below ``end``: masked stores take a dozen cycles on Zen 3.  NaN propagates.  Floats are first compared as if
     there was none, and added up beside: a sum that is a number had no NaN.
     """
-    if not _compare(given, first, nothing, out, to, count, taps, step, static(0)):
-        _compare(given, first, nothing, out, to, count, taps, step, static(1))
+    readable = given.columns
+    if first + (count - 1) * step + taps <= readable:  # columns behind are in no window
+        readable = len(given.data) - given.at - (given.planes - 1) * given.plane_step - (given.lines - 1) * given.line_step
+    if not _compare(given, first, readable, nothing, out, to, count, end, taps, step, static(0)):
+        _compare(given, first, readable, nothing, out, to, count, end, taps, step, static(1))
 
 
 @generic
 def _compare(
-    given: Lines, first: int, nothing: Vector, out: Array, to: int, count: int, taps: int, step: int, finds_nan: int
+    given: Lines,
+    first: int,
+    readable: int,
+    nothing: Vector,
+    out: Array,
+    to: int,
+    count: int,
+    end: int,
+    taps: int,
+    step: int,
+    finds_nan: int,
 ) -> bool:
-    """As ``largest_in_tiles``; whether the elements have no NaN, or NaN is found."""
+    """As ``largest_in_tiles``; whether the elements have no NaN, or NaN is found.
+
+    Columns below ``readable`` may be read with others: elements behind the columns are in no window, or ``readable`` excludes
+    them.
+    """
     lanes = static(len(nothing))
-    both, total = _columns(given, first, nothing, step, finds_nan)
+    both, total = _columns(given, first, readable, nothing, step, finds_nan)
     even, odd = both[::step], both[step - 1 :: step]
     for tile in range(0, count, lanes):
         left, next_even, next_odd = count - tile, nothing, nothing
         if (left - 1) * step + taps > lanes * step:
-            both, more = _columns(given, first + (tile + lanes) * step, nothing, step, finds_nan)
+            both, more = _columns(given, first + (tile + lanes) * step, readable, nothing, step, finds_nan)
             next_even, next_odd, total = both[::step], both[step - 1 :: step], total + more
         found = even
         for tap in static_range(1, taps):
@@ -82,7 +132,7 @@ def _compare(
                 found = _larger(found, shuffle(even, next_even, moved(lanes, tap // step)), finds_nan)
             else:
                 found = _larger(found, shuffle(odd, next_odd, moved(lanes, tap // step)), finds_nan)
-        if left >= lanes:
+        if left >= lanes or to + tile + lanes <= end:
             store(out, to + tile, found)
         else:
             store_some(out, to + tile, found, lanes_below(left, lanes))
@@ -99,13 +149,13 @@ def _larger(largest: Vector, value: Vector, finds_nan: int) -> Vector:
 
 
 @generic
-def _columns(given: Lines, first: int, nothing: Vector, step: int, finds_nan: int) -> tuple[Vector, Vector]:
+def _columns(given: Lines, first: int, readable: int, nothing: Vector, step: int, finds_nan: int) -> tuple[Vector, Vector]:
     """The largest elements of the lines in each of the columns of a tile, from column ``first`` on; and their sums.
 
-    If NaN is found, the sums are zeros.
+    If NaN is found, the sums are zeros.  ``readable``: as of ``_compare``.
     """
     lanes = static(len(nothing) * step)
-    if first >= 0 and first + lanes <= given.columns:
+    if first >= 0 and first + lanes <= readable:
         largest = load(given.data, given.at + first, lanes)
         total = largest
         for plane in range(given.planes):

@@ -183,6 +183,17 @@ def test_blocks_cover_every_picture(implementation: str, height: int, width: int
         np.testing.assert_allclose(result, convolution(data, weight, attrs), rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.parametrize("width", [15, 16, 17, 50, 62, 63, 64])
+def test_shifts_have_the_bits_of_tiles(width: int) -> None:
+    """Sums that are computed twice, where a vector ends with a row, and any division into tiles: each sum is in one order."""
+    rng = np.random.default_rng(width)
+    data, weight = numbers(rng, (2, 3, 8, width), "float32"), numbers(rng, (31, 3, 3, 3), "float32")
+    shifts, tiles = (
+        run("nn.conv2d", [data, weight], jit=True, implementation=name, padding=1)[0][0] for name in ("shifts", "tiles")
+    )
+    np.testing.assert_array_equal(shifts, tiles)
+
+
 def winograd_bound(data: np.ndarray, weight: np.ndarray) -> float:
     """The largest error of Winograd's algorithm by the sums of absolute values in its matrices: 9, 9 / 4 and 4.
 
