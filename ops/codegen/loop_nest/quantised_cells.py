@@ -16,10 +16,26 @@ _BYTES = ("int8", "uint8")
 
 @frozen
 class QuantisedNumber:
-    """A byte: the float32 ``number``, a cell, rounded, halves to the even one, plus ``zero_point``, limited to its range."""
+    """A byte: the float32 ``number``, a cell, rounded, halves to the even one, plus ``zero_point``, limited to its range.
+
+    ``steps``: the cells from the number to the byte.
+    """
 
     number: int
     zero_point: int
+    steps: frozenset[int]
+
+
+@frozen
+class RunParts:
+    """The cells of a number that are parts of a run: ``parts``.
+
+    ``rounded``: those that are bytes in the middle of it, with their zero points; ``steps``: those on the way to these.
+    """
+
+    parts: frozenset[Cell]
+    rounded: dict[Cell, int]
+    steps: frozenset[Cell]
 
 
 def quantised_number(cells: Cells, element: int) -> QuantisedNumber | None:
@@ -40,7 +56,8 @@ def quantised_number(cells: Cells, element: int) -> QuantisedNumber | None:
         return None
     if not zero_point.is_integer() or not low <= zero_point <= high:
         return None
-    return QuantisedNumber(whole.args[0], int(zero_point))
+    steps = frozenset((cell.args[0], limited, moved, rounded))
+    return QuantisedNumber(whole.args[0], int(zero_point), steps)
 
 
 def _with_literal(cells: Cells, cell: Cell, function: str) -> tuple[float | None, int]:
@@ -63,21 +80,30 @@ FUNCTIONS = {
 _READ, _COMPUTED = ("float32", "int32", *_BYTES), ("float32", "int32")
 
 
-def parts_of(cells: Cells, number: int, run: int) -> frozenset[Cell] | None:
+def parts_of(cells: Cells, number: int, run: int) -> RunParts | None:
     """The cells of a number that are parts of a run, the loop ``run``; None if one of them is no text of vectors."""
     varying = dict[int, bool]()
     for at in sorted(cells.reached([number])):
         cell = cells[at]
         own = cell.kind == LOCAL or (cell.kind == AXIS and cell.what == run)
         varying[at] = own or any(varying[a] for a in cell.args)
-    reached, todo = set[int](), [number]
+    reached, bytes_between, todo = set[int](), dict[int, QuantisedNumber](), [number]
     while todo:
         at = todo.pop()
-        if varying[at] and at not in reached:
-            reached.add(at)
+        if not varying[at] or at in reached:
+            continue
+        reached.add(at)
+        found = quantised_number(cells, at)
+        if found:
+            bytes_between[at] = found
+            todo.append(found.number)
+        else:
             todo += () if cells[at].kind == LOAD else cells[at].args  # the place of a load is a word
-    parts = {at: cells[at] for at in reached}
-    return frozenset(parts.values()) if all(_is_part(cells, cell, varying) for cell in parts.values()) else None
+    steps = frozenset(step for found in bytes_between.values() for step in found.steps)
+    if reached & steps or not all(at in bytes_between or _is_part(cells, cells[at], varying) for at in reached):
+        return None
+    rounded = {cells[at]: found.zero_point for at, found in bytes_between.items()}
+    return RunParts(frozenset(cells[at] for at in reached), rounded, frozenset(cells[at] for at in steps))
 
 
 def _is_part(cells: Cells, cell: Cell, varying: dict[int, bool]) -> bool:

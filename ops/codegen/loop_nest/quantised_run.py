@@ -12,7 +12,7 @@ import numpy as np
 
 from ...native.front_end.llvm import host
 from ...native.memory import Array, generic
-from ...native.static_values import at_compile_time, static
+from ...native.static_values import at_compile_time, static, static_range
 from ...native.vector_registers import vector_bytes
 from ...native.vectors import (
     Mask,
@@ -147,6 +147,29 @@ def as_int32(part: Vector) -> Vector:
 
 
 @generic
+def rounded_to_uint8(part: Vector, zero_point: int) -> Vector:
+    """As ``bytes_of_numbers`` of uint8, in int32."""
+    return _rounded(part, zero_point, static(0), static(255))
+
+
+@generic
+def rounded_to_int8(part: Vector, zero_point: int) -> Vector:
+    """As ``bytes_of_numbers`` of int8, in int32."""
+    return _rounded(part, zero_point, static(-128), static(127))
+
+
+@generic
+def _rounded(part: Vector, zero_point: int, lowest: int, highest: int) -> Vector:
+    """As ``bytes_of_numbers``, in int32."""
+    lanes = len(part)
+    least, most = splat(np.float32(lowest - zero_point), lanes), splat(np.float32(highest - zero_point), lanes)
+    limited = select(part >= least, select(part > most, most, part), least)
+    if packs_integers():
+        return nearest_integers(limited) + splat(np.int32(zero_point), lanes)
+    return ((limited + _NO_FRACTION) - _NO_FRACTION).astype(np.int32) + splat(np.int32(zero_point), lanes)
+
+
+@generic
 def larger_part(part: Vector, other: Vector) -> Vector:
     """The larger ones of numbers and of a number; those of ``part`` that are NaN."""
     return select(part <= other, splat(other, len(part)), part)
@@ -156,6 +179,20 @@ def larger_part(part: Vector, other: Vector) -> Vector:
 def smaller_part(part: Vector, other: Vector) -> Vector:
     """As ``larger_part``, the smaller ones."""
     return select(part >= other, splat(other, len(part)), part)
+
+
+@generic
+def store_numbers(parts: list[Vector], out: Array, at: int) -> None:
+    """Store numbers from ``at`` on."""
+    for part in static_range(PARTS):
+        store(out, at + part * lanes_of_part(), parts[part])
+
+
+@generic
+def store_numbers_inside(parts: list[Vector], out: Array, at: int, count: int) -> None:
+    """As ``store_numbers``, the first ``count``."""
+    for part in static_range(PARTS):
+        store_some(out, at + part * lanes_of_part(), parts[part], inside(count, part, static(1)))
 
 
 @generic

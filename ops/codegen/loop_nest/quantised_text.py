@@ -12,7 +12,7 @@ from . import quantised_run
 from .expression import CAST, LOAD, Cell, Cells
 from .expression_text import Python, indented
 from .linear_index import Lowered
-from .quantised_cells import FUNCTIONS, QuantisedNumber, parts_of, quantised_number
+from .quantised_cells import FUNCTIONS, RunParts, parts_of, quantised_number
 from .quantised_run import (
     PARTS,
     as_float32,
@@ -22,6 +22,10 @@ from .quantised_run import (
     numbers_of_parts,
     part_inside,
     part_of,
+    rounded_to_int8,
+    rounded_to_uint8,
+    store_numbers,
+    store_numbers_inside,
     store_parts,
     store_parts_inside,
 )
@@ -45,13 +49,18 @@ def parts_called(text: str) -> tuple[Callable[..., object], ...]:
 class Parts(Python):
     """Python, in which ``parts`` are vectors; ``read``: the text of a part of an array, by its name and the place."""
 
-    def __init__(self, parts: frozenset[Cell], read: Callable[[str, str], str]) -> None:
+    def __init__(self, parts: RunParts, read: Callable[[str, str], str]) -> None:
         super().__init__()
         self.parts, self.read = parts, read
 
     def expression(self, cell: Cell, args: list[str], cells: Cells, array: Callable[[int], str]) -> str:
-        if cell not in self.parts:
+        if cell in self.parts.steps:
+            return args[0]
+        if cell not in self.parts.parts:
             return super().expression(cell, args, cells, array)
+        if cell in self.parts.rounded:
+            rounded = rounded_to_int8 if cell.dtype == "int8" else rounded_to_uint8
+            return f"{rounded.__name__}({args[0]}, {_zero_point_text(self.parts.rounded[cell])})"
         if cell.kind == LOAD:
             return self.read(array(cell.what), args[0])
         if cell.kind == CAST:
@@ -59,20 +68,31 @@ class Parts(Python):
         return FUNCTIONS[cell.what].format(*args)
 
 
+def _zero_point_text(zero_point: int) -> str:
+    return f"int32(0) + int32({zero_point})"
+
+
 @frozen
 class QuantisedRun:
-    """The innermost loop of ``lowered``, whose elements are rounded to bytes; ``parts``: the cells that are vectors."""
+    """The innermost loop of ``lowered``, whose elements are rounded to bytes, or are numbers that follow from such bytes.
+
+    ``number``: the cell that is stored, rounded if there is a ``zero_point``; ``parts``: the cells that are vectors.
+    """
 
     lowered: Lowered
-    number: QuantisedNumber
-    parts: frozenset[Cell]
+    number: int
+    zero_point: int | None
+    parts: RunParts
 
     @classmethod
     def of(cls, lowered: Lowered) -> QuantisedRun | None:
-        """The run; None if the elements are not rounded, or are no text of vectors."""
-        number = quantised_number(lowered.table, lowered.element)
-        parts = parts_of(lowered.table, number.number, len(lowered.extents) - 1) if number else None
-        return cls(lowered, number, parts) if number and parts else None
+        """The run; None if nothing is rounded, or the elements are no text of vectors."""
+        found = quantised_number(lowered.table, lowered.element)
+        number, zero_point = (found.number, found.zero_point) if found else (lowered.element, None)
+        if not found and lowered.table[number].dtype != "float32":
+            return None
+        parts = parts_of(lowered.table, number, len(lowered.extents) - 1)
+        return cls(lowered, number, zero_point, parts) if parts and parts.parts and (found or parts.rounded) else None
 
     def row(self, context: KernelContext, out: str, total: str, overwrites: bool) -> tuple[list[str], list[str]]:
         """The statements before all rows, and those of a row: ``count`` elements from ``begin`` on.
@@ -82,9 +102,13 @@ class QuantisedRun:
         """
         whole, last = self._block(context, "block", _whole, total), self._block(context, _END, _inside, total)
         place, at = self._written(context, self.lowered.offset)
-        stored, width = f"({_VECTORS}, int32(0) + int32({self.number.zero_point}), {out}, {at}", f"{numbers_of_parts.__name__}()"
-        blocks = [*whole.inside, f"{self._index} = block", *place.regions[-1], f"{store_parts.__name__}{stored})"]
-        rest = [*last.inside, f"{self._index} = {_END}", *place.regions[-1], f"{store_parts_inside.__name__}{stored}, {_LEFT})"]
+        width, (store, store_inside) = f"{numbers_of_parts.__name__}()", (store_numbers, store_numbers_inside)
+        stored = f"({_VECTORS}, {out}, {at}"
+        if self.zero_point is not None:
+            store, store_inside = store_parts, store_parts_inside
+            stored = f"({_VECTORS}, {_zero_point_text(self.zero_point)}, {out}, {at}"
+        blocks = [*whole.inside, f"{self._index} = block", *place.regions[-1], f"{store.__name__}{stored})"]
+        rest = [*last.inside, f"{self._index} = {_END}", *place.regions[-1], f"{store_inside.__name__}{stored}, {_LEFT})"]
         if overwrites:
             loops = [
                 f"{_END} = begin + count // {width} * {width}",
@@ -108,7 +132,7 @@ class QuantisedRun:
 
     def _block(self, context: KernelContext, begin: str, read: Callable[[str, str], str], total: str) -> _Block:
         """The numbers of a block that begins at the local ``begin``; ``read``: see ``Parts``."""
-        writer, value = self._written(context.with_language(Parts(self.parts, read)), self.number.number)
+        writer, value = self._written(context.with_language(Parts(self.parts, read)), self.number)
         place = [f"{self._index} = {begin} + part * {lanes_of_part.__name__}()"]
         part = [*place, f"{total} = {read('sums', f'first + {self._index}')}", *writer.regions[-1], f"{_VECTORS}[part] = {value}"]
         loop = [f"for part in {static_range.__name__}({PARTS}):", *indented(part)]
