@@ -18,6 +18,7 @@ from ...native.vectors import (
     Mask,
     Vector,
     add_limited,
+    gather,
     load,
     load_some,
     mask_of_bits,
@@ -93,9 +94,7 @@ def _converted(parts: list[Vector], zero_point: int, dtype: np.dtype[Any]) -> Ve
     limited = [select(part >= least, select(part > most, most, part), least) for part in parts]
     # adding the number that leaves no bits for a fraction rounds, halves to even
     whole = [((part + _NO_FRACTION) - _NO_FRACTION).astype(np.int32) + zero_point for part in limited]
-    few = [part.astype(dtype) for part in whole]
-    pair, all_parts = numbers_below(2 * lanes), numbers_below(PARTS * lanes)
-    return shuffle(shuffle(few[0], few[1], pair), shuffle(few[2], few[3], pair), all_parts)
+    return bytes_of_words(whole, dtype)
 
 
 @at_compile_time
@@ -120,6 +119,12 @@ def inside(count: int, part: int, parts: int) -> Mask:
 def no_parts() -> list[Vector]:
     """Parts of zeros."""
     return [splat(np.float32(0.0), lanes_of_part())] * PARTS
+
+
+@generic
+def no_words() -> list[Vector]:
+    """As ``no_parts``, of int32."""
+    return [splat(np.int32(0), lanes_of_part())] * PARTS
 
 
 @generic
@@ -170,6 +175,15 @@ def _rounded(part: Vector, zero_point: int, lowest: int, highest: int) -> Vector
 
 
 @generic
+def looked_up(table: Array, index: Vector, last: int) -> Vector:
+    """The elements of a table of int32 at places that are limited to 0 to ``last``."""
+    lanes = len(index)
+    least, most = splat(np.int32(0), lanes), splat(np.int32(last), lanes)
+    limited = select(index >= least, select(index > most, most, index), least)
+    return gather(table, 0, limited.astype(np.int64), mask_of_bits(-1, lanes), least)
+
+
+@generic
 def larger_part(part: Vector, other: Vector) -> Vector:
     """The larger ones of numbers and of a number; those of ``part`` that are NaN."""
     return select(part <= other, splat(other, len(part)), part)
@@ -193,6 +207,26 @@ def store_numbers_inside(parts: list[Vector], out: Array, at: int, count: int) -
     """As ``store_numbers``, the first ``count``."""
     for part in static_range(PARTS):
         store_some(out, at + part * lanes_of_part(), parts[part], inside(count, part, static(1)))
+
+
+@generic
+def bytes_of_words(parts: list[Vector], dtype: np.dtype[Any]) -> Vector:
+    """The lowest bytes of ``parts``, of int32."""
+    lanes, few = len(parts[0]), [part.astype(dtype) for part in parts]
+    pair, all_parts = numbers_below(2 * lanes), numbers_below(PARTS * lanes)
+    return shuffle(shuffle(few[0], few[1], pair), shuffle(few[2], few[3], pair), all_parts)
+
+
+@generic
+def store_words(parts: list[Vector], out: Array, at: int) -> None:
+    """Store the lowest bytes of int32 from ``at`` on."""
+    store(out, at, bytes_of_words(parts, out.dtype))
+
+
+@generic
+def store_words_inside(parts: list[Vector], out: Array, at: int, count: int) -> None:
+    """As ``store_words``, the first ``count``."""
+    store_some(out, at, bytes_of_words(parts, out.dtype), inside(count, static(0), static(PARTS)))
 
 
 @generic

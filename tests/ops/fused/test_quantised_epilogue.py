@@ -12,7 +12,13 @@ import pytest
 from relayvm.ops.analysis.aliasing import in_place_pairs
 from relayvm.ops.codegen import fits, kernel_source
 from relayvm.ops.codegen.loop_nest import quantised_run
-from relayvm.ops.codegen.loop_nest.quantised_run import PARTS, store_numbers_inside, store_parts_inside
+from relayvm.ops.codegen.loop_nest.quantised_run import (
+    PARTS,
+    looked_up,
+    store_numbers_inside,
+    store_parts_inside,
+    store_words_inside,
+)
 from relayvm.ops.core.group import Group, Literal, Node
 from relayvm.ops.core.op import get
 from relayvm.ops.core.tensor_types import Tensor, int_range
@@ -109,19 +115,54 @@ def test_numbers_become_bytes_of_32_bits(machine: str, dtype: str, monkeypatch: 
             np.testing.assert_array_equal(numbers, wanted)
 
 
-def group_of(channels: int, dtype: str, zero_point: int, is_residual: bool, is_between: bool = False, ends: bool = True) -> Group:
+LOOK_UP = """
+def f(given, found, made, last):
+    table, index, out = array_int32(given, {size}), array_int32(found, {width}), array_{dtype}(made, {width})
+    parts = [looked_up(table, part_of(index, part * lanes_of_part()), last) for part in static_range(4)]
+    store_words(parts, out, 0)
+    return 0
+"""
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int8"])
+@pytest.mark.parametrize("machine", [*MACHINES, "any"])
+def test_bytes_of_tables(machine: str, dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Elements of a table at limited indices, whose lowest bytes are stored."""
+    if machine == "avx512" and "avx512bw" not in host.features():
+        pytest.skip("the processor has no such vectors")
+    on("sse" if machine == "any" else machine, monkeypatch)
+    if machine == "any":
+        monkeypatch.setattr(host, "features", frozenset)
+    width, size, rng = quantised_run.numbers_of_parts(), 200, np.random.default_rng(5)
+    names = {name: value for name, value in vars(quantised_run).items() if hasattr(value, "__native__")}
+    plain = python_function(LOOK_UP.format(width=width, size=size, dtype=dtype), static_range=static_range, **names)
+    table = rng.integers(-(2**31), 2**31, size).astype(np.int32)
+    for code in (plain, compiled(plain)):
+        hard = np.array([-(2**31), -1, 0, size - 1, size, 2**31 - 1], np.int32)
+        index = rng.permutation([*hard, *rng.integers(0, size, width).astype(np.int32)])[:width]
+        out = np.zeros(width, dtype)
+        assert code(table.ctypes.data, index.ctypes.data, out.ctypes.data, size - 1) == 0
+        np.testing.assert_array_equal(out, table[np.clip(index, 0, size - 1)].astype(dtype))
+
+
+def group_of(
+    channels: int, dtype: str, zero_point: int, is_residual: bool, is_between: bool = False, ends: bool = True, table: int = 0
+) -> Group:
     """A convolution of bytes with a scale and an addend for each channel, perhaps the bytes of another tensor, and a bound.
 
-    ``is_between``: whether the scaled sum is rounded to bytes before the addend; ``ends``: whether the result is.
+    ``is_between``: whether the scaled sum is rounded to bytes before the addend; ``ends``: whether the result is.  ``table``:
+    the elements of a table, of which the result is one, as a byte or scaled; 0 without one.
     """
     rows, columns = sym("rows"), sym("columns")
     image, row = (sym("n"), dim(channels), rows, columns), (dim(channels), dim(1), dim(1))
     words = words_of(np.zeros((channels, channels, 1, 1), np.int8), 1, "channels").shape
     shapes = [(*image,), tuple(map(dim, words)), (dim(channels),), (dim(1),), row, (dim(channels),), (*image,)]
     dtypes = ["uint8", "int32", "int32", "uint8", "float32", "float32", dtype]
+    if table:
+        shapes, dtypes = [*shapes, (dim(table),)], [*dtypes, "int32"]
     low, high = int_range(dtype)
-    literals = (Literal("float32", float(zero_point)), Literal("int32", 3), Literal("float32", 0.37))
-    zero, three, scale = range(len(shapes), len(shapes) + 3)
+    literals = (Literal("float32", float(zero_point)), Literal("int32", low), Literal("int32", 3), Literal("float32", 0.37))
+    zero, lowest, three, scale = range(len(shapes), len(shapes) + 4)
     nodes = [Node(NAME, ByteConv2dAttrs((1, 1)), (0, 1, 2, 3), ())]
     last = scale + 1
 
@@ -141,7 +182,11 @@ def group_of(channels: int, dtype: str, zero_point: int, is_residual: bool, is_b
     if is_residual:
         moved = then("subtract", then("cast", 6, dtype="int32"), three)
         found = then("add", found, then("multiply", then("cast", moved, dtype="float32"), scale))
-    if ends:
+    if table:
+        place = then("subtract", then("cast", in_bytes(found), dtype="int32"), lowest)
+        found = then("take", 7, place, axis=0)
+        found = then("cast", found, dtype=dtype) if ends else then("multiply", then("cast", found, dtype="float32"), scale)
+    elif ends:
         in_bytes(found)
     return build_group(
         [Tensor(d, s) for d, s in zip(dtypes, shapes, strict=True)], literals, tuple(nodes), (last + len(nodes) - 1,)
@@ -222,4 +267,26 @@ def test_numbers_rounded_to_bytes_between(dtype: str, zero_point: int, is_residu
         out = np.full(wanted.shape, 77, wanted.dtype)
         share = np.array([(0, 1, NO_LIMIT, 1, 1)], SHARE)
         assert call(source, [*arrays, out], jit=True, share=share) == 0
+        np.testing.assert_array_equal(out, wanted)
+
+
+#: The elements of a table, fewer than bytes: the places are limited.
+TABLE = 200
+
+
+@pytest.mark.parametrize("ends", [True, False])
+@pytest.mark.parametrize("dtype", ["uint8", "int8"])
+def test_functions_of_bytes_by_a_table(dtype: str, ends: bool) -> None:
+    """The byte that a convolution ends in is a place of a table, whose element is the result, or a part of a number."""
+    source = kernel_source(group_of(5, dtype, 7, False, ends=ends, table=TABLE))
+    values, lowest = np.random.default_rng(3).integers(-300, 300, TABLE).astype(np.int32), int_range(dtype)[0]
+    assert looked_up.__name__ in source.text
+    assert (store_words_inside if ends else store_numbers_inside).__name__ in source.text
+    for arrays, _, before in layers(dtype, 7, False):
+        element = values[np.clip(before.astype(np.int32) - lowest, 0, TABLE - 1)]
+        wanted = element.astype(dtype)
+        if not ends:
+            wanted = element.astype(np.float32) * np.float32(0.37)
+        out, share = np.full(wanted.shape, 77, wanted.dtype), np.array([(0, 1, NO_LIMIT, 1, 1)], SHARE)
+        assert call(source, [*arrays, values, out], jit=True, share=share) == 0
         np.testing.assert_array_equal(out, wanted)
