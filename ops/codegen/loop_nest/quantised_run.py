@@ -12,12 +12,13 @@ import numpy as np
 
 from ...native.front_end.llvm import host
 from ...native.memory import Array, generic
-from ...native.static_values import at_compile_time, static
+from ...native.static_values import at_compile_time, static, static_range
 from ...native.vector_registers import vector_bytes
 from ...native.vectors import (
     Mask,
     Vector,
     add_limited,
+    gather,
     load,
     load_some,
     mask_of_bits,
@@ -93,9 +94,7 @@ def _converted(parts: list[Vector], zero_point: int, dtype: np.dtype[Any]) -> Ve
     limited = [select(part >= least, select(part > most, most, part), least) for part in parts]
     # adding the number that leaves no bits for a fraction rounds, halves to even
     whole = [((part + _NO_FRACTION) - _NO_FRACTION).astype(np.int32) + zero_point for part in limited]
-    few = [part.astype(dtype) for part in whole]
-    pair, all_parts = numbers_below(2 * lanes), numbers_below(PARTS * lanes)
-    return shuffle(shuffle(few[0], few[1], pair), shuffle(few[2], few[3], pair), all_parts)
+    return bytes_of_words(whole, dtype)
 
 
 @at_compile_time
@@ -123,6 +122,12 @@ def no_parts() -> list[Vector]:
 
 
 @generic
+def no_words() -> list[Vector]:
+    """As ``no_parts``, of int32."""
+    return [splat(np.int32(0), lanes_of_part())] * PARTS
+
+
+@generic
 def part_of(array: Array, at: int) -> Vector:
     """A part of the elements from ``at`` on."""
     return load(array, at, lanes_of_part())
@@ -147,6 +152,38 @@ def as_int32(part: Vector) -> Vector:
 
 
 @generic
+def rounded_to_uint8(part: Vector, zero_point: int) -> Vector:
+    """As ``bytes_of_numbers`` of uint8, in int32."""
+    return _rounded(part, zero_point, static(0), static(255))
+
+
+@generic
+def rounded_to_int8(part: Vector, zero_point: int) -> Vector:
+    """As ``bytes_of_numbers`` of int8, in int32."""
+    return _rounded(part, zero_point, static(-128), static(127))
+
+
+@generic
+def _rounded(part: Vector, zero_point: int, lowest: int, highest: int) -> Vector:
+    """As ``bytes_of_numbers``, in int32."""
+    lanes = len(part)
+    least, most = splat(np.float32(lowest - zero_point), lanes), splat(np.float32(highest - zero_point), lanes)
+    limited = select(part >= least, select(part > most, most, part), least)
+    if packs_integers():
+        return nearest_integers(limited) + splat(np.int32(zero_point), lanes)
+    return ((limited + _NO_FRACTION) - _NO_FRACTION).astype(np.int32) + splat(np.int32(zero_point), lanes)
+
+
+@generic
+def looked_up(table: Array, index: Vector, last: int) -> Vector:
+    """The elements of a table of int32 at places that are limited to 0 to ``last``."""
+    lanes = len(index)
+    least, most = splat(np.int32(0), lanes), splat(np.int32(last), lanes)
+    limited = select(index >= least, select(index > most, most, index), least)
+    return gather(table, 0, limited.astype(np.int64), mask_of_bits(-1, lanes), least)
+
+
+@generic
 def larger_part(part: Vector, other: Vector) -> Vector:
     """The larger ones of numbers and of a number; those of ``part`` that are NaN."""
     return select(part <= other, splat(other, len(part)), part)
@@ -156,6 +193,40 @@ def larger_part(part: Vector, other: Vector) -> Vector:
 def smaller_part(part: Vector, other: Vector) -> Vector:
     """As ``larger_part``, the smaller ones."""
     return select(part >= other, splat(other, len(part)), part)
+
+
+@generic
+def store_numbers(parts: list[Vector], out: Array, at: int) -> None:
+    """Store numbers from ``at`` on."""
+    for part in static_range(PARTS):
+        store(out, at + part * lanes_of_part(), parts[part])
+
+
+@generic
+def store_numbers_inside(parts: list[Vector], out: Array, at: int, count: int) -> None:
+    """As ``store_numbers``, the first ``count``."""
+    for part in static_range(PARTS):
+        store_some(out, at + part * lanes_of_part(), parts[part], inside(count, part, static(1)))
+
+
+@generic
+def bytes_of_words(parts: list[Vector], dtype: np.dtype[Any]) -> Vector:
+    """The lowest bytes of ``parts``, of int32."""
+    lanes, few = len(parts[0]), [part.astype(dtype) for part in parts]
+    pair, all_parts = numbers_below(2 * lanes), numbers_below(PARTS * lanes)
+    return shuffle(shuffle(few[0], few[1], pair), shuffle(few[2], few[3], pair), all_parts)
+
+
+@generic
+def store_words(parts: list[Vector], out: Array, at: int) -> None:
+    """Store the lowest bytes of int32 from ``at`` on."""
+    store(out, at, bytes_of_words(parts, out.dtype))
+
+
+@generic
+def store_words_inside(parts: list[Vector], out: Array, at: int, count: int) -> None:
+    """As ``store_words``, the first ``count``."""
+    store_some(out, at, bytes_of_words(parts, out.dtype), inside(count, static(0), static(PARTS)))
 
 
 @generic

@@ -12,18 +12,26 @@ from . import quantised_run
 from .expression import CAST, LOAD, Cell, Cells
 from .expression_text import Python, indented
 from .linear_index import Lowered
-from .quantised_cells import FUNCTIONS, QuantisedNumber, parts_of, quantised_number
+from .quantised_cells import BYTES, FUNCTIONS, RunParts, parts_of, quantised_number
 from .quantised_run import (
     PARTS,
     as_float32,
     as_int32,
     lanes_of_part,
+    looked_up,
     no_parts,
+    no_words,
     numbers_of_parts,
     part_inside,
     part_of,
+    rounded_to_int8,
+    rounded_to_uint8,
+    store_numbers,
+    store_numbers_inside,
     store_parts,
     store_parts_inside,
+    store_words,
+    store_words_inside,
 )
 from .statements import KernelContext, Writer
 
@@ -45,13 +53,20 @@ def parts_called(text: str) -> tuple[Callable[..., object], ...]:
 class Parts(Python):
     """Python, in which ``parts`` are vectors; ``read``: the text of a part of an array, by its name and the place."""
 
-    def __init__(self, parts: frozenset[Cell], read: Callable[[str, str], str]) -> None:
+    def __init__(self, parts: RunParts, read: Callable[[str, str], str]) -> None:
         super().__init__()
         self.parts, self.read = parts, read
 
     def expression(self, cell: Cell, args: list[str], cells: Cells, array: Callable[[int], str]) -> str:
-        if cell not in self.parts:
+        if cell in self.parts.steps:
+            return args[0]
+        if cell not in self.parts.parts:
             return super().expression(cell, args, cells, array)
+        if cell in self.parts.rounded:
+            rounded = rounded_to_int8 if cell.dtype == "int8" else rounded_to_uint8
+            return f"{rounded.__name__}({args[0]}, {_zero_point_text(self.parts.rounded[cell])})"
+        if cell in self.parts.looked_up:
+            return f"{looked_up.__name__}({array(cell.what)}, {args[0]}, {self.parts.looked_up[cell]})"
         if cell.kind == LOAD:
             return self.read(array(cell.what), args[0])
         if cell.kind == CAST:
@@ -59,20 +74,41 @@ class Parts(Python):
         return FUNCTIONS[cell.what].format(*args)
 
 
+def _stored(cells: Cells, element: int) -> int | None:
+    """An element of float32, or the int32 whose lowest byte an element is; None for another one."""
+    cell = cells[element]
+    if cell.dtype == "float32":
+        return element
+    is_byte = cell.kind == CAST and cell.dtype in BYTES
+    return cell.args[0] if is_byte and cells[cell.args[0]].dtype == "int32" else None
+
+
+def _zero_point_text(zero_point: int) -> str:
+    return f"int32(0) + int32({zero_point})"
+
+
 @frozen
 class QuantisedRun:
-    """The innermost loop of ``lowered``, whose elements are rounded to bytes; ``parts``: the cells that are vectors."""
+    """The innermost loop of ``lowered``, whose elements are rounded to bytes, or follow from such bytes.
+
+    ``number``: the cell that is stored, rounded if there is a ``zero_point``; ``parts``: the cells that are vectors.  Of numbers
+    that are not rounded, float32 are stored as they are, and of int32 the lowest bytes.
+    """
 
     lowered: Lowered
-    number: QuantisedNumber
-    parts: frozenset[Cell]
+    number: int
+    zero_point: int | None
+    parts: RunParts
 
     @classmethod
     def of(cls, lowered: Lowered) -> QuantisedRun | None:
-        """The run; None if the elements are not rounded, or are no text of vectors."""
-        number = quantised_number(lowered.table, lowered.element)
-        parts = parts_of(lowered.table, number.number, len(lowered.extents) - 1) if number else None
-        return cls(lowered, number, parts) if number and parts else None
+        """The run; None if nothing is rounded, or the elements are no text of vectors."""
+        found = quantised_number(lowered.table, lowered.element)
+        number, zero_point = (found.number, found.zero_point) if found else (_stored(lowered.table, lowered.element), None)
+        if number is None:
+            return None
+        parts = parts_of(lowered.table, number, len(lowered.extents) - 1)
+        return cls(lowered, number, zero_point, parts) if parts and parts.parts and (found or parts.rounded) else None
 
     def row(self, context: KernelContext, out: str, total: str, overwrites: bool) -> tuple[list[str], list[str]]:
         """The statements before all rows, and those of a row: ``count`` elements from ``begin`` on.
@@ -82,9 +118,11 @@ class QuantisedRun:
         """
         whole, last = self._block(context, "block", _whole, total), self._block(context, _END, _inside, total)
         place, at = self._written(context, self.lowered.offset)
-        stored, width = f"({_VECTORS}, int32(0) + int32({self.number.zero_point}), {out}, {at}", f"{numbers_of_parts.__name__}()"
-        blocks = [*whole.inside, f"{self._index} = block", *place.regions[-1], f"{store_parts.__name__}{stored})"]
-        rest = [*last.inside, f"{self._index} = {_END}", *place.regions[-1], f"{store_parts_inside.__name__}{stored}, {_LEFT})"]
+        width, (store, store_inside) = f"{numbers_of_parts.__name__}()", self._stores()
+        rounded = "" if self.zero_point is None else f"{_zero_point_text(self.zero_point)}, "
+        stored = f"({_VECTORS}, {rounded}{out}, {at}"
+        blocks = [*whole.inside, f"{self._index} = block", *place.regions[-1], f"{store.__name__}{stored})"]
+        rest = [*last.inside, f"{self._index} = {_END}", *place.regions[-1], f"{store_inside.__name__}{stored}, {_LEFT})"]
         if overwrites:
             loops = [
                 f"{_END} = begin + count // {width} * {width}",
@@ -102,17 +140,28 @@ class QuantisedRun:
         return [line for writer in (place, whole.writer, last.writer) for line in writer.regions[0]], row
 
     @property
+    def _is_of_words(self) -> bool:
+        """Whether the lowest bytes of int32 are stored."""
+        return self.lowered.table[self.number].dtype == "int32"
+
+    def _stores(self) -> tuple[Callable[..., None], Callable[..., None]]:
+        """The functions that store a block, and the first elements of one."""
+        if self._is_of_words:
+            return store_words, store_words_inside
+        return (store_numbers, store_numbers_inside) if self.zero_point is None else (store_parts, store_parts_inside)
+
+    @property
     def _index(self) -> str:
         """The local with the index of an element in the run."""
         return f"i{len(self.lowered.extents) - 1}"
 
     def _block(self, context: KernelContext, begin: str, read: Callable[[str, str], str], total: str) -> _Block:
         """The numbers of a block that begins at the local ``begin``; ``read``: see ``Parts``."""
-        writer, value = self._written(context.with_language(Parts(self.parts, read)), self.number.number)
+        writer, value = self._written(context.with_language(Parts(self.parts, read)), self.number)
         place = [f"{self._index} = {begin} + part * {lanes_of_part.__name__}()"]
         part = [*place, f"{total} = {read('sums', f'first + {self._index}')}", *writer.regions[-1], f"{_VECTORS}[part] = {value}"]
         loop = [f"for part in {static_range.__name__}({PARTS}):", *indented(part)]
-        return _Block(writer, [f"{_VECTORS} = {no_parts.__name__}()", *loop])
+        return _Block(writer, [f"{_VECTORS} = {(no_words if self._is_of_words else no_parts).__name__}()", *loop])
 
     def _written(self, context: KernelContext, cell: int) -> tuple[Writer, str]:
         """A writer that has written a cell, and the cell's text."""

@@ -38,7 +38,7 @@ from .geometry import (
 )
 from .last_positions import LastPositions, gather_last_positions
 from .limited import limits_weights
-from .strips import add_rows, copies_rows, copy_channel, place_rows, place_weights, strip_of
+from .strips import add_rows, add_small_channels, copies_rows, copy_channel, place_rows, place_weights, strip_of
 from .tile import Reads, Sums, Weights, add_positions
 from .winograd import add_by_transforms, is_shorter
 from .words import bits_between, lanes_of_words, place_order, place_plane
@@ -189,7 +189,11 @@ def compute_channels(
             vectors = place_positions(region, planes, buffers.table, steps)
         for t in range(tile, end):
             some = min(ROWS, channels - t * ROWS)
-            for c in range(t * ROWS, t * ROWS + some):
+            done = 0
+            if is_strip:
+                weights = Weights(filters.data, t * ROWS * steps, start, t * ROWS, t * ROWS)
+                done = add_small_channels(conv, region, strip, b * channels + t * ROWS, weights, some, buffers.sums, pitch)
+            for c in range(t * ROWS + done, t * ROWS + some):
                 weights, to = Weights(filters.data, c * steps, start, c, c), (c - t * ROWS) * pitch
                 if is_here:
                     at = ((b * channels + c) * conv.sizes[2] + region.row * conv.window.stride[0]) * conv.sizes[3]
@@ -198,7 +202,7 @@ def compute_channels(
                 elif is_strip:
                     copy_channel(conv, region, strip, b * channels + c)
                     place_weights(strip, weights, taps[0], taps[1])
-                    add_rows(conv, region, strip, buffers.table, vectors, weights, buffers.sums, to)
+                    add_rows(conv, strip, buffers.table, vectors, weights, buffers.sums, to)
                 else:
                     for plane in range(planes.number):
                         place_plane(conv, region, planes, b, c * inputs, plane, buffers.panel)

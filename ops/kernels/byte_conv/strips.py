@@ -124,21 +124,15 @@ def _padding(conv: ByteConvolution, lanes: int) -> Vector:
 def copy_channel(conv: ByteConvolution, region: Region, strip: Strip, channel: int) -> None:
     """Copy the rows of a channel that a region reads; ``channel``: its number in the whole batch."""
     (stride, before, dilation, _), (_, _, rows, columns) = conv.window, conv.sizes
-    top, begin, below = region.row * stride[0] - before[0], channel * rows * columns, dilation[0] * columns
+    top, begin = region.row * stride[0] - before[0], channel * rows * columns
     if begin + rows * columns + MOST_LANES * MOST_STRIDE > len(conv.data):
         for row in range(strip.number):
             _copy_bytes(conv, strip, begin, top + row * strip.step, row)
     else:
-        (lowest, whole, whole_end, end), pad = (strip.lowest, strip.whole, strip.whole_end, strip.end), int(conv.pad[0])
+        at, below, pad = begin + top * columns, dilation[0] * columns, int(conv.pad[0])
         for some in static_range(1, MOST_STRIDE + 1):
             if stride[1] == some:
-                at = begin + (top + lowest * strip.step) * columns
-                _copy_rows(conv.data, at, below, strip, lowest, min(whole, whole_end), columns, before[1], pad, static(2), some)
-                at = begin + (top + whole * strip.step) * columns
-                _copy_rows(conv.data, at, below, strip, whole, whole_end, columns, before[1], pad, static(3), some)
-                whole = max(whole, whole_end)
-                at = begin + (top + whole * strip.step) * columns
-                _copy_rows(conv.data, at, below, strip, whole, end, columns, before[1], pad, static(1), some)
+                _copy_strip(conv.data, at, below, strip, columns, before[1], pad, some)
 
 
 @generic
@@ -148,6 +142,22 @@ def _rows_before(number: int, step: int, row: int) -> int:
 
 
 @shared
+@generic
+def _copy_strip(data: Array, at: int, below: int, strip: Strip, columns: int, before: int, pad: int, stride: int) -> None:
+    """Copy all rows of a channel; ``at``: the element of the data of the first row of words, which may be before the channel."""
+    _copy_all_rows(data, at, below, strip, columns, before, pad, stride)
+
+
+@generic
+def _copy_all_rows(data: Array, at: int, below: int, strip: Strip, columns: int, before: int, pad: int, stride: int) -> None:
+    """As ``_copy_strip``."""
+    line, middle = strip.step * columns, max(strip.whole, strip.whole_end)
+    low, whole = strip.lowest, strip.whole
+    _copy_rows(data, at + low * line, below, strip, low, min(whole, strip.whole_end), columns, before, pad, static(2), stride)
+    _copy_rows(data, at + whole * line, below, strip, whole, strip.whole_end, columns, before, pad, static(3), stride)
+    _copy_rows(data, at + middle * line, below, strip, middle, strip.end, columns, before, pad, static(1), stride)
+
+
 @generic
 def _copy_rows(
     data: Array, at: int, below: int, strip: Strip, first: int, end: int, columns: int, before: int, pad: int, which: int,
@@ -214,32 +224,83 @@ def place_weights(strip: Strip, weights: Weights, taps: int, columns: int) -> No
             other = splat(np.int16(0), static(WORD))
             if y + 1 < taps:
                 other = load(weights.words, at + words, static(1)).view(np.int8).astype(np.int16)
-            store(strip.words, y // PAIR * columns + word * WORD, shuffle(one, other, interleaved(static(WORD))).view(np.int32))
+            store(strip.words, y // PAIR * columns + word * WORD, _pairs(one, other))
 
 
 @generic
-def add_rows(
-    conv: ByteConvolution, region: Region, strip: Strip, table: Array, vectors: int, weights: Weights, sums: Array, to: int
-) -> None:  # fmt: skip
+def _pairs(one: Vector, other: Vector) -> Vector:
+    """The pairs of the weights of two rows."""
+    return shuffle(one, other, interleaved(static(WORD))).view(np.int32)
+
+
+@generic
+def add_rows(conv: ByteConvolution, strip: Strip, table: Array, vectors: int, weights: Weights, sums: Array, to: int) -> None:
     """Compute the sums of a channel in ``vectors`` vectors."""
-    (stride, _, _, taps), start = conv.window, weights.start[np.uint64(weights.first)]
-    if taps[0] == SMALL and taps[1] == SMALL:
-        for some in static_range(1, MOST_STRIDE + 1):
-            if stride[1] == some:
-                _add_small_windows(strip, region.rows, region.columns, start, sums, to, some)
-    else:
-        for first in range(0, vectors, TILE):
-            for some in static_range(1, TILE + 1):
-                if min(vectors - first, TILE) == some:
-                    _add_tile(strip, table, pairs_of_window(taps[0], taps[1]), first, start, sums, to, some)
+    taps, start = conv.window.taps, weights.start[np.uint64(weights.first)]
+    for first in range(0, vectors, TILE):
+        for some in static_range(1, TILE + 1):
+            if min(vectors - first, TILE) == some:
+                _add_tile(strip, table, pairs_of_window(taps[0], taps[1]), first, start, sums, to, some)
+
+
+@generic
+def add_small_channels(
+    conv: ByteConvolution, region: Region, strip: Strip, channel: int, weights: Weights, number: int, sums: Array, pitch: int
+) -> int:
+    """Compute the sums of as many of ``number`` channels as vectors can copy; how many: 0 for another window than a small one.
+
+    ``channel``: the number of the first one in the whole batch; ``weights``: its weights; ``pitch``: from sums to the next.
+    """
+    (stride, before, dilation, taps), (_, _, rows, columns) = conv.window, conv.sizes
+    if taps[0] != SMALL or taps[1] != SMALL:
+        return 0
+    plane = max(rows * columns, 1)
+    whole = min(max((len(conv.data) - MOST_LANES * MOST_STRIDE) // plane - channel, 0), number)
+    at = channel * plane + (region.row * stride[0] - before[0]) * columns
+    channels = Channels(conv.data, at, plane, dilation[0] * columns, columns, before[1], int(conv.pad[0]), whole)
+    for some in static_range(1, MOST_STRIDE + 1):
+        if stride[1] == some:
+            _add_small_channels(channels, strip, weights, region.rows, region.columns, sums, pitch, some)
+    return whole
+
+
+class Channels(NamedTuple):
+    """Some channels that vectors copy: the element of the first row of words of the first one, which may be before the channel.
+
+    ``plane``: the elements of a channel; ``below``: those from a row to the second one of its words; ``columns``: of a row;
+    ``before``: those of padding before it, each ``pad``; ``number``: of channels.
+    """
+
+    data: Array
+    at: int
+    plane: int
+    below: int
+    columns: int
+    before: int
+    pad: int
+    number: int
 
 
 @shared
 @generic
-def _add_small_windows(strip: Strip, rows: int, columns: int, start: int, sums: Array, to: int, stride: int) -> None:
+def _add_small_channels(
+    of: Channels, strip: Strip, weights: Weights, rows: int, columns: int, sums: Array, pitch: int, stride: int
+) -> None:
+    """Copy each channel and compute its sums: a call for each one takes longer than the sums of rows of few columns."""
+    for c in range(of.number):
+        _copy_all_rows(of.data, of.at + c * of.plane, of.below, strip, of.columns, of.before, of.pad, stride)
+        own = Weights(weights.words, weights.at + c * SMALL, weights.start, weights.first + c, weights.last)
+        _add_small_windows(strip, own, rows, columns, sums, c * pitch, stride)
+
+
+@generic
+def _add_small_windows(strip: Strip, weights: Weights, rows: int, columns: int, sums: Array, to: int, stride: int) -> None:
     """Compute the sums of a channel for windows of SMALL rows and columns, whose weights stay in registers."""
-    lanes, begin = lanes_of_words(), splat(np.int32(start), lanes_of_words())
-    own = [splat(strip.words[np.uint64(pair)], lanes).view(np.int16) for pair in static_range(2 * SMALL)]
+    lanes = lanes_of_words()
+    begin = splat(weights.start[np.uint64(weights.first)], lanes)
+    lines = [load(weights.words, weights.at + y, static(1)).view(np.int8).astype(np.int16) for y in static_range(SMALL)]
+    upper, lower = _pairs(lines[0], lines[1]), _pairs(lines[2], splat(np.int16(0), static(WORD)))
+    own = [splat((upper if pair < SMALL else lower)[pair % SMALL], lanes).view(np.int16) for pair in static_range(2 * SMALL)]
     for row in range(rows):
         for x in range(0, columns, lanes):
             total, here = begin, strip.at + row * strip.down + x

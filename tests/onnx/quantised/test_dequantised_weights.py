@@ -101,8 +101,8 @@ def test_numbers_of_few_bits_and_zero_points_beyond_them() -> None:
     for zero, bits in ((47, 4), (-100, 8), (-300, 8)):
         mod = relay.parse(f"{text} {{ nn.dense(%x, qnn.dequantize(%w, 0.5f, {zero})) }}")
         exe = relay.compile(mod, params={"w": weight})
-        (packed,) = exe.packed
-        assert packed.group.nodes[0].attrs.bits == bits
+        # a CPU without a product of bytes has a primitive for few rows beside that for many
+        assert {packed.group.nodes[0].attrs.bits for packed in exe.packed} == {bits}
         wanted = x.astype(np.float64) @ ((weight.astype(np.float64) - zero) * 0.5).T
         np.testing.assert_allclose(relay.VirtualMachine(exe).run(x).numpy(), wanted, rtol=1e-5, atol=1e-3)
 

@@ -68,6 +68,8 @@ SMALL = (
     Case(2, 9, 1, 1, 9, groups=9),
     Case(1, 3, 5, 18, 3, groups=3),
     Case(1, 3, 6, 35, 3, groups=3, stride=2),
+    Case(3, 17, 5, 4, 17, groups=17),
+    Case(2, 3, 0, 5, 3, padding=2, groups=3),
     Case(1, 3, 5, 18, 3, groups=3, taps=2, padding=0),
     Case(1, 4, 6, 6, 8, dilation=2, padding=3, groups=2),
     Case(1, 3, 6, 6, 3, dilation=2, padding=2, groups=3),
