@@ -7,7 +7,7 @@ import pytest
 
 from relayvm.ops.native.jit.convolution.data_taps import MOST_STEP, ZERO_BYTES
 from relayvm.ops.native.jit.convolution.image_rows import Image, Results, Weights
-from relayvm.ops.native.jit.convolution.window_taps import LARGE_WINDOW, WINDOW, Limits, Planes, Windows, add_windows
+from relayvm.ops.native.jit.convolution.window_taps import LARGE_WINDOW, WINDOW, Limits, Planes, Windows, add_windows, reads_zeros
 
 from ..front_end.machine_code import compiled, python_function
 
@@ -117,13 +117,14 @@ def test_a_sum_has_the_same_bits_in_any_strip(size: int) -> None:
 @pytest.mark.filterwarnings("ignore:invalid value")  # of lanes behind the row: 0 times infinity
 @pytest.mark.parametrize("size", [WINDOW, LARGE_WINDOW])
 def test_a_row_outside_adds_nothing(size: int) -> None:
-    """An infinite weight meets only the elements of its row: 0 times infinity would be NaN."""
+    """An infinite weight meets only the elements of its row: 0 times infinity is NaN, where a row outside is read from zeros."""
     data, out, bounds = -np.ones(3 * 4, "f"), np.zeros(3 * 4, "f"), np.array(BOUNDS[0], "f")
+    zeros, outside = np.zeros(ZERO_BYTES, "f"), np.nan if reads_zeros(size, 1) else 0
     weight = np.zeros(size * size, "f")
     weight[size // 2] = np.inf  # in the first row
     add_windows(
-        Image(data, 0, 3, 4, data), Windows(-1, 0, 1, size), Weights(weight, 0, 1), Results(out, 0, 3, 4 - size // 2),
+        Image(data, 0, 3, 4, zeros), Windows(-1, 0, 1, size), Weights(weight, 0, 1), Results(out, 0, 3, 4 - size // 2),
         Planes(1, 0, 0, 0, 0), Limits(bounds, 0, *bounds, False),
     )  # fmt: skip
     rows = out[: 3 * (4 - size // 2)].reshape(3, -1)
-    np.testing.assert_array_equal(rows, np.repeat(np.array([[0], [-np.inf], [-np.inf]], "f"), rows.shape[1], axis=1))
+    np.testing.assert_array_equal(rows, np.repeat(np.array([[outside], [-np.inf], [-np.inf]], "f"), rows.shape[1], axis=1))
