@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import statistics
 from pathlib import Path
+from typing import Any
 
 from .benchmark_records import newest_records, read_record
 from .format_table import newest_formats
@@ -23,7 +24,7 @@ ON_GPU = "relayvm, graphs=auto / torch graph"
 
 
 def readme_markdown() -> str:
-    """README.md with the summary: a row for each of CPU, narrow formats, dynamic programs and GPUs."""
+    """README.md with the summary: a row for each of CPU, dynamic programs, GPUs, and 8 bits on each kind of CPU."""
     record = read_record(newest_records(RECORDS)[-1])
     rows = [row for row in record["rows"] if "onnxruntime" in row["times"]]
     peer = f"onnxruntime {record['machine']['versions']['onnxruntime']}"
@@ -32,12 +33,7 @@ def readme_markdown() -> str:
         (f"{len(rows)} models in float32, CPU, one thread", peer, _mean([row["ratio"] for row in rows])),
         (f"{DYNAMIC} candidates: sizes depend on values, CPU", peer, f"{dynamic:.2f}"),
     ]
-    formats = read_record(newest_formats()[-1])
-    of_bytes = [row for row in formats["rows"] if row.get("subject", OF_BYTES[0]) in OF_BYTES]
-    bytes_rows = [row["of"]["onnxruntime"] for row in of_bytes if "onnxruntime" in row["of"]]
-    found.insert(
-        1, (f"{len(bytes_rows)} networks, products and convolutions of 8 bits, CPU, one thread", peer, _mean(bytes_rows))
-    )
+    found[1:1] = [_of_bytes(read_record(path)) for path in newest_formats()]
     gpu = newest_record()
     if gpu is not None:
         on_gpu = read_record(gpu)
@@ -48,6 +44,15 @@ def readme_markdown() -> str:
     lines = ["| time of relayvm over that of another runtime | beside | ratio |", "|---|---|--:|"]
     lines += [f"| {what} | {beside} | {ratio} |" for what, beside, ratio in found]
     return with_part("README.md", "speed", "\n".join([*lines, ""]))
+
+
+def _of_bytes(record: dict[str, Any]) -> tuple[str, str, str]:
+    """The row of the summary of a kind of processor's models of 8 bits."""
+    machine = record["machine"]
+    rows = [row["of"] for row in record["rows"] if row.get("subject", OF_BYTES[0]) in OF_BYTES]
+    ratios = [of["onnxruntime"] for of in rows if "onnxruntime" in of]
+    cpu, peer = f"{machine['processor']} with {machine['vectors']}", f"onnxruntime {machine['versions']['onnxruntime']}"
+    return f"{len(ratios)} networks, products and convolutions of 8 bits, {cpu}, one thread", peer, _mean(ratios)
 
 
 def speed_markdown() -> str:
