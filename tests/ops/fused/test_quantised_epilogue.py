@@ -56,18 +56,28 @@ def rounded(numbers: np.ndarray, zero_point: int, dtype: str) -> np.ndarray:
     return np.where(np.isnan(moved), low, np.clip(moved, low, high)).astype(dtype)
 
 
-@pytest.mark.parametrize("dtype", ["uint8", "int8"])
-@pytest.mark.parametrize("machine", [*MACHINES, "any"])
-def test_numbers_become_bytes(machine: str, dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Vectors of 16 bytes without instructions that limit integers are those of another architecture."""
+def choose(machine: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the code be for the vectors of ``machine``, or for the least of them without x86's instructions (``any``)."""
     if machine == "avx512" and "avx512bw" not in host.features():
         pytest.skip("the processor has no such vectors")
     on("sse" if machine == "any" else machine, monkeypatch)
     if machine == "any":
         monkeypatch.setattr(host, "features", frozenset)
-    width, low, high = quantised_run.numbers_of_parts(), *int_range(dtype)
+
+
+def plain_code(text: str) -> Any:
+    """The function of a text that calls the functions of ``quantised_run``, in plain Python."""
     names = {name: value for name, value in vars(quantised_run).items() if hasattr(value, "__native__")}
-    plain = python_function(STORE.format(width=width, dtype=dtype), static_range=static_range, **names)
+    return python_function(text, static_range=static_range, **names)
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int8"])
+@pytest.mark.parametrize("machine", [*MACHINES, "any"])
+def test_numbers_become_bytes(machine: str, dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Vectors of 16 bytes without instructions that limit integers are those of another architecture."""
+    choose(machine, monkeypatch)
+    width, low, high = quantised_run.numbers_of_parts(), *int_range(dtype)
+    plain = plain_code(STORE.format(width=width, dtype=dtype))
     rng = np.random.default_rng(5)
     near = rng.integers(-600, 600, 40 * width) / 2
     for code in (plain, compiled(plain)):
@@ -97,14 +107,9 @@ def f(given, made, zero_point):
 @pytest.mark.parametrize("machine", [*MACHINES, "any"])
 def test_numbers_become_bytes_of_32_bits(machine: str, dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The bytes in the middle of an element, in int32."""
-    if machine == "avx512" and "avx512bw" not in host.features():
-        pytest.skip("the processor has no such vectors")
-    on("sse" if machine == "any" else machine, monkeypatch)
-    if machine == "any":
-        monkeypatch.setattr(host, "features", frozenset)
+    choose(machine, monkeypatch)
     width, low, high = quantised_run.numbers_of_parts(), *int_range(dtype)
-    names = {name: value for name, value in vars(quantised_run).items() if hasattr(value, "__native__")}
-    plain = python_function(BETWEEN.format(width=width, dtype=dtype), static_range=static_range, **names)
+    plain = plain_code(BETWEEN.format(width=width, dtype=dtype))
     near = np.random.default_rng(5).integers(-600, 600, 40 * width) / 2
     for code in (plain, compiled(plain)):
         for zero_point in (low, 0 if low else 7, high):
@@ -128,14 +133,9 @@ def f(given, found, made, last):
 @pytest.mark.parametrize("machine", [*MACHINES, "any"])
 def test_bytes_of_tables(machine: str, dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Elements of a table at limited indices, whose lowest bytes are stored."""
-    if machine == "avx512" and "avx512bw" not in host.features():
-        pytest.skip("the processor has no such vectors")
-    on("sse" if machine == "any" else machine, monkeypatch)
-    if machine == "any":
-        monkeypatch.setattr(host, "features", frozenset)
+    choose(machine, monkeypatch)
     width, size, rng = quantised_run.numbers_of_parts(), 200, np.random.default_rng(5)
-    names = {name: value for name, value in vars(quantised_run).items() if hasattr(value, "__native__")}
-    plain = python_function(LOOK_UP.format(width=width, size=size, dtype=dtype), static_range=static_range, **names)
+    plain = plain_code(LOOK_UP.format(width=width, size=size, dtype=dtype))
     table = rng.integers(-(2**31), 2**31, size).astype(np.int32)
     for code in (plain, compiled(plain)):
         hard = np.array([-(2**31), -1, 0, size - 1, size, 2**31 - 1], np.int32)
