@@ -34,7 +34,7 @@ PYTHON  ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11;
 PIP     := $(PY) -m pip install --quiet --no-compile
 
 # The machine's own code is compiled with the package: the first program then starts faster.  Kernels of usual networks take
-# 40 s more, and the tests and the demo need none.
+# most of a minute more, and the tests and the demo need none.
 CODE    := $(RELAYVM) cache install
 
 # Without bytecode each worker of the tests compiles the modules that it imports anew.
