@@ -176,11 +176,11 @@ NOT_FOR = {
     ("nn.softmax", "float32"): {"half_rows"},
     ("nn.dense", "float16"): {"rows", "tiles", "blas"},
     ("nn.matmul", "nn.matmul(%x, %y, transpose_a=True, transpose_b=True)"): {"tiles"},
-    ("nn.conv2d", "nn.conv2d(%x, %y, padding=(1, 1))"): {"pointwise", "positions", "rows", "taps"},
+    ("nn.conv2d", "nn.conv2d(%x, %y, padding=(1, 1))"): {"pointwise", "positions", "taps"},
     ("nn.conv2d", "float64"): {"winograd", "taps"},
     ("nn.conv2d", BY_TAPS): {"winograd", "shifts", "rows", "positions", "tiles", "pointwise"},
-    ("nn.conv1d", "nn.conv1d(%x, %y)"): {"pointwise", "positions", "rows", "taps"},
-    ("nn.conv3d", "nn.conv3d(%x, %y)"): {"pointwise", "positions", "rows", "taps"},
+    ("nn.conv1d", "nn.conv1d(%x, %y)"): {"pointwise", "positions", "taps"},
+    ("nn.conv3d", "nn.conv3d(%x, %y)"): {"pointwise", "positions", "taps"},
 }
 
 
