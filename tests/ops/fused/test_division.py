@@ -317,7 +317,7 @@ def test_each_kernel_that_can_be_split_is_tested() -> None:
 
 
 #: Kernels that are compiled in a second, but as plain Python take up to 26 seconds.
-LONG = ("nn.conv1d", "nn.conv2d", "nn.winograd_conv2d", "nn.conv3d", *IMPLEMENTATIONS)
+LONG = ("nn.conv1d", "nn.conv2d", "nn.winograd_conv2d", "nn.conv3d", "nn.byte_conv2d", *IMPLEMENTATIONS)
 PLAIN = [case for case in SPLIT if case not in LONG]
 
 
