@@ -128,6 +128,7 @@ def test_old_memory_is_not_computed_with(op: Op) -> None:
     assert any(sum(check(op, *made) for dtype in some for made in calls_of(op, dtype)) for some in (chosen, dtypes))
 
 
+@pytest.mark.thinned(3)
 @pytest.mark.extensive(op=one_of_each_pattern())
 @pytest.mark.parametrize("op", GENERATED, ids=lambda op: op.name)
 def test_generated_kernels_do_not_compute_with_old_memory(op: Op) -> None:
@@ -135,6 +136,7 @@ def test_generated_kernels_do_not_compute_with_old_memory(op: Op) -> None:
         check(op, *made)
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.extensive
 @pytest.mark.parametrize("op", OPERATORS, ids=lambda op: op.name)
 def test_old_memory_of_other_attributes(op: Op) -> None:
