@@ -44,7 +44,8 @@ USES = {
 }
 
 
-@pytest.mark.split(2)
+@pytest.mark.thinned(2)
+@pytest.mark.split(3)
 @pytest.mark.spread("device")
 @pytest.mark.parametrize("device", [d for d in DEVICES if d != "cuda"])
 @pytest.mark.parametrize("made", MADE)

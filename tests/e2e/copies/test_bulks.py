@@ -50,6 +50,8 @@ def check_waits(exe: relay.Executable, args: list[Any]) -> int:
     return len(reads)
 
 
+@pytest.mark.thinned(3)
+@pytest.mark.split(2)
 @pytest.mark.parametrize(("mode", "place"), [("input", "on"), ("op", "off")])
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("path", PROGRAMS, ids=lambda p: p.stem)

@@ -44,6 +44,7 @@ def test_nothing_else_changes(target: str, program: str, place: str, dependence:
     assert found[0] == found[1]
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.split(2)
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda p: p.stem)

@@ -22,7 +22,7 @@ from .expectations import COARSE, NOT_RUN, RANDOM, graded, why_not_run
 #: The cases of single operators are tested in so many parts, each with a case of most operators.
 PARTS = 96
 #: In one of so many parts, every kernel is machine code.
-NATIVE_ONE_OF = 8
+NATIVE_ONE_OF = 24
 #: The outcomes of cases with a reason in NOT_RUN.
 REFUSED = ("unsupported", "refused")
 

@@ -93,6 +93,7 @@ def sizes(draw: st.DrawFn) -> tuple[int, int, int, int]:
 CASES = [*(("update", dtype) for dtype in DTYPES), *((mode, "float32") for mode in MODES), ("add", "bfloat16"), ("add", "int8")]
 
 
+@pytest.mark.thinned(3)
 @pytest.mark.split(2)
 @pytest.mark.extensive(dtype=("float32", "uint8", "bfloat16"))
 @pytest.mark.parametrize("mode, dtype", CASES)
@@ -126,6 +127,7 @@ def test_an_index_out_of_range_is_refused(count: int) -> None:
     assert on_gpu(data[:0], np.zeros((1, count), np.int64), updates, "update", False)[0] == INDEX_OUT_OF_RANGE
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.extensive
 @pytest.mark.spread("is_over")
 @pytest.mark.parametrize("is_over", [False, True])

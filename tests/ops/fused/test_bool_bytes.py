@@ -79,7 +79,8 @@ def test_many_operators_take_bools() -> None:
     assert some <= {op.name for op in OPERATORS}
 
 
-@pytest.mark.split(2)
+@pytest.mark.thinned(3)
+@pytest.mark.split(4)
 @pytest.mark.spread("device")
 @pytest.mark.parametrize("device", HOSTS)
 @pytest.mark.parametrize("op", OPERATORS, ids=lambda op: op.name)
@@ -87,6 +88,7 @@ def test_every_byte_but_0_is_true(op: Op, device: str) -> None:
     check(op, device)
 
 
+@pytest.mark.thinned(3)
 @pytest.mark.extensive(op=REPRESENTATIVE)
 @pytest.mark.parametrize("device", GPUS)
 @pytest.mark.parametrize("op", OPERATORS, ids=lambda op: op.name)

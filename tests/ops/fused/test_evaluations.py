@@ -82,7 +82,8 @@ def fusable() -> list[Op]:
     return [op for op in operators() if op.pattern <= OpPattern.COMM_REDUCE and op.name not in ("sigmoid", *UNPREDICTED)]
 
 
-@pytest.mark.split(6)
+@pytest.mark.thinned(3)
+@pytest.mark.split(8)
 @pytest.mark.many
 @pytest.mark.spread("static")
 @pytest.mark.parametrize("static", [False, True], ids=["open", "static"])

@@ -67,6 +67,7 @@ def test_vectors_of_avx_are_read_in_part(machine: str) -> None:
     assert has == (machine == "haswell")
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.split(3)
 @pytest.mark.usefixtures("machine")
 @pytest.mark.extensive(dtype=("float32",))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import itertools
 import platform
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -37,6 +38,7 @@ from relayvm.ops.native.jit import native_compiler
 from relayvm.ops.native.memory import generic
 from relayvm.shape_funcs.symbolic.dim import const, dim
 
+from ... import tiers
 from ..images.test_conv import convolution
 from ..native.front_end.machine_code import NAMES, compiled, python_function
 
@@ -231,11 +233,17 @@ def test_parts_of_the_blocks_un_jitted(machine: str, monkeypatch: pytest.MonkeyP
         check(case, machine, False, rng)
 
 
+def of_machine(cases: Sequence[Case], machine: str) -> Sequence[Case]:
+    """In a tier each case for one of the machines, in turn: to compile a case takes half a second where there are no dot products
+    of bytes, and without compilation every machine has each kind of case."""
+    return cases if tiers.tier() is None else cases[[*MACHINES].index(machine) :: len(MACHINES)]
+
+
 @pytest.mark.extensive
 @pytest.mark.parametrize("machine", MACHINES)
 def test_parts_of_the_blocks_as_machine_code(machine: str) -> None:
     rng = np.random.default_rng(4)
-    for case in LARGE:
+    for case in of_machine(LARGE, machine):
         check(case, machine, True, rng)
 
 
@@ -244,9 +252,10 @@ def test_parts_of_the_blocks_as_machine_code(machine: str) -> None:
 def test_drawn_sizes_as_machine_code(machine: str) -> None:
     """Windows of 3 by 3: tiles of rows that end anywhere in a vector, planes that fill their lines or do not."""
     rng = np.random.default_rng(6)
-    for _ in range(12):
-        channels, rows, columns, outputs = (int(rng.integers(*bounds)) for bounds in ((16, 70), (2, 20), (2, 60), (1, 40)))
-        check(Case(1, channels, rows, columns, outputs), machine, True, rng)
+    bounds = (16, 70), (2, 20), (2, 60), (1, 40)  # channels, rows, columns, outputs
+    drawn = [Case(1, *(int(rng.integers(*of)) for of in bounds)) for _ in range(12)]
+    for case in of_machine(drawn, machine):
+        check(case, machine, True, rng)
 
 
 @pytest.mark.extensive

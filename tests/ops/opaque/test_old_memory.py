@@ -119,7 +119,8 @@ def test_a_block_of_the_heap_holds_old_memory() -> None:
     assert done.returncode == 0 and all(float(share) > 0.5 for share in done.stdout.split()), done
 
 
-@pytest.mark.split(3)
+@pytest.mark.thinned(2)
+@pytest.mark.split(4)
 @pytest.mark.parametrize("op", OPERATORS, ids=lambda op: op.name)
 def test_old_memory_is_not_computed_with(op: Op) -> None:
     dtypes = [d for d in dtypes_of(op.name) if is_float(d)] or list(dtypes_of(op.name)[:1])
@@ -127,6 +128,7 @@ def test_old_memory_is_not_computed_with(op: Op) -> None:
     assert any(sum(check(op, *made) for dtype in some for made in calls_of(op, dtype)) for some in (chosen, dtypes))
 
 
+@pytest.mark.thinned(3)
 @pytest.mark.extensive(op=one_of_each_pattern())
 @pytest.mark.parametrize("op", GENERATED, ids=lambda op: op.name)
 def test_generated_kernels_do_not_compute_with_old_memory(op: Op) -> None:
@@ -134,6 +136,7 @@ def test_generated_kernels_do_not_compute_with_old_memory(op: Op) -> None:
         check(op, *made)
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.extensive
 @pytest.mark.parametrize("op", OPERATORS, ids=lambda op: op.name)
 def test_old_memory_of_other_attributes(op: Op) -> None:
@@ -179,6 +182,7 @@ def check_convolution(case: str) -> None:
     check_sizes("nn.conv2d", data, weight, groups=groups_, channels=outputs, kernel_size=(window, window), **attrs)
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.split(3)
 @pytest.mark.parametrize("case", CONVOLUTIONS)
 def test_old_memory_of_convolutions(case: str) -> None:

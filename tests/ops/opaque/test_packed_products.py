@@ -88,6 +88,7 @@ def f(a, m, k, panels, n_panels, out, n, high, wide, length):
 """
 
 
+@pytest.mark.spread("in_tiles")
 @pytest.mark.parametrize("in_tiles", [False, True])
 @pytest.mark.parametrize("machine", ["avx", "avx512"])
 def test_panels_of_halves_give_the_bits_of_widened_ones(machine: str, in_tiles: bool, monkeypatch: pytest.MonkeyPatch) -> None:

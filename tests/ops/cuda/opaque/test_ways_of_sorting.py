@@ -44,7 +44,7 @@ def test_rows_of_these_lengths_are_sorted_this_way(way: str) -> None:
             assert kernel in [step.entry for step in source_of("sort", [np.empty((1, n), np.float32)], static=True).steps], n
 
 
-@pytest.mark.thinned(2)
+@pytest.mark.thinned(4)
 @pytest.mark.extensive(dtype=("float32", "int64"))
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("way", WAYS)
