@@ -22,9 +22,10 @@ def call_tiles(address: int, n: int) -> int:
     multiply_panels(rows, panels, rows, n, n, n, n, Ahead(n, n, n, rows))
     multiply_panels(rows, Panels(x, n, panel_width(x.itemsize), n), rows, n, n, n, n, Ahead(n, n, n, rows))  # of a matrix by rows
     multiply_paced(rows, panels, rows, n, n, n, n, n, n)
-    multiply_clipped(rows, panels, rows, n, n, n, Clip(x, n, x[0], x[1]), rows)
+    clip = Clip(x, x, n, x[0], x[1], n > 0, n > 1)
+    multiply_clipped(rows, panels, rows, n, n, n, clip, rows)
     multiply_transposed(rows, panels, rows, n, n, n, n)
-    multiply_shifted(rows, x, n, array_int64(address, n), n, rows, n, n, n)
+    multiply_shifted(rows, x, n, array_int64(address, n), n, rows, n, n, n, clip, n > 2)
     words = array_uint32(address, n)
     transpose_blocks(words, n, n, n, n, words, n, n)
     transpose_blocks_past_caches(words, n, n, n, n, words, n, n)

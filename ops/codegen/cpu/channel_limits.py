@@ -1,14 +1,16 @@
-"""An epilogue that adds a number to each channel and limits the sums: arguments of the kernel, which then stores results.
+"""An epilogue that multiplies and shifts each channel and limits the sums: arguments of the kernel, which then stores results.
 
-A pass of its own over results, even over results in the first cache, takes longer than two or three instructions more before a
-vector of sums is stored.  A body that takes ``addend`` stores ``min(max(sum + addend[channel], lowest), highest)`` if
-``is_limited``, a constant, is true, and does not call ``finish`` for these results.  Otherwise the bounds are infinite, and
-``addend`` is not read.
+A pass of its own over results, even over results in the first cache, takes longer than a few instructions more before a vector of
+sums is stored.  A body that takes ``factor`` and ``addend`` stores ``min(max(sum * factor[channel] + addend[channel], lowest),
+highest)`` if ``is_limited`` is true, and does not call ``finish`` for these results.  ``is_scaled`` and ``is_shifted`` tell
+whether there is a factor and an addend; otherwise the array is not read.  A body without ``factor`` stores sums with an addend
+and bounds alone.  Unless sums are limited, the bounds are infinite, and nothing is read.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
 from typing import Any
 
 from ....declarations.frozen_dataclass import frozen
@@ -18,30 +20,44 @@ from ..loop_nest.expression import APPLY, AXIS, LITERAL, LOAD, Cell
 from ..loop_nest.linear_index import Lowered, Table
 from .epilogue import changes_dtype, lowered
 
-#: The parameter of a body that stores limited results.
-ADDEND = "addend"
+#: The parameters of a body that stores limited results; a body without the first one stores them where sums have no factor.
+FACTOR, ADDEND = "factor", "addend"
 #: The dtypes whose sums are limited in vector registers.
 _DTYPES = ("float32", "float64")
 
 
 @frozen
 class Limits:
-    """The epilogue: ``param``, the parameter of the group with an addend for each channel, and the bounds of the results."""
+    """The epilogue: the parameters of the group with a factor and with an addend for each channel, or None; the bounds."""
 
-    param: int
+    factor: int | None
+    addend: int | None
     low: float = -math.inf
     high: float = math.inf
 
 
-def arguments(group: Group, other: str) -> tuple[list[str], dict[str, Any]]:
-    """Statements that define ADDEND, and the constants of a body that takes it; ``other``: an array of the dtype of the sums."""
+def arguments(group: Group, taken: Collection[str], other: str) -> tuple[list[str], list[str], dict[str, Any]]:
+    """For a body that takes the parameters ``taken``: statements that define FACTOR and ADDEND, these of them, and constants.
+
+    ``other``: an array of the dtype of the sums, for parameters that are not read.
+    """
     limits = limits_of(group) if group.has_epilogue else None
-    if limits is None:
-        return [f"{ADDEND} = {other}"], {"lowest": -math.inf, "highest": math.inf, "is_limited": False}
-    tensor, given = f"tensor(load_i64(argv + {8 * limits.param}))", group.params[limits.param]
+    if limits is not None and FACTOR not in taken and (limits.factor is not None or limits.addend is None):
+        limits = None
+    given = {FACTOR: limits.factor if limits else None, ADDEND: limits.addend if limits else None}
+    lines = [f"{name} = {_array(group, param, other)}" for name, param in given.items() if name in taken]
+    constants = {"lowest": limits.low if limits else -math.inf, "highest": limits.high if limits else math.inf}
+    flags = {"is_limited": limits is not None, "is_scaled": given[FACTOR] is not None, "is_shifted": given[ADDEND] is not None}
+    return lines, [name for name in given if name in taken], {**constants, **flags}
+
+
+def _array(group: Group, param: int | None, other: str) -> str:
+    """The text of the array of a parameter; ``other`` for None."""
+    if param is None:
+        return other
+    tensor, given = f"tensor(load_i64(argv + {8 * param}))", group.params[param]
     size = " * ".join(f"{tensor}.shape[{axis}]" for axis in range(len(given.shape)))
-    constants = {"lowest": limits.low, "highest": limits.high, "is_limited": True}
-    return [f"{ADDEND} = array_{given.dtype}({tensor}.data, {size})"], constants
+    return f"array_{given.dtype}({tensor}.data, {size})"
 
 
 @per_group
@@ -52,14 +68,22 @@ def limits_of(group: Group) -> Limits | None:
     loops = lowered(group)
     number, high = _bound(loops.table, loops.element, "minimum", math.inf)
     number, low = _bound(loops.table, number, "maximum", -math.inf)
-    total = loops.table[number]
-    if total.kind != APPLY or total.what != "add" or total.dtype not in _DTYPES or math.isnan(low) or math.isnan(high):
+    if loops.table[number].dtype not in _DTYPES or math.isnan(low) or math.isnan(high):
         return None
-    for own, other in (total.args, total.args[::-1]):
-        cell = loops.table[own]
-        if cell.kind == LOAD and cell.what == len(group.params) and _is_by_channel(loops, loops.table[other], len(group.params)):
-            return Limits(loops.table[other].what, low, high)
-    return None
+    number, addend = _channel_operand(loops, number, "add", group)
+    number, factor = _channel_operand(loops, number, "multiply", group)
+    cell = loops.table[number]
+    return Limits(factor, addend, low, high) if cell.kind == LOAD and cell.what == len(group.params) else None
+
+
+def _channel_operand(loops: Lowered, number: int, function: str, group: Group) -> tuple[int, int | None]:
+    """The operand of ``function`` that is no parameter by channels, and the other one; ``number`` and None for any other cell."""
+    cell = loops.table[number]
+    if cell.kind == APPLY and cell.what == function:
+        for own, other in (cell.args, cell.args[::-1]):
+            if _is_by_channel(loops, loops.table[other], len(group.params)):
+                return own, loops.table[other].what
+    return number, None
 
 
 def _bound(table: Table, number: int, function: str, without: float) -> tuple[int, float]:

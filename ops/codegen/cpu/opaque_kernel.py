@@ -204,9 +204,9 @@ class _Wrapper:
         if any(isinstance(value, StaticWord) for value in given.values()):
             bodies = (*bodies, static)
         if channel_limits.ADDEND in taken:
-            defined, limits = channel_limits.arguments(self.group, "v0")
+            defined, arrays, limits = channel_limits.arguments(self.group, taken, "v0")
             self.lines, given = self.lines + defined, given | limits
-            self.arguments.append(channel_limits.ADDEND)
+            self.arguments += arrays
         call = body_call.text(body, iter(self.arguments), {name: _constant(value) for name, value in given.items()})
         if self.buffers:
             self.lines += self._in_buffers(call)

@@ -17,7 +17,7 @@ from ...native.jit.products.register_tile import PANEL_BYTES
 from ...native.memory import Array, Axes, generic
 from ..spatial.cpu import BATCH, CHANNEL, DEPTH, ROW, Spatial, end_inside, first_inside
 from .epilogue import Epilogue
-from .geometry import Convolution, Window
+from .geometry import Convolution, Window, lanes_between
 
 #: Elements of planes of the result that are finished together, and of padded planes that are filled together: each a quarter of
 #: the first cache.
@@ -33,13 +33,6 @@ def padded_sizes(out_sizes: Axes, conv: Convolution) -> tuple[int, int, int]:
         out_sizes[1] + (kernel[3] - 1) * dilation[1] // stride[1],
         out_sizes[2] + (kernel[4] - 1) * dilation[2] // stride[2],
     )
-
-
-@generic
-def lanes_between(first: int, end: int, width: int) -> int:
-    """A bit for each of ``width`` lanes from ``first`` to ``end`` (exclusive)."""
-    first, end = min(max(first, 0), width), min(max(end, 0), width)
-    return (1 << end) - (1 << first) if first < end else 0
 
 
 @generic

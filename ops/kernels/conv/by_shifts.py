@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ...native.jit.convolution.clipped_tile import Clip, clip_of
 from ...native.jit.convolution.shifted_tile import multiply_shifted
 from ...native.jit.convolution.tap_vectors import has_mask_registers
 from ...native.jit.products.operands import Rows
@@ -21,7 +22,7 @@ from ...native.jit.products.register_tile import GROUP_PANELS, PANEL_BYTES, TILE
 from ...native.memory import Array, Axes, generic
 from ..spatial.cpu import BATCH, CHANNEL, COLUMN, DEPTH, ROW
 from .by_plane import fill_plane, padded_sizes, tap_start
-from .epilogue import Epilogue
+from .epilogue import Epilogue, ScaledLimits, clip_of_channels
 from .geometry import Convolution, Window, tap_count
 from .tiles import FINISHED_ROWS, ROWS
 
@@ -56,8 +57,13 @@ def place_offsets(numbers: Array, width: int, channel: int, padded: Axes, conv: 
 
 
 @generic
-def multiply_shifts(weight: Rows, work: Array, at: int, numbers: Array, out: Rows, rows: int, length: int) -> None:
-    """Compute ``length`` neighbouring positions of ``rows`` output channels; ``at``: the first element of their padded data."""
+def multiply_shifts(
+    weight: Rows, work: Array, at: int, numbers: Array, out: Rows, rows: int, length: int, clip: Clip, is_limited: bool
+) -> None:
+    """Compute ``length`` neighbouring positions of ``rows`` output channels; ``at``: the first element of their padded data.
+
+    If ``is_limited``, sums are limited by ``clip``.
+    """
     width, terms = PANEL_BYTES // out.data.itemsize, weight.step
     # where parts of vectors are slow to store, the last panel ends with the row: elements computed twice have the same bits
     whole = length if has_mask_registers() or length < width else length // width * width
@@ -72,6 +78,7 @@ def multiply_shifts(weight: Rows, work: Array, at: int, numbers: Array, out: Row
             multiply_shifted(
                 Rows(weight.data, weight.at + top * terms, terms), work, at + first, numbers, width,
                 Rows(out.data, out.at + top * out.step + first, out.step), bottom - top, terms, columns,
+                clip_of(clip, top), is_limited,
             )  # fmt: skip
 
 
@@ -87,11 +94,13 @@ def copy_rows(sums: Array, length: int, pitch: int, out: Rows, count: int, rows:
 
 @generic
 def multiply_rows(
-    weight: Rows, channels: int, padded: Rows, numbers: Array, sums: Array, out: Rows, rows: int, columns: int, epilogue: Epilogue
-) -> None:
+    weight: Rows, channels: int, padded: Rows, numbers: Array, sums: Array, out: Rows, rows: int, columns: int,
+    epilogue: Epilogue, clip: Clip, is_limited: bool,
+) -> None:  # fmt: skip
     """Compute and finish ``rows`` rows of some output channels; rows of the weight and of ``out`` are their channels.
 
-    ``padded``: the rows of their padded data; rows of the result have ``columns`` elements.
+    ``padded``: the rows of their padded data; rows of the result have ``columns`` elements.  If ``is_limited``, the epilogue is
+    that sums are limited by ``clip``, before they are stored.
     """
     width, pitch = PANEL_BYTES // out.data.itemsize, padded.step
     length = (rows - 1) * pitch + columns
@@ -99,23 +108,28 @@ def multiply_rows(
     is_together = (length + width - 1) // width * 16 < (columns + width - 1) // width * rows * 15
     for o in range(0, channels, FINISHED_ROWS):  # whole tiles of rows
         count = min(FINISHED_ROWS, channels - o)
+        bounds = clip_of(clip, o)
         of_weight, here = Rows(weight.data, weight.at + o * weight.step, weight.step), out.at + o * out.step
         if is_together:
-            multiply_shifts(of_weight, padded.data, padded.at, numbers, Rows(sums, 0, length), count, length)
+            multiply_shifts(of_weight, padded.data, padded.at, numbers, Rows(sums, 0, length), count, length, bounds, is_limited)
             copy_rows(sums, length, pitch, Rows(out.data, here, out.step), count, rows, columns)
-            epilogue.finish(epilogue.argv, here, count, rows * columns, out.data, here, out.step)
+            if not is_limited:
+                epilogue.finish(epilogue.argv, here, count, rows * columns, out.data, here, out.step)
         else:
             for y in range(rows):
                 first, to = padded.at + y * pitch, here + y * columns
-                multiply_shifts(of_weight, padded.data, first, numbers, Rows(out.data, to, out.step), count, columns)
-                if has_mask_registers():
+                results = Rows(out.data, to, out.step)
+                multiply_shifts(of_weight, padded.data, first, numbers, results, count, columns, bounds, is_limited)
+                if has_mask_registers() and not is_limited:
                     epilogue.finish(epilogue.argv, to, count, columns, out.data, to, out.step)
-            if not has_mask_registers():  # elements behind the whole vectors of a row are finished one by one
+            if not has_mask_registers() and not is_limited:  # elements behind the whole vectors of a row are finished one by one
                 epilogue.finish(epilogue.argv, here, count, rows * columns, out.data, here, out.step)
 
 
 @generic
-def convolve_shifts(conv: Convolution, work: Array, sums: Array, numbers: Array, epilogue: Epilogue, low: int, high: int) -> None:
+def convolve_shifts(
+    conv: Convolution, work: Array, sums: Array, numbers: Array, epilogue: Epilogue, limits: ScaledLimits, low: int, high: int
+) -> None:
     """Compute the blocks ``low`` to ``high`` (exclusive) of the result: some output channels at some rows.
 
     Layout NCHW of data and result, OIHW of the weight.  ``work``: for the padded rows of a band and a vector; ``sums``: for
@@ -150,5 +164,8 @@ def convolve_shifts(conv: Convolution, work: Array, sums: Array, numbers: Array,
             source = Rows(work, (line - y) * pitch, pitch)
             results = Rows(out.data, to + line * out.steps[ROW], out.steps[CHANNEL])
             rows = min(together, end_y - line)
-            multiply_rows(weight, channels, source, numbers, sums, results, rows, out.sizes[COLUMN], epilogue)
+            multiply_rows(
+                weight, channels, source, numbers, sums, results, rows, out.sizes[COLUMN], epilogue,
+                clip_of_channels(limits, top), limits.is_limited,
+            )  # fmt: skip
         number += end_part - part

@@ -24,10 +24,9 @@ from ...native.jit.products.panel_products import copy_line
 from ...native.jit.products.register_tile import GROUP_PANELS, PANEL_BYTES, TILE_ROWS
 from ...native.memory import Array, Axes, generic
 from ..spatial.cpu import BATCH, CHANNEL, COLUMN, DEPTH, ROW, end_inside, first_inside
-from .by_plane import lanes_between
 from .by_positions import turn
 from .epilogue import Epilogue
-from .geometry import Convolution, has_row, tap_count, tap_place, tap_source
+from .geometry import Convolution, has_row, lanes_between, tap_count, tap_place, tap_source
 from .tiles import copy_columns
 
 #: Input channels of a part: a panel of them, and the data of a few positions, stay in the first cache.

@@ -24,7 +24,7 @@ from .by_taps import TapBuffers, convolve_taps
 from .by_winograd import BAND, WinogradBuffers, convolve_winograd, transform_weight
 from .depthwise import convolve_depthwise, is_by_channels, is_depthwise
 from .direct import convolve_directly
-from .epilogue import Epilogue, Limits, is_finished, is_finished_apart, is_trivial
+from .epilogue import Epilogue, Limits, ScaledLimits, is_finished, is_finished_apart, is_trivial
 from .geometry import Convolution, Window, convolution
 from .matrices import multiply_columns
 from .tiles import convolve_tiles
@@ -70,16 +70,16 @@ def planes(
     return OK
 
 
-@apart("stride", "before", "dilation")
+@apart("stride", "before", "dilation", "lowest", "highest", "is_limited", "is_scaled", "is_shifted")
 @generic
 def tiles(
     data: Shaped, weight: Shaped, out: Shaped, low: int, high: int, panels: Array, table: Array, sums: Array,
-    finish: Callable[..., None], fetch_operands: Callable[..., None], argv: int, window: Window,
+    finish: Callable[..., None], fetch_operands: Callable[..., None], argv: int, limits: ScaledLimits, window: Window,
 ) -> int:  # fmt: skip
     """Convolution by tiles of matrix products: the blocks ``low`` to ``high`` (see ``convolve_tiles``)."""
     conv, epilogue = convolution(data, weight, out, window, CHANNELS_FIRST), Epilogue(finish, argv)
     if not is_finished_apart(conv, sums, epilogue, low, high):
-        convolve_tiles(conv, panels, table, sums, epilogue, fetch_operands, low, high)
+        convolve_tiles(conv, panels, table, sums, epilogue, fetch_operands, limits, low, high)
     return OK
 
 
@@ -123,16 +123,16 @@ def taps(
     return OK
 
 
-@apart("before", "dilation")
+@apart("before", "dilation", "lowest", "highest", "is_limited", "is_scaled", "is_shifted")
 @generic
 def shifts(
     data: Shaped, weight: Shaped, out: Shaped, low: int, high: int, work: Array, sums: Array, numbers: Array,
-    finish: Callable[..., None], argv: int, window: Window,
+    finish: Callable[..., None], argv: int, limits: ScaledLimits, window: Window,
 ) -> int:  # fmt: skip
     """Convolution by shifts of padded data: the blocks ``low`` to ``high`` (see ``convolve_shifts``)."""
     conv, epilogue = convolution(data, weight, out, window, CHANNELS_FIRST), Epilogue(finish, argv)
     if not is_finished(conv, epilogue):
-        convolve_shifts(conv, work, sums, numbers, epilogue, low, high)
+        convolve_shifts(conv, work, sums, numbers, epilogue, limits, low, high)
     return OK
 
 

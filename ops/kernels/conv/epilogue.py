@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
+from ...native.jit.convolution.clipped_tile import Clip
 from ...native.memory import Array, generic
 from ..spatial.cpu import BATCH, CHANNEL
 from .geometry import Convolution, position_count, tap_count
@@ -17,6 +18,25 @@ class Limits(NamedTuple):
     lowest: float
     highest: float
     is_limited: bool
+
+
+class ScaledLimits(NamedTuple):
+    """Factors and addends of channels, bounds, and whether sums are limited, have a factor, and an addend: as ``Limits``."""
+
+    factor: Array
+    addend: Array
+    lowest: float
+    highest: float
+    is_limited: bool
+    is_scaled: bool
+    is_shifted: bool
+
+
+@generic
+def clip_of_channels(limits: ScaledLimits, channel: int) -> Clip:
+    """The limits of the channels from ``channel`` on, which are rows of a product."""
+    (factor, addend, lowest, highest, _, is_scaled, is_shifted) = limits
+    return Clip(factor, addend, channel, lowest, highest, is_scaled, is_shifted)
 
 
 class Epilogue(NamedTuple):

@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ...native.inlining import apart
-from ...native.jit.convolution.clipped_tile import Clip, multiply_clipped
+from ...native.jit.convolution.clipped_tile import Clip, clip_of, clip_rows, multiply_clipped
 from ...native.jit.convolution.image_rows import Image, Results, Weights
 from ...native.jit.convolution.panel_row import reads_rows_apart
 from ...native.jit.convolution.window_taps import WINDOW, Planes, Windows, add_windows
@@ -77,18 +77,6 @@ def turn_columns(data: Array, at: int, inner: int, channel: int, apart: int, wor
 
 
 @generic
-def clip_runs(out: Rows, rows: int, count: int, clip: Clip) -> None:
-    """Add the bias to ``rows`` runs of ``count`` elements, and limit them."""
-    at, channel = out.at, clip.at
-    for _ in range(rows):
-        for i in range(at, at + count):
-            total, kind = out.data[i] + clip.bias[channel], out.data.dtype.type
-            out.data[i] = kind(clip.low) if total < clip.low else (kind(clip.high) if total > clip.high else total)
-        at += out.step
-        channel += 1
-
-
-@generic
 def expand_channels(
     weight: Rows, clip: Clip, channels: int, panels: Panels, columns: Array, out: Rows, count: int, apart: int
 ) -> None:
@@ -105,7 +93,7 @@ def expand_channels(
             o = tile * channels // tiles
             rows = (tile + 1) * channels // tiles - o
             at, here = weight.at + o * inner, out.at + o * out.step
-            bounds, first = Clip(clip.bias, clip.at + o, clip.low, clip.high), panels.at + begin // width * panels.step
+            bounds, first = clip_of(clip, o), panels.at + begin // width * panels.step
             multiply_clipped(
                 Rows(weight.data, at, inner), Panels(panels.data, first, panels.step, panels.row),
                 Rows(out.data, here + begin, out.step), rows, inner, some, bounds,
@@ -114,7 +102,7 @@ def expand_channels(
             if apart > 0 and begin + some == whole:
                 last = Rows(out.data, here + whole, out.step)
                 multiply_by_rows(Rows(weight.data, at, inner), Rows(columns, 0, inner), last, rows, inner, apart, 0)
-                clip_runs(last, rows, apart, bounds)
+                clip_rows(last, rows, apart, bounds)
 
 
 @generic
@@ -212,7 +200,7 @@ def bands(
             to = (begin - base) * wide
             source = Panels(data.data, at, width, positions) if reads_rows_apart() else Panels(panels, 0, inputs * width, width)
             if count > 0:
-                rows_of_weight, clip = Rows(weight.data, top * inputs, inputs), Clip(bias, top, least, most)
+                rows_of_weight, clip = Rows(weight.data, top * inputs, inputs), Clip(bias, bias, top, least, most, False, True)
                 expand_channels(rows_of_weight, clip, bottom - top, source, columns, Rows(expanded, to, pitch), count, apart)
             first_result = (b * channels + top) * results.steps[CHANNEL]
             convolve_channels(conv, base, top, bottom, first_result, first, here, zeros, epilogue, limits)

@@ -16,18 +16,18 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ...native.jit.convolution.clipped_tile import Clip, clip_of, clip_rows, multiply_clipped
 from ...native.jit.convolution.packing_tile import PACKING_ROWS, multiply_and_pack
-from ...native.jit.convolution.panel_row import reads_rows_apart, store_alternate, store_gathered, store_run, store_two_runs
+from ...native.jit.convolution.panel_row import reads_rows_apart, store_run
 from ...native.jit.products.operands import Ahead, Panels, Rows
 from ...native.jit.products.panel_products import copy_line, multiply_panels
 from ...native.jit.products.register_tile import GROUP_PANELS, PANEL_BYTES, TILE_ROWS
 from ...native.jit.products.row_products import multiply_by_rows
-from ...native.memory import Array, Axes, generic
+from ...native.memory import Array, generic
 from ...native.prefetch import fetch_early
-from ..spatial.cpu import BATCH, CHANNEL, COLUMN, DEPTH, ROW, Spatial
-from .by_plane import lanes_between
-from .epilogue import Epilogue
-from .geometry import Convolution, has_row, position, tap_count
+from ..spatial.cpu import BATCH, CHANNEL
+from .epilogue import Epilogue, ScaledLimits, clip_of_channels
+from .geometry import Convolution, lanes_between, pack_panel, place_taps, tap_count
 
 #: Rows of the right matrix that are packed at once, unless the taps of one channel are more; output channels of two bands, and of
 #: a block of ``by_shifts``.
@@ -44,12 +44,6 @@ WIDE_BYTES, WIDE_PANELS = 2**14, 16
 FETCHED_LINES, FETCHED_FEW, MANY_TERMS = 16, 64, 64
 #: Bytes between addresses that belong to the same set of a first cache.
 PAGE_BYTES = 4096
-#: Forms of a row of a panel: operands that follow one another, in one or two rows of the data, every second element, or operands
-#: anywhere.
-RUN, TWO_RUNS, ALTERNATE, ANYWHERE = range(4)
-#: Numbers of the record of a tap, before its operands: its form, its first operand, a bit for each operand inside the data.  Of
-#: two runs the operands are the place and the bits of the second run.
-(_FORM, _FIRST, _INSIDE, _OPERANDS) = range(4)
 
 
 class Product(NamedTuple):
@@ -82,12 +76,6 @@ class Packing(NamedTuple):
 
 
 @generic
-def record_length(width: int) -> int:
-    """The integers of the record of a tap."""
-    return _OPERANDS + width
-
-
-@generic
 def stretch_columns(terms: int, width: int) -> int:
     """The positions whose operands are packed at once: neighbours in a line of the data and of the result.
 
@@ -106,105 +94,6 @@ def stretch_count(positions: int, columns: int) -> int:
 def band_count(outputs: int) -> int:
     """The bands of output channels with the same operands.  They are an even number, so that two threads have as many each."""
     return min((outputs + ROWS - 1) // ROWS * 2, outputs)
-
-
-@generic
-def place_columns(table: Array, at: int, width: int, place: Axes, conv: Convolution) -> None:
-    """Store depth, row and column of the first tap for the positions from ``place`` (depth, row, column) on."""
-    (stride, before, _), out_sizes, (z, y, x) = conv.window, conv.out.sizes, place
-    for j in range(width):
-        table[at + j] = z * stride[0] - before[0]
-        table[at + width + j] = y * stride[1] - before[1]
-        table[at + 2 * width + j] = x * stride[2] - before[2]
-        x += 1
-        if x == out_sizes[COLUMN]:
-            x = 0
-            y += 1
-            if y == out_sizes[ROW]:
-                y = 0
-                z += 1
-
-
-@generic
-def place_anywhere(table: Array, record: int, at: int, width: int, count: int, tap: Axes, data: Spatial) -> None:
-    """Store the record of a tap, which is so far from the first tap, whose places are at ``at``."""
-    inside, broken = 0, 0
-    for j in range(width):
-        z, y, x = table[at + j] + tap[0], table[at + width + j] + tap[1], table[at + 2 * width + j] + tap[2]
-        is_inside = has_row(data, z, y) and 0 <= x < data.sizes[COLUMN] and j < count
-        table[record + _OPERANDS + j] = z * data.steps[DEPTH] + y * data.steps[ROW] + x
-        inside |= (1 if is_inside else 0) << j
-    for j in range(count):
-        broken += 0 if table[record + _OPERANDS + j] == table[record + _OPERANDS] + j else 1
-    table[record + _FORM] = RUN if broken == 0 else ANYWHERE
-    table[record + _FIRST] = table[record + _OPERANDS]
-    table[record + _INSIDE] = inside
-
-
-@generic
-def place_two_runs(table: Array, record: int, width: int, first: Axes, second: Axes, split: int, data: Spatial) -> None:
-    """Store the record of a tap whose operands begin at ``first``, and from column ``split`` on at ``second``: one row each."""
-    (_, _, deep, below, _), columns = data.steps, data.sizes[COLUMN]
-    table[record + _FORM] = TWO_RUNS
-    table[record + _FIRST] = first[0] * deep + first[1] * below + first[2]
-    in_first, in_second = has_row(data, first[0], first[1]), has_row(data, second[0], second[1])
-    table[record + _INSIDE] = lanes_between(-first[2], min(split, columns - first[2]) if in_first else 0, width)
-    before = split - second[2]
-    table[record + _OPERANDS] = second[0] * deep + second[1] * below - before
-    table[record + _OPERANDS + 1] = lanes_between(max(split, before), before + columns if in_second else 0, width)
-
-
-@generic
-def place_taps(table: Array, width: int, begin: int, count: int, conv: Convolution) -> None:
-    """Store the records of all taps for ``count`` positions from ``begin`` on."""
-    place, columns, (stride, before, dilation) = position(conv.out, begin), conv.out.sizes[COLUMN], conv.window
-    data, kernel = conv.data, conv.weight.sizes
-    is_row = count == width and place[2] + width <= columns and stride[2] <= 2
-    z, y, x = place[0] * stride[0] - before[0], place[1] * stride[1] - before[1], place[2] * stride[2] - before[2]
-    last, at = (width - 1) * stride[2], tap_count(conv.weight) * record_length(width)
-    place_columns(table, at, width, place, conv)
-    # columns of the end of one row of the result and of the beginning of the next, ``split`` from the first one on
-    split = columns - place[2]
-    is_two_rows = count == width and stride[2] == 1 and split < width <= split + columns
-    # the next row of the data, from this one
-    is_deeper = place[1] + 1 == conv.out.sizes[ROW]
-    dz, dy = stride[0] if is_deeper else 0, -place[1] * stride[1] if is_deeper else stride[1]
-    record = 0
-    for tz in range(z, z + kernel[2] * dilation[0], dilation[0]):
-        for ty in range(y, y + kernel[3] * dilation[1], dilation[1]):
-            for tx in range(x, x + kernel[4] * dilation[2], dilation[2]):
-                if is_row:
-                    is_inside = has_row(data, tz, ty)
-                    table[record + _FORM] = RUN if stride[2] == 1 else ALTERNATE
-                    table[record + _FIRST] = tz * data.steps[DEPTH] + ty * data.steps[ROW] + tx
-                    # of every second element; the last one is not followed by another, which may be behind the data
-                    table[record + _INSIDE] = lanes_between(-tx, data.sizes[COLUMN] - tx if is_inside else 0, last + 1)
-                elif is_two_rows:
-                    second = tz + dz, ty + dy, tx - x - before[2]
-                    place_two_runs(table, record, width, (tz, ty, tx), second, split, data)
-                else:
-                    place_anywhere(table, record, at, width, count, (tz - z, ty - y, tx - x), data)
-                record += record_length(width)
-
-
-@generic
-def pack_panel(panel: Array, to: int, data: Array, at: int, channels: int, channel: int, table: Array, taps: int) -> None:
-    """Pack the columns whose taps have records; the first channel starts at ``at``, the next ``channel`` elements on."""
-    width = PANEL_BYTES // panel.itemsize
-    for _ in range(channels):
-        for record in range(0, taps * record_length(width), record_length(width)):
-            form = table[record + _FORM]
-            if form == RUN:
-                store_run(panel, to, data, at + table[record + _FIRST], table[record + _INSIDE])
-            elif form == TWO_RUNS:
-                second, also_inside = table[record + _OPERANDS], table[record + _OPERANDS + 1]
-                store_two_runs(panel, to, data, at + table[record + _FIRST], table[record + _INSIDE], second + at, also_inside)
-            elif form == ALTERNATE:
-                store_alternate(panel, to, data, at + table[record + _FIRST], table[record + _INSIDE])
-            else:
-                store_gathered(panel, to, (1 << width) - 1, data, at, table, record + _OPERANDS, table[record + _INSIDE])
-            to += width
-        at += channel
 
 
 @generic
@@ -244,9 +133,13 @@ def fetch_columns(later: Later, low: int, high: int) -> None:
 
 @generic
 def multiply_columns(
-    a: Rows, columns: Panels, out: Rows, product: Product, weight: Rows, packing: Packing, low: int, pace: int
-) -> None:
-    """Multiply ``a`` by columns; with each panel fetch ``pace`` channels of ``later``, from ``low`` on; ``weight``: next rows."""
+    a: Rows, columns: Panels, out: Rows, product: Product, weight: Rows, packing: Packing, low: int, pace: int, clip: Clip,
+    is_limited: bool,
+) -> None:  # fmt: skip
+    """Multiply ``a`` by columns, and limit the sums by ``clip`` if ``is_limited``.
+
+    With each panel fetch ``pace`` channels of ``later``, from ``low`` on; ``weight``: next rows.
+    """
     (rows, inner, count, add), (unpacked, later, _), width = product, packing, PANEL_BYTES // out.data.itemsize
     some = width if unpacked.step > 0 or pace > 0 else max(count, 1)
     for j in range(0, count, some):
@@ -256,11 +149,14 @@ def multiply_columns(
         next_rows, results = Rows(weight.data, weight.at, weight.step if j == 0 else 0), Rows(out.data, out.at + j, out.step)
         if unpacked.step > 0:
             source = Rows(unpacked.data, unpacked.at + j, unpacked.step)
-            multiply_and_pack(a, source, columns.data, j * inner, results, rows, inner, add, next_rows)
+            multiply_and_pack(a, source, columns.data, j * inner, results, rows, inner, add, next_rows, clip, is_limited)
         else:
             panels = Panels(columns.data, columns.at + j // width * columns.step, columns.step, columns.row)
-            ahead = Ahead(0, GROUP_PANELS, 0, next_rows)
-            multiply_panels(a, panels, results, rows, inner, min(some, count - j), add, ahead)
+            if is_limited:
+                multiply_clipped(a, panels, results, rows, inner, min(some, count - j), clip, next_rows)
+            else:
+                ahead = Ahead(0, GROUP_PANELS, 0, next_rows)
+                multiply_panels(a, panels, results, rows, inner, min(some, count - j), add, ahead)
 
 
 @generic
@@ -280,7 +176,7 @@ def copy_rows(weight: Rows, rows: int, inner: int, out: Rows) -> None:
 @generic
 def multiply_rows(
     weight: Rows, columns: Panels, out: Rows, sums: Array, work: Array, product: Product, packing: Packing, is_last: bool,
-    epilogue: Epilogue, fetch_operands: Callable[..., None],
+    epilogue: Epilogue, fetch_operands: Callable[..., None], clip: Clip, is_limited: bool,
 ) -> None:  # fmt: skip
     """Multiply output channels by columns: those of panels, or of the data.
 
@@ -289,7 +185,8 @@ def multiply_rows(
     operands of ``finish``, and the columns of ``packing``: a processor fetches no rows on its own that are far apart.
 
     ``sums``: the array of ``out``, or a buffer for the rows that are finished together, or for all rows if there are terms before
-    or after these.
+    or after these.  If ``is_limited``, these are all terms, and the epilogue is that sums are limited by ``clip``: before they
+    are stored in the result, which is ``sums``.
     """
     (channels, inner, count, add), (unpacked, later, ahead) = product, packing
     tiles, begin, width = (channels + TILE_ROWS - 1) // TILE_ROWS, 0, PANEL_BYTES // out.data.itemsize
@@ -317,9 +214,9 @@ def multiply_rows(
         o = tile * channels // tiles
         rows = (tile + 1) * channels // tiles - o
         following = rows if o + rows < channels else -o
-        own = Rows(weight.data, weight.at + o * weight.step, weight.step)
+        own, bounds = Rows(weight.data, weight.at + o * weight.step, weight.step), clip_of(clip, o)
         next_rows = Rows(weight.data, own.at + following * weight.step, weight.step)
-        if is_last:
+        if is_last and not is_limited:
             fetch_operands(epilogue.argv, out.at + o * out.step, rows, count)
         here, low, part = Rows(sums, held + (o - origin) * ld, ld), tile * panels * pace, Product(rows, inner, whole, add)
         if pace == 0:
@@ -328,17 +225,19 @@ def multiply_rows(
         if is_copied:
             copy = Rows(work, copied, pitch)
             copy_rows(own, rows, inner, copy)
-            multiply_columns(copy, columns, here, part, next_rows, to_pack, low, pace)
-        elif pace > 0 or to_pack.unpacked.step > 0:
-            multiply_columns(own, columns, here, part, next_rows, to_pack, low, pace)
+            multiply_columns(copy, columns, here, part, next_rows, to_pack, low, pace, bounds, is_limited)
+        elif pace > 0 or to_pack.unpacked.step > 0 or is_limited:
+            multiply_columns(own, columns, here, part, next_rows, to_pack, low, pace, bounds, is_limited)
         else:
             fetched = Ahead(ahead, tile if ahead > 0 else GROUP_PANELS, tile + 1, next_rows)
             multiply_panels(own, columns, here, rows, inner, whole, add, fetched)
         if apart > 0:
             last, beside = Rows(work, transposed, inner), Rows(sums, here.at + whole, ld)
             multiply_by_rows(own, last, beside, rows, inner, apart, add)
+            if is_limited:
+                clip_rows(beside, rows, apart, bounds)
         is_enough = (o + rows - begin + TILE_ROWS) * across > FINISHED_ROWS * GROUP_PANELS * width
-        if is_last and (is_enough or o + rows == channels):
+        if is_last and not is_limited and (is_enough or o + rows == channels):
             first = held + (begin - origin) * ld
             epilogue.finish(epilogue.argv, out.at + begin * out.step, o + rows - begin, count, sums, first, ld)
             begin = o + rows
@@ -348,7 +247,7 @@ def multiply_rows(
 @generic
 def convolve_tiles(
     conv: Convolution, panels: Array, table: Array, sums: Array, epilogue: Epilogue, fetch_operands: Callable[..., None],
-    low: int, high: int,
+    limits: ScaledLimits, low: int, high: int,
 ) -> None:  # fmt: skip
     """Compute the blocks ``low`` to ``high`` (exclusive) of the result: some output channels at some positions.
 
@@ -364,6 +263,8 @@ def convolve_tiles(
     parts = (inputs + max(INNER // taps, 1) - 1) // max(INNER // taps, 1)
     is_moved = stride[0] * stride[1] * stride[2] > 1 or before[0] + before[1] + before[2] > 0
     is_matrix = taps == 1 and positions == channel and not is_moved
+    # where columns are read from the data, tiles fetch those that follow instead
+    is_limited = limits.is_limited and parts == 1 and sums.ctypes.data == out.data.ctypes.data and not reads_rows_apart()
     number = low
     while number < high:
         band, stretch = number % bands, number // bands
@@ -372,6 +273,7 @@ def convolve_tiles(
         begin = stretch % stretches * columns
         count = columns if stretch % stretches + 1 < stretches else positions - begin
         top, bottom = g * outputs + band * outputs // bands, g * outputs + end_band * outputs // bands
+        clip = clip_of_channels(limits, top)
         results = Rows(out.data, b * out.steps[BATCH] + begin + top * positions, positions)
         for part in range(parts):
             i = part * inputs // parts
@@ -382,7 +284,9 @@ def convolve_tiles(
             if is_matrix and reads_rows_apart():
                 packing = Packing(Rows(data, 0, 0), Later(Rows(data, 0, 0), 0, 0), columns if begin + count < positions else 0)
                 source = Panels(data, at + begin, width, positions)
-                multiply_rows(weight, source, results, sums, panels, sizes, packing, is_last, epilogue, fetch_operands)
+                multiply_rows(
+                    weight, source, results, sums, panels, sizes, packing, is_last, epilogue, fetch_operands, clip, False
+                )
                 continue
             unpacked = Rows(data, 0, 0)
             if is_matrix and packs_by_products(bottom - top, count, inner, width):
@@ -400,5 +304,7 @@ def convolve_tiles(
                 following = b * steps[BATCH] + g * inputs * channel + begin + count
                 later = Later(Rows(data, following, channel), inputs // parts, min(columns, positions - begin - count))
             source, packing = Panels(panels, 0, inner * width, width), Packing(unpacked, later, 0)
-            multiply_rows(weight, source, results, sums, panels, sizes, packing, is_last, epilogue, fetch_operands)
+            multiply_rows(
+                weight, source, results, sums, panels, sizes, packing, is_last, epilogue, fetch_operands, clip, is_limited
+            )
         number += end_band - band

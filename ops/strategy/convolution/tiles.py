@@ -7,7 +7,7 @@ from ....shape_funcs.symbolic.dim import Dim, product
 from ....shape_funcs.symbolic.dim_operations import max_, min_
 from ...core.implementation import Blocks, Kernel, OpCall, Scratch
 from ...kernels.conv import cpu as bodies
-from ...kernels.conv import tiles
+from ...kernels.conv import geometry, tiles
 from ...native.jit.products.register_tile import GROUP_PANELS, PANEL_BYTES, TILE_ROWS
 from .sizes import Convolution
 
@@ -59,7 +59,7 @@ class Tiles(Convolution):
     def column_numbers(self, call: OpCall) -> Dim:
         """The number of integers that ``tiles`` needs for a panel: a record for each tap, and three numbers per column."""
         width = self.width(call)
-        numbers: Dim = product(self.weight(call)[2]) * tiles.record_length(width) + 3 * width
+        numbers: Dim = product(self.weight(call)[2]) * geometry.record_length(width) + 3 * width
         return numbers
 
     def bands(self, call: OpCall) -> Dim:

@@ -175,7 +175,7 @@ def test_epilogues_in_machine_code(implementation: str) -> None:
 def test_epilogues_that_limit_each_channel(dtype: str) -> None:
     """Windows of 3 x 3 of each channel, whose sums are limited before they are stored; others, which are finished afterwards."""
     limits = [("nn.bias_add", "channel")], [("nn.bias_add", "channel"), "nn.relu"]
-    others = [(["nn.relu"], "", False), ([("add", "result"), "nn.relu"], "", False), (limits[1], "float16", False)]
+    others = [([("add", "result"), "nn.relu"], "", False), (limits[1], "float16", False)]
     for tail, stored, is_limited in [*((tail, "", True) for tail in limits), *others]:
         for sizes, stride, is_known in [((2, 5, 9, 20), 1, False), ((1, 3, 7, 5), 2, True), ((1, 2, 90, 33), 1, False)]:
             weight, attrs = (sizes[1], 1, 3, 3), {"groups": sizes[1], "padding": 1, "strides": stride}
@@ -184,6 +184,29 @@ def test_epilogues_that_limit_each_channel(dtype: str) -> None:
             group = replace(group, implementation="planes")
             assert (limits_of(group) is not None) is is_limited
             same(group, arrays, jit=True)
+
+
+@pytest.mark.split(2)
+@pytest.mark.parametrize("implementation", ["tiles", "shifts", "planes"])
+def test_epilogues_that_scale_and_limit_each_channel(implementation: str) -> None:
+    """Sums with a factor and an addend of their channel, and limited ones: the bits of the operators, and NaN stays NaN."""
+    of_norm = [("multiply", "channel column"), ("add", "channel column"), "nn.relu"]
+    tails = [of_norm, of_norm[:1], of_norm[1:], [*of_norm[:2], ("minimum", "scalar")], ["nn.relu"]]
+    cases = [
+        ((2, 5, 9, 13), (20, 5, 1, 1), {}),
+        ((1, 70, 4, 5), (9, 70, 1, 1), {}),
+        ((1, 3, 9, 52), (8, 3, 3, 3), {"strides": 2}),
+    ]
+    for sizes, weight, attrs in [*cases, ((1, 600, 3, 6), (7, 600, 1, 1), {}), ((2, 4, 8, 16), (13, 4, 3, 3), {"padding": 1})]:
+        for tail in tails:
+            case = {"data": sizes, "weight": weight, "attrs": attrs, "tail": tail, "dtype": "float32", "is_known": False}
+            group, arrays = made({**case, "seed": 3})
+            arrays[0].flat[0] = np.nan
+            limits = limits_of(group)
+            assert limits is not None and (limits.factor is None, limits.addend is None) == tuple(
+                all(each[0] != name for each in tail) for name in ("multiply", "add")
+            )
+            same(replace(group, implementation=implementation), arrays, jit=True)
 
 
 @pytest.mark.parametrize("tail", [[("nn.bias_add", "channel"), "nn.relu"], [("nn.bias_add", "channel"), "sigmoid"]])

@@ -1,4 +1,4 @@
-"""Tiles of products with a bias and bounds: for the registers of any machine, and the twin; nothing outside is written."""
+"""Tiles of products with a factor, a bias and bounds: for the registers of any machine, and the twin; nothing else is written."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from .test_panel_products import MACHINES, RECORDS
 CALL = """
 def f(
     a, n_a, a_at, a_row, panels, n_panels, panel_at, panel_step, panel_row, out, n_out, out_at, out_row, rows, inner, columns,
-    bias, n_bias, bias_at, later_at, later_row,
+    bias, n_bias, bias_at, later_at, later_row, is_scaled, is_shifted,
 ):
     x, y, z, b = array_{t}(a, n_a), array_{t}(panels, n_panels), array_{t}(out, n_out), array_{t}(bias, n_bias)
     multiply_clipped(
         Rows(x, a_at, a_row), Panels(y, panel_at, panel_step, panel_row), Rows(z, out_at, out_row), rows, inner, columns,
-        Clip(b, bias_at, -0.5, 1.25), Rows(x, later_at, later_row),
+        Clip(b, b, bias_at, -0.5, 1.25, is_scaled != 0, is_shifted != 0), Rows(x, later_at, later_row),
     )
     return 0
 """
@@ -50,11 +50,13 @@ def test_a_tile_is_a_limited_product(monkeypatch: pytest.MonkeyPatch, machine: s
                 matrix = panels[:, 1:].transpose(1, 0, 2).reshape(inner, len(panels) * width)[:, :columns]
                 found = rng.standard_normal((rows + 2, most + 5)).astype(dtype)
                 wanted = found.copy()
-                product = a[1 : 1 + rows, 1 : 1 + inner] @ matrix + bias[3 : 3 + rows, None]
-                wanted[1 : 1 + rows, 2 : 2 + columns] = np.clip(product, -0.5, 1.25)
+                product, (is_scaled, is_shifted) = a[1 : 1 + rows, 1 : 1 + inner] @ matrix, divmod(columns % 4, 2)
+                of_rows = bias[3 : 3 + rows, None]
+                limited = product * (of_rows if is_scaled else 1) + (of_rows if is_shifted else 0)
+                wanted[1 : 1 + rows, 2 : 2 + columns] = np.clip(limited, -0.5, 1.25)
                 call(
                     a.ctypes.data, a.size, inner + 2 + 1, inner + 2, panels.ctypes.data, panels.size, width,
                     (inner + 1) * width, width, found.ctypes.data, found.size, most + 5 + 2, most + 5, rows, inner, columns,
-                    bias.ctypes.data, bias.size, 3, 0, (inner + 2) * (rows % 2),
+                    bias.ctypes.data, bias.size, 3, 0, (inner + 2) * (rows % 2), is_scaled, is_shifted,
                 )  # fmt: skip
                 np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-5)

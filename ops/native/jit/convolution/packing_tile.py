@@ -13,6 +13,7 @@ from ..products.operands import Panels, Rows, flat, rows_from
 from ..products.panel_products import add_steps
 from ..products.register_tile import TILE_ROWS, RegisterTile, panel_width, register_tile
 from ..products.tile_steps import STEPS, across, fetch_results, fetch_rows, load_sums, masks_of, no_sums, steps_of, store_sums
+from .clipped_tile import Clip, clip_from, flat_clip, limit_sums
 
 #: The fewest rows of a tile that packs: tiles of fewer have less to compute in a step than to store.
 PACKING_ROWS = 5
@@ -27,9 +28,12 @@ def _tile_of_panel(itemsize: int, rows: int) -> RegisterTile:
 
 @generic
 def multiply_and_pack(
-    a: Rows, data: Rows, panels: Array, panel_at: int, out: Rows, rows: int, inner: int, add: int, later: Rows
-) -> None:
+    a: Rows, data: Rows, panels: Array, panel_at: int, out: Rows, rows: int, inner: int, add: int, later: Rows, clip: Clip,
+    is_limited: bool,
+) -> None:  # fmt: skip
     """Compute ``out[i, j] = sum of a[i, k] * data[k, j]``, added to ``out[i, j]`` if ``add`` is not 0, for a panel's columns.
+
+    If ``is_limited``, sums are limited by ``clip``.
 
     Store ``data[k, j]`` in the panel that begins at ``panel_at``.  ``i`` below ``rows``, PACKING_ROWS to TILE_ROWS; ``k`` below
     ``inner``, in order: the bits of ``multiply_panels``.  Meanwhile fetch the rows ``later``.  Contiguous arrays of one dtype,
@@ -41,11 +45,16 @@ def multiply_and_pack(
             for column in static_range(0, panel_width(out.data.itemsize), tile.vectors * tile.lanes):
                 of_data, of_out = rows_from(flat(data), column), rows_from(flat(out), column)
                 of_panel = from_element(panel, column)
-                _compute(rows_from(flat(a), 0), of_data, of_panel, of_out, tile, inner, add, rows_from(flat(later), 0))
+                limits = clip_from(flat_clip(clip, out.data.dtype.type))
+                of_rows, of_later = rows_from(flat(a), 0), rows_from(flat(later), 0)
+                _compute(of_rows, of_data, of_panel, of_out, tile, inner, add, of_later, limits, is_limited)
 
 
 @generic
-def _compute(a: Rows, data: Rows, panel: Array, out: Rows, tile: RegisterTile, inner: int, add: int, later: Rows) -> None:
+def _compute(
+    a: Rows, data: Rows, panel: Array, out: Rows, tile: RegisterTile, inner: int, add: int, later: Rows, clip: Clip,
+    is_limited: bool,
+) -> None:  # fmt: skip
     keep_out_of_line(), keep_short()
     steps, whole_lines = steps_of(tile, out.data.itemsize, STEPS), Panels(data.data, data.at, 0, data.step)
     masks, sums = masks_of(tile.vectors * tile.lanes, tile), no_sums(out, tile)
@@ -59,6 +68,8 @@ def _compute(a: Rows, data: Rows, panel: Array, out: Rows, tile: RegisterTile, i
     if steps > 1:
         for k in range(whole, inner):
             _pack_steps(sums, a, k, static(1), whole_lines, panel, masks, tile)
+    if is_limited:
+        limit_sums(sums, clip, tile)
     store_sums(out, sums, masks, tile)
 
 

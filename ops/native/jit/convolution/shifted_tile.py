@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from ...inlining import keep_out_of_line, keep_short, shared
@@ -21,13 +23,15 @@ from ..products.tile_steps import (
     steps_of,
     store_sums,
 )
+from .clipped_tile import Clip, clip_from, flat_clip, limit_sums
 
 
 @generic
 def multiply_shifted(
-    a: Rows, b: Array, b_at: int, offsets: Array, first: int, out: Rows, rows: int, inner: int, columns: int
-) -> None:
-    """Compute ``out[i, j] = sum of a[i, k] * b[offsets[first + k] + j]``.
+    a: Rows, b: Array, b_at: int, offsets: Array, first: int, out: Rows, rows: int, inner: int, columns: int, clip: Clip,
+    is_limited: bool,
+) -> None:  # fmt: skip
+    """Compute ``out[i, j] = sum of a[i, k] * b[offsets[first + k] + j]``, limited by ``clip`` if ``is_limited``.
 
     ``i`` below ``rows``, at most TILE_ROWS; ``j`` below ``columns``, at most GROUP_PANELS times the width of a panel; ``k`` below
     ``inner``, in order: the bits of ``multiply_panels``.  Contiguous arrays of one dtype, float32 or float64; ``b_at``: the first
@@ -35,28 +39,40 @@ def multiply_shifted(
     """
     for n in static_range(1, TILE_ROWS + 1):
         if rows == n:
-            shifted_tiles(flat(a), b.reshape(-1), b_at, from_element(offsets, first), flat(out), n, inner, columns)
+            limits = flat_clip(clip, out.data.dtype.type)
+            of_taps = from_element(offsets, first)
+            shifted_tiles(flat(a), b.reshape(-1), b_at, of_taps, flat(out), n, inner, columns, limits, is_limited)
+
+
+class _More(NamedTuple):
+    offsets: Array
+    clip: Clip
+    is_limited: bool
 
 
 @shared
 @generic
-def shifted_tiles(a: Rows, b: Array, at: int, offsets: Array, out: Rows, rows: int, inner: int, columns: int) -> None:
+def shifted_tiles(
+    a: Rows, b: Array, at: int, offsets: Array, out: Rows, rows: int, inner: int, columns: int, clip: Clip, is_limited: bool
+) -> None:
     """As ``multiply_shifted``, for a static number of rows."""
     across = Panels(b, at, panel_width(b.itemsize), 0)
-    each_tile(_compute, rows_from(a, 0), across, out, rows, inner, columns, offsets)
+    each_tile(_compute, rows_from(a, 0), across, out, rows, inner, columns, _More(offsets, clip_from(clip), is_limited))
 
 
 @generic
-def _compute(a: Rows, b: Panels, out: Rows, tile: RegisterTile, inner: int, columns: int, column: int, offsets: Array) -> None:
+def _compute(a: Rows, b: Panels, out: Rows, tile: RegisterTile, inner: int, columns: int, column: int, more: _More) -> None:
     keep_out_of_line(), keep_short()
     masks, steps = masks_of(columns, tile), steps_of(tile, out.data.itemsize, STEPS)
     fetch_results(out, tile)
     sums, whole = no_sums(out, tile), inner & -steps
     for k in range(0, whole, steps):
-        _add_steps(sums, a, k, steps, b, offsets, masks, tile)
+        _add_steps(sums, a, k, steps, b, more.offsets, masks, tile)
     if steps > 1:
         for k in range(whole, inner):
-            _add_steps(sums, a, k, static(1), b, offsets, masks, tile)
+            _add_steps(sums, a, k, static(1), b, more.offsets, masks, tile)
+    if more.is_limited:
+        limit_sums(sums, more.clip, tile)
     store_sums(out, sums, masks, tile)
 
 
