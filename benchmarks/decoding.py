@@ -19,8 +19,9 @@ kernels that write them, by a profile: of a token the difference of two runs.
 The bound of a token is the time of reading once as many bytes as the weights of the step's products and the mean number of cache
 rows have.  Loops of read_rate.py add lines of some streams in registers; the number of streams is the fastest one in the round.
 Bytes beyond the caches come from memory there, as in the step.  The bound of the prompt is the time of its multiply-adds at the
-peak of fma_peak.py: of the products, the last one for one row, and of attention to the positions up to each query; or that of
-reading the weights, if it is longer.  Both leave out norms, the softmax, the choice of the token and all calls.
+peak of fma_peak.py, or that of reading the weights, if it is longer.  The multiply-adds are those of the products and of
+attention to the positions up to each query; in the last layer only keys and values have more than one row.  Both leave out norms,
+the softmax, the choice of the token and all calls.
 
 The goals are 1.2 times the speed of onnxruntime for the prompt and a token, 1.5 times for a token in the loop.  Where the bound
 allows less than 1.1 times a goal, the line holds at 1.1 times the bound.  ``of bound``: a time over that of the bound.
@@ -147,9 +148,11 @@ class Bound:
         self.read = Memory(sum(w.nbytes for w in factors))
         width = 2 * sizes.layers * sizes.shared * sizes.size * np.dtype(sizes.dtype).itemsize
         self.step = Memory(self.read.nbytes + (prompt + count // 2) * width)
-        *others, last = (w.size for w in factors)
-        pairs = prompt * (prompt + 1) // 2
-        self.operations = 2 * (prompt * sum(others) + last + 2 * sizes.layers * sizes.width * pairs)
+        numbers = [w.size for w in factors]
+        layer = sum(numbers[:-1]) // sizes.layers
+        of_keys = 2 * sizes.width * sizes.shared * sizes.size
+        all_rows, pairs = (sizes.layers - 1) * layer + of_keys, (sizes.layers - 1) * prompt * (prompt + 1) // 2 + prompt
+        self.operations = 2 * (prompt * all_rows + layer - of_keys + numbers[-1] + 2 * sizes.width * pairs)
 
     def ms(self) -> tuple[float, float]:
         """The least times of the prompt and of a token now."""

@@ -1,28 +1,32 @@
-"""Take one row before a product with a matrix, so that the other rows are not multiplied.
+"""Take one row before the products that make it, so that the other rows are not multiplied.
 
-    let %logits = nn.matmul(%x, meta[relay.Constant][0]);        // [b, n, tokens]
+    let %y = add(%x, nn.matmul(sigmoid(nn.matmul(%x, %a)), %b));     // [b, n, width]
+    let %logits = nn.matmul(%y, %w);
     let %last = take(%logits, -1, axis=1, mode="wrap");
     ->
-    let %row = take(%x, -1, axis=1, mode="wrap");
-    let %last = nn.matmul(%row, meta[relay.Constant][0]);
+    let %row = take(%x, [-1], axis=1, mode="wrap");                  // [b, 1, width]
+    let %y_row = add(%row, nn.matmul(sigmoid(nn.matmul(%row, %a)), %b));
+    let %last = squeeze(nn.matmul(%y_row, %w), axis=[1]);
 
-The next token follows from the logits of the last position.  The index is a constant number, and the product has no other use.
-Floats may differ by rounding: few rows are multiplied by another implementation.
+The next token follows from the logits of the last position, the class of an image from one row: of the last layer only keys and
+values are needed in other rows.  The index is a constant number.  A value is computed by rows if its other rows have no use, and
+its calls have no run-time checks; the row of any other value is taken.  Rows of at least one product are saved, and there may be
+two rows or more.  Floats may differ by rounding: few rows are multiplied by another implementation.
 
 Requires: typed A-normal form.
-Ensures: the same.
+Ensures: the same.  Calls without a use are left to ``eliminate_dead_code``.
 """
 
 from __future__ import annotations
 
 from ....ops.core.op import get
-from ....ops.core.tensor_types import TensorType
+from ....ops.defs.movement.transform import SqueezeAttrs
+from ....shape_funcs.symbolic.dim import const
 from ...ir.chain_rewriter import ChainRewriter, rewrite_chains
-from ...ir.expr import Call, Constant, Expr, IRModule, Var, replace, tensor_type
+from ...ir.expr import Call, Constant, Expr, IRModule, Var, tensor_type
 from ...ir.pass_declaration import declare_pass
-
-#: Products of rows with one matrix.
-_PRODUCTS = ("nn.matmul", "nn.dense")
+from ...rules.rewriting import Definitions
+from .row_of_layers import RowTaker
 
 
 @declare_pass("GatherBeforeProduct", "infer_type")
@@ -34,19 +38,22 @@ def gather_before_product(mod: IRModule) -> IRModule:
 class _Mover(ChainRewriter):
     """The rewriter of one function."""
 
+    def __init__(self, body: Expr) -> None:
+        super().__init__(body)
+        self.scope = Definitions(self.values)
+
     def replaced(self, var: Var, call: Call) -> list[tuple[Var, Expr]] | None:
-        if call.op is not get("take") or call.attrs.batch_dims:
+        if call.op is not get("take") or call.attrs.axis is None or call.attrs.batch_dims:
             return None
-        if not isinstance(call.args[1], Constant) or call.args[1].data.ndim:
+        source, index = call.args
+        if not isinstance(index, Constant) or index.data.ndim:
             return None
-        source = self.sole_call(call.args[0], *map(get, _PRODUCTS))
-        if source is None or call.attrs.axis is None or getattr(source.attrs, "transpose_a", False):
+        axis = call.attrs.axis % tensor_type(source).rank
+        size = const(tensor_type(source).shape[axis])
+        if size is not None and size < 2:
             return None
-        rows, (a, b) = tensor_type(source).rank, source.args
-        axis = call.attrs.axis % rows
-        if rows < 3 or axis == rows - 1 or tensor_type(b).rank != 2 or tensor_type(a).rank != rows:
+        found = RowTaker(self.scope, self.count, index, call.attrs).row(source, axis)
+        if found is None:
             return None
-        ty = tensor_type(a)
-        taken = Var(f"{var.name}_rows", ty=TensorType((*ty.shape[:axis], *ty.shape[axis + 1 :]), ty.dtype))
-        row = replace(call, args=(a, call.args[1]), attrs=replace(call.attrs, axis=axis), ty=taken.ty)
-        return [(taken, row), (var, replace(source, args=(taken, b), ty=call.ty, span=call.span))]
+        bindings, row = found
+        return [*bindings, (var, Call(get("squeeze"), (row,), SqueezeAttrs((axis,)), ty=call.ty, span=call.span))]
