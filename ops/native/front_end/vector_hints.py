@@ -107,6 +107,18 @@ def whole_part(x: Any) -> Any:
     return np.trunc(x)
 
 
+@instruction(lambda e, x: e.floats("floor", x))
+def whole_below(x: Any) -> Any:
+    """The largest whole number that is at most a float; for a CPU with an instruction for it."""
+    return np.floor(x)
+
+
+@instruction(lambda e, x: e.floats("ceil", x))
+def whole_above(x: Any) -> Any:
+    """The smallest whole number that is at least a float; for a CPU with an instruction for it."""
+    return np.ceil(x)
+
+
 @instruction(lambda e, total, element: e.floats("fadd", total, element, flags=("reassoc",)))
 def add_in_any_order(total: Any, element: Any) -> Any:
     """Compute ``total + element`` of floats; a loop may compute several partial sums and add them at the end."""
