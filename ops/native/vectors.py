@@ -86,6 +86,12 @@ def load_or_zero(array: Array, at: Word, mask: Mask) -> Vector:
     return found
 
 
+@instruction(lambda e, array: e.exact(array))
+def exact(array: Array) -> Array:
+    """The same array, in which only numbers of its own dtype are stored: these are not rounded."""
+    return array
+
+
 @instruction(lambda e, array, at, vector: e.store(array, at, vector))
 def store(array: Array, at: Word, vector: Vector) -> None:
     """Write the elements from ``at`` on."""

@@ -256,12 +256,14 @@ SCALAR_FUNCTIONS: dict[str, ScalarFunction] = {
     # monotonic and exact, for the second argument is the whole part of the first
     "floor_of_trunc": ScalarFunction(
         real="({1} - {t}(1.0) if {1} > {0} else {1})",
+        single="floor_float32({0}, {1})",
         cuda=Texts(real="({1} > {0} ? {1} - {t}(1.0) : {1})"),
         monotonic=Monotonic((1, 1)),
         exact=True,
     ),
     "ceil_of_trunc": ScalarFunction(
         real="({1} + {t}(1.0) if {1} < {0} else {1})",
+        single="ceil_float32({0}, {1})",
         cuda=Texts(real="({1} < {0} ? copysign{f}({1} + {t}(1.0), {0}) : {1})"),
         monotonic=Monotonic((1, 1)),
         exact=True,

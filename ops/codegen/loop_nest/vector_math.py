@@ -11,7 +11,15 @@ import math
 import numpy as np
 
 from ...native.front_end.llvm import host
-from ...native.front_end.vector_hints import interleaved, multiply_add, nearest_whole, whole_part
+from ...native.front_end.vector_hints import (
+    interleaved,
+    multiply_add,
+    nearest_whole,
+    settled,
+    whole_above,
+    whole_below,
+    whole_part,
+)
 from ...native.memory import Element, bits_float32, float32_bits, generic
 from ...native.static_values import at_compile_time
 
@@ -45,6 +53,22 @@ def trunc_float32(x: Element) -> Element:
     if has_rounding():
         return whole_part(x)
     return f32(math.copysign(f32(np.int32(x)), x)) if abs(x) < f32(8388608.0) else x
+
+
+@generic
+def floor_float32(x: Element, whole: Element) -> Element:
+    """The largest whole number that is at most ``x``, of which ``whole`` is the whole part; -0.0, infinities and NaN stay."""
+    if has_rounding():
+        return whole_below(settled(x))  # LLVM would compute that of a float16 one by one
+    return whole - f32(1.0) if whole > x else whole
+
+
+@generic
+def ceil_float32(x: Element, whole: Element) -> Element:
+    """The smallest whole number that is at least ``x``; as ``floor_float32``."""
+    if has_rounding():
+        return whole_above(settled(x))
+    return whole + f32(1.0) if whole < x else whole
 
 
 @interleaved

@@ -14,7 +14,7 @@ from ...native.memory import Array, Axes, Element, generic
 from ...native.static_values import static, static_range
 from ...native.status import EMPTY_REDUCTION, OK
 from ...native.vector_registers import vector_bytes
-from ...native.vectors import lanes_below, load, load_or_zero, splat, sum_of_lanes
+from ...native.vectors import exact, lanes_below, load, load_or_zero, splat, sum_of_lanes
 from ..shaped import Shaped
 from ..spatial.cpu import BATCH, CHANNEL, COLUMN, DEPTH, ROW, Spatial, end_inside, first_inside, spatial, start_of
 from .largest_of_taps import MOST_STEP, take_largest
@@ -262,10 +262,10 @@ def max_pool(
     ``line``: buffer for a padded row and an element behind it, of halves in float32.  ``taps`` and ``step`` are static: the
     columns of a window, 0 if they are not neighbours, and from a window to the next.
     """
-    given, results = spatial(data, layouts[0]), spatial(out, layouts[1])
+    given, results = spatial(data, layouts[0]), spatial(Shaped(exact(out.data), out.dims), layouts[1])
     if layouts[0]:
         largest_by_points(given, results, low, high, windows, lowest)
-    elif fits_tiles(taps, step, line.itemsize, out.data.itemsize) and results.steps[COLUMN] == 1:
+    elif fits_tiles(taps, step, line.itemsize) and results.steps[COLUMN] == 1:
         line[0] = lowest
         nothing = splat(line[0], static(vector_bytes() // line.itemsize))
         largest_by_tiles(given, results, nothing, low, high, windows, taps, step)

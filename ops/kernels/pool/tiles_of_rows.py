@@ -21,8 +21,8 @@ from .windows import Windows
 
 #: The most columns of a window.
 MOST_TAPS = 5
-#: Bytes of the registers that have masks of elements of any size; smaller ones have some for elements of 4 bytes and more.
-_MASKED_BYTES, _MASKED_ITEM = 64, 4
+#: Bytes of the registers that have masks of lanes of any size; smaller ones have some for lanes of 4 bytes and more.
+_MASKED_BYTES, _MASKED_LANE = 64, 4
 
 
 class Lines(NamedTuple):
@@ -39,12 +39,12 @@ class Lines(NamedTuple):
 
 
 @at_compile_time
-def fits_tiles(taps: int, step: int, itemsize: int, loaded: int) -> bool:
+def fits_tiles(taps: int, step: int, itemsize: int) -> bool:
     """Whether windows of ``taps`` columns, ``step`` apart, are compared in tiles; ``taps`` is 0 for columns that are apart.
 
-    ``itemsize``: bytes of a lane; ``loaded``: of an element in memory.
+    ``itemsize``: bytes of a lane.
     """
-    has_masks = vector_bytes() >= _MASKED_BYTES or (2 * vector_bytes() >= _MASKED_BYTES and loaded >= _MASKED_ITEM)
+    has_masks = vector_bytes() >= _MASKED_BYTES or (2 * vector_bytes() >= _MASKED_BYTES and itemsize >= _MASKED_LANE)
     return has_masks and 0 < taps <= MOST_TAPS and step <= MOST_STEP and (taps - 1) // step <= vector_bytes() // itemsize
 
 

@@ -57,7 +57,10 @@ def sum_range(*bounds: int) -> range:
 
 @twin
 def filled_range(*bounds: int) -> range:
-    """As ``range``, for a loop that stores halves: vectors of float32 that fill registers, as LLVM converts them best."""
+    """As ``range``, for a loop that stores halves: vectors of float32 that fill registers, as LLVM converts them best.
+
+    With registers of AVX2 two vectors at a time, whose halves fill one: they are packed and stored together.
+    """
     return range(*bounds)
 
 
@@ -107,6 +110,18 @@ def whole_part(x: Any) -> Any:
     return np.trunc(x)
 
 
+@instruction(lambda e, x: e.floats("floor", x))
+def whole_below(x: Any) -> Any:
+    """The largest whole number that is at most a float; for a CPU with an instruction for it."""
+    return np.floor(x)
+
+
+@instruction(lambda e, x: e.floats("ceil", x))
+def whole_above(x: Any) -> Any:
+    """The smallest whole number that is at least a float; for a CPU with an instruction for it."""
+    return np.ceil(x)
+
+
 @instruction(lambda e, total, element: e.floats("fadd", total, element, flags=("reassoc",)))
 def add_in_any_order(total: Any, element: Any) -> Any:
     """Compute ``total + element`` of floats; a loop may compute several partial sums and add them at the end."""
@@ -148,7 +163,14 @@ APART = ("relayvm.loop.apart", 0, 0)
 FILLED = "llvm.loop.vectorize.width"
 #: Elements of a loop over ``block_range``: two vectors of AVX2, one of AVX-512.
 BLOCK = 16
+#: Bytes of a register of AVX2.
+_OF_AVX2 = 32
 _ALONE, _MASKED = ("llvm.loop.interleave.count", 32, 1), ("llvm.loop.vectorize.predicate.enable", 1, 1)
+
+
+def _stored_together() -> int:
+    """The float32 that become halves at a time in a loop over ``filled_range``."""
+    return vector_bytes() // (2 if vector_bytes() == _OF_AVX2 else 4)
 
 
 def _filled(*hints: tuple[str, int, int]) -> LoopHints:
@@ -174,7 +196,7 @@ def masked_vectors() -> LoopHints:
 RANGES: dict[Callable[..., range], Callable[[], LoopHints]] = {
     short_range: lambda: (_ALONE, _MASKED),
     block_range: _block,
-    filled_range: lambda: ((FILLED, 32, vector_bytes() // 4),),
+    filled_range: lambda: ((FILLED, 32, _stored_together()),),
     filled_sum_range: lambda: ((FILLED, 32, vector_bytes() // 4), ("llvm.loop.interleave.count", 32, 2)),
     filled_short_range: lambda: ((FILLED, 32, vector_bytes() // 4), _ALONE, _MASKED),
     rest_range: lambda: _filled(_ALONE, _MASKED),

@@ -27,6 +27,7 @@ NAMES = {"Lines": Lines, "largest_in_tiles": largest_in_tiles, "static": static,
     [
         *(("float32", lanes, "np.float32(-1e9)") for lanes in (4, 8, 16)),
         ("float16", 8, "np.float32(-6e4)"),
+        ("bfloat16", 8, "np.float32(-1e9)"),
         ("int8", 64, "np.int8(-128)"),
     ],
 )

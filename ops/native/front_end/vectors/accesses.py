@@ -7,15 +7,23 @@ from typing import Any
 
 from llvmlite import ir
 
-from ....core.tensor_types import HALVES, ITEMSIZE
+from ....core.tensor_types import EXACT, HALVES, ITEMSIZE
 from ...halves import BY_ARITHMETIC
-from ..llvm import half_conversions
+from ..llvm import half_conversions, host
 from ..llvm.instructions import annotate
 from ..values.machine_forms import assume_aligned
-from ..values.machine_types import FLOAT32, INT64, UINT16, Array, Scalar, Value, Vector, known, llvm_parts, scalar_type
+from ..values.machine_types import FLOAT32, INT64, UINT16, WORD, Array, Scalar, Value, Vector, known, llvm_parts, scalar_type
 from ..values.scalars import Outside, half_bits, half_value, llvm_type
 from .instructions import Instructions
 from .lanewise import NUMBER, binary, dtype_name, lane, splat, suffix, vector_type
+
+#: Bytes of the smallest page of memory of any processor: a page can be read where one of its bytes can.
+_PAGE = 4096
+
+
+def _is_masked_by_lanes(nbytes: int) -> bool:
+    """Whether this CPU, with AVX2, loads parts of vectors by masks, but reads lanes of so few bytes one by one."""
+    return nbytes < 4 and "avx2" in host.features() and "avx512bw" not in host.features()
 
 
 class Accesses(Instructions):
@@ -83,8 +91,35 @@ class Accesses(Instructions):
     def load_or_zero(self, array: Value, at: Value, mask: Value) -> Value:
         """The elements from ``at`` on whose lanes are set; elsewhere 0."""
         kind = self._of_elements(array, vector_type(mask).lanes)
-        place, nothing = self.pointer(array, at, llvm_type(kind)), ir.Constant(llvm_type(kind), None)
-        return self._read(array, self.call("masked.load", kind, place, self.align(array), mask, nothing))
+        place = self.pointer(array, at, llvm_type(kind))
+        load = self._masked_in_page if _is_masked_by_lanes(ITEMSIZE[dtype_name(kind.element)]) else self._masked
+        return self._read(array, load(array, place, kind, mask))
+
+    def _masked(self, array: Value, place: Any, kind: Vector, mask: Value) -> Value:
+        nothing = ir.Constant(llvm_type(kind), None)
+        return self.call("masked.load", kind, place, self.align(array), mask, nothing)
+
+    def _masked_in_page(self, array: Value, place: Any, kind: Vector, mask: Value) -> Value:
+        """As ``_masked``: the whole vector is read if a lane is set, and all are in the page of that lane, which can be read."""
+        b, nothing, whole = self.builder, ir.Constant(llvm_type(kind), None), self.emitter.block("whole")
+        lanes, end = self.emitter.block("lanes"), self.emitter.block("end")
+        item = ITEMSIZE[dtype_name(kind.element)]
+        offset = b.and_(b.ptrtoint(place, WORD), WORD(_PAGE - 1))
+        is_inside = b.icmp_unsigned("<=", offset, WORD(_PAGE - kind.lanes * item))
+        b.cbranch(b.and_(is_inside, self.any_lane(mask).scalar), whole, lanes)
+        b.position_at_end(whole)
+        # by a pointer that LLVM knows nothing about: lanes that are not set may be beyond the array
+        every = b.load(self._hidden(place), align=item)
+        kept = b.select(mask.scalar, every, nothing)
+        b.branch(end)
+        b.position_at_end(lanes)
+        some = self._masked(array, place, kind, mask).scalar
+        b.branch(end)
+        b.position_at_end(end)
+        found = b.phi(llvm_type(kind))
+        found.add_incoming(kept, whole)
+        found.add_incoming(some, lanes)
+        return Value(kind, (found,))
 
     def store(self, array: Value, at: Value, vector: Value, past_caches: bool = False) -> None:
         """Write the elements from ``at`` on."""
@@ -144,5 +179,13 @@ class Accesses(Instructions):
     def hidden(self, array: Value) -> Value:
         """The same array, by a pointer that LLVM knows nothing about: an empty instruction in machine code."""
         data, *sizes = array.parts
-        made = self.builder.asm(ir.FunctionType(data.type, [data.type]), "", "=r,0", [data], side_effect=False)
-        return Value(array.type, (made, *sizes))
+        return Value(array.type, (self._hidden(data), *sizes))
+
+    def _hidden(self, pointer: Any) -> Any:
+        return self.builder.asm(ir.FunctionType(pointer.type, [pointer.type]), "", "=r,0", [pointer], side_effect=False)
+
+    def exact(self, array: Value) -> Value:
+        """The same array, in which only numbers of its dtype are stored."""
+        assert isinstance(array.type, Array)
+        kind = array.type
+        return Value(Array(kind.dtype, kind.rank, EXACT if kind.dtype == "bfloat16" else kind.stored), array.parts)

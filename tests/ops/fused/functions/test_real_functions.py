@@ -13,6 +13,7 @@ from relayvm.ops.codegen.loop_nest import vector_math
 from relayvm.ops.native.compiled import kernel_store
 from relayvm.ops.native.generated_source import define
 from relayvm.ops.native.memory import array_float32, native
+from relayvm.ops.native.static_values import at_compile_time
 
 
 def vanishing(function):
@@ -47,10 +48,10 @@ def kernel(source, target, n):
 """
 
 
-def machine_code(name):
+def machine_code(name, text=TEXT):
     """The function over arrays."""
-    namespace = {"array_float32": array_float32, name: getattr(vector_math, name)}
-    define("test", TEXT.format(name=name), namespace)
+    namespace = {"array_float32": array_float32, "trunc": vector_math.trunc_float32, name: getattr(vector_math, name)}
+    define("test", text.format(name=name), namespace)
     address = kernel_store.address_of(native(namespace["kernel"]), "int32(int64, int64, int64)", f"test_{name}")
     function = ctypes.CFUNCTYPE(ctypes.c_int32, *[ctypes.c_int64] * 3)(address)
 
@@ -115,6 +116,20 @@ def test_special_numbers(name, made):
     np.testing.assert_array_equal(ours[np.isinf(expected)], expected[np.isinf(expected)])
     zero = (expected == 0) & (name != "gelu_float32")  # a sum of two numbers: each of its zeros is positive
     np.testing.assert_array_equal(np.signbit(ours[zero]), np.signbit(expected[zero]))
+
+
+@pytest.mark.parametrize(("name", "wanted"), [("floor_float32", np.floor), ("ceil_float32", np.ceil)])
+@pytest.mark.parametrize("has_instruction", [True, False])
+def test_whole_numbers_below_and_above(monkeypatch, name, wanted, has_instruction):
+    """By an instruction and without: the same bits, apart from those of NaN."""
+    if not has_instruction:
+        monkeypatch.setattr(vector_math, "has_rounding", at_compile_time(lambda: False))
+    halves = np.arange(2**16, dtype="uint16").view("float16").astype("float32")
+    x = np.concatenate([sample(name, 1024), halves, np.array([1e-45, -1e-45, 8388607.5, -8388607.5], "float32")])
+    ours, nan = machine_code(name, TEXT.replace("(x[i])", "(x[i], trunc(x[i]))"))(x), np.isnan(x)
+    np.testing.assert_array_equal(np.isnan(ours), nan)
+    differs = ours[~nan].view("uint32") != wanted(x[~nan]).view("uint32")
+    assert not differs.any(), x[~nan][differs][:5]
 
 
 #: The functions that never fall, the largest number at which they change, and the numbers around 0 where they stay the same.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+import mmap
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
@@ -123,6 +125,43 @@ y[36] = x[3] * 0.3
         np.testing.assert_array_equal(wide(both(body, given, 40)[:16]), wide(given))
     with pytest.raises(Outside, match="this access to elements"):
         compiled(python_function(text_of("store(y, 0, load_some(x, 0, lane_numbers(8) < 4, load(x, 0, 8)))", "float16"), **NAMES))
+
+
+@pytest.mark.optimized
+@pytest.mark.parametrize("dtype", ["int8", "uint16", *HALVES, "float32"])
+def test_lanes_that_are_not_set_are_not_read(dtype: str) -> None:
+    """Of a page that cannot be read, before or behind: the process would end."""
+    page, kind = mmap.PAGESIZE, numpy_dtype(dtype)
+    memory = mmap.mmap(-1, 3 * page)
+    start = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+    given = np.frombuffer(memory, kind, page // kind.itemsize, page)
+    given[:] = np.arange(len(given)) % 100 + 1
+    body = "store(y, 0, load_or_zero(x, b0, (lane_numbers(8) >= first) & (lane_numbers(8) < end)))"
+    text = text_of(body, dtype).replace("a, b, n", "a, b, n, b0, first, end").replace("(b, n)", "(b, 8)")
+    code, found = compiled(python_function(text, **NAMES)), np.zeros(8, kind)
+    protect = ctypes.CDLL(None).mprotect
+    protect.argtypes = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int
+    for other in (start, start + 2 * page):
+        assert protect(other, page, 0) == 0
+    try:
+        for at in (*range(-9, 10), *range(len(given) - 9, len(given) + 10)):
+            for first, end in ((0, 8), (0, 5), (3, 8), (2, 4), (8, 8)):
+                low, high = max(first, -at), min(end, len(given) - at)
+                code(given.ctypes.data, found.ctypes.data, len(given), at, low, high)
+                wanted = [wide(given)[at + n] if low <= n < high else 0 for n in range(8)]
+                np.testing.assert_array_equal(wide(found), wanted)
+    finally:
+        for other in (start, start + 2 * page):
+            protect(other, page, mmap.PROT_READ | mmap.PROT_WRITE)
+
+
+@pytest.mark.optimized
+def test_exact_numbers_are_stored_as_they_are() -> None:
+    every = np.arange(2**16, dtype=np.uint16).view(numpy_dtype("bfloat16"))
+    body = "for at in range(0, n, 8):\n    store(exact(y), at, load(x, at, 8))"
+    code, found = compiled(python_function(text_of(body, "bfloat16"), **NAMES)), np.zeros(2**16, every.dtype)
+    code(every.ctypes.data, found.ctypes.data, 2**16)
+    np.testing.assert_array_equal(found.view(np.uint16), every.view(np.uint16))
 
 
 def test_an_array_may_begin_before_its_first_element() -> None:
