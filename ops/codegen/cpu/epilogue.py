@@ -38,14 +38,14 @@ from ...core.group_memo import per_group
 from ...core.implementation import HOST, Kernel
 from ...core.op import OpPattern
 from ...core.tensor_types import HALVES, ITEMSIZE, Tensor, is_float
-from ...native.front_end.vector_hints import BLOCK
+from ...native.front_end.vector_hints import BLOCK, settled
 from ...native.jit.products.register_tile import PANEL_BYTES
 from ...native.memory import Array, generic, native
 from ...native.prefetch import fetch_early, fetch_to_write
 from ...native.vector_registers import vector_bytes
 from ...strategy.choice import candidates, choose
 from ..loop_nest.cost import COSTLY, cost_of_element
-from ..loop_nest.expression import LOAD, Cell
+from ..loop_nest.expression import APPLY, LOAD, SELECT, Cell
 from ..loop_nest.expression_text import element_of, indented
 from ..loop_nest.inlining import Nest, TooComplex, nest_of
 from ..loop_nest.layer_kinds import of_its_kind
@@ -69,6 +69,8 @@ _MANY_RUNS = 16
 #: channels (AVX-512) silu of 1 to 9 elements takes 1.2 to 2.6 of the time of a kernel of its own, of 25 elements 1.2 to 1.35,
 #: of 49 as long, of 16 elements 0.65; a bias and relu of 1 or 4 elements 1.0 to 1.2, of 9 elements 0.7 to 0.9.
 _MOST_LANES, _MOST_LANES_OF_ANY = 1.25, 4
+#: The functions that return an argument.
+_CHOICES = ("maximum", "minimum", "where")
 #: The local of FINISH with an element of sums that are in a buffer.
 _SUM = "total"
 
@@ -409,12 +411,25 @@ class _Finish:
         lead = len(lowered.extents) - 1
         writer = Writer(lowered.table, lead + 1, kernel.context)
         element = writer.value(lowered.element)
+        if not is_apart and self._may_keep(lowered):
+            element = f"{settled.__name__}({element})"
         stored = f"{element_of(kernel.array(self.written), writer.value(lowered.offset))} = {element}"
         before, regions, inner = writer.regions[0], writer.regions[1:-1], writer.regions[-1]
         if is_apart:
             inner = [f"{_SUM} = {element_of('sums', f'first + i{lead}')}", *inner]
         is_rounded = self.group.values()[self.group.results[0]].dtype in HALVES
         return before, [*(line for region in regions for line in region), *_run(f"i{lead}", [*inner, stored], is_rounded)]
+
+    def _may_keep(self, lowered: Lowered) -> bool:
+        """Whether an element is a choice of a float and its sum, such as a ReLU: LLVM would store the other elements alone.
+
+        Masked stores of AVX2 take an AMD processor as long as ten whole vectors.
+        """
+        cell = lowered.table[lowered.element]
+        if cell.kind != SELECT and (cell.kind != APPLY or cell.what not in _CHOICES):
+            return False
+        arms = [lowered.table[arm] for arm in cell.args]
+        return cell.dtype in ("float32", "float64") and any(arm.kind == LOAD and arm.what == self.result for arm in arms)
 
     def fetching_text(self) -> str:
         kernel = self._kernel({})

@@ -263,6 +263,16 @@ def test_networks_share_the_text_of_their_epilogues() -> None:
     assert len(texts) == 1
 
 
+@pytest.mark.parametrize(
+    ("tail", "is_settled"),
+    [(["nn.relu"], True), ([("maximum", "channel column")], True), (["abs"], False), ([("add", "result"), "nn.relu"], False)],
+)
+def test_a_choice_of_a_sum_is_not_stored_as_one(tail: list[Any], is_settled: bool) -> None:
+    """LLVM stores the other elements alone, by masks, if a vector is chosen from the elements that it replaces."""
+    group = replace(_convolution(*tail, weight=(3, 1, 3, 3), attrs={"padding": 1, "groups": 3}), implementation="planes")
+    assert ("= settled(" in kernel_source(group).text) is is_settled
+
+
 def test_operands_that_the_result_of_an_epilogue_is_written_over() -> None:
     group = _convolution(("add", "result"), ("nn.bias_add", "channel"), ("multiply", "result"), "nn.relu")
     assert fits(group) and reads(group) == (True,) * 5
