@@ -16,7 +16,7 @@ from ...prefetch import fetch_early, fetch_to_write
 from ...static_values import at_compile_time, static_range
 from ...vectors import Mask, Vector, fused_multiply_add, lanes_below, load, load_or_zero, splat, store, store_some
 from .operands import Panels, Rows, panels_from, rows_from
-from .register_tile import RegisterTile, panel_width, tiles_of_columns
+from .register_tile import GROUP_PANELS, RegisterTile, panel_width, tiles_of_columns
 
 #: Steps along the inner axis in one iteration of a tile of few sums.
 STEPS = 4
@@ -156,3 +156,36 @@ def each_tile(
             while columns - column >= width:
                 compute(a, panels_from(panels, column), rows_from(out, column), tile, inner, columns - column, column, more)
                 column += width
+
+
+@at_compile_time
+def is_one_tile(tile: RegisterTile, itemsize: int) -> bool:
+    """Whether ``each_run`` has one tile in each run: a part, or a tile that spans a group of panels."""
+    _, vectors, lanes, is_part = tile
+    return is_part or vectors * lanes == GROUP_PANELS * panel_width(itemsize)
+
+
+@generic
+def each_run(
+    compute: Callable[..., None], a: Rows, panels: Panels, out: Rows, rows: int, inner: int, columns: int, more: Any
+) -> None:
+    """Call ``compute`` for the tiles of ``each_tile``: once for neighbouring tiles of one width, of which no tile spans a group.
+
+    A call for each would take as long as 3 steps of it more.  Its arguments are the rows, the panels and the results, the tile,
+    ``inner``, the first column of the first tile, the column behind the last one, and ``more``.
+    """
+    column = 0
+    for tile in tiles_of_columns(out.data.itemsize, rows):
+        width = tile.vectors * tile.lanes
+        if tile.is_part:
+            if width - tile.lanes < columns - column <= width:
+                compute(a, panels, out, tile, inner, column, columns, more)
+                column = columns
+        elif is_one_tile(tile, out.data.itemsize):
+            while columns - column >= width:
+                compute(a, panels, out, tile, inner, column, column + width, more)
+                column += width
+        elif columns - column >= width:
+            end = column + (columns - column & -width)
+            compute(a, panels, out, tile, inner, column, end, more)
+            column = end
