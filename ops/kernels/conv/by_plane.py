@@ -54,15 +54,19 @@ def fill_rows(
         if step > 2:
             inside = lanes_between(first_inside(x, step), end_inside(x, step, size, width), width)
         at = source.at + x
+        left = rows * count - q - width  # the elements of the rows that follow a vector
         for y in range(rows):
             here = inside if first <= y < end else 0
+            # whole where it ends with the last row or before: the row that it overwrites is stored later
+            stored = (1 << width) - 1 if left >= 0 else kept
             if step == 1:
                 store_run(work, to.at + y * count + q, source.data, at, here)
             elif step == 2:
-                store_halves(work, to.at + y * count + q, also_to + y * count + q, kept, source.data, at, here)
+                store_halves(work, to.at + y * count + q, also_to + y * count + q, stored, source.data, at, here)
             else:
-                store_gathered(work, to.at + y * count + q, kept, source.data, at, every, 0, here)
+                store_gathered(work, to.at + y * count + q, stored, source.data, at, every, 0, here)
             at += source.step
+            left -= count
 
 
 @generic

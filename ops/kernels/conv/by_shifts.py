@@ -20,6 +20,7 @@ from ...native.jit.convolution.tap_vectors import has_mask_registers
 from ...native.jit.products.operands import Rows
 from ...native.jit.products.register_tile import GROUP_PANELS, PANEL_BYTES, TILE_ROWS
 from ...native.memory import Array, Axes, generic
+from ...native.prefetch import fetch_early
 from ..spatial.cpu import BATCH, CHANNEL, COLUMN, DEPTH, ROW
 from .by_plane import fill_plane, padded_sizes, tap_start
 from .epilogue import Epilogue, ScaledLimits, clip_of_channels
@@ -127,6 +128,24 @@ def multiply_rows(
 
 
 @generic
+def fetch_band(conv: Convolution, place: int, bands: int, turn: int, turns: int) -> None:
+    """Ask for the data that the band with number ``place`` pads, of results of one depth: for a part of it in each of ``turns``.
+
+    Padding goes down the rows of a phase, which are far apart: a processor fetches none of them on its own.
+    """
+    data, (stride, before, dilation), rows, inputs = conv.data, conv.window, conv.out.sizes[ROW], conv.weight.sizes[1]
+    band, group = place % bands, place // bands
+    first = max(band * rows // bands * stride[1] - before[1], 0)
+    end = ((band + 1) * rows // bands - 1) * stride[1] + (conv.weight.sizes[3] - 1) * dilation[1] - before[1] + 1
+    count = max(min(end, data.sizes[ROW]) - first, 0) * data.steps[ROW]
+    at = group // conv.groups * data.steps[BATCH] + first * data.steps[ROW]
+    for i in range(group % conv.groups * inputs, (group % conv.groups + 1) * inputs):
+        begin = at + i * data.steps[CHANNEL]
+        for j in range(begin + turn * count // turns, begin + (turn + 1) * count // turns, PANEL_BYTES // data.data.itemsize):
+            fetch_early(data.data, j)
+
+
+@generic
 def convolve_shifts(
     conv: Convolution, work: Array, sums: Array, numbers: Array, epilogue: Epilogue, limits: ScaledLimits, low: int, high: int
 ) -> None:
@@ -160,7 +179,10 @@ def convolve_shifts(
         top = g * outputs + part * outputs // parts
         channels, weight = g * outputs + end_part * outputs // parts - top, Rows(conv.weight.data, top * terms, terms)
         to = b * out.steps[BATCH] + top * out.steps[CHANNEL] + z * out.steps[DEPTH]
+        following, turns = number + end_part - part, (end_y - y + together - 1) // together
         for line in range(y, end_y, together):  # as many rows of the band as are computed together
+            if following < high and out.sizes[DEPTH] == 1:
+                fetch_band(conv, following // parts, bands, (line - y) // together, turns)
             source = Rows(work, (line - y) * pitch, pitch)
             results = Rows(out.data, to + line * out.steps[ROW], out.steps[CHANNEL])
             rows = min(together, end_y - line)
@@ -168,4 +190,4 @@ def convolve_shifts(
                 weight, channels, source, numbers, sums, results, rows, out.sizes[COLUMN], epilogue,
                 clip_of_channels(limits, top), limits.is_limited,
             )  # fmt: skip
-        number += end_part - part
+        number = following

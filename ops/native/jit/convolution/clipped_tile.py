@@ -14,10 +14,10 @@ from ...inlining import keep_out_of_line, keep_short, shared
 from ...memory import Array, Element, generic
 from ...static_values import static, static_range
 from ...vectors import Vector, from_element, select, splat
-from ..products.operands import Panels, Rows, flat, flat_panels, rows_from
+from ..products.operands import Panels, Rows, flat, flat_panels, panels_from, rows_from
 from ..products.panel_products import add_chunks, add_steps
 from ..products.register_tile import TILE_ROWS, RegisterTile
-from ..products.tile_steps import STEPS, each_tile, fetch_results, masks_of, no_sums, steps_of, store_sums
+from ..products.tile_steps import STEPS, each_run, fetch_results, is_one_tile, masks_of, no_sums, steps_of, store_sums
 
 
 class Clip(NamedTuple):
@@ -80,15 +80,25 @@ class _More(NamedTuple):
 @generic
 def clipped_tiles(a: Rows, panels: Panels, out: Rows, rows: int, inner: int, columns: int, clip: Clip, later: Rows) -> None:
     """As ``multiply_clipped``, for a static number of rows."""
-    each_tile(_compute, rows_from(a, 0), panels, out, rows, inner, columns, _More(clip_from(clip), rows_from(later, 0)))
+    each_run(_compute, a, panels, out, rows, inner, columns, _More(clip_from(clip), later))
 
 
 @generic
-def _compute(a: Rows, panels: Panels, out: Rows, tile: RegisterTile, inner: int, columns: int, column: int, more: _More) -> None:
+def _compute(a: Rows, panels: Panels, out: Rows, tile: RegisterTile, inner: int, column: int, end: int, more: _More) -> None:
     keep_out_of_line(), keep_short()
+    if is_one_tile(tile, out.data.itemsize):
+        _tile(rows_from(a, 0), panels_from(panels, column), rows_from(out, column), tile, inner, end - column, column, more)
+    else:
+        for first in range(column, end, tile.vectors * tile.lanes):
+            _tile(rows_from(a, 0), panels_from(panels, first), rows_from(out, first), tile, inner, end - first, first, more)
+
+
+@generic
+def _tile(a: Rows, panels: Panels, out: Rows, tile: RegisterTile, inner: int, columns: int, column: int, more: _More) -> None:
+    """A tile, whose operands are in arrays that begin with them."""
     masks, steps = masks_of(columns, tile), steps_of(tile, out.data.itemsize, STEPS)
     # the first columns fetch the rows: a request takes time, of lines that are in the cache too
-    later = Rows(more.later.data, more.later.at, more.later.step if column == 0 else 0)
+    later = rows_from(Rows(more.later.data, more.later.at, more.later.step if column == 0 else 0), 0)
     fetch_results(out, tile)
     sums, whole = no_sums(out, tile), inner & -steps
     add_chunks(sums, a, whole, steps, panels, masks, tile, later)
@@ -112,12 +122,14 @@ def limit_sums(sums: list[Vector], clip: Clip, tile: RegisterTile) -> None:
             bias = splat(clip.bias[np.uint64(clip.at + i)], tile.lanes)
             for j in static_range(tile.vectors):
                 sums[i * tile.vectors + j] = sums[i * tile.vectors + j] + bias
-    low, high = splat(clip.low, tile.lanes), splat(clip.high, tile.lanes)
-    for i in static_range(tile.rows):
-        for j in static_range(tile.vectors):
-            total = sums[i * tile.vectors + j]
-            total = select(total < low, low, total)  # false for NaN
-            sums[i * tile.vectors + j] = select(total > high, high, total)
+    if clip.low > -np.inf:
+        low = splat(clip.low, tile.lanes)
+        for i in static_range(tile.rows * tile.vectors):
+            sums[i] = select(sums[i] < low, low, sums[i])  # false for NaN
+    if clip.high < np.inf:
+        high = splat(clip.high, tile.lanes)
+        for i in static_range(tile.rows * tile.vectors):
+            sums[i] = select(sums[i] > high, high, sums[i])
 
 
 @generic

@@ -10,14 +10,15 @@ from ...inlining import keep_out_of_line, keep_short, shared
 from ...memory import Array, generic
 from ...static_values import static, static_range
 from ...vectors import Mask, Vector, from_element
-from ..products.operands import Panels, Rows, flat, rows_from
+from ..products.operands import Panels, Rows, flat, panels_from, rows_from
 from ..products.register_tile import TILE_ROWS, RegisterTile, panel_width
 from ..products.tile_steps import (
     STEPS,
     add_products,
     column_of,
-    each_tile,
+    each_run,
     fetch_results,
+    is_one_tile,
     masks_of,
     no_sums,
     steps_of,
@@ -57,12 +58,22 @@ def shifted_tiles(
 ) -> None:
     """As ``multiply_shifted``, for a static number of rows."""
     across = Panels(b, at, panel_width(b.itemsize), 0)
-    each_tile(_compute, rows_from(a, 0), across, out, rows, inner, columns, _More(offsets, clip_from(clip), is_limited))
+    each_run(_compute, a, across, out, rows, inner, columns, _More(offsets, clip_from(clip), is_limited))
 
 
 @generic
-def _compute(a: Rows, b: Panels, out: Rows, tile: RegisterTile, inner: int, columns: int, column: int, more: _More) -> None:
+def _compute(a: Rows, b: Panels, out: Rows, tile: RegisterTile, inner: int, column: int, end: int, more: _More) -> None:
     keep_out_of_line(), keep_short()
+    if is_one_tile(tile, out.data.itemsize):
+        _tile(rows_from(a, 0), panels_from(b, column), rows_from(out, column), tile, inner, end - column, more)
+    else:
+        for first in range(column, end, tile.vectors * tile.lanes):
+            _tile(rows_from(a, 0), panels_from(b, first), rows_from(out, first), tile, inner, end - first, more)
+
+
+@generic
+def _tile(a: Rows, b: Panels, out: Rows, tile: RegisterTile, inner: int, columns: int, more: _More) -> None:
+    """A tile, whose operands are in arrays that begin with them."""
     masks, steps = masks_of(columns, tile), steps_of(tile, out.data.itemsize, STEPS)
     fetch_results(out, tile)
     sums, whole = no_sums(out, tile), inner & -steps

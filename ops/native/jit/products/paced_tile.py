@@ -6,6 +6,8 @@ one in six cycles, more than third caches and memories deliver; the tiles after 
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from ...inlining import keep_out_of_line, keep_short, shared
@@ -14,8 +16,20 @@ from ...prefetch import fetch, fetch_early
 from ...static_values import at_compile_time, static, static_range
 from ...vectors import Mask, Vector, from_element, hidden, keep_order, splat
 from .operands import Panels, Rows, flat, panels_from, rows_from
-from .register_tile import GROUP_PANELS, TILE_ROWS, RegisterTile, panel_width, register_tile, tiles_of_columns
-from .tile_steps import FETCH_ROWS, add_products, column_of, fetch_results, load_sums, masks_of, no_sums, steps_of, store_sums
+from .register_tile import GROUP_PANELS, TILE_ROWS, RegisterTile, panel_width, register_tile
+from .tile_steps import (
+    FETCH_ROWS,
+    add_products,
+    column_of,
+    each_run,
+    fetch_results,
+    is_one_tile,
+    load_sums,
+    masks_of,
+    no_sums,
+    steps_of,
+    store_sums,
+)
 
 #: Steps along the inner axis in one iteration.  A tile of 6 rows by 2 registers takes 3 % less time than with 4.
 _STEPS = 8
@@ -51,48 +65,29 @@ def multiply_paced(
             paced_tiles(flat(a), of_panels, flat(out), n, inner, columns, add, ahead, pace)
 
 
+class _More(NamedTuple):
+    add: int
+    ahead: int
+    pace: int
+
+
 @shared
 @generic
 def paced_tiles(a: Rows, panels: Panels, out: Rows, rows: int, inner: int, columns: int, add: int, ahead: int, pace: int) -> None:
     """As ``multiply_paced``, for a static number of rows, and panels with a static width."""
-    column = 0
-    for tile in tiles_of_columns(out.data.itemsize, rows):
-        width = tile.vectors * tile.lanes
-        if tile.is_part:
-            if width - tile.lanes < columns - column <= width:
-                _tiles(a, panels, out, tile, inner, column, columns, add, ahead, pace)
-                column = columns
-        elif _spans(tile, out.data.itemsize):
-            while columns - column >= width:
-                _tiles(a, panels, out, tile, inner, column, column + width, add, ahead, pace)
-                column += width
-        elif columns - column >= width:
-            end = column + (columns - column & -width)
-            _tiles(a, panels, out, tile, inner, column, end, add, ahead, pace)
-            column = end
-
-
-@at_compile_time
-def _spans(tile: RegisterTile, itemsize: int) -> bool:
-    """Whether a tile spans a group of panels."""
-    _, vectors, lanes, _ = tile
-    return vectors * lanes == GROUP_PANELS * panel_width(itemsize)
+    each_run(_tiles, a, panels, out, rows, inner, columns, _More(add, ahead, pace))
 
 
 @generic
-def _tiles(
-    a: Rows, panels: Panels, out: Rows, tile: RegisterTile, inner: int, column: int, end: int, add: int, ahead: int, pace: int
-) -> None:
-    """The tiles from ``column`` to ``end``, of which there are several where a tile spans no group.
-
-    A call for each would take as long as 3 steps of it more.
-    """
+def _tiles(a: Rows, panels: Panels, out: Rows, tile: RegisterTile, inner: int, column: int, end: int, more: _More) -> None:
+    """The tiles of a run."""
     keep_out_of_line(), keep_short()
-    if tile.is_part or _spans(tile, out.data.itemsize):
-        _tile(rows_from(a, 0), panels_from(panels, column), rows_from(out, column), tile, inner, end - column, add, ahead, pace)
+    (add, ahead, pace), here = more, rows_from(a, 0)
+    if is_one_tile(tile, out.data.itemsize):
+        _tile(here, panels_from(panels, column), rows_from(out, column), tile, inner, end - column, add, ahead, pace)
     else:
         for first in range(column, end, tile.vectors * tile.lanes):
-            _tile(rows_from(a, 0), panels_from(panels, first), rows_from(out, first), tile, inner, end - first, add, ahead, pace)
+            _tile(here, panels_from(panels, first), rows_from(out, first), tile, inner, end - first, add, ahead, pace)
 
 
 @generic

@@ -64,4 +64,7 @@ def tiles_of_columns(itemsize: int, rows: int) -> tuple[RegisterTile, ...]:
     if vector_registers.registers()[1] == PANEL_BYTES:
         return tile, *(tile._replace(vectors=n, is_part=True) for n in range(1, tile.vectors + 1))
     powers = [1 << n for n in range(tile.vectors.bit_length())]
-    return *(tile._replace(vectors=n) for n in powers[::-1]), tile._replace(vectors=1, is_part=True)
+    wide, one = [tile._replace(vectors=n) for n in powers[:0:-1]], tile._replace(vectors=1)
+    # a part of two vectors takes 6 cycles for a step of 6 rows; a vector and a part of another take 8: their sums are too few
+    parts = [tile._replace(vectors=2, is_part=True)] if tile.vectors == 2 else []
+    return *wide, *parts, one, one._replace(is_part=True)

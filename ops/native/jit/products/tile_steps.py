@@ -16,7 +16,7 @@ from ...prefetch import fetch_early, fetch_to_write
 from ...static_values import at_compile_time, static_range
 from ...vectors import Mask, Vector, fused_multiply_add, lanes_below, load, load_or_zero, splat, store, store_some
 from .operands import Panels, Rows, panels_from, rows_from
-from .register_tile import RegisterTile, panel_width, tiles_of_columns
+from .register_tile import GROUP_PANELS, RegisterTile, panel_width, tiles_of_columns
 
 #: Steps along the inner axis in one iteration of a tile of few sums.
 STEPS = 4
@@ -43,17 +43,17 @@ def masks_of(columns: int, tile: RegisterTile) -> list[Mask]:
 
 
 @generic
-def loaded(data: Array, at: int, mask: Mask, tile: RegisterTile) -> Vector:
-    """A vector; where the mask of a part is not set, nothing is read."""
-    if tile.is_part:
+def loaded(data: Array, at: int, j: int, mask: Mask, tile: RegisterTile) -> Vector:
+    """Vector ``j`` of a row; where the mask of the last one of a part is not set, nothing is read."""
+    if tile.is_part and j + 1 == tile.vectors:
         return load_or_zero(data, at, mask)
     return load(data, at, tile.lanes)
 
 
 @generic
-def stored(data: Array, at: int, vector: Vector, mask: Mask, tile: RegisterTile) -> None:
-    """Store a vector; of a part only the lanes whose masks are set."""
-    if tile.is_part:
+def stored(data: Array, at: int, vector: Vector, j: int, mask: Mask, tile: RegisterTile) -> None:
+    """Store vector ``j`` of a row; of the last one of a part only the lanes whose masks are set."""
+    if tile.is_part and j + 1 == tile.vectors:
         store_some(data, at, vector, mask)
     else:
         store(data, at, vector)
@@ -82,7 +82,7 @@ def load_sums(sums: list[Vector], out: Rows, masks: list[Mask], tile: RegisterTi
     """Let the sums be the results so far."""
     for i in static_range(tile.rows):
         for j in static_range(tile.vectors):
-            sums[i * tile.vectors + j] = loaded(out.data, out.at + i * out.step + j * tile.lanes, masks[j], tile)
+            sums[i * tile.vectors + j] = loaded(out.data, out.at + i * out.step + j * tile.lanes, j, masks[j], tile)
 
 
 @generic
@@ -90,7 +90,7 @@ def store_sums(out: Rows, sums: list[Vector], masks: list[Mask], tile: RegisterT
     """Store the sums."""
     for i in static_range(tile.rows):
         for j in static_range(tile.vectors):
-            stored(out.data, out.at + i * out.step + j * tile.lanes, sums[i * tile.vectors + j], masks[j], tile)
+            stored(out.data, out.at + i * out.step + j * tile.lanes, sums[i * tile.vectors + j], j, masks[j], tile)
 
 
 @generic
@@ -98,7 +98,7 @@ def across(panels: Panels, at: int, j: int, mask: Mask, tile: RegisterTile) -> V
     """Vector ``j`` of a row of panels, which begins at element ``at`` of the first one."""
     width = panel_width(panels.data.itemsize)
     first = panels.at + j * tile.lanes // width * panels.step + j * tile.lanes % width
-    return loaded(panels.data, first + at, mask, tile)
+    return loaded(panels.data, first + at, j, mask, tile)
 
 
 @generic
@@ -141,9 +141,9 @@ def each_tile(
 ) -> None:
     """Call ``compute`` for each tile: as wide tiles as fit, then a part of a tile.
 
-    A part is one vector; with registers for masks (AVX-512) as many as the columns need: the rows of ``a`` are read once for all
-    of them.  Its arguments are the rows, the panels and the results from its first column on, the tile, ``inner``, the number of
-    columns from there on, its first column, and ``more``.
+    A part is one vector, or two of a tile of two; with registers for masks (AVX-512) as many as the columns need: the rows of
+    ``a`` are read once for all of them.  Its arguments are the rows, the panels and the results from its first column on, the
+    tile, ``inner``, the number of columns from there on, its first column, and ``more``.
     """
     column = 0
     for tile in tiles_of_columns(out.data.itemsize, rows):
@@ -156,3 +156,36 @@ def each_tile(
             while columns - column >= width:
                 compute(a, panels_from(panels, column), rows_from(out, column), tile, inner, columns - column, column, more)
                 column += width
+
+
+@at_compile_time
+def is_one_tile(tile: RegisterTile, itemsize: int) -> bool:
+    """Whether ``each_run`` has one tile in each run: a part, or a tile that spans a group of panels."""
+    _, vectors, lanes, is_part = tile
+    return is_part or vectors * lanes == GROUP_PANELS * panel_width(itemsize)
+
+
+@generic
+def each_run(
+    compute: Callable[..., None], a: Rows, panels: Panels, out: Rows, rows: int, inner: int, columns: int, more: Any
+) -> None:
+    """Call ``compute`` for the tiles of ``each_tile``: once for neighbouring tiles of one width, of which no tile spans a group.
+
+    A call for each would take as long as 3 steps of it more.  Its arguments are the rows, the panels and the results, the tile,
+    ``inner``, the first column of the first tile, the column behind the last one, and ``more``.
+    """
+    column = 0
+    for tile in tiles_of_columns(out.data.itemsize, rows):
+        width = tile.vectors * tile.lanes
+        if tile.is_part:
+            if width - tile.lanes < columns - column <= width:
+                compute(a, panels, out, tile, inner, column, columns, more)
+                column = columns
+        elif is_one_tile(tile, out.data.itemsize):
+            while columns - column >= width:
+                compute(a, panels, out, tile, inner, column, column + width, more)
+                column += width
+        elif columns - column >= width:
+            end = column + (columns - column & -width)
+            compute(a, panels, out, tile, inner, column, end, more)
+            column = end
