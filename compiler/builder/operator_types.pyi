@@ -776,6 +776,10 @@ class nn:
         """A square sparse matrix transposed, given and returned as its values, their columns, and the begin of each row: `nn.sparse_transpose([5.0, 7.0], [1, 1], [0, 1, 2]) = ([5.0, 7.0], [0, 1], [0, 0, 2])`."""
 
     @staticmethod
+    def tiled_batch_matmul(tensor_a: _Any, tensor_b: _Any, reps: _Any, out_dtype: _Any = '', transpose_a: _Any = False, transpose_b: _Any = True) -> _Call:
+        """`nn.batch_matmul(tensor_a, dyn.tile(tensor_b, reps))` of floats, with `reps` of `[r, 1, 1]`, without copies: `nn.tiled_batch_matmul([[[1.0]], [[2.0]]], [[[3.0]]], [2, 1, 1]) = [[[3.0]], [[6.0]]]`.  The compiler makes it on CPUs."""
+
+    @staticmethod
     def upsampling(data: _Any, scale_h: _Any = 1.0, scale_w: _Any = 1.0, layout: _Any = 'NCHW', method: _Any = 'nearest_neighbor', align_corners: _Any = False) -> _Call:
         """The data larger by a factor along rows and columns, sizes rounded to the nearest: `nn.upsampling([[[[1.0, 2.0]]]], scale_h=1.0, scale_w=2.0) = [[[[1, 1, 2, 2]]]]`."""
 

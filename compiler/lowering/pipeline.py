@@ -44,6 +44,7 @@ from ..passes.precision.integer_products import integer_products
 from ..passes.precision.operator_precision import WIDE_ON_CPUS
 from ..passes.precision.store_halves import store_halves
 from ..passes.precision.widen_halves import widen_halves
+from ..passes.reordering.fold_tiles import fold_tiles
 from ..passes.reordering.fold_transposes import fold_transposes
 from ..passes.reordering.gather_before_product import gather_before_product
 from ..passes.reordering.gather_before_reduce import gather_before_reduce
@@ -156,6 +157,9 @@ def steps(config: Config, context: LoweringContext, preferred: Preferred | None 
     def fold_keys(mod: IRModule) -> IRModule:
         return fold_transposes(mod, dict(config.forced))
 
+    def fold_repeated(mod: IRModule) -> IRModule:
+        return fold_tiles(mod, dict(config.forced))
+
     def fuse_pairs(mod: IRModule) -> IRModule:
         return fuse_expansions(mod, dict(config.forced))
 
@@ -213,6 +217,8 @@ def steps(config: Config, context: LoweringContext, preferred: Preferred | None 
         (optimise, "fuse_attention", fuse_heads),
         # after attention by heads has been one call
         (optimise, "fold_transposes", fold_keys),
+        # after transposes between a tile and a product are folded; on GPUs libraries take a matrix for each product
+        (optimise and machine != GPU, "fold_tiles", fold_repeated),
         # on GPUs libraries compute both convolutions
         (optimise and config.expansions and machine != GPU, "fuse_expansions", fuse_pairs),
         # on GPUs cuBLAS reads weights as they are

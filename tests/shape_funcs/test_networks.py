@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
+from ..arrays import ints
 from .against_numpy import FULL_SHAPES, SHAPES, SIZES, axis, case, f32, one, scalar
 
 
@@ -33,6 +34,15 @@ def test_products(agree: Any, draw: Any) -> None:
     p, q = draw(SIZES), draw(SIZES)
     wanted = lambda: one((f32((p, m, k)) @ f32((q, other, n))).shape)  # noqa: E731
     agree("nn.batch_matmul", [matrix(m, k, ta, (p,)), matrix(other, n, tb, (q,))], wanted, **plain)
+    reps = draw(SIZES), *(draw(st.sampled_from([1, 1, 1, 0, 2])) for _ in range(draw(st.sampled_from([2, 2, 1, 3]))))
+
+    def tiled() -> Any:
+        if reps[1:] != (1, 1):
+            raise ValueError
+        return one((f32((p, m, k)) @ np.tile(f32((q, other, n)), reps)).shape)
+
+    inputs = [matrix(m, k, ta, (p,)), matrix(other, n, tb, (q,)), ints(*reps)]
+    agree("nn.tiled_batch_matmul", inputs, tiled, **plain)
 
 
 @case

@@ -70,6 +70,12 @@ def product_rule(op: str, names: tuple[str, str]) -> DTypeRule:
     return rule
 
 
+def _tiled_rule(dtypes: tuple[Any, ...], attrs: BatchMatmulAttrs) -> str:
+    require("nn.tiled_batch_matmul", dtypes[0], FLOATS, 0, "tensor_a")
+    require("nn.tiled_batch_matmul", dtypes[2], ("int32", "int64"), 2, "reps")
+    return str(product_rule("nn.tiled_batch_matmul", ("tensor_a", "tensor_b"))(dtypes[:2], attrs))
+
+
 def _integers_as_one(op: Op, inputs: tuple[Term, Term], attrs: Any) -> Term:
     """A product of two dtypes of integers, both as the narrowest that holds either; uint64 and a signed one modulo 2**64."""
     first, second = (t.dtype for t in inputs)
@@ -191,6 +197,17 @@ Op(
     dtype=product_rule("nn.batch_matmul", ("tensor_a", "tensor_b")),
     kernels=matmul_strategy.batched_products(_own),
     legalization=_OF_TWO_DTYPES,
+)
+
+Op(
+    name="nn.tiled_batch_matmul",
+    doc="`nn.batch_matmul(tensor_a, dyn.tile(tensor_b, reps))` of floats, with `reps` of `[r, 1, 1]`, without copies: "
+    "`nn.tiled_batch_matmul([[[1.0]], [[2.0]]], [[[3.0]]], [2, 1, 1]) = [[[3.0]], [[6.0]]]`.  The compiler makes it on CPUs.",
+    inputs=("tensor_a", "tensor_b", "reps"),
+    attrs=BatchMatmulAttrs,
+    pattern=OpPattern.OPAQUE,
+    dtype=_tiled_rule,
+    kernels=matmul_strategy.tiled_products(_own),
 )
 
 Op(

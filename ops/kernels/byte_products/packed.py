@@ -18,7 +18,7 @@ from ...native.status import OK
 from ...native.vector_registers import vector_bytes
 from ...native.vectors import Vector, add_dot_of_bytes, lanes_below, load, load_some, shuffle, splat, store
 from ..matmul.cpu import leading
-from ..matmul.matrix import Batch, batch
+from ..matmul.matrix import Batch, batch, place_of
 from ..shaped import Shaped
 from .byte_tile import COLUMNS, DEPTH, STEP, BytePanels
 from .panels import BAND, GROUP, LINE, Finish, excess, interleaved, multiply_rows, row_bytes, strips_for
@@ -133,11 +133,11 @@ def products_of_bytes(a: Batch, b: Batch, m: int, n: int, k: int, low: int, high
         product, column = unit // groups, unit % groups * GROUP
         columns = min(GROUP, n - column)
         if unit != packed:
-            at = product * b.apart + column * (k if b.transposed else 1)
+            at = place_of(b, product) + column * (k if b.transposed else 1)
             pack_group(b, at, n, k, columns, buffers, excess(a.data.dtype) != 0)
             packed = unit
         top, bottom = band * m // bands, (band + 1) * m // bands
-        first, to = product * a.apart + top * k, (product * m + top) * n + column
+        first, to = place_of(a, product) + top * k, (product * m + top) * n + column
         multiply_rows(a.data, first, k, group, to, n, bottom - top, columns, buffers.copied, end, strips)
 
 
@@ -149,9 +149,9 @@ def matmul_bytes(
 ) -> int:  # fmt: skip
     """A product of ``a[..., m, k]`` with a single matrix."""
     n, k = b.dims[0 if transpose_b else 1], b.dims[1 if transpose_b else 0]
-    right = Batch(b.data, 0, k if transpose_b else n, transpose_b)
+    right = Batch(b.data, 1, 0, k if transpose_b else n, transpose_b)
     end = Finish(finish, argv, sums, n if sums.ctypes.data == out.data.ctypes.data else 0)
-    products_of_bytes(Batch(a.data, 0, k, False), right, leading(a.dims, 1), n, k, low, high, buffers, end)
+    products_of_bytes(Batch(a.data, 1, 0, k, False), right, leading(a.dims, 1), n, k, low, high, buffers, end)
     return OK
 
 

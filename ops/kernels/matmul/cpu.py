@@ -16,7 +16,7 @@ from ...native.memory import Array, Element, generic
 from ...native.status import OK
 from ..shaped import Shaped
 from .gemv import multiply_thin
-from .matrix import Batch, Matrix, batch, matrix, matrix_of
+from .matrix import Batch, Matrix, batch, matrix, matrix_of, place_of
 
 #: The largest size for every BLAS: some have 32-bit integers.
 BLAS_LIMIT = 2**31 - 1
@@ -116,18 +116,19 @@ def by_blas(a: Matrix, b: Matrix, out: Array, at: int, m: int, n: int, k: int, g
 
 @generic
 def batches_by_blas(a: Batch, b: Batch, out: Array, count: int, m: int, n: int, k: int, gemm: int) -> None:
-    """``count`` products by ``by_blas``, partitioned between threads."""
+    """``count`` products by ``by_blas``, partitioned between threads; a run of products has factors that follow each other."""
     if count < 2 or k == 0 or max(max(m, n), k) > BLAS_LIMIT:
         for number in range(count):
             by_blas(matrix_of(a, number), matrix_of(b, number), out, number * m * n, m, n, k, gemm)
         return
     if m == 0 or n == 0:
         return
-    size = out.itemsize
-    left = MatrixAt(b.data.ctypes.data, b.step, b.transposed)
-    right = MatrixAt(a.data.ctypes.data, a.step, a.transposed)
-    product = Product(size, n, m, k, left, right, MatrixAt(out.ctypes.data, n, 0))
-    call_gemms(gemm, product, BatchSteps(count, b.apart * size, a.apart * size, m * n * size))
+    size, run = out.itemsize, min(a.matrices if a.matrices > 1 else count, b.matrices if b.matrices > 1 else count)
+    for first in range(0, count, run):
+        left = MatrixAt(b.data.ctypes.data + place_of(b, first) * size, b.step, b.transposed)
+        right = MatrixAt(a.data.ctypes.data + place_of(a, first) * size, a.step, a.transposed)
+        product = Product(size, n, m, k, left, right, MatrixAt(out.ctypes.data + first * m * n * size, n, 0))
+        call_gemms(gemm, product, BatchSteps(run, b.apart * size, a.apart * size, m * n * size))
 
 
 # ---- single and batched products -------------------------------------------------------------------------------------
@@ -154,7 +155,7 @@ def matmul(
 def batch_matmul(
     multiply: Callable[..., Any], a: Shaped, b: Shaped, out: Shaped, gemm: int, transpose_a: bool, transpose_b: bool
 ) -> int:
-    """``op(a[i]) @ op(b[i])`` for each i; a batch of 1 is broadcast."""
+    """``op(a[i]) @ op(b[i])`` for each i, of a batch with fewer matrices again from the first."""
     m, n, k = out.dims[1], out.dims[2], a.dims[1 if transpose_a else 2]
     left, right = batch(a, m, k, transpose_a), batch(b, k, n, transpose_b)
     for number in range(out.dims[0]):
@@ -177,8 +178,9 @@ def matmul_blas(a: Shaped, b: Shaped, out: Shaped, gemm: int, transpose_a: bool,
     if not transpose_a:
         return matmul(by_blas, a, b, out, gemm, transpose_a, transpose_b)
     n, k, m = b.dims[0 if transpose_b else 1], b.dims[1 if transpose_b else 0], a.dims[len(a.dims) - 1]
-    right = Batch(b.data, 0, k if transpose_b else n, transpose_b)
-    batches_by_blas(Batch(a.data, m * k, m, True), right, out.data, leading(a.dims, 2), m, n, k, gemm)
+    right = Batch(b.data, 1, 0, k if transpose_b else n, transpose_b)
+    count = leading(a.dims, 2)
+    batches_by_blas(Batch(a.data, count, m * k, m, True), right, out.data, count, m, n, k, gemm)
     return OK
 
 

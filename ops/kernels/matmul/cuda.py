@@ -70,6 +70,22 @@ def batch_matmul(transposed: Transposed, by_lt: bool = False) -> Callable[[Opaqu
     return source
 
 
+def tiled_batch_matmul(transposed: Transposed) -> Callable[[OpaqueCall], CudaSource]:
+    """``op(a[i]) @ op(b[i])`` for each i, again from the first matrix of ``b`` after the last; a batch of 1 of ``a`` is
+    broadcast."""
+
+    def source(call: OpaqueCall) -> CudaSource:
+        (a, b, _), (out,), (transpose_a, transpose_b) = call.inputs, call.results, transposed(call.attrs)
+        batch, m, n = out.shape
+        k = a.shape[1 if transpose_a else 2]
+        assembly, a_step = Assembly(), where(eq(a.shape[0], 1), 0, m * k)
+        place = f"matrix % count * n * k + {'j * k + p' if transpose_b else 'p * n + j'}", size("count", b.shape[0])
+        _add_kernel(assembly, a, b, out, Product(batch, m, n, k, a_step, dim(0), transpose_a, transpose_b), dim(1), place)
+        return assembly.source()
+
+    return source
+
+
 def dense_panels(call: OpaqueCall) -> CudaSource:
     """``a[..., k]`` times the columns in panels ``b[panels, k, width]``."""
     (a, b), (out,) = call.inputs, call.results

@@ -21,9 +21,13 @@ class Matrix(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """Factors of products, ``apart`` elements apart, or one for all products with 0; stored as in ``Matrix``."""
+    """Factors of products, ``apart`` elements apart, of one matrix 0; stored as in ``Matrix``.
+
+    ``matrices``: their number; products after as many have the same factors again.
+    """
 
     data: Array
+    matrices: int
     apart: int
     step: int
     transposed: bool
@@ -37,12 +41,18 @@ def matrix(data: Array, at: int, rows: int, columns: int, transposed: bool) -> M
 
 @generic
 def batch(factors: Shaped, rows: int, columns: int, transposed: bool) -> Batch:
-    """The matrices of a tensor of three axes; a batch of 1 is for all products."""
+    """The matrices of a tensor of three axes."""
     apart = rows * columns if factors.dims[0] > 1 else 0
-    return Batch(factors.data, apart, rows if transposed else columns, transposed)
+    return Batch(factors.data, factors.dims[0], apart, rows if transposed else columns, transposed)
+
+
+@generic
+def place_of(factors: Batch, number: int) -> int:
+    """The element at which the factor of a product begins."""
+    return number % factors.matrices * factors.apart
 
 
 @generic
 def matrix_of(factors: Batch, number: int) -> Matrix:
     """The factor of a product."""
-    return Matrix(factors.data, number * factors.apart, factors.step, factors.transposed)
+    return Matrix(factors.data, place_of(factors, number), factors.step, factors.transposed)

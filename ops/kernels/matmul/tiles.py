@@ -1,7 +1,8 @@
 """Products by the tiles of ``native/jit/products``, with a matrix that is packed into panels during the product.
 
-A block of the result is a group of columns by a band of rows of one product.  For consecutive blocks of one group, the columns
-are packed once.  Every element of the result is one sum along the inner axis, in order: the same bits for any number of threads.
+A block of the result is a group of columns by a band of rows of one product.  The blocks of all products by one matrix follow
+each other, group by group: for consecutive blocks of one group, the columns are packed once.  Every element of the result is one
+sum along the inner axis, in order: the same bits for any number of threads.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from ...native.memory import Array, generic
 from ...native.status import OK
 from ..shaped import Shaped
 from .cpu import leading
-from .matrix import Batch, batch
+from .matrix import Batch, batch, place_of
 from .panels import INNER, ROWS
 
 #: Of rows of halves, the elements of the inner axis and the rows that are float32 at a time: 144 KiB.
@@ -80,6 +81,7 @@ def products(
     a: Batch,
     b: Batch,
     out: Array,
+    count: int,
     m: int,
     n: int,
     k: int,
@@ -87,28 +89,31 @@ def products(
     high: int,
     panels: Array,
 ) -> None:
-    """The blocks ``low`` to ``high`` (exclusive) of products.
+    """The blocks ``low`` to ``high`` (exclusive) of ``count`` products.
 
     ``multiply``: the product of a band of rows with a group of panels; ``deepest``: the elements of the inner axis of a group.
     """
     width = PANEL_BYTES // out.itemsize
     group, bands = GROUP_PANELS * width, (m + ROWS - 1) // ROWS
-    groups, number = (n + group - 1) // group, low
+    groups, number, together = (n + group - 1) // group, low, count // b.matrices * bands
     while number < high:
-        unit = number // bands
-        following = min(high, (unit + 1) * bands)
-        begin, end = (number - unit * bands) * m // bands, (following - unit * bands) * m // bands
-        product, column = unit // groups, unit % groups * group
+        unit = number // together
+        following = min(high, (unit + 1) * together)
+        begin, end = number - unit * together, following - unit * together
+        matrix, column = unit // groups, unit % groups * group
         columns = min(group, n - column)
         for first in range(0, max(k, 1), deepest):
             inner = min(deepest, k - first)
             # not a multiple of 4 KiB, which would place rows of all panels in one set of the first cache
             step = (inner + 1) * width
-            at = product * b.apart + (column * k + first if b.transposed else first * n + column)
+            at = matrix * b.apart + (column * k + first if b.transposed else first * n + column)
             pack_columns(b.data, at, b.step, inner, columns, panels, step, width, b.transposed)
-            left = Rows(a.data, product * a.apart + begin * k + first, k)
-            to = Rows(out, (product * m + begin) * n + column, n)
-            multiply(left, Panels(panels, 0, step, width), to, end - begin, inner, columns, first)
+            for repetition in range(begin // bands, (end + bands - 1) // bands):
+                product, before = repetition * b.matrices + matrix, repetition * bands
+                top, bottom = max(begin - before, 0) * m // bands, min(end - before, bands) * m // bands
+                left = Rows(a.data, place_of(a, product) + top * k + first, k)
+                to = Rows(out, (product * m + top) * n + column, n)
+                multiply(left, Panels(panels, 0, step, width), to, bottom - top, inner, columns, first)
         number = following
 
 
@@ -126,8 +131,9 @@ def matmul(
 ) -> int:
     """A product of ``a[..., m, k]`` with a single matrix."""
     n, k = b.dims[0 if transpose_b else 1], b.dims[1 if transpose_b else 0]
-    right = Batch(b.data, 0, k if transpose_b else n, transpose_b)
-    products(multiply, deepest, Batch(a.data, 0, k, False), right, out.data, leading(a.dims, 1), n, k, low, high, panels)
+    right = Batch(b.data, 1, 0, k if transpose_b else n, transpose_b)
+    left = Batch(a.data, 1, 0, k, False)
+    products(multiply, deepest, left, right, out.data, 1, leading(a.dims, 1), n, k, low, high, panels)
     return OK
 
 
@@ -143,10 +149,10 @@ def batch_matmul(
     panels: Array,
     transpose_b: bool,
 ) -> int:
-    """Batched products; a batch of 1 is broadcast."""
+    """Batched products, of a batch with fewer matrices again from the first."""
     m, n, k = out.dims[1], out.dims[2], a.dims[2]
     left, right = batch(a, m, k, False), batch(b, k, n, transpose_b)
-    products(multiply, deepest, left, right, out.data, m, n, k, low, high, panels)
+    products(multiply, deepest, left, right, out.data, out.dims[0], m, n, k, low, high, panels)
     return OK
 
 

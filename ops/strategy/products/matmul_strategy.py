@@ -16,6 +16,7 @@ gemm        on GPUs: cuBLAS, or tiles for dtypes that cuBLAS does not support (`
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from ....declarations.frozen_dataclass import frozen
@@ -93,6 +94,26 @@ def batched_products(transposed: Transposed) -> tuple[Kernel, ...]:
         by_dtype,
         cuda.batch_matmul,
     )
+
+
+def tiled_products(transposed: Transposed) -> tuple[Kernel, ...]:
+    """The implementations of the batched product of floats whose second matrices are repeated; an input after both has the
+    repetitions."""
+    found = batched_products(transposed)
+    on_host = tuple(_of_matrices(kernel) for kernel in found if kernel.body is not None and kernel.name != "bytes")
+    return (*on_host, Kernel("gemm", None, cuda=cuda.tiled_batch_matmul(transposed)))
+
+
+def _of_matrices(kernel: Kernel) -> Kernel:
+    """The kernel of calls that have a third input, of which only the shape function reads the values."""
+
+    def of(fact: Callable[[OpCall], Any]) -> Callable[[OpCall], Any]:
+        return lambda call: fact(replace(call, inputs=call.inputs[:2]))
+
+    blocks = kernel.blocks and replace(kernel.blocks, count=of(kernel.blocks.count), work=of(kernel.blocks.work))
+    buffers = tuple(replace(buffer, length=of(buffer.length)) if callable(buffer.length) else buffer for buffer in kernel.scratch)
+    facts: dict[str, Any] = {"takes": of(kernel.takes), "fits": of(kernel.fits), "pays": of(kernel.pays)}
+    return replace(kernel, views=("dims", "dims", "skip", "dims"), scratch=buffers, blocks=blocks, **facts)
 
 
 def is_one_float(call: OpCall) -> bool:

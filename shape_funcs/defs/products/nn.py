@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...symbolic.argument_checks import need_rank, same_size
+from ...symbolic.argument_checks import as_size, need_rank, same_size, vector
 from ...symbolic.dim import Dim, Shape, dim
 from ...symbolic.dim_operations import all_, any_, eq, le, lt, max_
-from ...symbolic.registry import Operand, check, register_shape_func
+from ...symbolic.registry import Operand, ShapeError, check, register_shape_func
 from ..arithmetic.broadcast import broadcast_shapes
 
 #: Columns of a panel of bytes, and places along the inner axis of a step of it.
@@ -102,6 +102,22 @@ def batch_matmul(inputs: tuple[Operand, Operand], attrs: Any) -> Shape:
     (m, k), (k2, n) = _matrix(a, attrs.transpose_a), _matrix(b, attrs.transpose_b)
     same_size(k, k2, _INNER, 1)
     return (*broadcast_shapes(a.shape[:1], b.shape[:1], 1), m, n)
+
+
+@register_shape_func("nn.tiled_batch_matmul", data_dependent=[False, False, True])
+def tiled_batch_matmul(inputs: tuple[Operand, Operand, Operand], attrs: Any) -> Shape:
+    """``nn.batch_matmul`` of ``a`` and ``b`` repeated ``reps`` times, ``(r, 1, 1)``."""
+    a, b, reps = inputs
+    need_rank(b, 3, "the second batch", 1)
+    sizes = vector(reps, "reps", 2)
+    if len(sizes) != 3:
+        raise ShapeError(f"reps has {len(sizes)} elements; a batch of matrices has 3 axes", input=2)
+    check(
+        all_(eq(sizes[1], 1), eq(sizes[2], 1)), "matrices are repeated {} times along rows, {} along columns", *sizes[1:], input=2
+    )
+    batch = b.shape[0] * as_size(sizes[0], "a repetition", 2)
+    made: Shape = batch_matmul((a, Operand((batch, *b.shape[1:]), b.dtype)), attrs)
+    return made
 
 
 def _units(size: Dim, attrs: Any) -> Dim:

@@ -46,6 +46,20 @@ def matmul(d: Draw, name: str) -> Call:
     return call([a, b], lambda: product(left, right), transpose_a=ta, transpose_b=tb, tolerance=10)
 
 
+@recipe("nn.tiled_batch_matmul", by_width=True)
+def tiled_matmul(d: Draw, name: str) -> Call:
+    rows, inner, columns = d.dims(3)
+    if d.size == "large":
+        rows, inner, columns = 33, 65, 129
+    ta, tb = d.pick(False, True), d.pick(False, True)
+    matrices, times, batch = d.pick((2, 3, 6), (3, 1, 3), (1, 2, 2), (2, 2, 1))
+    a = d.array((batch, *((inner, rows) if ta else (rows, inner))))
+    b = d.array((matrices, *((columns, inner) if tb else (inner, columns))))
+    left, right = np.swapaxes(a, -1, -2) if ta else a, np.swapaxes(b, -1, -2) if tb else b
+    reps = np.array([times, 1, 1], "int64")
+    return call([a, b, reps], lambda: product(left, np.tile(right, reps)), transpose_a=ta, transpose_b=tb, tolerance=10)
+
+
 @recipe("nn.attention")
 def attention(d: Draw, name: str) -> Call:
     m, n, b, h = d.dims(4)

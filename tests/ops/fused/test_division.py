@@ -233,6 +233,10 @@ SPLIT = {
     "nn.dense": ([HUNDRED_ROWS, HUNDRED_ROWS[:70]], {"implementation": "tiles"}),
     "nn.matmul": ([HUNDRED_ROWS, HUNDRED_ROWS[:70].T], {"implementation": "tiles"}),
     "nn.batch_matmul": ([np.stack([HUNDRED_ROWS] * 2), HUNDRED_ROWS[None, :70]], {"implementation": "tiles"}),
+    "nn.tiled_batch_matmul": (
+        [np.stack([HUNDRED_ROWS] * 4), np.stack([HUNDRED_ROWS[:70], HUNDRED_ROWS[30:]]), np.array([2, 1, 1], "int64")],
+        {"implementation": "tiles"},
+    ),
     "nn.conv1d": (
         [DATA[0], np.sin(np.arange(26, dtype="float32")).reshape(13, 1, 2)],
         {"padding": 1, "groups": 13, "implementation": "planes"},

@@ -266,6 +266,9 @@ def unknown_call(name: str, dtype: str, device: str, **attrs: Any) -> OpCall:
         params = [Tensor(dtype, (sym("b"), rows, sym("h"), sym("d"))) for rows in (N, M, M)]
         params.append(Tensor(dtype, (dim(1), dim(1), N, M)))
         return build_group(params, (), (Node(name, op.attrs(**attrs), (0, 1, 2, 3), ()),), ()).call_on(device)
+    if name == "nn.tiled_batch_matmul":
+        params = [Tensor(dtype, (sym("b"), N, M)), Tensor(dtype, (sym("g"), sym("k"), M)), Tensor("int64", (dim(3),))]
+        return build_group(params, (), (Node(name, op.attrs(**attrs), (0, 1, 2), ()),), ()).call_on(device)
     spatial = next((n for n in (1, 2, 3) if name.startswith(f"nn.conv{n}d")), 0)
     channels = (4, 6) if name.endswith("_transpose") else (6, 4)
     rank = {"nn.batch_matmul": 3}.get(name, 2 + spatial)

@@ -48,6 +48,10 @@ def calls(name: str) -> Iterator[tuple[list[np.ndarray], dict[str, Any]]]:
             transposed = {} if name == "nn.dense" else {"transpose_a": number % 2 > 0, "transpose_b": number % 4 > 1}
             yield [array(rank, dtype) for rank in ranks], transposed
         yield [array(rank, "float32") for rank in ranks], {"out_dtype": "float64"}
+    elif name == "nn.tiled_batch_matmul":
+        for number, dtype in enumerate(FLOATS):
+            inputs = [array(3, dtype), array(3, dtype), np.empty(3, np.int64)]
+            yield inputs, {"static": (0,), "transpose_a": number % 2 > 0, "transpose_b": number > 1}
     elif name == "reinterpret":
         same = [(a, b) for a in DTYPES for b in DTYPES if ITEMSIZE[a] == ITEMSIZE[b] and b != "bool"]
         yield from (([array(1, a)], {"dtype": b}) for a, b in same[::3])

@@ -57,6 +57,17 @@ def test_products_and_their_transposes(transpose_a: bool, transpose_b: bool, dty
             np.testing.assert_array_equal(run("nn.batch_matmul", [given_a, given_b], **flags).outputs[0], a @ b)
 
 
+@pytest.mark.parametrize("transpose_b", [False, True])
+@pytest.mark.parametrize(("batch", "matrices", "times"), [(6, 2, 3), (1, 2, 2), (3, 1, 3)])
+def test_products_by_repeated_matrices(batch: int, matrices: int, times: int, transpose_b: bool) -> None:
+    rng, reps = np.random.default_rng(batch), np.array([times, 1, 1])
+    a, b = (rng.integers(-9, 9, shape).astype("float32") for shape in ((batch, 5, 7), (matrices, 7, 9)))
+    given = np.ascontiguousarray(b.swapaxes(1, 2)) if transpose_b else b
+    (result,), status, _ = run("nn.tiled_batch_matmul", [a, given, reps], static=(0,), transpose_b=transpose_b)
+    assert status == 0
+    np.testing.assert_array_equal(result, a @ np.tile(b, reps))
+
+
 def test_the_kernel_of_our_own_is_as_good_as_the_library(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(4)
     for dtype in FLOATS:
