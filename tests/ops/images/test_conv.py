@@ -165,7 +165,10 @@ def test_tiles(implementation: str, dtype: str) -> None:
 
 @settings(max_examples=40)
 @given(
-    st.sampled_from(["tiles", "shifts", "winograd", "planes"]), st.integers(1, 70), st.integers(1, 300), st.sampled_from([1, 2])
+    st.sampled_from(["tiles", "shifts", "groups", "winograd", "planes"]),
+    st.integers(1, 70),
+    st.integers(1, 300),
+    st.sampled_from([1, 2]),
 )
 @example("shifts", 33, 64, 2)  # 15 rows of 33 sums are computed together, not 16 of 32
 def test_blocks_cover_every_picture(implementation: str, height: int, width: int, stride: int) -> None:
