@@ -178,7 +178,7 @@ NOT_FOR = {
     ("nn.matmul", "nn.matmul(%x, %y, transpose_a=True, transpose_b=True)"): {"tiles"},
     ("nn.conv2d", "nn.conv2d(%x, %y, padding=(1, 1))"): {"pointwise", "positions", "taps"},
     ("nn.conv2d", "float64"): {"winograd", "taps"},
-    ("nn.conv2d", BY_TAPS): {"winograd", "shifts", "rows", "positions", "tiles", "pointwise"},
+    ("nn.conv2d", BY_TAPS): {"winograd", "groups", "shifts", "rows", "positions", "tiles", "pointwise"},
     ("nn.conv1d", "nn.conv1d(%x, %y)"): {"pointwise", "positions", "taps"},
     ("nn.conv3d", "nn.conv3d(%x, %y)"): {"pointwise", "positions", "taps"},
 }

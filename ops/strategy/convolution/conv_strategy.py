@@ -6,6 +6,7 @@ planes       few output channels per group, channels first: sums of shifted plan
 half_planes  as planes, of halves with sums in float32: some planes are widened at a time
 winograd     float32, a window of 3 x 3, strides of 1 or 2, channels first, enough channels and positions: Winograd's algorithm,
              of a weight that is transformed in the call or before
+groups       groups of a few vectors of channels over two axes, channels first: tiles of positions by the channels of a group
 shifts       channels first, several taps, rows that are not short: tiles of a matrix product over shifts of padded data
 rows         channels first, at most a dozen positions: rows of the weight by columns of the data, turned
 positions    channels first, one tap, small pictures: tiles of a few positions by a panel of output channels
@@ -28,6 +29,7 @@ from ....shape_funcs.symbolic.dim_operations import max_
 from ...core.implementation import Kernel, OpCall, Scratch
 from ...kernels.conv import cpu as bodies
 from ...kernels.conv import cuda, cudnn
+from .groups import Groups
 from .half_planes import HalfPlanes
 from .matrices import Matrices
 from .planes import Planes
@@ -57,6 +59,7 @@ def kernels(rank: int, geometry: Geometry) -> tuple[Kernel, ...]:
         Planes(rank, geometry).kernel(),
         HalfPlanes(rank, geometry).kernel(),
         *((Winograd(rank, geometry).kernel(bodies.winograd),) if rank == len("HW") else ()),
+        *((Groups(rank, geometry).kernel(),) if rank == len("HW") else ()),
         Shifts(rank, geometry).kernel(),
         Rows(rank, geometry).kernel(),
         Positions(rank, geometry).kernel(),

@@ -187,7 +187,7 @@ def test_epilogues_that_limit_each_channel(dtype: str) -> None:
 
 
 @pytest.mark.split(2)
-@pytest.mark.parametrize("implementation", ["tiles", "shifts", "planes"])
+@pytest.mark.parametrize("implementation", ["tiles", "shifts", "groups", "planes"])
 def test_epilogues_that_scale_and_limit_each_channel(implementation: str) -> None:
     """Sums with a factor and an addend of their channel, and limited ones: the bits of the operators, and NaN stays NaN."""
     of_norm = [("multiply", "channel column"), ("add", "channel column"), "nn.relu"]
@@ -232,7 +232,7 @@ def test_epilogues_of_positions(sizes: tuple[int, ...]) -> None:
 
 
 @pytest.mark.split(2)
-@pytest.mark.parametrize("implementation", ["winograd", "shifts"])
+@pytest.mark.parametrize("implementation", ["winograd", "shifts", "groups"])
 def test_epilogues_of_sums_in_a_buffer(implementation: str) -> None:
     """Results in memory of their own, of halves and over an operand; without terms, too."""
     for sizes, weight in [
@@ -278,7 +278,7 @@ def test_operands_that_the_result_of_an_epilogue_is_written_over() -> None:
     assert fits(group) and reads(group) == (True,) * 5
     for apart in ("tiles", "positions", "rows", "winograd"):
         assert in_place_pairs(replace(group, implementation=apart)) == ((2, 0), (4, 0))
-    for other in ("", "planes", "shifts", "im2col", "direct"):  # parts of sums are stored before operands are read
+    for other in ("", "planes", "groups", "shifts", "im2col", "direct"):  # parts of sums are stored before operands are read
         assert in_place_pairs(replace(group, implementation=other)) == ()
 
 

@@ -72,7 +72,7 @@ def test_vectors_of_avx_are_read_in_part(machine: str) -> None:
 @pytest.mark.usefixtures("machine")
 @pytest.mark.extensive(dtype=("float32",))
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("implementation", ["planes", "tiles", "shifts"])
+@pytest.mark.parametrize("implementation", ["planes", "tiles", "shifts", "groups"])
 def test_convolution_without_masks(implementation: str, dtype: str) -> None:
     rng = np.random.default_rng(0)
     for kernel, attrs in [

@@ -31,9 +31,10 @@ def choice_of(
 @pytest.mark.parametrize(
     ("channels", "groups", "columns", "stride", "narrow", "wide"),
     [
-        (64, 8, 4, 1, "shifts", "tiles"), (64, 8, 32, 1, "shifts", "tiles"), (64, 8, 48, 1, "shifts", "shifts"),
-        (64, 8, 4, 2, "shifts", "tiles"), (64, 8, 16, 2, "tiles", "tiles"), (64, 8, 48, 2, "shifts", "shifts"),
-        (64, 4, 4, 1, "tiles", "tiles"), (8, 1, 4, 1, "shifts", "tiles"), (64, 16, 4, 1, "planes", "planes"),
+        (64, 8, 4, 1, "groups", "tiles"), (64, 8, 32, 1, "shifts", "tiles"), (64, 8, 48, 1, "shifts", "shifts"),
+        (64, 8, 4, 2, "groups", "tiles"), (64, 8, 16, 2, "groups", "tiles"), (64, 8, 48, 2, "groups", "shifts"),
+        (64, 4, 4, 1, "groups", "tiles"), (8, 1, 4, 1, "groups", "tiles"), (64, 16, 4, 1, "planes", "planes"),
+        (96, 8, 8, 1, "tiles", "tiles"), (64, 2, 9, 2, "groups", "tiles"), (96, 2, 9, 2, "tiles", "tiles"),
     ],
 )  # fmt: skip
 def test_few_channels_of_a_group_are_shifted_by_narrow_registers(
@@ -45,7 +46,7 @@ def test_few_channels_of_a_group_are_shifted_by_narrow_registers(
 
 def test_unknown_columns_decide_at_run_time() -> None:
     of_strides = choice_of(NARROW, 64, 8, sym("w"), 2)
-    assert of_strides.startswith("shifts if ") and of_strides.endswith(" else tiles")
+    assert of_strides.startswith("groups if w <= 112 else shifts if ") and of_strides.endswith(" else tiles")
     assert choice_of(WIDE, 64, 8, sym("w"), 1).startswith("shifts if w >= 48")
     assert choice_of(NARROW, 64, 8, 4, 1, taps=1) == "tiles"
 

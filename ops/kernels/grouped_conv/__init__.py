@@ -1,0 +1,1 @@
+"""Convolution of groups of a few channels."""
