@@ -64,6 +64,7 @@ CALLS: dict[str, tuple[tuple[np.ndarray, ...], dict[str, Any]]] = {
     "dyn.tile": ((data(), ints(1, 2)), {}),
     "dyn.topk": ((data(), scalar(2)), {}),
     "dyn.zeros": ((ints(ROWS, COLUMNS),), {}),
+    "nn.tiled_batch_matmul": ((np.ones((2, 1, COLUMNS), np.float32), data(1, ROWS, COLUMNS), ints(2, 1, 1)), {}),
     "vision.all_class_non_max_suppression": (
         (
             data(1, ROWS * COLUMNS // 4, 4), np.zeros((1, 1, ROWS * COLUMNS // 4), np.float32),
