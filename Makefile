@@ -56,7 +56,7 @@ demo: $(VENV)/stamp-run  ## set up, run two example programs on the simulated de
 	@echo "      $(RELAYVM) run model.onnx --dim n=8                              your own model, after $(VENV)/bin/pip install onnx"
 	@echo "      README.md                                                        the pages by task"
 
-test: $(VENV)/stamp-test  ## set up with the test extra, test every operator on every device (five to ten minutes on 2 cores)
+test: $(VENV)/stamp-test  ## set up with the test extra, test every operator on every device (seven to seventeen minutes on 2 cores)
 	$(PYTEST) --tier test $(PYTEST_ARGS)
 
 test-all: test  ## `make test`, then the rest of the tests: more dtypes, modes, examples and architectures
