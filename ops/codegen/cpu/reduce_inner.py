@@ -23,7 +23,7 @@ from ..loop_nest.cost import cost_of
 from ..loop_nest.expression import APPLY, AXIS, CAST, GUARD, LITERAL, LOAD, LOCAL, SELECT, Cell
 from ..loop_nest.expression_text import Python, element_of, indented, loops_around, unless_empty, zero_if_empty
 from ..loop_nest.linear_index import Lowered, Table
-from ..loop_nest.reduction import RUN, Fold, Run, fold, folded, is_widened
+from ..loop_nest.reduction import RUN, Fold, Run, fold, folded, is_widened, pair_loops
 from ..loop_nest.row_passes import RowFold, Rows
 from ..loop_nest.scalar_functions import SCALAR_FUNCTIONS
 from ..loop_nest.statements import KernelContext, Writer
@@ -74,7 +74,6 @@ class RowText:
         self.kept = len(self.extents) - lowered.folded
         self.buffers: list[tuple[str, str]] = []  # the name and dtype of each separate row buffer
         self.several = len(self.rows.folds) > 1 or not self.rows.per_row
-        self.several = self.several or is_widened(lowered.table, lowered.cells[self.rows.folds[0].element])
         self.reads_halves = any(cell.kind == LOAD and cell.dtype in HALVES for cell in lowered.table.table)
         self.keeps = self._stored_cells()
         self.columns = {cell: f"column{k}" for k, cell in enumerate(self._columns())}
@@ -170,6 +169,11 @@ class RowText:
             writer = self.writer(known, [cell for cell, _ in some])
             if some[0][1].block_scan and len(self.extents) > self.kept:
                 self._scan(body, writer, known, some[0])
+            elif some[0][1].pair and len(some) == 1 and self._is_of_halves(some[0][0]):
+                (cell, made), elements = some[0], self._elements(body, writer, some[0][0])
+                inside = self.extents[self.kept :]
+                called, table = ranges(inside[-1], "filled_sum_range"), self.lowered.table
+                body.lines += pair_loops(made, table, cell, elements.text, elements.regions, inside, self.kept, called)
             else:
                 self.add(body, writer, self._steps(writer, some), some)
 
@@ -183,6 +187,10 @@ class RowText:
             arguments = self._elements(body, self.writer(known, [argument]), argument)
             rising = Rising(function, arguments, self.lowered.table[argument].dtype)
         body.lines += block_scan_loops(elements, rising, self.extents[self.kept :], made.block_scan, self._position(), self.kept)
+
+    def _is_of_halves(self, cell: int) -> bool:
+        """Whether a loop over a row widens halves for a fold."""
+        return is_widened(self.lowered.table, cell) and len(self.extents) > self.kept
 
     def _elements(self, body: RowLoops, writer: Writer, cell: int) -> Elements:
         """A cell of the loop over a row."""
@@ -208,7 +216,7 @@ class RowText:
 
         A fold of halves is not.
         """
-        return made.run is not None and self.several and len(self.extents) > self.kept
+        return made.run is not None and (self.several or self.reads_halves) and len(self.extents) > self.kept
 
     def _steps(self, writer: Writer, folds: Sequence[tuple[int, Fold]]) -> list[str]:
         lines = []

@@ -88,19 +88,21 @@ class ColumnText:
     def _folding(self, regions: list[list[str]], inside: list[str], element: str) -> list[str]:
         """The folded loops: the innermost one folds ROWS_TOGETHER rows per iteration, then the remaining rows.
 
-        Halves of these rows are summed as a run.
+        Halves of these rows are summed as a run, and multiplied in pairs.
         """
         step = self._step(folded(element, self.lowered.table, self.lowered.element, self.fold), self.fold.step)
         row, size = f"i{self.around + len(inside) - 1}", inside[-1]
         together = []
         is_of_halves = is_widened(self.lowered.table, self.lowered.element)
-        run, called = (self.fold.run if is_of_halves else None), "range"
+        run, pair = (self.fold.run, self.fold.pair) if is_of_halves else (None, None)
+        called = "range"
         if is_of_halves:
-            is_left = self.fold.is_wide or is_short(self.extents[-1])  # to LLVM
+            is_left = (self.fold.is_wide and not pair) or is_short(self.extents[-1])  # to LLVM
             called = "filled_short_range" if run else "range" if is_left else "filled_range"
-        short = step if run is None else self._step(element, run.step)
+        steps = [run.step] if run else [(pair.first,), (pair.second,)] if pair else []
+        turns = [self._step(element, each) for each in steps] or [step]
         for k in range(ROWS_TOGETHER):
-            together += [f"{row} = {row}_block * {ROWS_TOGETHER} + {k}", *regions[-2], *regions[-1], *short]
+            together += [f"{row} = {row}_block * {ROWS_TOGETHER} + {k}", *regions[-2], *regions[-1], *turns[k % len(turns)]]
         if run is not None:
             together = [*(f"{name} = {start}" for name, start in run.state), *together, *run.join]
         lines = [

@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from ....declarations.frozen_dataclass import frozen
 from ...core.tensor_types import HALVES, computed_in, int_range, is_float
 from .expression import CAST, LOAD, Cells
+from .expression_text import indented, loops_around, zero_if_empty
 from .scalar_functions import SCALAR_FUNCTIONS, cast_text, literal_text
 
 #: The largest length of a run: each lane of a vectorised loop then adds at most some tens of elements.
 RUN = 4096
+
+
+@frozen
+class Pair:
+    """Two elements that are combined in float32 before the state takes them: the statement for each of them."""
+
+    first: str
+    second: str
 
 
 @frozen
@@ -46,7 +56,8 @@ class Fold:
     ``state``: the variables with their initial values.  ``step``: statements, with ``{e}`` for the element and ``{at}`` for
     its position among the folded elements.  ``value``: the result, of dtype ``dtype``, with ``{count}`` for their number.
     ``needs_one``: an empty axis has no result.  ``dtypes``: of the variables.  ``run``: for elements that are loaded faster
-    than they can be widened.  ``block_scan``: for folds that most elements do not change.
+    than they can be widened.  ``pair``: for elements that were halves: two have as many bits as a float32, and are widened once.
+    ``block_scan``: for folds that most elements do not change.
     """
 
     state: tuple[tuple[str, str], ...]
@@ -56,6 +67,7 @@ class Fold:
     dtypes: tuple[str, ...]
     needs_one: bool = False
     run: Run | None = None
+    pair: Pair | None = None
     block_scan: BlockScan | None = None
 
     @property
@@ -115,17 +127,44 @@ def fold_dtype(combine: str, element: str, attrs: Any) -> str:
     return fold(combine, element, attrs, "").dtype
 
 
+def pair_loops(
+    made: Fold, cells: Cells, element: int, text: str, regions: list[list[str]], extents: Sequence[str], first: int, called: str
+) -> list[str]:
+    """Loops around a fold of pairs, numbered from ``first``; ``regions``: per loop, the statements before it.
+
+    ``called``: the function for the range of the pairs.  To widen halves to float64 one by one takes twice as long as float32.
+
+    Two neighbouring bfloat16s are a word, whose upper half is one float32, and whose lower half is shifted.  An instruction
+    converts neighbouring float16s, so the second element of their pairs is half a loop away.
+    """
+    assert made.pair is not None
+    axis, size = f"i{first + len(extents) - 1}", extents[-1]
+    at, count = f"{axis}_at", f"({size} // 2)"
+    are_words = cells[cells[element].args[0]].dtype == "bfloat16"
+    where = (f"2 * {at}", f"2 * {at} + 1") if are_words else (at, f"{count} + {at}")
+    pair = []
+    for index, step in zip(where, (made.pair.first, made.pair.second), strict=True):
+        pair += [f"{axis} = {index}", *regions[-1], step.format(e=text)]
+    last = [step.format(e=folded(text, cells, element, made)) for step in made.step]
+    lines = [f"for {at} in {called}({count}):", *indented(pair)]
+    lines += [f"for {axis} in range({count} * 2, {size}):", *indented([*regions[-1], *last])]
+    return loops_around(regions[:-1], zero_if_empty(list(extents))[:-1], lines, first)
+
+
 def _arithmetic(sign: str, start: int, element: str, name: str) -> Fold:
     # the widest dtype of the kind; integers wrap to the same final value
     wide = "float64" if is_float(element) else "uint64" if element.startswith("u") else "int64"
-    taken, run = f"{name} {sign} {wide}({{e}})", None
+    taken, run, pair = f"{name} {sign} {wide}({{e}})", None, None
     if is_float(element):
         taken = f"{'add' if sign == '+' else 'multiply'}_in_any_order({name}, {wide}({{e}}))"
     if sign == "+" and computed_in(element) == "float32":
         short = f"{name}run"
         step = f"{short} = add_in_any_order({short}, {{e}})"
         run = Run(((short, "float32(0)"),), (step,), (f"{name} = {name} + float64({short})",))
-    return Fold(((name, f"{wide}({start})"),), (f"{name} = {taken}",), name, wide, (wide,), run=run)
+    if sign == "*" and computed_in(element) == "float32":
+        product = f"float64({name}first * {{e}})"
+        pair = Pair(f"{name}first = {{e}}", f"{name} = multiply_in_any_order({name}, {product})")
+    return Fold(((name, f"{wide}({start})"),), (f"{name} = {taken}",), name, wide, (wide,), run=run, pair=pair)
 
 
 def _extreme(smallest: bool, dtype: str) -> str:
