@@ -22,7 +22,7 @@ from ...native.vector_registers import has_fast_gathers
 from ..loop_nest import vector_math, vector_power
 from ..loop_nest.expression import LOAD
 from ..loop_nest.expression_text import Python, element_of, indented, unless_empty
-from ..loop_nest.linear_index import Lowered, flat, general, without_broadcast
+from ..loop_nest.linear_index import Lowered, flat, general, over_channels, without_broadcast
 from ..loop_nest.moved_words import WORD, in_words
 from ..loop_nest.row_passes import Rows
 from ..loop_nest.size_prologue import Sizes
@@ -148,7 +148,7 @@ class CpuKernel(Sizes):
                 return [*text, "else:", *indented(self._loops(variant))] if text else self._loops(variant)
             condition = " and ".join(f"{self.size(a)} == {self.size(b)}" for a, b in variant.equal)
             text += [f"{'el' if text else ''}if {condition}:", *indented(self._loops(variant))]
-        long = self._loops(general(self.group, nest, joined=True))
+        long = self._loops(over_channels(self.group, nest) or general(self.group, nest, joined=True))
         return [*text, "else:", *indented(long)] if text else long
 
     def _loops(self, lowered: Lowered) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Mapping
 
 from ....declarations.frozen_dataclass import frozen
@@ -10,6 +11,9 @@ from ...core.group import Group
 from .expression import APPLY, AXIS, CAST, GUARD, LITERAL, LOAD, LOCAL, SELECT, SIZE, Cell, Cells
 from .inlining import Nest
 from .scalar_functions import SCALAR_FUNCTIONS
+
+#: Elements of a row that is long: no longer row is computed faster.  The fewest runs that share work among threads.
+LONG, CHANNELS = 512, 16
 
 
 class Table(Cells):
@@ -239,6 +243,15 @@ def over_runs(group: Group, nest: Nest, lead: int, own: int, local: str = "") ->
     extents = (*nest.dims[:lead], product(nest.dims[lead:]))
     offset = table.offset((*(table.put(Cell(AXIS, "int64", (), k)) for k in range(lead)), along), extents)
     return Lowered(nest, table, extents, 0, new[nest.element], offset, tuple(new))
+
+
+def over_channels(group: Group, nest: Nest) -> Lowered | None:
+    """As ``over_runs``, for the fewest leading axes that share the work among threads; None if rows are known to be long."""
+    innermost = const(nest.dims[-1]) if nest.dims else None
+    if (innermost is not None and innermost >= LONG) or nest.store != tuple(range(len(nest.dims))):
+        return None
+    leads = (k for k in range(1, len(nest.dims) - 1) if math.prod(const(d) or 1 for d in nest.dims[:k]) >= CHANNELS)
+    return next((found for found in (over_runs(group, nest, k, own=-1) for k in leads) if found is not None), None)
 
 
 def is_elementwise(nest: Nest, load: Cell) -> bool:
