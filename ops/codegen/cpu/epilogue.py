@@ -55,6 +55,7 @@ from ..loop_nest.statements import Writer
 from .kernel_source import same_address
 from .loop_plan import rounded_by_store
 from .reduce_inner import calls_interleaved
+from .stored_halves import stored_sums
 
 if TYPE_CHECKING:
     from .fused_kernel import CpuKernel
@@ -369,6 +370,7 @@ class _Finish:
         # the result of the elementwise group, which follows its parameters, is its last parameter
         kernel = CpuKernel(self.group, {**positions, len(self.group.params): self.result})
         kernel.prefer(self.result)
+        kernel.stored = {self.written: stored_sums(self.group.params[: self.result], self.group.values()[self.group.results[0]])}
         return kernel
 
     def text(self) -> tuple[str, tuple[Callable[..., Any], ...]]:

@@ -6,12 +6,12 @@ bfloat16 has no bits that a bfloat16 lacks: an operation on floats gives the NaN
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from ...core.group import Group
-from ...core.tensor_types import EXACT, SHORT_NANS, is_float
+from ...core.tensor_types import EXACT, SHORT_NANS, Tensor, is_float
 from ..loop_nest.expression import APPLY, CAST, GUARD, LITERAL, LOAD, SELECT, Cell, Cells
 from ..loop_nest.scalar_functions import SCALAR_FUNCTIONS
 from .loop_plan import plan, rounded_by_store
@@ -23,14 +23,23 @@ _FEW, _WIDER = ("int8", "uint8"), ("float32", "float64")
 
 def stored_halves(group: Group) -> Mapping[int, str]:
     """The end of the name of the array of each result of which something is known, by its position."""
-    found = {}
-    are_short = all(t.dtype == _HALF for t in group.params if is_float(t.dtype))
+    found, are_short = {}, has_short_nans(group.params)
     for number, ref in enumerate(group.results):
         if group.values()[ref].dtype == _HALF:
             nest = rounded_by_store(plan(group, ref))
             known = EXACT if not nest.reduces and is_exact(nest.cells, nest.element) else SHORT_NANS if are_short else ""
             found[len(group.params) + number] = f"_{known}" if known else ""
     return found
+
+
+def has_short_nans(operands: Sequence[Tensor]) -> bool:
+    """Whether no float is wider than a bfloat16."""
+    return all(t.dtype == _HALF for t in operands if is_float(t.dtype))
+
+
+def stored_sums(operands: Sequence[Tensor], result: Tensor) -> str:
+    """The end of the name of an array of sums of products of the operands, on which operators of the operands follow."""
+    return f"_{SHORT_NANS}" if result.dtype == _HALF and has_short_nans(operands) else ""
 
 
 def is_exact(cells: Cells, number: int) -> bool:

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from relayvm.ops.codegen.cpu.fused_kernel import source
-from relayvm.ops.codegen.cpu.stored_halves import is_exact, stored_halves
+from relayvm.ops.codegen.cpu.stored_halves import is_exact, stored_halves, stored_sums
 from relayvm.ops.codegen.loop_nest.expression import APPLY, Cell
 from relayvm.ops.codegen.loop_nest.inlining import nests
-from relayvm.ops.core.tensor_types import EXACT, SHORT_NANS, numpy_dtype
+from relayvm.ops.core.tensor_types import EXACT, SHORT_NANS, Tensor, numpy_dtype
 from relayvm.ops.defs.arithmetic.elementwise import CastAttrs, ClipAttrs
 from relayvm.ops.defs.axes.reduce import ReduceAttrs
 
@@ -34,6 +34,12 @@ def known_of(op: str, *arrays: np.ndarray, attrs: Any = None) -> str:
 def test_integers_and_selected_numbers_are_bfloat16s_already(name: str) -> None:
     assert known_of(name, FEW) == EXACT
     assert "array_bfloat16_exact(" in source(one_call(name, [FEW])).text
+
+
+def test_sums_of_products_have_nans_of_the_operands() -> None:
+    half, single, whole = (Tensor(dtype, ()) for dtype in ("bfloat16", "float32", "int32"))
+    assert stored_sums([half, half, whole], half) == f"_{SHORT_NANS}"
+    assert stored_sums([half, single], half) == stored_sums([half, half], single) == ""
 
 
 def test_of_two_numbers() -> None:
