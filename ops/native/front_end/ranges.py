@@ -8,11 +8,12 @@ from typing import Any
 
 from llvmlite import ir
 
+from ...core.tensor_types import EXACT
 from ..vector_registers import vector_bytes
 from . import vector_hints
 from .llvm.instructions import annotate_accesses
 from .values import scalars
-from .values.machine_types import BOOL, INT64, UINT64, WORD, Integer, Value, decayed
+from .values.machine_types import BOOL, INT64, UINT64, WORD, Array, Integer, Value, decayed
 from .values.scalars import Outside, cast, known_integer
 
 
@@ -61,10 +62,16 @@ def steps(b: Any, start: Any, stop: Any, step: Any) -> Any:
 
 #: Bytes of the registers for which the loops have two parts.
 _WIDE = 64
+_HALF = "bfloat16"
 
 
 def rounds(loop: ast.For, types: Mapping[str, Any]) -> bool:
     """Whether a loop only computes elements, each by itself, and stores them as bfloat16, where registers are wide."""
+    return vector_bytes() == _WIDE and _stores_halves(loop, types)
+
+
+def _stores_halves(loop: ast.For, types: Mapping[str, Any]) -> bool:
+    """Whether a loop only computes elements, each by itself, and stores some of them as bfloat16."""
     assigned, read = set[str](), set[str]()
     is_rounded = False
     for line in loop.body:
@@ -75,20 +82,59 @@ def rounds(loop: ast.For, types: Mapping[str, Any]) -> bool:
         if isinstance(target, ast.Name):
             assigned.add(target.id)
         elif isinstance(target, ast.Subscript) and isinstance(target.value, ast.Name):
-            is_rounded = is_rounded or getattr(types.get(target.value.id), "dtype", "") == "bfloat16"
+            is_rounded = is_rounded or getattr(types.get(target.value.id), "dtype", "") == _HALF
         else:
             return False
-    return is_rounded and not assigned & read and vector_bytes() == _WIDE
+    return is_rounded and not assigned & read
 
 
 def parts_of_vectors(b: Any, bounds: list[Value]) -> Iterator[tuple[list[Value], vector_hints.LoopHints]]:
     """The bounds and the hints of two loops over a range whose step is 1: whole vectors, and masked ones; of others, as it is."""
-    kind, start, stop, step = bounds_of(b, bounds)
-    if known_integer(step) != 1 or not kind.signed:
+    ends = _whole_and_rest(b, bounds)
+    if ends is None:
         yield bounds, ()
         return
+    yield ends[:2], vector_hints.whole_vectors()
+    yield ends[1:], vector_hints.masked_vectors()
+
+
+def _whole_and_rest(b: Any, bounds: list[Value]) -> list[Value] | None:
+    """The start of a range whose step is 1, the start of its rest behind whole blocks, and its end; None for other ranges."""
+    kind, start, stop, step = bounds_of(b, bounds)
+    if known_integer(step) != 1 or not kind.signed:
+        return None
     count = b.sub(stop, start)
     whole = b.and_(b.select(b.icmp_signed(">", count, WORD(0)), count, WORD(0)), WORD(-vector_hints.BLOCK))
-    first, middle, last = (Value(kind, (end,)) for end in (start, b.add(start, whole), stop))
-    yield [first, middle], vector_hints.whole_vectors()
-    yield [middle, last], vector_hints.masked_vectors()
+    return [Value(kind, (end,)) for end in (start, b.add(start, whole), stop)]
+
+
+# ---- loops over words --------------------------------------------------------------------------------------------------------
+# Two neighbouring bfloat16s are a word of 32 bits: of a vector of words, a shift is one half of the elements as float32, and a
+# blend with zero the other half.  Rounded results become words by a shift and a blend.  To widen and to narrow neighbouring
+# elements takes several moves between the lanes of a register of AVX2.  LLVM finds the words in a loop over pairs of elements.
+
+
+def is_of_words(loop: ast.For, types: Mapping[str, Any], hints: vector_hints.LoopHints) -> bool:
+    """Whether a loop with these hints fills registers of AVX2, reads no elements but bfloat16, and rounds what it stores.
+
+    Halves that are chosen, not rounded, stay halves in registers.
+    """
+    if not vector_hints.has_words(hints) or not _stores_halves(loop, types):
+        return False
+    arrays = [n for n in ast.walk(loop) if isinstance(n, ast.Subscript) and isinstance(n.value, ast.Name)]
+    kinds = [(types.get(n.value.id), isinstance(n.ctx, ast.Store)) for n in arrays if isinstance(n.value, ast.Name)]
+    return all(
+        isinstance(kind, Array) and kind.dtype == _HALF and not (is_store and kind.stored == EXACT) for kind, is_store in kinds
+    )
+
+
+def parts_of_words(
+    b: Any, bounds: list[Value], hints: vector_hints.LoopHints
+) -> Iterator[tuple[list[Value], vector_hints.LoopHints, int]]:
+    """Of two loops over a range whose step is 1, words and then a rest: the bounds, the hints, the elements of an iteration."""
+    ends = _whole_and_rest(b, bounds)
+    if ends is None:
+        yield bounds, hints, 1
+        return
+    yield [*ends[:2], scalars.constant(INT64, 2)], vector_hints.whole_vectors(), 2
+    yield ends[1:], vector_hints.rest_of_words(), 1

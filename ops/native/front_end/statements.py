@@ -329,11 +329,8 @@ class Statements(Calls):
                 if any(getattr(self.names.get(name), "__interleaved__", False) for name in _called(node.body)):
                     hints = vector_hints.interleaved_loop(hints)
                 bounds = [self.value(a) for a in node.iter.args]
-                if not hints and self.is_nest and ranges.rounds(node, self.variables.types):
-                    for part, hints in ranges.parts_of_vectors(self.builder, bounds):
-                        self._for_range(node, node.target.id, part, hints)
-                    return
-                self._for_range(node, node.target.id, bounds, hints)
+                for part, of_part, elements in self._parts(node, bounds, hints):
+                    self._for_range(node, node.target.id, part, of_part, elements)
                 return
         if _has_ways_out(node):
             raise Outside(f"a way out of the unrolled loop over {ast.unparse(node.iter)}")
@@ -352,8 +349,19 @@ class Statements(Calls):
         hints = vector_hints.RANGES.get(function) if callable(function) else None
         return None if hints is None else hints()
 
-    def _for_range(self, node: ast.For, name: str, bounds: list[Value], hints: vector_hints.LoopHints) -> None:
-        """A loop over a range: a counter of its own, which the body cannot change."""
+    def _parts(
+        self, node: ast.For, bounds: list[Value], hints: vector_hints.LoopHints
+    ) -> Iterator[tuple[list[Value], vector_hints.LoopHints, int]]:
+        """The loops that a loop over a range becomes: bounds and hints of each, and the elements of an iteration."""
+        if not hints and self.is_nest and ranges.rounds(node, self.variables.types):
+            yield from ((*part, 1) for part in ranges.parts_of_vectors(self.builder, bounds))
+        elif self.is_nest and ranges.is_of_words(node, self.variables.types, hints):
+            yield from ranges.parts_of_words(self.builder, bounds, hints)
+        else:
+            yield bounds, hints, 1
+
+    def _for_range(self, node: ast.For, name: str, bounds: list[Value], hints: vector_hints.LoopHints, elements: int = 1) -> None:
+        """A loop over a range: a counter of its own, which the body cannot change; ``elements``: how many an iteration takes."""
         b = self.builder
         if self.is_nest and nests.has_loops(node):
             hints = (*hints, vector_hints.NOT_UNROLLED)
@@ -378,9 +386,10 @@ class Statements(Calls):
             b.cbranch(less("<" if known > 0 else ">", at, stop), inside, end)
         b.position_at_end(inside)
         self.variables.follow(loop.head)
-        self.variables.set(b, name, Value(kind, (at,)))
         around, self.fills_registers = self.fills_registers, any(hint[0] == vector_hints.FILLED for hint in hints)
-        self.body(node.body)
+        for element in range(elements):
+            self.variables.set(b, name, Value(kind, (b.add(at, WORD(element), flags=["nsw"]) if element else at,)))
+            self.body(node.body)
         self.fills_registers = around
         made = self._end_body(loop, latch)
         b.position_at_end(latch)

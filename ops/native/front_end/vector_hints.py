@@ -173,6 +173,11 @@ def _stored_together() -> int:
     return vector_bytes() // (2 if vector_bytes() == _OF_AVX2 else 4)
 
 
+def has_words(hints: LoopHints) -> bool:
+    """Whether a loop with these hints, over many elements, fills registers of AVX2."""
+    return vector_bytes() == _OF_AVX2 and hints == RANGES[filled_range]()
+
+
 def _filled(*hints: tuple[str, int, int]) -> LoopHints:
     """The properties of a loop of vectors of float32 that fill registers, and whose iterations are apart."""
     return (FILLED, 32, vector_bytes() // 4), APART, *hints
@@ -190,6 +195,11 @@ def whole_vectors() -> LoopHints:
 def masked_vectors() -> LoopHints:
     """The properties of a loop over fewer than BLOCK elements: masked vectors that fill registers."""
     return (*whole_vectors(), _MASKED)
+
+
+def rest_of_words() -> LoopHints:
+    """The properties of a loop over fewer than BLOCK elements, behind a loop over words: at most one vector."""
+    return (*whole_vectors(), NOT_UNROLLED)
 
 
 #: The properties of a loop over the result of a function.

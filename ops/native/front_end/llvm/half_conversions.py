@@ -55,12 +55,12 @@ def narrowed(b: Any, dtype: str, value: Any, is_filled: bool = False, stored: st
         return b.trunc(b.lshr(word, sixteen), kind)
     if "avx512bf16" in host.features() and (is_filled or isinstance(value.type, ir.VectorType)):
         return _narrowed_by_instruction(b, word, kind)
-    cut = b.lshr(word, sixteen)
-    rounded = b.lshr(b.add(b.add(word, _number(word, 0x7FFF)), b.and_(cut, _number(word, 1))), sixteen)
-    if stored == SHORT_NANS:  # a NaN is not rounded up
-        return b.trunc(rounded, kind)
-    nan = b.or_(cut, _number(word, 0x40))  # the payload may end below the cut, and leave an infinity
-    return b.trunc(b.select(b.fcmp_unordered("uno", value, value), nan, rounded), kind)
+    odd = b.and_(b.lshr(word, sixteen), _number(word, 1))
+    rounded = b.add(b.add(word, _number(word, 0x7FFF)), odd)
+    if stored != SHORT_NANS:  # a NaN is not rounded up; its payload may end below the cut, and leave an infinity
+        nan = b.or_(word, _number(word, 0x400000))
+        rounded = b.select(b.fcmp_unordered("uno", value, value), nan, rounded)
+    return b.trunc(b.lshr(rounded, sixteen), kind)
 
 
 def _narrowed_by_instruction(b: Any, word: Any, kind: ir.Type) -> Any:
