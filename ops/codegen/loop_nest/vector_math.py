@@ -46,7 +46,6 @@ def round_float32(x: Element) -> Element:
     return f32(math.copysign(abs(x) + limit - limit, x)) if abs(x) < limit else x
 
 
-@interleaved
 @generic
 def trunc_float32(x: Element) -> Element:
     """The number without its fraction; -0.0, infinities and NaN stay as they are."""
