@@ -21,6 +21,7 @@ from relayvm.ops.native import memory
 from relayvm.ops.native.compiled import kernel_store
 from relayvm.ops.native.generated_source import define
 from relayvm.ops.native.halves import scalar_types
+from relayvm.ops.native.jit.native_compiler import Levels, kernel_levels
 from relayvm.ops.native.jit.non_temporal import LINE_BYTES
 from relayvm.ops.native.object_layout import TENSOR
 from relayvm.ops.native.threads import team
@@ -185,8 +186,19 @@ def function_of(text: str) -> Callable[[int, int], int]:
     return memory.native(namespace["kernel"])
 
 
-@functools.cache
 def compiled(text: str) -> Callable[[int, int], int]:
-    """The kernel as machine code."""
-    address = kernel_store.address_of(function_of(text), SIGNATURE, "kernel")
+    """The kernel as machine code; optimized in tests that are marked so."""
+    return _compiled_once(text, kernel_levels())
+
+
+def compiled_anew(text: str) -> Callable[[int, int], int]:
+    """The same, for what the functions that the kernel calls are now."""
+    return _machine_code(text, kernel_levels())
+
+
+def _machine_code(text: str, levels: Levels) -> Callable[[int, int], int]:
+    address = kernel_store.address_of(function_of(text), SIGNATURE, "kernel", levels)
     return ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_int64, ctypes.c_int64)(address)
+
+
+_compiled_once = functools.cache(_machine_code)

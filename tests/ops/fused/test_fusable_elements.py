@@ -228,6 +228,7 @@ def test_every_operator_of_these_patterns_is_tested():
     assert declared == set(UNARY) | set(BINARY) | others
 
 
+@pytest.mark.optimized
 @pytest.mark.parametrize(
     "name", ["floor", "round", "ceil", "trunc", "log2", "erf", "sign", "sigmoid", "isfinite", "asinh", "atanh"]
 )
@@ -237,6 +238,7 @@ def test_machine_code_of_unary(name):
     same(call(name, [x], run=compiled), np.asarray(UNARY[name][0](x)), 2e-6 if name in TRANSCENDENTAL else 0)
 
 
+@pytest.mark.optimized
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.mark.parametrize(
     ("name", "dtype"),

@@ -209,6 +209,7 @@ def test_static_forms(name, attrs, constants, expected):
     assert get(name).static(attrs, given) == expected
 
 
+@pytest.mark.optimized
 @pytest.mark.parametrize("name", ["take", "concatenate", "dyn.strided_slice", "gather_nd", "arange"])
 def test_machine_code(name):
     x = data(5, 6)

@@ -91,6 +91,7 @@ def test_binary(name: str, dtype: str) -> None:
 
 
 @BOTH
+@pytest.mark.optimized
 @pytest.mark.parametrize("name", ["exp", "sigmoid", "erf", "floor", "round", "trunc", "sign", "isfinite", "copy"])
 @ANY_WARNING
 @pytest.mark.extensive(name=["exp", "round"])
@@ -108,6 +109,7 @@ def test_machine_code_of_every_value(name: str, dtype: str) -> None:
 
 
 @BOTH
+@pytest.mark.optimized
 @pytest.mark.parametrize("name", ["add", "multiply", "divide", "floor_mod", "power", "maximum", "less"])
 @ANY_WARNING
 def test_machine_code_of_binary(name: str, dtype: str) -> None:

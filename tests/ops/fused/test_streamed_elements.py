@@ -11,7 +11,7 @@ from relayvm.ops.native.jit import marked_accesses, native_compiler, non_tempora
 from relayvm.ops.native.jit.marked_accesses import complete
 
 from .reductions.row_groups import kernels
-from .run_group import SIGNATURE, TWINS, compiled, evaluate, function_of, plain
+from .run_group import SIGNATURE, TWINS, compiled_anew, evaluate, function_of, plain
 from .test_division import part
 
 #: Programs over tensors x, y of one shape, and a vector v as long as their last axis.
@@ -49,11 +49,6 @@ def arrays(body, shape):
     return [np.float32(a) for name, a in every.items() if f"%{name}" in body]
 
 
-def fresh(text):
-    """The kernel as machine code, for the threshold of now."""
-    return compiled.__wrapped__(text)
-
-
 def result(monkeypatch, threshold, body, shape, static=False):
     """The program's result, where results of ``threshold`` bytes are large."""
     monkeypatch.setattr(non_temporal, "NON_TEMPORAL_BYTES", threshold)
@@ -74,12 +69,12 @@ def test_each_part_writes_its_elements_alone(body, monkeypatch):
     monkeypatch.setattr(non_temporal, "NON_TEMPORAL_BYTES", 1)
     ((group, _),) = kernels(program(body, 2))
     given = arrays(body, (13, 64))
-    status, (whole,) = evaluate(group, given, fresh)
+    status, (whole,) = evaluate(group, given, compiled_anew)
     assert status == 0 and "lines_past_caches" in kernel_source(group).text
     for parts in (2, 5, 16):
-        _, (ours,) = evaluate(group, given, fresh, [part(k, parts) for k in range(parts)])
+        _, (ours,) = evaluate(group, given, compiled_anew, [part(k, parts) for k in range(parts)])
         np.testing.assert_array_equal(ours, whole)
-        _, (first,) = evaluate(group, given, fresh, [part(0, parts)])
+        _, (first,) = evaluate(group, given, compiled_anew, [part(0, parts)])
         mine = first == whole
         assert mine.sum() < mine.size and (first[~mine] == 99).all()
 
@@ -88,7 +83,7 @@ def test_an_empty_part_begins_no_line(monkeypatch):
     monkeypatch.setattr(non_temporal, "NON_TEMPORAL_BYTES", 1)
     ((group, _),) = kernels(program("add(%x, %y)", 2))
     x, y = arrays("%x %y", (3, 17))
-    for run in (plain.__wrapped__, fresh):
+    for run in (plain.__wrapped__, compiled_anew):
         status, (ours,) = evaluate(group, [x, y], run, [part(k, 5) for k in range(5)])
         assert status == 0
         np.testing.assert_array_equal(ours, x + y)

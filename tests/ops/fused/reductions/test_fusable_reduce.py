@@ -142,6 +142,7 @@ def test_every_reduction_is_tested():
     assert declared == {"unbiased_variance", *FOLDS, *LOGIC, *POSITIONS}
 
 
+@pytest.mark.optimized
 @pytest.mark.parametrize("name", ["sum", "variance", "max", "argmin", "any"])
 def test_machine_code(name):
     x = data((37, 41), "bool" if name == "any" else "float32")

@@ -65,6 +65,7 @@ def test_rows_without_elements(name):
         assert status == 0 and (ours.size == 0 or (ours == CASES[name].numpy(arrays)).all())
 
 
+@pytest.mark.optimized
 @pytest.mark.split(2)
 @pytest.mark.parametrize("name", CASES)
 def test_machine_code(name):

@@ -12,7 +12,7 @@ from relayvm.ops.codegen import kernel_source
 from relayvm.ops.native.jit import marked_accesses, native_compiler, non_temporal
 from relayvm.ops.native.jit.marked_accesses import complete
 
-from ..run_group import SIGNATURE, TWINS, compiled, evaluate, function_of, plain
+from ..run_group import SIGNATURE, TWINS, compiled_anew, evaluate, function_of, plain
 from ..test_division import part
 from .row_groups import CASES, RowCase
 
@@ -68,11 +68,6 @@ def run(case, shape, monkeypatch, threshold, how, portions=None):
     return ours
 
 
-def fresh(text):
-    """The kernel as machine code, for the threshold of now."""
-    return compiled.__wrapped__(text)
-
-
 def test_most_rows_are_streamed():
     assert {"layer norm", "layer norm of gelu", "softmax", "root of the mean square", *MORE} <= set(STREAMED)
 
@@ -83,8 +78,8 @@ def test_most_rows_are_streamed():
 def test_the_bits_do_not_depend_on_the_size_of_the_result(name, columns, monkeypatch):
     case = STREAMED[name]
     for rows in (1, 2, 7):
-        small = run(case, (rows, columns), monkeypatch, 1 << 60, fresh)
-        large = run(case, (rows, columns), monkeypatch, 1, fresh)
+        small = run(case, (rows, columns), monkeypatch, 1 << 60, compiled_anew)
+        large = run(case, (rows, columns), monkeypatch, 1, compiled_anew)
         np.testing.assert_array_equal(large, small, strict=True)
         np.testing.assert_allclose(large, case.numpy(case.arrays((rows, columns))), rtol=2e-5, atol=2e-5)
 
@@ -92,11 +87,11 @@ def test_the_bits_do_not_depend_on_the_size_of_the_result(name, columns, monkeyp
 @pytest.mark.parametrize("name", STREAMED)
 def test_each_part_writes_its_rows_alone(name, monkeypatch):
     case, shape = STREAMED[name], (11, 64)
-    whole = run(case, shape, monkeypatch, 1, fresh)
+    whole = run(case, shape, monkeypatch, 1, compiled_anew)
     for parts in (2, 3, 16):
         portions = [part(k, parts) for k in range(parts)]
-        np.testing.assert_array_equal(run(case, shape, monkeypatch, 1, fresh, portions), whole)
-        first = run(case, shape, monkeypatch, 1, fresh, portions[:1])
+        np.testing.assert_array_equal(run(case, shape, monkeypatch, 1, compiled_anew, portions), whole)
+        first = run(case, shape, monkeypatch, 1, compiled_anew, portions[:1])
         done = (first == whole).all(1)
         assert done.sum() < 11 and (first[~done] == 99).all()
 
