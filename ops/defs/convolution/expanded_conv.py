@@ -19,7 +19,9 @@ from ...core.dtype_rules import FLOATS, require, require_same
 from ...core.implementation import Blocks, Kernel, OpCall, Scratch
 from ...core.op import Op, OpPattern, TypeRelError, get
 from ...core.tensor_types import ITEMSIZE
-from ...kernels.conv import expanded, expanded_cuda, tiles
+from ...kernels.conv import tiles
+from ...kernels.expanded_conv import cpu as expanded
+from ...kernels.expanded_conv import cuda
 from ...native.jit.convolution.data_taps import MOST_STEP, ZERO_BYTES
 from ...native.jit.convolution.window_taps import WINDOW
 from ...native.jit.products.register_tile import TILE_ROWS, panel_width
@@ -73,7 +75,7 @@ def _two_convolutions(op: Op, inputs: tuple[Term, Term, Term, Term], attrs: Expa
     return result
 
 
-# ---- sizes of the kernel: the functions of these names in ``kernels/conv/expanded`` -------------------------------------------
+# ---- sizes of the kernel: the functions of these names in ``kernels/expanded_conv/cpu`` --------------------------------------
 
 
 def _itemsize(call: OpCall) -> int:
@@ -158,7 +160,7 @@ Op(
             ),
             blocks=Blocks(_blocks, _work, _tiles),
             finishes=2,
-            cuda=expanded_cuda.expanded_convolution,
+            cuda=cuda.expanded_convolution,
         ),
     ),
     legalization=legalized(_is_expanded, _two_convolutions),

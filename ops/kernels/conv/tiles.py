@@ -26,14 +26,13 @@ from ...native.jit.products.row_products import multiply_by_rows
 from ...native.memory import Array, generic
 from ...native.prefetch import fetch_early
 from ..spatial.cpu import BATCH, CHANNEL
+from .by_images import FINISHED_ROWS, convolve_images, images_together
 from .epilogue import Epilogue, ScaledLimits, clip_of_channels
 from .geometry import Convolution, lanes_between, pack_panel, place_taps, tap_count
 
 #: Rows of the right matrix that are packed at once, unless the taps of one channel are more; output channels of two bands, and of
 #: a block of ``by_shifts``.
 INNER, ROWS = 512, 48
-#: The most rows of a group of panels that are finished at once, or as many elements: a fifth of the first cache.
-FINISHED_ROWS = 24
 #: The most columns behind whole panels that are multiplied apart, and the least terms with which this is faster: 49 positions, of
 #: pictures of 7 x 7, are three whole panels and one column.
 APART, LEAST_INNER = 4, 64
@@ -265,7 +264,10 @@ def convolve_tiles(
     is_matrix = taps == 1 and positions == channel and not is_moved
     # where columns are read from the data, tiles fetch those that follow instead
     is_limited = limits.is_limited and parts == 1 and sums.ctypes.data == out.data.ctypes.data and not reads_rows_apart()
-    number = low
+    images, number = images_together(conv, panels, columns) if is_matrix and not reads_rows_apart() else 1, low
+    if images > 1:
+        convolve_images(conv, images, panels, sums, epilogue, bands, low, high)
+        number = high
     while number < high:
         band, stretch = number % bands, number // bands
         end_band = min(bands, band + high - number)

@@ -6,8 +6,8 @@ from ....declarations.frozen_dataclass import frozen
 from ....shape_funcs.symbolic.dim import Dim, product
 from ....shape_funcs.symbolic.dim_operations import max_, min_
 from ...core.implementation import Blocks, Kernel, OpCall, Scratch
+from ...kernels.conv import by_images, geometry, tiles
 from ...kernels.conv import cpu as bodies
-from ...kernels.conv import geometry, tiles
 from ...native.jit.products.register_tile import GROUP_PANELS, PANEL_BYTES, TILE_ROWS
 from .sizes import Convolution
 
@@ -38,7 +38,10 @@ class Tiles(Convolution):
         """The number of elements of a group of panels of ``tiles``, of a few columns more, and of a tile's weights."""
         _, inputs, taps = self.weight(call)
         width, inner = self.width(call), min_(inputs * product(taps), max_(tiles.INNER, product(taps)))
-        return (self.stretch_columns(call) + width + tiles.APART + TILE_ROWS) * inner + TILE_ROWS * width
+        most: Dim = (self.stretch_columns(call) + width + tiles.APART + TILE_ROWS) * inner + TILE_ROWS * width
+        # the columns of several small images, and sums of a tile
+        together = (min_(inputs * product(taps), by_images.MOST_INPUTS) + TILE_ROWS) * (GROUP_PANELS * width)
+        return max_(most, together)
 
     def sum_elements(self, call: OpCall) -> Dim:
         """The number of sums of ``tiles`` that are finished together, or of all output channels if terms are in several parts."""

@@ -28,12 +28,12 @@ from ...native.jit.products.register_tile import PANEL_BYTES, TILE_ROWS
 from ...native.jit.products.row_products import multiply_by_rows
 from ...native.memory import Array, Axes, generic
 from ...native.status import OK
+from ..conv.depthwise import FINISHED
+from ..conv.epilogue import Epilogue, Limits
+from ..conv.geometry import Convolution, Filters, Window
+from ..conv.tiles import columns_apart, copy_columns, stretch_columns
 from ..shaped import Shaped
 from ..spatial.cpu import CHANNEL, COLUMN, ROW, Spatial, spatial
-from .depthwise import FINISHED
-from .epilogue import Epilogue, Limits
-from .geometry import Convolution, Filters, Window
-from .tiles import columns_apart, copy_columns, stretch_columns
 
 #: Bytes of the data of a band, and of the expanded channels that are convolved together: with the results a part of the second
 #: cache.  Measured on MobileNetV2, half as many bytes of data take 4 to 9 % more time; other changes by 2 are within 3 %.
