@@ -22,10 +22,11 @@ from ...native.jit.products.register_tile import GROUP_PANELS, PANEL_BYTES, TILE
 from ...native.memory import Array, Axes, generic
 from ...native.prefetch import fetch_early
 from ..spatial.cpu import BATCH, CHANNEL, COLUMN, DEPTH, ROW
+from .by_images import FINISHED_ROWS
 from .by_plane import fill_plane, padded_sizes, tap_start
 from .epilogue import Epilogue, ScaledLimits, clip_of_channels
 from .geometry import Convolution, Window, tap_count
-from .tiles import FINISHED_ROWS, ROWS
+from .tiles import ROWS
 
 #: Elements of the padded rows of a band, unless those of one row of the result are more.  A band stays in the second cache.
 BAND = 2**15

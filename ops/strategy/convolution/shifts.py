@@ -7,7 +7,7 @@ from ....shape_funcs.symbolic.dim import Dim, const, dim, product
 from ....shape_funcs.symbolic.dim_operations import max_, min_
 from ...core.conditions import Conditions, condition
 from ...core.implementation import Blocks, Kernel, OpCall, Scratch
-from ...kernels.conv import by_shifts, tiles
+from ...kernels.conv import by_images, by_shifts, tiles
 from ...kernels.conv import cpu as bodies
 from ...native.jit.convolution.panel_row import reads_rows_apart
 from .sizes import Convolution
@@ -90,7 +90,7 @@ class Shifts(Convolution):
         """The number of sums that ``shifts`` computes before they are copied."""
         pitch = self.pitch(call)
         together = max_(min_(self.rows(call)[0], by_shifts.TOGETHER // max_(pitch, 1)), 1)
-        sums: Dim = together * pitch * tiles.FINISHED_ROWS
+        sums: Dim = together * pitch * by_images.FINISHED_ROWS
         return sums
 
     def band_numbers(self, call: OpCall) -> Dim:

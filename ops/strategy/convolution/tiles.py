@@ -50,7 +50,7 @@ class Tiles(Convolution):
         several = min_((inputs + channels - 1) // channels - 1, 1)
         columns = self.stretch_columns(call) + self.width(call)
         # rows of sums are whole rows of panels
-        together = max_(tiles.FINISHED_ROWS * GROUP_PANELS * self.width(call), TILE_ROWS * columns)
+        together = max_(by_images.FINISHED_ROWS * GROUP_PANELS * self.width(call), TILE_ROWS * columns)
         return max_(together, several * outputs * columns)
 
     def stretch_columns(self, call: OpCall) -> Dim:
