@@ -28,6 +28,8 @@ MOST_POSITIONS, MOST_TAPS = 576, 49
 MOST_RESULTS, MOST_APART = 100, 196
 #: Vectors of sums that are computed together: an addition waits for the one before it in its vector.
 TOGETHER = 4
+#: Positions that are computed together, and their vectors: a product then takes a load and a quarter, of one position two loads.
+NEIGHBOURS, VECTORS = 4, 2
 
 
 @generic
@@ -53,32 +55,77 @@ def vector_lanes(itemsize: int) -> int:
 
 
 @generic
-def add_plane(work: Array, sums: int, weights: int, conv: Convolution) -> None:
-    """Compute the sums of all positions; the data are at the beginning of ``work``."""
+def add_neighbours(
+    work: Array, to: int, weights: int, source: int, rows: int, row: int, channels: int, conv: Convolution
+) -> None:
+    """Compute the sums of NEIGHBOURS positions of a row, all of whose taps of ``rows`` rows are inside the data.
+
+    They share the weights in registers.  ``source``: the operand of their first tap; ``row``: the elements to the row below.
+    """
+    wide, right, across = conv.weight.sizes[4], conv.window.stride[2], conv.window.dilation[2]
+    lanes = vector_lanes(work.itemsize)
+    zero = splat(work.dtype.type(0), lanes)
+    for part in range(0, channels, VECTORS * lanes):
+        totals, factor = [zero] * (NEIGHBOURS * VECTORS), weights + part
+        for y in range(rows):
+            operand = source + y * row + part
+            for _ in range(wide):
+                factors = [load(work, factor + n * lanes, lanes) for n in static_range(VECTORS)]
+                for p in static_range(NEIGHBOURS):
+                    for n in static_range(VECTORS):
+                        operands = load(work, operand + p * right * LANES + n * lanes, lanes)
+                        totals[p * VECTORS + n] = multiply_add(factors[n], operands, totals[p * VECTORS + n])
+                factor += LANES
+                operand += across * LANES
+        for p in static_range(NEIGHBOURS):
+            for n in static_range(VECTORS):
+                store(work, to + p * LANES + part + n * lanes, totals[p * VECTORS + n])
+
+
+@generic
+def add_position(work: Array, to: int, weights: int, y: int, x: int, channels: int, conv: Convolution) -> None:
+    """Compute the sums of a position."""
     (_, height, width), (_, tall, wide) = conv.data.sizes[2:], conv.weight.sizes[2:]
     (_, down, right), (_, above, before), (_, below, across) = conv.window
-    to, lanes = sums, vector_lanes(work.itemsize)
+    top, left, lanes = y * down - above, x * right - before, vector_lanes(work.itemsize)
+    low, high = first_inside(top, below), end_inside(top, below, height, tall)
+    first, end = first_inside(left, across), end_inside(left, across, width, wide)
     zero = splat(work.dtype.type(0), lanes)
-    for y in range(conv.out.sizes[ROW]):
-        top = y * down - above
-        low, high = first_inside(top, below), end_inside(top, below, height, tall)
-        for x in range(conv.out.sizes[COLUMN]):
-            left = x * right - before
-            first, end = first_inside(left, across), end_inside(left, across, width, wide)
-            for part in range(0, LANES, TOGETHER * lanes):
-                totals = [zero] * TOGETHER
-                for row in range(low, high):
-                    factor = weights + (row * wide + first) * LANES + part
-                    operand = ((top + row * below) * width + left + first * across) * LANES + part
-                    for _ in range(end - first):
-                        for n in static_range(TOGETHER):
-                            factors, operands = load(work, factor + n * lanes, lanes), load(work, operand + n * lanes, lanes)
-                            totals[n] = multiply_add(factors, operands, totals[n])
-                        factor += LANES
-                        operand += across * LANES
+    for part in range(0, channels, TOGETHER * lanes):
+        totals = [zero] * TOGETHER
+        for row in range(low, high):
+            factor = weights + (row * wide + first) * LANES + part
+            operand = ((top + row * below) * width + left + first * across) * LANES + part
+            for _ in range(end - first):
                 for n in static_range(TOGETHER):
-                    store(work, to + part + n * lanes, totals[n])
-            to += LANES
+                    factors, operands = load(work, factor + n * lanes, lanes), load(work, operand + n * lanes, lanes)
+                    totals[n] = multiply_add(factors, operands, totals[n])
+                factor += LANES
+                operand += across * LANES
+        for n in static_range(TOGETHER):
+            store(work, to + part + n * lanes, totals[n])
+
+
+@generic
+def add_plane(work: Array, sums: int, weights: int, channels: int, conv: Convolution) -> None:
+    """Compute the sums of all positions of ``channels`` channels; the data are at the beginning of ``work``."""
+    (_, height, width), (_, tall, wide) = conv.data.sizes[2:], conv.weight.sizes[2:]
+    (_, down, right), (_, above, before), (_, below, across) = conv.window
+    columns, to, last = conv.out.sizes[COLUMN], sums, (NEIGHBOURS - 1) * right + (wide - 1) * across
+    for y in range(conv.out.sizes[ROW]):
+        top, x = y * down - above, 0
+        low, high = first_inside(top, below), end_inside(top, below, height, tall)
+        while x < columns:
+            left = x * right - before
+            if x + NEIGHBOURS <= columns and left >= 0 and left + last < width:
+                source, row = ((top + low * below) * width + left) * LANES, below * width * LANES
+                add_neighbours(work, to, weights + low * wide * LANES, source, high - low, row, channels, conv)
+                x += NEIGHBOURS
+                to += NEIGHBOURS * LANES
+            else:
+                add_position(work, to, weights, y, x, channels, conv)
+                x += 1
+                to += LANES
 
 
 @generic
@@ -113,11 +160,15 @@ def convolve_channels(conv: Convolution, work: Array, epilogue: Epilogue, limits
     while first < high:
         channel = first % channels
         count = min(LANES, min(high - first, channels - channel))
-        for i in range(sums if count < LANES else 0):
-            work[i] = 0
+        # whole vectors of channels; of those that are missing nothing is stored
+        lanes = TOGETHER * vector_lanes(work.itemsize)
+        multiplied = (count + lanes - 1) // lanes * lanes
+        for place in range(extent + number if count < multiplied else 0):
+            for c in range(count, multiplied):
+                work[np.uint64(place * LANES + c)] = 0
         turn(data.data, first * extent, extent, extent, count, work, 0, LANES)
         turn_weights(weight.data, channel * weight.steps[0], weight.steps, count, number, work, weights)
-        add_plane(work, sums, weights, conv)
+        add_plane(work, sums, weights, multiplied, conv)
         if is_limited:
             limit_sums(work, sums, out_extent, channel, count, limits)
         turn(work, sums, LANES, count, out_extent, out, first * out_extent, out_extent)
