@@ -14,8 +14,10 @@ from relayvm.ops.core.implementation import OpCall
 from relayvm.ops.core.op import TypeRelError, get
 from relayvm.ops.core.tensor_types import Tensor, TensorType
 from relayvm.ops.core.type_relation import relate
+from relayvm.ops.kernels.conv import by_plane
 from relayvm.ops.native import memory
 from relayvm.ops.native.front_end.llvm import host
+from relayvm.ops.native.jit.products.register_tile import panel_width
 from relayvm.ops.native.status import OUT_OF_MEMORY
 from relayvm.ops.strategy.choice import choose
 from relayvm.shape_funcs.defs.convolution.conv import data_layouts, kernel_layouts, per_axis, sides
@@ -418,3 +420,16 @@ def test_bools_are_refused() -> None:
 def test_padding_of_three_numbers_along_one_axis_is_refused() -> None:
     with pytest.raises(TypeRelError, match=r"nn\.conv1d: padding must have 1 or 2 numbers, not 3"):
         result_type("nn.conv1d", (1, 4, 8), (6, 4, 3), padding=(1, 1, 1))
+
+
+@pytest.mark.parametrize("jit", [False, True])
+@pytest.mark.parametrize("implementation", ["shifts", "planes"])
+def test_long_rows(implementation: str, jit: bool) -> None:
+    """Rows that are padded one by one: whole vectors and parts, padding wider than a vector, rows outside the data."""
+    rng, of_vectors = np.random.default_rng(0), by_plane.LONG_ROW * panel_width(4)
+    for stride in (1, 2):
+        for columns in (of_vectors - 1, of_vectors, of_vectors + 5):
+            data = numbers(rng, (1, 2, 3, columns * stride), "float32")
+            for padding in ((0, 1), (1, 2, 4, 0), (4, 19, 0, 23)):
+                attrs = {"padding": padding, "strides": stride, "implementation": implementation}
+                check(data, numbers(rng, (4, 2, 3, 3), "float32"), jit, **attrs)
