@@ -22,8 +22,8 @@ from .geometry import Convolution, Window, lanes_between
 #: Elements of planes of the result that are finished together, and of padded planes that are filled together: each a quarter of
 #: the first cache.
 FINISHED, FILLED = 2048, 2048
-#: Vectors of a row from which rows are filled one by one.  Each vector of each row then needs a mask: of two vectors that takes 1.3 of
-#: the time.  The first convolution of a network, whose data are in no cache, takes 0.86 to 0.93 with rows of five vectors.
+#: Vectors of a row from which rows are filled one by one.  Each vector of a row then needs a mask: rows of two vectors take 1.3
+#: of the time.  The first convolution of a network, whose data are in no cache, takes 0.86 to 0.93 with rows of five vectors.
 LONG_ROW = 4
 
 
