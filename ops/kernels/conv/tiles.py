@@ -5,6 +5,7 @@ only a group of panels of it exists at a time, packed from the data into a buffe
 stride 1 and no padding, the data are that matrix.  Registers as wide as a line read it where it is: packing takes longer than it
 saves.  Narrower registers read each row of the data again for each panel: the first tile stores what it reads as a panel, which
 the other tiles read (``packing_tile``); where a tile has too few rows for that, whole lines of the data are copied first.
+The columns of several small images are one matrix (``by_images``).
 
 Every element of the result is one sum over channels and taps, in order: the same bits for any tiles and any number of threads.
 """
