@@ -15,16 +15,14 @@ class QuantisedProgram:
     """Writes calls, each with a variable of its own; ``weights``: the constants, by the names of their parameters.
 
     ``stored``, ``parameters``: by variables that are dequantised, the bytes, and their scale and zero point.
-    ``dtype``: of the bytes; ``least``: the least of them.
     """
 
-    def __init__(self, dtype: str = "uint8") -> None:
-        self.dtype, self.least = dtype, int(np.iinfo(dtype).min)
+    def __init__(self) -> None:
         self.lines: list[str] = []
         self.weights: dict[str, np.ndarray] = {}
         self.stored: dict[str, str] = {}
         self.parameters: dict[str, str] = {}
-        self.count, self._suffix = 0, "u8" if dtype == "uint8" else "i8"
+        self.count = 0
 
     def let(self, call: str) -> str:
         """The variable of a call."""
@@ -45,7 +43,7 @@ class QuantisedProgram:
         """A scale and a zero point, by default one that is no other's."""
         self.count += 1
         zero_point = _ZERO_POINT + self.count % 24 if zero_point is None else zero_point
-        return f"{SCALE + STEP * self.count:.6f}f, {zero_point}{self._suffix}"
+        return f"{SCALE + STEP * self.count:.6f}f, {zero_point}u8"
 
     def quantised(self, value: str, of: str = "", zero_point: int | None = None, is_scaled: bool = False) -> str:
         """A value, quantised and dequantised; with the parameters of the value ``of`` where it has the same elements.
@@ -53,8 +51,8 @@ class QuantisedProgram:
         ``is_scaled``: whether the value is divided by the scale already.
         """
         parameters = self.parameters[of] if of else self.new_parameters(zero_point)
-        given = f"1f, {zero_point_of(parameters)}{self._suffix}" if is_scaled else parameters
-        return self.dequantised(self.let(f'qnn.quantize({value}, {given}, out_dtype="{self.dtype}", ties="even")'), parameters)
+        given = f"1f, {zero_point_of(parameters)}u8" if is_scaled else parameters
+        return self.dequantised(self.let(f'qnn.quantize({value}, {given}, out_dtype="uint8", ties="even")'), parameters)
 
     def dequantised(self, stored: str, parameters: str = "") -> str:
         """Bytes as real numbers."""
@@ -83,4 +81,4 @@ class QuantisedProgram:
 
 def zero_point_of(parameters: str) -> int:
     """The zero point of a text of a scale and a zero point."""
-    return int(parameters.split("f, ")[1].removesuffix("u8").removesuffix("i8"))
+    return int(parameters.split("f, ")[1].removesuffix("u8"))

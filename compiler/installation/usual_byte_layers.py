@@ -70,7 +70,7 @@ class _Layers(QuantisedProgram):
         scale, zero = self.parameters[scores].split("f, ")
         self.parameters[scaled] = f"{float(scale) / 8}f, {zero}"
         softmax = self.let(f"nn.softmax({self.quantised(scaled, scaled)}, axis=3)")
-        self.parameters[softmax] = self.of_softmax or self.new_parameters(self.least)
+        self.parameters[softmax] = self.of_softmax or self.new_parameters(0)
         mixed = self.heads_product(self.quantised(softmax, softmax), values)
         in_order = self.quantised(self.let(f"transpose({mixed}, axes=[0, 2, 1, 3])"), mixed)
         return self.quantised(self.let(f"reshape({in_order}, newshape=[1, -1, {_FEATURES}])"), mixed)

@@ -1,8 +1,9 @@
 """The usual convolutional networks of bytes: networks of residuals, inverted or not, as the tools of onnxruntime quantise them.
 
 Each of the forms QDQ, which has operators of reals between conversions, and QOperator, which has operators of integers, with
-unsigned and with signed bytes.  Kernels of convolutions depend on neither channels, sizes nor scales, but the choice among them
-depends on sizes, so all stages are there; other kernels depend on which sizes are known.
+unsigned bytes: signed ones become unsigned ones (see ``compiler.passes.precision.unsigned_bytes``).  Kernels of convolutions
+depend on neither channels, sizes nor scales, but the choice among them depends on sizes, so all stages are there; other kernels
+depend on which sizes are known.
 """
 
 from __future__ import annotations
@@ -16,14 +17,10 @@ from .quantised_program import QuantisedProgram, zero_point_of
 
 #: The classes of images.
 _CLASSES = 1000
-#: Blocks of a network of inverted residuals: expansion, channels, stride, and whether the zero points of its last convolution
-#: and of its sum are 0, as those of signed bytes may be.  A sum with 0 in one operand, in the other, in both and in none is in
-#: front of another sum, and of a convolution alone.
+#: Blocks of a network of inverted residuals: expansion, channels, stride.
 _BLOCKS = (
-    (1, 16, 1, False, False), (6, 24, 2, False, False), (6, 24, 1, False, False), (6, 32, 2, True, False),
-    (6, 32, 1, False, False), (6, 64, 2, False, False), (6, 64, 1, False, False), (6, 64, 1, True, True),
-    (6, 64, 1, False, True), (6, 64, 1, True, False), (6, 64, 1, True, False), (6, 96, 1, True, False), (6, 96, 1, True, False),
-    (6, 160, 2, False, False), (6, 160, 1, False, False), (6, 320, 1, False, False),
+    (1, 16, 1), (6, 24, 2), (6, 24, 1), (6, 32, 2), (6, 32, 1), (6, 64, 2), (6, 64, 1), (6, 96, 1), (6, 96, 1), (6, 160, 2),
+    (6, 160, 1), (6, 320, 1),
 )  # fmt: skip
 
 #: Channels of the stages of a network of residuals.
@@ -51,7 +48,7 @@ class _Network(QuantisedProgram):
 
     def _active(self, x: str, shape: tuple[int, int, int], stride: int = 1) -> str:
         """A convolution with an activation, which its quantisation bounds: the least byte is 0."""
-        return self.convolution(x, shape, stride, self.least)
+        return self.convolution(x, shape, stride, 0)
 
     def classified(self, means: str, inputs: int) -> str:
         """The scores of the classes of images."""
@@ -62,17 +59,16 @@ class _Network(QuantisedProgram):
     def inverted_residuals(self, image: str) -> str:
         """Blocks of a network of inverted residuals (Sandler et al., 2018)."""
         x, inputs = self._active(self.quantised(image), (32, 3, 3), 2), 32
-        for expansion, outputs, stride, *are_0 in _BLOCKS:
+        for expansion, outputs, stride in _BLOCKS:
             inner, before = inputs * expansion, x
             if expansion > 1:
                 x = self._active(x, (inner, inputs, 1))
-            of_last, of_sum = (0 if is_0 and self.least else None for is_0 in are_0)
-            x = self.convolution(self._active(x, (inner, 1, 3), stride), (outputs, inner, 1), 1, of_last)
+            x = self.convolution(self._active(x, (inner, 1, 3), stride), (outputs, inner, 1), 1, None)
             if (inputs, stride) == (outputs, 1):
-                x = self.quantised(self.let(f"add({before}, {x})"), zero_point=of_sum)
+                x = self.quantised(self.let(f"add({before}, {x})"))
             inputs = outputs
         x = self._active(x, (1280, inputs, 1))
-        means = self.quantised(self.let(f"mean({x}, axis=[2, 3], keepdims=True)"), zero_point=self.least)
+        means = self.quantised(self.let(f"mean({x}, axis=[2, 3], keepdims=True)"), zero_point=0)
         return self.classified(means, 1280)
 
     def residuals(self, image: str, widening: int) -> str:
@@ -97,7 +93,7 @@ class _Network(QuantisedProgram):
                 if (inputs, stride) != (outputs, 1):
                     before = self.convolution(before, (outputs, inputs, 1), stride, None)
                 terms = (before, x) if (number or block) % 2 else (x, before)
-                x, inputs = self.quantised(self.let(f"add({', '.join(terms)})"), zero_point=self.least), outputs
+                x, inputs = self.quantised(self.let(f"add({', '.join(terms)})"), zero_point=0), outputs
         means = self.quantised(self.let(f"mean({x}, axis=[2, 3], keepdims=True)"))
         return self.classified(means, inputs)
 
@@ -140,11 +136,8 @@ def _attributes(shape: tuple[int, int, int], stride: int) -> str:
 def usual_byte_networks() -> Iterator[Executable]:
     """The programs, compiled one by one."""
     for form in (_Network, _IntegerNetwork):
-        for dtype in ("uint8", "int8"):
-            inverted = form(dtype)
-            yield inverted.compiled("%image: Tensor[(?n, 3, 224, 224), float32]", inverted.inverted_residuals("%image"))
-            if form is _IntegerNetwork and inverted.least:  # the tools advise against these, whose kernels are as many again
-                continue
-            for widening, sizes in ((1, "?n, 3, ?h, ?w"), (4, "1, 3, 224, 224")):
-                network = form(dtype)
-                yield network.compiled(f"%image: Tensor[({sizes}), float32]", network.residuals("%image", widening))
+        inverted = form()
+        yield inverted.compiled("%image: Tensor[(?n, 3, 224, 224), float32]", inverted.inverted_residuals("%image"))
+        for widening, sizes in ((1, "?n, 3, ?h, ?w"), (4, "1, 3, 224, 224")):
+            network = form()
+            yield network.compiled(f"%image: Tensor[({sizes}), float32]", network.residuals("%image", widening))

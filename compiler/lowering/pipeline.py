@@ -43,6 +43,7 @@ from ..passes.precision.early_quantisation import early_quantisation
 from ..passes.precision.integer_products import integer_products
 from ..passes.precision.operator_precision import WIDE_ON_CPUS
 from ..passes.precision.store_halves import store_halves
+from ..passes.precision.unsigned_bytes import unsigned_bytes
 from ..passes.precision.widen_halves import widen_halves
 from ..passes.reordering.fold_tiles import fold_tiles
 from ..passes.reordering.fold_transposes import fold_transposes
@@ -135,6 +136,11 @@ def steps(config: Config, context: LoweringContext, preferred: Preferred | None 
         # casts that nothing reads are other uses of a value
         return mod if widened is mod else remove_dead(widened)
 
+    def move_bytes(mod: IRModule) -> IRModule:
+        moved = unsigned_bytes(mod)
+        # signed bytes that nothing reads are other uses of unsigned ones
+        return mod if moved is mod else remove_dead(moved)
+
     def quantize(mod: IRModule) -> IRModule:
         return mod if config.weight_bits is None else quantize_weights(mod, config.weight_bits)
 
@@ -173,6 +179,8 @@ def steps(config: Config, context: LoweringContext, preferred: Preferred | None 
         (ALWAYS, "infer_type", infer_sizes if optimise else infer_type),
         # after types are inferred: a mistake is reported once, at the call
         (optimise, "inline_functions", inline_functions),
+        # before products are chosen by the dtypes of bytes
+        (optimise and machine != GPU, "unsigned_bytes", move_bytes),
         # kernels of bytes for GPUs are plain ones
         (optimise and machine != GPU, "integer_products", integer_products),
         (optimise and machine != GPU, "early_quantisation", early_quantisation),

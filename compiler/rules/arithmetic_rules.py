@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from ...ops.core.op import Op, get
 from ...ops.core.tensor_types import TensorType, computed_in, int_range, is_float, is_integer
 from ...ops.defs.arithmetic.broadcast import (
@@ -70,6 +72,19 @@ def _subtract_zero(call: Call, scope: Definitions) -> Expr | None:
     """``x - 0``; for floats 0.0."""
     x, y = call.args
     return x if scope.is_all(y, 0) else None
+
+
+@RULES.on(SUBTRACT)
+def _merge_subtractions(call: Call, scope: Definitions) -> Expr | None:
+    """``x - a - b`` of integers and constants is ``x - (a + b)``, modulo the same power of two."""
+    inner, last = scope.call(call.args[0], SUBTRACT), scope.constant(call.args[1])
+    first = None if inner is None or is_float(tensor_type(call).dtype) else scope.constant(inner.args[1])
+    if inner is None or first is None or last is None:
+        return None
+    both = np.asarray(np.add(first, last, dtype=first.dtype))
+    if both.size > max(first.size, last.size):  # a row and a column
+        return None
+    return operator_call(SUBTRACT, (inner.args[0], Constant(both, ty=TensorType.of_array(both))))
 
 
 @RULES.on(MULTIPLY)

@@ -210,6 +210,8 @@ def test_rules_of_arithmetic_give_what_the_kernels_give(dtype: str) -> None:
         constants = [program.given(np.array([v]), constant=True) for v in values]
         if len(op.inputs) == 2:
             operands: list[tuple[Expr, ...]] = [(x, x), *((x, c) for c in constants), *((c, x) for c in constants)]
+            inner = [program.typed(op, (x, c), op.attrs()) for c in constants[:2]]
+            operands += [(v, c) for v in (program.bind(i) for i in inner if i is not None) if v is not None for c in constants]
         elif len(op.inputs) == 3:
             conditions = [program.given(truths), *(program.given(np.array([b]), constant=True) for b in (False, True))]
             operands = [(c, *pair) for c in conditions for pair in ((x, x), (x, program.given(values[::-1].copy())))]
