@@ -151,18 +151,18 @@ def test_the_kernels_of_usual_quantised_layers_are_installed(code: Path, tmp_pat
     }
 
 
-#: A convolution in the form QOperator with an activation, and one with a sum, of signed bytes; a zero point is 0.
+#: A convolution in the form QOperator with an activation, and one with a sum; bytes between are signed, and a zero point is 0.
 _INVERTED = """
 def @main(
-  %x: Tensor[(?n, 24, 56, 56), int8], %w: Tensor[(40, 24, 1, 1), int8], %f: Tensor[(40, 1, 1), float32],
+  %x: Tensor[(?n, 24, 56, 56), uint8], %w: Tensor[(40, 24, 1, 1), int8], %f: Tensor[(40, 1, 1), float32],
   %v: Tensor[(24, 40, 1, 1), int8], %g: Tensor[(24, 1, 1), float32], %b: Tensor[(40), int32], %c: Tensor[(24), int32]
 ) {
-  let %p = nn.bias_add(qnn.conv2d(%x, %w, 7i8, 0, 1f, 1f), %b);
+  let %p = nn.bias_add(qnn.conv2d(%x, %w, 7u8, 0, 1f, 1f), %b);
   let %q = qnn.quantize(multiply(cast(%p, dtype="float32"), %f), 1f, -128i8, out_dtype="int8", ties="even");
   let %r = nn.bias_add(qnn.conv2d(%q, %v, -128i8, 0, 1f, 1f), %c);
   let %s = qnn.quantize(multiply(cast(%r, dtype="float32"), %g), 1f, 0i8, out_dtype="int8", ties="even");
-  let %t = add(qnn.dequantize(%x, 0.03f, 7i8), qnn.dequantize(%s, 0.02f, 0i8));
-  qnn.quantize(%t, 0.041f, -1i8, out_dtype="int8", ties="even")
+  let %t = add(qnn.dequantize(%x, 0.03f, 7u8), qnn.dequantize(%s, 0.02f, 0i8));
+  qnn.quantize(%t, 0.041f, 99u8, out_dtype="uint8", ties="even")
 }"""
 
 
