@@ -63,6 +63,12 @@ def _chains() -> tuple[Callable[..., float], int, object]:
     return run, lanes, engine
 
 
+def multiply_add(count: int) -> None:
+    """Compute ``count`` multiply-adds of float32 in registers, or a few more."""
+    run, lanes, _ = _chains()
+    run(-(-count // (CHAINS * lanes)), 0.5, 0.5)
+
+
 def peak_gflops() -> float:
     """The largest number of GFLOP/s of float32 in several trials, in 30 ms."""
     run, lanes, _ = _chains()

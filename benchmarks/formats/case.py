@@ -25,7 +25,8 @@ class Case:
     ``error``: the most that a result may differ from onnxruntime's, or if onnxruntime does not run it from that of float32, in
     parts of the largest magnitude of the other result.
     ``goal``, ``own_goal``: the most that a run takes of onnxruntime's time and of the time in float32.  ``peer``: whether
-    onnxruntime runs the model, of ONNX.  ``stored``: the bytes of a weight that a run has to read, or 0.
+    onnxruntime runs the model, of ONNX.  ``stored``: the bytes of a weight that a run has to read, or 0.  ``products``: the
+    products of float32 that a run has to add up, or 0.
     """
 
     name: str
@@ -38,6 +39,7 @@ class Case:
     own_goal: float = 0.5
     peer: bool = True
     stored: int = 0
+    products: int = 0
     config: Mapping[str, Any] = field(default_factory=dict)
 
 

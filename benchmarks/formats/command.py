@@ -7,7 +7,8 @@ layers    convolutions of ResNet and MobileNet as QLinearConv.
 dynamic   an encoder of texts whose weights ``onnxruntime.quantization.quantize_dynamic`` makes bytes.
 static    the encoder, networks for images and a detector, by ``quantize_static``: QDQ and QOperator, a scale for each channel.
 bits      MatMulNBits of 4 bits in blocks of 16, 32 and 128, with and without zero points, at the accuracy levels 0 and 4;
-          ``read`` is the time over that of reading as many bytes from beyond the caches of a core.
+          ``read`` is the time over that of reading as many bytes from beyond the caches of a core, ``multiplied`` at level 0
+          that over as many multiply-adds of float32 in registers: both are bounds.
 halves    networks for images, an encoder, a step of a decoder in float16 and bfloat16.
 operators every operator of the registry that takes floats, in float16 and bfloat16; only if it is named, and never recorded.
 
@@ -15,7 +16,7 @@ Each line has the CPU time of relayvm in microseconds, of onnxruntime on the sam
 All three are timed in turn; a time is the median of the rounds, with the least and the largest, and a ratio the median of those
 of the rounds.  The results of relayvm and onnxruntime are compared first: ``differs`` is the largest difference, in parts of the
 largest magnitude, of float32 where onnxruntime does not run a model.  On processors without VNNI, sums of onnxruntime's default
-session saturate at 16 bits; if its result is off by more than a case allows, onnxruntime is timed with exact sums
+session saturate at 16 bits, and its results are others; there onnxruntime is timed with exact sums
 (``exact_weights.py``), and ``saturated`` is the ratio to the default session, with that session's error.  A ratio above its goal
 has a mark.  ``--quick``: few and short samples.  ``--record`` writes the figures and the state of the machine to a file.
 """
@@ -37,6 +38,8 @@ from .case import Case
 OURS, PEER, FLOATS = "relayvm", "onnxruntime", "float32"
 #: Beside them, numpy's maximum of as many bytes as a weight has.
 READ = "read"
+#: Multiply-adds of float32 in registers, as many as a product has.
+MULTIPLIED = "multiplied"
 #: The default session of onnxruntime, where sums of its products saturate.
 SATURATED = "saturated"
 #: The shortest sample in seconds, and the rounds: whole, and quick.
@@ -111,11 +114,11 @@ def _arguments() -> argparse.Namespace:
 def _text(line: dict[str, Any], over: set[str]) -> str:
     spans = [f"{t['median']:.1f} [{t['min']:.1f}..{t['max']:.1f}]" if t else "-" for t in map(line["us"].get, (OURS, PEER))]
     ratios = [f"{line['of'][n]:.2f}{'!' * (n in over)}" if n in line["of"] else "-" for n in (PEER, FLOATS)]
-    read = f"  {READ} {line['of'][READ]:.2f}" if READ in line["of"] else ""
+    bounds = "".join(f"  {name} {line['of'][name]:.2f}" for name in (READ, MULTIPLIED) if name in line["of"])
     wrong = f"  {SATURATED} {line['of'][SATURATED]:.2f}, {line[SATURATED]:.1e}" if SATURATED in line else ""
     real = f"{line['us'][FLOATS]['median']:.1f}"
     row = f"{line['case']:64}{spans[0]:>34}{spans[1]:>34}{real:>12}{ratios[0]:>9}{ratios[1]:>8}  {line['differs']:.1e}"
-    return row + read + wrong
+    return row + bounds + wrong
 
 
 def _record(given: argparse.Namespace, lines: list[dict[str, Any]], machine: dict[str, Any]) -> None:

@@ -50,7 +50,9 @@ def _products(size: int, block: int, has_zeros: bool, rows: Sequence[int]) -> It
             form = f"{size} {BITS} bits{'' if is_usual else f', block {block}'}{', zeros' if has_zeros else ''}"
             goal = GOAL if is_usual else GOAL_OF_OTHERS
             nbytes = sum(array.nbytes for array in stored.values())
-            yield Case(f"{form}, level {level}, rows {count}", narrow, real, x, x, error, goal, OWN_GOAL, stored=nbytes)
+            products = 0 if level else count * size * size  # at level 4 they are of bytes
+            bounds = {"stored": nbytes, "products": products}
+            yield Case(f"{form}, level {level}, rows {count}", narrow, real, x, x, error, goal, OWN_GOAL, **bounds)
 
 
 def _unpacked(packed: np.ndarray) -> np.ndarray:

@@ -12,6 +12,12 @@ from .generated_part import with_part
 RECORDS = "????-??-??-formats-cpu-*[!s].json"  # none of several threads
 #: The contestants of a record beside relayvm, with their headings.
 _OTHERS = {"onnxruntime": "of onnxruntime, same model", "float32": "of own float32"}
+#: Contestants beside which some rows stand, and the words for the time over theirs.
+_BESIDE = {
+    "saturated": "of sums that saturate",
+    "read": "of reading the weight",
+    "multiplied": "of as many multiply-adds in registers",
+}
 
 
 def newest_formats() -> list[Path]:
@@ -26,12 +32,17 @@ def number_formats_markdown() -> str:
 
 def _markdown(path: Path) -> str:
     record = read_record(path)
-    lines = [f"| milliseconds of CPU time, one thread | relayvm | {' | '.join(_OTHERS.values())} |", "|---|--:|--:|--:|"]
+    lines = [
+        f"| milliseconds of CPU time, one thread | relayvm | {' | '.join(_OTHERS.values())} | beside |",
+        "|---|--:|--:|--:|---|",
+    ]
     for row in record["rows"]:
         ratios = (f"{row['of'][name]:.2f}" if name in row["of"] else "" for name in _OTHERS)
-        lines.append(f"| {row['case']} | {row['us']['relayvm']['median'] / 1e3:.3g} | {' | '.join(ratios)} |")
+        lines.append(
+            f"| {row['case']} | {row['us']['relayvm']['median'] / 1e3:.3g} | {' | '.join(ratios)} | {_beside(row['of'])} |"
+        )
     means = (statistics.geometric_mean(row["of"][name] for row in record["rows"] if name in row["of"]) for name in _OTHERS)
-    lines.append(f"| geometric mean | | {' | '.join(f'{mean:.2f}' for mean in means)} |")
+    lines.append(f"| geometric mean | | {' | '.join(f'{mean:.2f}' for mean in means)} | |")
     machine = record["machine"]
     peer = machine["versions"]["onnxruntime"]
     lines += [
@@ -42,3 +53,11 @@ def _markdown(path: Path) -> str:
         "",
     ]
     return "\n".join(lines)
+
+
+def _beside(of: dict[str, float]) -> str:
+    """The ratios beside some contestants; the nearer of two bounds."""
+    shown = {name: of[name] for name in _BESIDE if name in of}
+    if {"read", "multiplied"} <= {*shown}:
+        del shown[max(("read", "multiplied"), key=shown.__getitem__)]
+    return ", ".join(f"{ratio:.2f} {_BESIDE[name]}" for name, ratio in shown.items())

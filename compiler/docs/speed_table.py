@@ -52,6 +52,8 @@ def _of_bytes(record: dict[str, Any]) -> tuple[str, str, str]:
     rows = [row["of"] for row in record["rows"] if row.get("subject", OF_BYTES[0]) in OF_BYTES]
     ratios = [of["onnxruntime"] for of in rows if "onnxruntime" in of]
     cpu, peer = f"{machine['processor']} with {machine['vectors']}", f"onnxruntime {machine['versions']['onnxruntime']}"
+    if saturated := [of["saturated"] for of in rows if "saturated" in of]:
+        peer += f" with exact sums; {_mean(saturated)} beside its default sums, which saturate there"
     return f"{len(ratios)} networks, products and convolutions of 8 bits, {cpu}, one thread", peer, _mean(ratios)
 
 
