@@ -1,7 +1,7 @@
 """Tokens a second of a decoder in the machine's loop, beside onnxruntime driven from Python with bound buffers; one thread.
 
     pip install 'relayvm[bench]'
-    python benchmarks/decoding.py [--rounds 5] [--prompt 128] [--count 128] [--form shared|joined] [--json]
+    python benchmarks/decoding.py [--rounds 5] [--prompt 128] [--count 128] [--form shared|joined] [--bits 0|4] [--json]
 
 The model has random weights, 6 layers of 512 (benchmarks/decoder_models.py).  Both write the most likely tokens after one prompt,
 the same ones, or there is no benchmark.
@@ -11,7 +11,11 @@ streaming    the same, with a function in Python that gets each token (``on_toke
 onnxruntime  a step for each token; the caches are buffers of the length of the whole text, bound as inputs and results, and
              written in place; the logits are bound, too, and numpy takes the most likely token
 
+float32      with ``--bits 4``: as relayvm, of the model in float32
 bound        no program: what the CPU and its memory allow, measured in the same rounds
+
+With ``--bits 4`` the weights of products are MatMulNBits in blocks of 32, multiplied by data of float32.  The prompt has no goal
+then, and the goals of a token are 1.1 times the speed of onnxruntime and 2 times that of float32.
 
 A time is processor time: of the prompt and its first token, and of each token after them.  The bytes of caches are those of the
 kernels that write them, by a profile: of a token the difference of two runs.
@@ -44,15 +48,17 @@ from typing import Any
 
 import numpy as np
 from decoder_models import Sizes, decoder
+from few_bit_weights import BITS, with_few_bits
 from fma_peak import peak_gflops
 from onnx import numpy_helper
 from read_rate import Memory
 
 import relayvm as relay
 
-OURS, STREAMING, PEER, BOUND = "relayvm", "streaming", "onnxruntime", "bound"
-#: The goals: what is measured (0: the prompt, 1: a token), and the speed over that of onnxruntime.
-GOALS = (("prompt", 0, 1.2), ("decode", 1, 1.2), ("loop", 1, 1.5))
+OURS, STREAMING, PEER, FLOATS, BOUND = "relayvm", "streaming", "onnxruntime", "float32", "bound"
+#: The goals: what is measured (0: the prompt, 1: a token), and the speed over that of another.
+GOALS = (("prompt", 0, PEER, 1.2), ("decode", 1, PEER, 1.2), ("loop", 1, PEER, 1.5))
+GOALS_OF_BITS = (("decode", 1, PEER, 1.1), ("decode", 1, FLOATS, 2.0))
 #: The time over that of the bound at which a line holds whose goal the bound forbids.
 NEAR = 1.1
 
@@ -144,11 +150,12 @@ class Bound:
 
     def __init__(self, model: Any, sizes: Sizes, prompt: int, count: int) -> None:
         weights = {w.name: numpy_helper.to_array(w) for w in model.graph.initializer}
-        factors = [weights[n.input[1]] for n in model.graph.node if n.op_type == "MatMul" and n.input[1] in weights]
-        self.read = Memory(sum(w.nbytes for w in factors))
+        # the weight of MatMul, and the bytes and scales of MatMulNBits
+        products = [n for n in model.graph.node if n.op_type.startswith("MatMul") and n.input[1] in weights]
+        self.read = Memory(sum(weights[name].nbytes for n in products for name in n.input[1:]))
         width = 2 * sizes.layers * sizes.shared * sizes.size * np.dtype(sizes.dtype).itemsize
         self.step = Memory(self.read.nbytes + (prompt + count // 2) * width)
-        numbers = [w.size for w in factors]
+        numbers = [weights[n.input[1]].size * (1 if len(n.input) == 2 else 8 // BITS) for n in products]
         layer = sum(numbers[:-1]) // sizes.layers
         of_keys = 2 * sizes.width * sizes.shared * sizes.size
         all_rows, pairs = (sizes.layers - 1) * layer + of_keys, (sizes.layers - 1) * prompt * (prompt + 1) // 2 + prompt
@@ -161,11 +168,11 @@ class Bound:
 
 
 def verdicts(medians: dict[str, tuple[float, float]]) -> list[str]:
-    """A line for each goal: the speed over that of onnxruntime, the time over that of the bound, and whether it holds."""
+    """A line for each goal: the speed over that of another, the time over that of the bound, and whether it holds."""
     found = []
-    for name, k, goal in GOALS:
-        ours, peer, bound = (medians[who][k] for who in (OURS, PEER, BOUND))
-        by = f"{peer / ours:.2f} times onnxruntime's speed, goal {goal}"
+    for name, k, other, goal in GOALS_OF_BITS if FLOATS in medians else GOALS:
+        ours, peer, bound = (medians[who][k] for who in (OURS, other, BOUND))
+        by = f"{peer / ours:.2f} times {other}'s speed, goal {goal}"
         if peer / ours >= goal:
             how = "holds"
         elif peer / bound < goal * NEAR:
@@ -182,11 +189,15 @@ def main() -> None:
     for name, number in (("rounds", 5), ("prompt", 128), ("count", 128)):
         parser.add_argument(f"--{name}", type=int, default=number)
     parser.add_argument("--form", choices=("shared", "joined"), default="shared")
+    parser.add_argument("--bits", type=int, choices=(0, BITS), default=0, help="the bits of weights; 0: float32")
     parser.add_argument("--json", action="store_true", help="print the figures as one JSON object")
     args = parser.parse_args()
     sizes = Sizes()
-    model = decoder(args.form, sizes)
+    real = decoder(args.form, sizes)
+    model = with_few_bits(real, accuracy_level=0) if args.bits else real
     machines = {OURS: Ours(model), STREAMING: Ours(model, lambda tokens: None), PEER: Peer(model, sizes)}
+    if args.bits:
+        machines[FLOATS] = Ours(real)
     prompt = np.random.default_rng(1).integers(0, sizes.tokens, args.prompt)
     texts = {name: machine.tokens(prompt, args.count)[0] for name, machine in machines.items()}
     if texts[OURS] != texts[PEER]:

@@ -78,7 +78,7 @@ def measured(case: Case, rounds: int, threads: int, sample_s: float) -> dict[str
 
 
 def _adds_exactly() -> bool:
-    """Whether the processor has an instruction that adds products of bytes at 32 bits."""
+    """Whether the CPU has an instruction that adds products of bytes at 32 bits."""
     return bool(host.multiplies_bytes(vector_registers.registers()[1] // 4))
 
 
