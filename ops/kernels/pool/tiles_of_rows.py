@@ -21,6 +21,8 @@ from .windows import Windows
 
 #: The most columns of a window.
 MOST_TAPS = 5
+#: A number of lines that is known to the compiler: windows of 3 x 3 take 0.64 to 0.73 of the time without loops over lines.
+USUAL_LINES = 3
 #: Bytes of the registers that have masks of lanes of any size; smaller ones have some for lanes of 4 bytes and more.
 _MASKED_BYTES, _MASKED_LANE = 64, 4
 
@@ -78,7 +80,11 @@ def largest_by_tiles(
                 if planes <= 0 or rows <= 0 or columns == 0:
                     planes, rows, columns = 1, 1, 0
                 lines = Lines(elements, at, dilation[0] * steps[DEPTH], dilation[1] * steps[ROW], planes, rows, columns)
-                largest_in_tiles(lines, -before[2], nothing, out.data, to, count, end_of_out, taps, step)
+                if planes == 1 and rows == USUAL_LINES:
+                    lines = Lines(elements, at, 0, lines.line_step, static(1), static(USUAL_LINES), columns)
+                    largest_in_tiles(lines, -before[2], nothing, out.data, to, count, end_of_out, taps, step)
+                else:
+                    largest_in_tiles(lines, -before[2], nothing, out.data, to, count, end_of_out, taps, step)
                 to += count
 
 
