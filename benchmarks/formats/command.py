@@ -13,12 +13,16 @@ halves    networks for images, an encoder, a step of a decoder in float16 and bf
 operators every operator of the registry that takes floats, in float16 and bfloat16; only if it is named, and never recorded.
 
 Each line has the CPU time of relayvm in microseconds, of onnxruntime on the same model, and of relayvm on the model in float32.
-All three are timed in turn; a time is the median of the rounds, with the least and the largest, and a ratio the median of those
-of the rounds.  The results of relayvm and onnxruntime are compared first: ``differs`` is the largest difference, in parts of the
-largest magnitude, of float32 where onnxruntime does not run a model.  On processors without VNNI, sums of onnxruntime's default
-session saturate at 16 bits, and its results are others; there onnxruntime is timed with exact sums
-(``exact_weights.py``), and ``saturated`` is the ratio to the default session, with that session's error.  A ratio above its goal
-has a mark.  ``--quick``: few and short samples.  ``--record`` writes the figures and the state of the machine to a file.
+OpenVINO is timed, too, where it is installed and takes the model.  With several threads a time is that of a clock.  All are timed
+in turn; a time is the median of the rounds, with the least and the largest, and a ratio the median of those of the rounds.
+
+The results of relayvm and onnxruntime are compared first: ``differs`` is the largest difference, in parts of the largest
+magnitude, of float32 where onnxruntime does not run a model.  On processors without VNNI, sums of onnxruntime's default session
+saturate at 16 bits, and its results are others; there onnxruntime is timed with exact sums (``exact_weights.py``), and
+``saturated`` is the ratio to the default session, with that session's error.
+
+A ratio above its goal has a mark.  ``--quick``: few and short samples.  ``--record`` writes the figures and the state of the
+machine to a file.
 """
 
 from __future__ import annotations
@@ -36,6 +40,8 @@ from .case import Case
 
 #: The contestants.
 OURS, PEER, FLOATS = "relayvm", "onnxruntime", "float32"
+#: A contestant that need not be installed.
+ANOTHER = "openvino"
 #: Beside them, numpy's maximum of as many bytes as a weight has.
 READ = "read"
 #: Multiply-adds of float32 in registers, as many as a product has.
@@ -114,7 +120,7 @@ def _arguments() -> argparse.Namespace:
 def _text(line: dict[str, Any], over: set[str]) -> str:
     spans = [f"{t['median']:.1f} [{t['min']:.1f}..{t['max']:.1f}]" if t else "-" for t in map(line["us"].get, (OURS, PEER))]
     ratios = [f"{line['of'][n]:.2f}{'!' * (n in over)}" if n in line["of"] else "-" for n in (PEER, FLOATS)]
-    bounds = "".join(f"  {name} {line['of'][name]:.2f}" for name in (READ, MULTIPLIED) if name in line["of"])
+    bounds = "".join(f"  {name} {line['of'][name]:.2f}" for name in (READ, MULTIPLIED, ANOTHER) if name in line["of"])
     wrong = f"  {SATURATED} {line['of'][SATURATED]:.2f}, {line[SATURATED]:.1e}" if SATURATED in line else ""
     real = f"{line['us'][FLOATS]['median']:.1f}"
     row = f"{line['case']:64}{spans[0]:>34}{spans[1]:>34}{real:>12}{ratios[0]:>9}{ratios[1]:>8}  {line['differs']:.1e}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import importlib.util
 import time
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -18,7 +19,7 @@ from relayvm.ops.native.front_end.llvm import host
 from relayvm.vm.report.interleaved import Timing, measure
 
 from .case import Case, Source
-from .command import FLOATS, MULTIPLIED, OURS, PEER, READ, SATURATED
+from .command import ANOTHER, FLOATS, MULTIPLIED, OURS, PEER, READ, SATURATED
 from .exact_weights import with_unsigned_weights
 
 #: Bytes that the caches of a core do not hold.
@@ -60,13 +61,17 @@ def measured(case: Case, rounds: int, threads: int, sample_s: float) -> dict[str
         saturated = _difference(taken, wanted)
         runs[SATURATED if saturated and not _adds_exactly() else PEER] = usual
         assert first.dtype == wanted.dtype
+    other = _another(case.narrow, case.inputs, threads) if isinstance(case.narrow, bytes) else None
+    if other is not None:
+        runs[ANOTHER] = other
     if case.stored:
         runs[READ] = _Reading(case.stored // 8)
     if case.products:
         runs[MULTIPLIED] = functools.partial(multiply_add, case.products)
     differs = _difference(first, wanted)
     assert differs <= case.error, f"{case.name}: results differ by {differs}, {case.error} are allowed"
-    found = measure(runs, rounds, sample_s, clock=time.process_time)
+    # of several threads some wait, and take processor time meanwhile
+    found = measure(runs, rounds, sample_s, clock=time.process_time if threads == 1 else time.perf_counter)
     ratios = {name: found[OURS].ratio(timing) for name, timing in found.items() if name != OURS}
     return {
         "case": case.name,
@@ -122,3 +127,19 @@ def _theirs(
     for result, value in zip(session.get_outputs(), held, strict=True):
         binding.bind_ortvalue_output(result.name, value)
     return lambda: session.run_with_iobinding(binding), np.array(values[0])
+
+
+def _another(source: bytes, inputs: Mapping[str, np.ndarray], threads: int) -> Callable[[], Any] | None:
+    """A run of a model by OpenVINO; None where it is not installed, or does not take the model or the dtype of an input."""
+    if importlib.util.find_spec("openvino") is None:
+        return None
+    import openvino
+
+    core = openvino.Core()
+    try:
+        model = core.compile_model(core.read_model(source, b""), "CPU", {"INFERENCE_NUM_THREADS": threads, "NUM_STREAMS": 1})
+        request = model.create_infer_request()
+        request.infer(dict(inputs))
+    except (RuntimeError, TypeError):
+        return None
+    return lambda: request.infer(dict(inputs))

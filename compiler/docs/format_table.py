@@ -17,6 +17,7 @@ _BESIDE = {
     "saturated": "of its default sums",
     "read": "of reading the weight",
     "multiplied": "of as many multiply-adds in registers",
+    "openvino": "of OpenVINO",
 }
 #: The words below a table of a processor on which onnxruntime's default sums saturate.
 _EXACT = "Sums of bytes are exact in both; beside stands the time over that of its default session, whose sums saturate. "
