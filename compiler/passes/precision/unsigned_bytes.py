@@ -32,13 +32,8 @@ from ..constant_weights.weighted_products import constant_like
 from ..infer_type import retyped
 
 _QUANTIZE = get(QUANTIZE)
-#: By operator, the operands that are bytes, each with its zero point.
-_WITH_ZERO_POINTS: dict[str, tuple[tuple[int, int], ...]] = {
-    DEQUANTIZE: ((0, 2),),
-    "qnn.conv2d": ((0, 2),),
-    "qnn.dense": ((0, 2),),
-    "qnn.batch_matmul": ((0, 2),),
-}
+#: Operators whose first operand is bytes, and the third one their zero point.
+_WITH_ZERO_POINTS = frozenset((DEQUANTIZE, "qnn.conv2d", "qnn.dense", "qnn.batch_matmul"))
 #: Operators whose result is the data's memory: signed bytes are computed in front of them, by the kernel of another operator.
 _VIEWS = frozenset(("reshape", "squeeze", "expand_dims", "nn.batch_flatten"))
 #: Products of integers without zero points, whose first operand may have either sign.
@@ -66,11 +61,14 @@ class _Rewriter(ChainRewriter):
             return None
         if call.op is _QUANTIZE:
             return self._quantised(var, call)
-        if call.op.name in _WITH_ZERO_POINTS:
-            return self._moved_zero_points(var, call, _WITH_ZERO_POINTS[call.op.name])
         data = self.unsigned.get(self.resolved(call.args[0])) if call.args else None
         if data is None:
             return None
+        if call.op.name in _WITH_ZERO_POINTS:
+            zero_point = self.resolved(call.args[2])
+            if not isinstance(zero_point, Constant):
+                return None
+            return [(var, replace(call, args=(data, call.args[1], _moved_zero_point(zero_point), *call.args[3:])))]
         if call.op.name in _PRODUCTS:
             return self._product(var, call, data)
         return self._moved(var, call, call.op, data) if call.op.name in MOVES and _dtype(call) == "int8" else None
@@ -97,14 +95,6 @@ class _Rewriter(ChainRewriter):
             return self._both(var, moved)
         self.unsigned[var] = unsigned = Var(f"{var.name}_bytes", span=call.span)
         return [(unsigned, moved), (var, call)]
-
-    def _moved_zero_points(self, var: Var, call: Call, operands: tuple[tuple[int, int], ...]) -> _Bindings | None:
-        args = list(call.args)
-        for at, zero_at in operands:
-            bytes_of, zero_point = self.unsigned.get(self.resolved(args[at])), self.resolved(args[zero_at])
-            if bytes_of is not None and isinstance(zero_point, Constant):
-                args[at], args[zero_at] = bytes_of, _moved_zero_point(zero_point)
-        return None if args == list(call.args) else [(var, replace(call, args=tuple(args)))]
 
     def _product(self, var: Var, call: Call, data: Var) -> _Bindings | None:
         """The product of unsigned bytes by a constant matrix, less 128 times the sums of its columns."""
