@@ -25,7 +25,6 @@ from ...native.jit.products.panel_products import copy_line, multiply_panels
 from ...native.jit.products.register_tile import GROUP_PANELS, PANEL_BYTES, TILE_ROWS
 from ...native.jit.products.row_products import multiply_by_rows
 from ...native.memory import Array, generic
-from ...native.prefetch import fetch_early
 from ..spatial.cpu import BATCH, CHANNEL
 from .by_images import FINISHED_ROWS, convolve_images, images_together
 from .epilogue import Epilogue, ScaledLimits, clip_of_channels
@@ -39,9 +38,6 @@ INNER, ROWS = 512, 48
 APART, LEAST_INNER = 4, 64
 #: Bytes and number of the most panels that are packed at once if they are more than a group: half of the first cache.
 WIDE_BYTES, WIDE_PANELS = 2**14, 16
-#: The most lines that are fetched together: a processor waits for a few at a time, and further ones stop it.  Of fewer terms than
-#: MANY_TERMS they are more, as a call for each panel takes longer: 8 and 16 terms take 0.8 of the time.
-FETCHED_LINES, FETCHED_FEW, MANY_TERMS = 16, 64, 64
 #: Bytes between addresses that belong to the same set of a first cache.
 PAGE_BYTES = 4096
 
@@ -55,23 +51,14 @@ class Product(NamedTuple):
     add: int
 
 
-class Later(NamedTuple):
-    """The first ``columns`` columns of some ``channels``, which are rows of the data: they will be packed."""
-
-    rows: Rows
-    channels: int
-    columns: int
-
-
 class Packing(NamedTuple):
-    """Columns of the data that a product packs and fetches.
+    """Columns of the data that a product packs, or reads where they are.
 
-    ``unpacked``: the rows of columns that the first tile packs, with a step of 0 if the columns are complete; ``later``: columns
-    that are fetched; ``ahead``: the elements from columns that are read where they are to those that are fetched, or 0.
+    ``unpacked``: the rows of columns that the first tile packs, with a step of 0 if the columns are complete; ``ahead``: the
+    elements from columns that are read where they are to those that are fetched, or 0.
     """
 
     unpacked: Rows
-    later: Later
     ahead: int
 
 
@@ -123,40 +110,23 @@ def packs_by_products(rows: int, count: int, inner: int, width: int) -> bool:
 
 
 @generic
-def fetch_columns(later: Later, low: int, high: int) -> None:
-    """Ask for the columns of the channels ``low`` to ``high`` (exclusive)."""
-    data, at, step = later.rows
-    for i in range(low, min(high, later.channels)):
-        for j in range(0, later.columns, PANEL_BYTES // data.itemsize):
-            fetch_early(data, at + i * step + j)
-
-
-@generic
 def multiply_columns(
-    a: Rows, columns: Panels, out: Rows, product: Product, weight: Rows, packing: Packing, low: int, pace: int, clip: Clip,
-    is_limited: bool,
-) -> None:  # fmt: skip
-    """Multiply ``a`` by columns, and limit the sums by ``clip`` if ``is_limited``.
+    a: Rows, columns: Panels, out: Rows, product: Product, weight: Rows, unpacked: Rows, clip: Clip, is_limited: bool
+) -> None:
+    """Multiply ``a`` by columns, and limit the sums by ``clip`` if ``is_limited``; ``weight``: next rows, which are fetched.
 
-    With each panel fetch ``pace`` channels of ``later``, from ``low`` on; ``weight``: next rows.
+    ``unpacked``: the rows of columns that are packed, with a step of 0 if the columns are complete.
     """
-    (rows, inner, count, add), (unpacked, later, _), width = product, packing, PANEL_BYTES // out.data.itemsize
-    some = width if unpacked.step > 0 or pace > 0 else max(count, 1)
-    for j in range(0, count, some):
-        fetch_columns(later, low, low + pace)
-        low += pace
+    (rows, inner, count, add), width = product, PANEL_BYTES // out.data.itemsize
+    for j in range(0, count if unpacked.step > 0 else 0, width):
         # the first panel fetches the weights of the next tile: a request takes time, of lines that are in the cache too
-        next_rows, results = Rows(weight.data, weight.at, weight.step if j == 0 else 0), Rows(out.data, out.at + j, out.step)
-        if unpacked.step > 0:
-            source = Rows(unpacked.data, unpacked.at + j, unpacked.step)
-            multiply_and_pack(a, source, columns.data, j * inner, results, rows, inner, add, next_rows, clip, is_limited)
-        else:
-            panels = Panels(columns.data, columns.at + j // width * columns.step, columns.step, columns.row)
-            if is_limited:
-                multiply_clipped(a, panels, results, rows, inner, min(some, count - j), clip, next_rows)
-            else:
-                ahead = Ahead(0, GROUP_PANELS, 0, next_rows)
-                multiply_panels(a, panels, results, rows, inner, min(some, count - j), add, ahead)
+        next_rows = Rows(weight.data, weight.at, weight.step if j == 0 else 0)
+        source, results = Rows(unpacked.data, unpacked.at + j, unpacked.step), Rows(out.data, out.at + j, out.step)
+        multiply_and_pack(a, source, columns.data, j * inner, results, rows, inner, add, next_rows, clip, is_limited)
+    if unpacked.step == 0 and is_limited:
+        multiply_clipped(a, columns, out, rows, inner, count, clip, weight)
+    elif unpacked.step == 0:
+        multiply_panels(a, columns, out, rows, inner, count, add, Ahead(0, GROUP_PANELS, 0, weight))
 
 
 @generic
@@ -181,14 +151,14 @@ def multiply_rows(
     """Multiply output channels by columns: those of panels, or of the data.
 
     A few columns behind whole panels are copied to the end of ``work`` as rows.  If these are the last terms of the sums, finish
-    the results of a few tiles at a time, which are in the first cache.  Meanwhile fetch the weights of the next tile, the
-    operands of ``finish``, and the columns of ``packing``: a processor fetches no rows on its own that are far apart.
+    the results of a few tiles at a time, which are in the first cache.  Meanwhile fetch the weights of the next tile and the
+    operands of ``finish``.
 
     ``sums``: the array of ``out``, or a buffer for the rows that are finished together, or for all rows if there are terms before
     or after these.  If ``is_limited``, these are all terms, and the epilogue is that sums are limited by ``clip``: before they
     are stored in the result, which is ``sums``.
     """
-    (channels, inner, count, add), (unpacked, later, ahead) = product, packing
+    (channels, inner, count, add), (unpacked, ahead) = product, packing
     tiles, begin, width = (channels + TILE_ROWS - 1) // TILE_ROWS, 0, PANEL_BYTES // out.data.itemsize
     is_apart, across = sums.ctypes.data != out.data.ctypes.data, (count + width - 1) // width * width
     # the elements from a row of sums to the next; the channel whose sums are at ``held``
@@ -197,11 +167,7 @@ def multiply_rows(
     whole, transposed = count - apart, work.size - APART * inner
     # rows of the weight that are whole pages apart are in the same sets of the first cache, and push each other out
     is_copied, pitch = weight.step * out.data.itemsize % PAGE_BYTES == 0 and not reads_rows_apart(), inner + width
-    copied, panels = transposed - TILE_ROWS * pitch, max((whole + width - 1) // width, 1)
-    # the channels whose columns are fetched with each panel of a tile; 0: those of a tile are fetched together
-    lines, most = later.channels * ((later.columns + width - 1) // width), FETCHED_LINES if inner >= MANY_TERMS else FETCHED_FEW
-    is_many = lines > most * tiles and channels >= PACKING_ROWS * tiles
-    pace = later.channels // (tiles * panels) + 1 if is_many else 0
+    copied = transposed - TILE_ROWS * pitch
     for j in range(apart):
         for k in range(inner):
             if unpacked.step > 0:
@@ -218,16 +184,14 @@ def multiply_rows(
         next_rows = Rows(weight.data, own.at + following * weight.step, weight.step)
         if is_last and not is_limited:
             fetch_operands(epilogue.argv, out.at + o * out.step, rows, count)
-        here, low, part = Rows(sums, held + (o - origin) * ld, ld), tile * panels * pace, Product(rows, inner, whole, add)
-        if pace == 0:
-            fetch_columns(later, tile * later.channels // tiles, (tile + 1) * later.channels // tiles)
-        to_pack = Packing(Rows(unpacked.data, unpacked.at, unpacked.step if tile == 0 else 0), later, ahead)
+        here, part = Rows(sums, held + (o - origin) * ld, ld), Product(rows, inner, whole, add)
+        to_pack = Rows(unpacked.data, unpacked.at, unpacked.step if tile == 0 else 0)
         if is_copied:
             copy = Rows(work, copied, pitch)
             copy_rows(own, rows, inner, copy)
-            multiply_columns(copy, columns, here, part, next_rows, to_pack, low, pace, bounds, is_limited)
-        elif pace > 0 or to_pack.unpacked.step > 0 or is_limited:
-            multiply_columns(own, columns, here, part, next_rows, to_pack, low, pace, bounds, is_limited)
+            multiply_columns(copy, columns, here, part, next_rows, to_pack, bounds, is_limited)
+        elif to_pack.step > 0 or is_limited:
+            multiply_columns(own, columns, here, part, next_rows, to_pack, bounds, is_limited)
         else:
             fetched = Ahead(ahead, tile if ahead > 0 else GROUP_PANELS, tile + 1, next_rows)
             multiply_panels(own, columns, here, rows, inner, whole, add, fetched)
@@ -285,7 +249,7 @@ def convolve_tiles(
             at = b * steps[BATCH] + (g * inputs + i) * channel
             weight, sizes = Rows(conv.weight.data, top * terms + i * taps, terms), Product(bottom - top, inner, count, i)
             if is_matrix and reads_rows_apart():
-                packing = Packing(Rows(data, 0, 0), Later(Rows(data, 0, 0), 0, 0), columns if begin + count < positions else 0)
+                packing = Packing(Rows(data, 0, 0), columns if begin + count < positions else 0)
                 source = Panels(data, at + begin, width, positions)
                 multiply_rows(
                     weight, source, results, sums, panels, sizes, packing, is_last, epilogue, fetch_operands, clip, False
@@ -299,14 +263,7 @@ def convolve_tiles(
             for j in range(0, 0 if is_matrix else count, width):
                 place_taps(table, width, begin + j, min(width, count - j), conv)
                 pack_panel(panels, j * inner, data, at, channels, channel, table, taps)
-            later = Later(Rows(data, 0, 0), 0, 0)
-            if is_matrix and not is_last:
-                later = Later(Rows(data, at + begin + channels * channel, channel), channels, count)
-            elif is_matrix and begin + count < positions:
-                # the first part's columns of the next stretch
-                following = b * steps[BATCH] + g * inputs * channel + begin + count
-                later = Later(Rows(data, following, channel), inputs // parts, min(columns, positions - begin - count))
-            source, packing = Panels(panels, 0, inner * width, width), Packing(unpacked, later, 0)
+            source, packing = Panels(panels, 0, inner * width, width), Packing(unpacked, 0)
             multiply_rows(
                 weight, source, results, sums, panels, sizes, packing, is_last, epilogue, fetch_operands, clip, is_limited
             )

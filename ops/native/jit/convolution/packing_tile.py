@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from ...inlining import keep_out_of_line, keep_short
 from ...memory import Array, generic
+from ...prefetch import fetch_early
 from ...static_values import at_compile_time, static, static_range
 from ...vectors import Mask, Vector, from_element, store
 from ..products.operands import Panels, Rows, flat, rows_from
@@ -36,8 +37,8 @@ def multiply_and_pack(
     If ``is_limited``, sums are limited by ``clip``.
 
     Store ``data[k, j]`` in the panel that begins at ``panel_at``.  ``i`` below ``rows``, PACKING_ROWS to TILE_ROWS; ``k`` below
-    ``inner``, in order: the bits of ``multiply_panels``.  Meanwhile fetch the rows ``later``.  Contiguous arrays of one dtype,
-    float32 or float64.
+    ``inner``, in order: the bits of ``multiply_panels``.  Meanwhile fetch the rows ``later``, and of the data the columns of the
+    next panel: a processor fetches no rows on its own that are far apart.  Contiguous arrays of one dtype, float32 or float64.
     """
     for n in static_range(PACKING_ROWS, TILE_ROWS + 1):
         if rows == n:
@@ -79,6 +80,7 @@ def _pack_steps(
 ) -> None:
     width = panel_width(panel.itemsize)
     for n in static_range(steps):
+        fetch_early(data.data, data.at + (first + n) * data.row + 2 * width - 1)
         add_steps(sums, a, first + n, static(1), data, masks, tile)
         # behind the products: vectors that are loaded before a store, and used behind it, would need more registers
         for j in static_range(tile.vectors):

@@ -13,7 +13,7 @@ from ...vector_registers import vector_bytes
 from ...vectors import Mask, Vector, store
 from ..block_transpose import turn_block
 from ..products.operands import Panels, Rows, flat, rows_from
-from ..products.register_tile import TILE_ROWS, RegisterTile, panel_width
+from ..products.register_tile import TILE_ROWS, RegisterTile, panel_width, reading_packed
 from ..products.tile_steps import STEPS, add_products, column_of, each_tile, load_sums, masks_of, no_sums, steps_of, store_sums
 
 
@@ -59,7 +59,7 @@ def _add_steps(
 ) -> None:
     for n in static_range(steps):
         down = column_of(a.data, a.at + (first + n) * a.step, static(1), tile)
-        add_products(sums, down, panels, (first + n) * panels.row, masks, tile)
+        add_products(sums, down, panels, (first + n) * panels.row, masks, reading_packed(tile))
 
 
 @at_compile_time

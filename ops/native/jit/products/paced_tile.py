@@ -16,7 +16,7 @@ from ...prefetch import fetch, fetch_early
 from ...static_values import at_compile_time, static, static_range
 from ...vectors import Mask, Vector, from_element, hidden, keep_order, splat
 from .operands import Panels, Rows, flat, panels_from, rows_from
-from .register_tile import GROUP_PANELS, TILE_ROWS, RegisterTile, panel_width, register_tile
+from .register_tile import GROUP_PANELS, TILE_ROWS, RegisterTile, panel_width, reading_packed, register_tile
 from .tile_steps import (
     FETCH_ROWS,
     add_products,
@@ -111,7 +111,7 @@ def _tile(
     if steps > 1:
         for k in range(whole, inner):
             down = column_of(a.data, a.at + k, a.step, tile)
-            add_products(sums, down, panels, k * panels.row, masks, tile)
+            add_products(sums, down, panels, k * panels.row, masks, reading_packed(tile))
     store_sums(out, sums, masks, tile)
 
 
@@ -131,12 +131,12 @@ def _iterate(
     for k in range(0, whole, steps):
         if steps == 1:
             down = column_of(a.data, a.at + k, a.step, tile)
-            add_products(sums, down, panels, k * panels.row, masks, tile)
+            add_products(sums, down, panels, k * panels.row, masks, reading_packed(tile))
         else:
             going = [hidden(rows) for rows in going]
             for n in static_range(steps):
                 down = _column_of(going, a.step, n, tile)
-                add_products(sums, down, panels, (k + n) * panels.row, masks, tile)
+                add_products(sums, down, panels, (k + n) * panels.row, masks, reading_packed(tile))
                 _ask_for_rows(going, a.step, n, steps, tile)
                 keep_order()  # loads of later steps wait in registers that the sums need
             going = [from_element(rows, steps) for rows in going]

@@ -10,7 +10,7 @@ from ...prefetch import fetch_early
 from ...static_values import static, static_range
 from ...vectors import Mask, Vector, from_element, load, store
 from .operands import Ahead, Panels, Rows, flat, flat_panels, rows_from
-from .register_tile import TILE_ROWS, RegisterTile, panel_width
+from .register_tile import TILE_ROWS, RegisterTile, panel_width, reading_packed
 from .tile_steps import (
     FETCH_ROWS,
     STEPS,
@@ -36,7 +36,8 @@ def multiply_panels(a: Rows, panels: Panels, out: Rows, rows: int, inner: int, c
     """Compute ``out[i, j] = sum of a[i, k] * panels[j / width, k, j % width]``; add it to ``out[i, j]`` if ``add`` is not 0.
 
     Meanwhile fetch the elements ``ahead``, if there are FETCH_ROWS rows.  ``i`` below ``rows``, at most TILE_ROWS; ``j`` below
-    ``columns``; ``k`` below ``inner``, in order.  Contiguous arrays of one dtype, float32 or float64.
+    ``columns``; ``k`` below ``inner``, in order.  Contiguous arrays of one dtype, float32 or float64.  Rows of panels are whole
+    lines, unless registers are as wide as a line.
     """
     for n in static_range(1, TILE_ROWS + 1):
         if rows == n:
@@ -98,7 +99,7 @@ def add_steps(sums: list[Vector], a: Rows, first: int, steps: int, panels: Panel
     """Add the products of some steps from step ``first`` on."""
     for n in static_range(steps):
         down = column_of(a.data, a.at + first + n, a.step, tile)
-        add_products(sums, down, panels, (first + n) * panels.row, masks, tile)
+        add_products(sums, down, panels, (first + n) * panels.row, masks, reading_packed(tile))
 
 
 @generic
