@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ...native.jit.convolution.clipped_tile import Clip, clip_of, multiply_clipped
 from ...native.jit.convolution.tap_vectors import lanes_of
 from ...native.jit.products.operands import Ahead, Panels, Rows
 from ...native.jit.products.panel_products import multiply_panels
@@ -18,7 +19,7 @@ from ...native.jit.products.register_tile import GROUP_PANELS, PANEL_BYTES, TILE
 from ...native.memory import Array, generic
 from ...native.vectors import load, store
 from ..spatial.cpu import BATCH, CHANNEL
-from .epilogue import Epilogue
+from .epilogue import Epilogue, ScaledLimits, clip_of_channels
 from .geometry import Convolution
 
 #: The most rows of a group of panels that are finished at once, or as many elements: a fifth of the first cache.
@@ -66,26 +67,37 @@ def copy_columns(conv: Convolution, first: int, images: int, panels: Array, acro
 
 
 @generic
-def multiply_rows(weight: Array, first: int, rows: int, end: int, inner: int, panels: Array, columns: int, across: int) -> None:
+def multiply_rows(
+    weight: Array, first: int, rows: int, end: int, inner: int, panels: Array, columns: int, across: int, clip: Clip,
+    is_limited: bool,
+) -> None:  # fmt: skip
     """Multiply ``rows`` rows of the weight from ``first`` on by the columns; store the sums behind the columns.
 
-    Meanwhile fetch the rows of the next tile, before the row ``end``; after the last one the first rows.
+    If ``is_limited``, the sums are limited by ``clip``, which begins with the first row.  Meanwhile fetch the rows of the next
+    tile, before the row ``end``; after the last one the first rows.
     """
     tiles, source = (rows + TILE_ROWS - 1) // TILE_ROWS, Panels(panels, 0, PANEL_BYTES // panels.itemsize, across)
     for tile in range(tiles):
         r = tile * rows // tiles
         count = (tile + 1) * rows // tiles - r
         following = first + r + count if first + r + count < end else 0
-        ahead = Ahead(0, GROUP_PANELS, 0, Rows(weight, following * inner, inner))
-        own, sums = Rows(weight, (first + r) * inner, inner), Rows(panels, (inner + r) * across, across)
-        multiply_panels(own, source, sums, count, inner, columns, 0, ahead)
+        own, later = Rows(weight, (first + r) * inner, inner), Rows(weight, following * inner, inner)
+        sums = Rows(panels, (inner + r) * across, across)
+        if is_limited:
+            multiply_clipped(own, source, sums, count, inner, columns, clip_of(clip, r), later)
+        else:
+            multiply_panels(own, source, sums, count, inner, columns, 0, Ahead(0, GROUP_PANELS, 0, later))
 
 
 @generic
 def finish_rows(
-    conv: Convolution, image: int, first: int, rows: int, panels: Array, at: int, across: int, sums: Array, epilogue: Epilogue
-) -> None:
-    """Finish ``rows`` output channels of an image from ``first`` on, whose sums are at ``at``; ``sums``: as in ``tiles``."""
+    conv: Convolution, image: int, first: int, rows: int, panels: Array, at: int, across: int, sums: Array, epilogue: Epilogue,
+    is_limited: bool,
+) -> None:  # fmt: skip
+    """Finish ``rows`` output channels of an image from ``first`` on, whose sums are at ``at``; ``sums``: as in ``tiles``.
+
+    If ``is_limited``, the sums are the results.
+    """
     out, positions = conv.out, conv.out.steps[CHANNEL]
     to = image * out.steps[BATCH] + first * positions
     if sums.ctypes.data != out.data.ctypes.data:
@@ -93,17 +105,19 @@ def finish_rows(
         return
     for r in range(rows):
         copy_run(panels, at + r * across, positions, out.data, to + r * positions)
-    epilogue.finish(epilogue.argv, to, rows, positions, out.data, to, positions)
+    if not is_limited:
+        epilogue.finish(epilogue.argv, to, rows, positions, out.data, to, positions)
 
 
 @generic
 def convolve_images(
-    conv: Convolution, images: int, panels: Array, sums: Array, epilogue: Epilogue, bands: int, low: int, high: int
-) -> None:
+    conv: Convolution, images: int, panels: Array, sums: Array, epilogue: Epilogue, limits: ScaledLimits, is_limited: bool,
+    bands: int, low: int, high: int,
+) -> None:  # fmt: skip
     """Compute the blocks ``low`` to ``high`` (exclusive) of ``tiles``: a band of output channels of an image each.
 
     ``images`` images have as many blocks together as one matrix has.  ``panels``: for the columns of a matrix, and behind them
-    for the sums of TILE_ROWS rows or more.
+    for the sums of TILE_ROWS rows or more.  If ``is_limited``, the epilogue is that sums are limited.
     """
     outputs, inputs, positions, batch = (
         conv.weight.sizes[0],
@@ -122,7 +136,9 @@ def convolve_images(
         bottom = end_band * outputs // bands
         for o in range(band * outputs // bands, bottom, most):
             rows = min(most, bottom - o)
-            multiply_rows(conv.weight.data, o, rows, bottom, inputs, panels, some * positions, across)
+            clip = clip_of_channels(limits, o)
+            multiply_rows(conv.weight.data, o, rows, bottom, inputs, panels, some * positions, across, clip, is_limited)
             for n in range(some):
-                finish_rows(conv, first + n, o, rows, panels, inputs * across + n * positions, across, sums, epilogue)
+                at = inputs * across + n * positions
+                finish_rows(conv, first + n, o, rows, panels, at, across, sums, epilogue, is_limited)
         number += end_band - band

@@ -231,7 +231,7 @@ def convolve_tiles(
     is_limited = limits.is_limited and parts == 1 and sums.ctypes.data == out.data.ctypes.data and not reads_rows_apart()
     images, number = images_together(conv, panels, columns) if is_matrix and not reads_rows_apart() else 1, low
     if images > 1:
-        convolve_images(conv, images, panels, sums, epilogue, bands, low, high)
+        convolve_images(conv, images, panels, sums, epilogue, limits, is_limited, bands, low, high)
         number = high
     while number < high:
         band, stretch = number % bands, number // bands
