@@ -17,7 +17,7 @@ from ...native.jit.products.operands import Ahead, Panels, Rows
 from ...native.jit.products.panel_products import multiply_panels
 from ...native.jit.products.register_tile import GROUP_PANELS, PANEL_BYTES, TILE_ROWS
 from ...native.memory import Array, generic
-from ...native.vectors import load, store
+from ...native.vectors import load, splat, store
 from ..spatial.cpu import BATCH, CHANNEL
 from .epilogue import Epilogue, ScaledLimits, clip_of_channels
 from .geometry import Convolution
@@ -56,8 +56,13 @@ def copy_run(source: Array, at: int, count: int, target: Array, to: int) -> None
 
 @generic
 def copy_columns(conv: Convolution, first: int, images: int, panels: Array, across: int) -> None:
-    """Copy the columns of ``images`` images: a row of ``across`` elements for each input channel."""
-    data, positions = conv.data, conv.out.steps[CHANNEL]
+    """Copy the columns of ``images`` images: a row of ``across`` elements for each input channel, which ends with zeros.
+
+    Tiles read whole vectors, and products of subnormal numbers, which may be in a buffer, take many times as long.
+    """
+    data, positions, lanes = conv.data, conv.out.steps[CHANNEL], lanes_of(panels.itemsize)
+    for i in range(conv.weight.sizes[1] if images * positions < across else 0):
+        store(panels, (i + 1) * across - lanes, splat(panels.dtype.type(0), lanes))
     for n in range(images):
         at, to = (first + n) * data.steps[BATCH], n * positions
         for _ in range(conv.weight.sizes[1]):

@@ -15,7 +15,7 @@ import numpy as np
 from ...native.jit.block_transpose import transpose_tile
 from ...native.jit.products.operands import Panels, Rows
 from ...native.jit.products.paced_tile import multiply_paced
-from ...native.jit.products.panel_products import copy_line
+from ...native.jit.products.panel_products import clear_line, copy_line
 from ...native.jit.products.register_tile import GROUP_PANELS, PANEL_BYTES, TILE_ROWS
 from ...native.memory import Array, generic
 from ...native.status import OK
@@ -34,10 +34,13 @@ def pack_columns(
 ) -> None:
     """``panels[j / width * step + p * width + j % width] = b[p, j]`` for ``p`` below ``inner`` and ``j`` below ``columns``.
 
-    ``b`` begins at element ``at``, with rows, or columns if ``transposed``, that are ``row`` elements apart.
+    ``b`` begins at element ``at``, with rows, or columns if ``transposed``, that are ``row`` elements apart.  Lanes behind the
+    last column are zeros: tiles read whole lines of panels, and products of subnormal numbers take many times as long.
     """
     for panel in range((columns + width - 1) // width):
         to, first, count = panel * step, panel * width, min(width, columns - panel * width)
+        for p in range(inner if count < width else 0):
+            clear_line(panels, to + p * width)
         if transposed:
             transpose_tile(b, at + first * row, row, inner, count, panels, to, width, width)
         elif count == width:

@@ -8,7 +8,7 @@ from ...inlining import keep_out_of_line, keep_short, shared
 from ...memory import Array, generic
 from ...prefetch import fetch_early
 from ...static_values import static, static_range
-from ...vectors import Mask, Vector, from_element, load, store
+from ...vectors import Mask, Vector, from_element, load, splat, store
 from .operands import Ahead, Panels, Rows, flat, flat_panels, rows_from
 from .register_tile import TILE_ROWS, RegisterTile, panel_width, reading_packed
 from .tile_steps import (
@@ -49,6 +49,12 @@ def multiply_panels(a: Rows, panels: Panels, out: Rows, rows: int, inner: int, c
 def copy_line(source: Array, at: int, target: Array, to: int) -> None:
     """Copy a row of a panel from element ``at`` to element ``to``.  Arrays of one dtype, or from halves to float32."""
     store(target, to, load(source, at, panel_width(target.itemsize)))
+
+
+@generic
+def clear_line(target: Array, to: int) -> None:
+    """Store zeros in a row of a panel from element ``to`` on."""
+    store(target, to, splat(target.dtype.type(0), panel_width(target.itemsize)))
 
 
 @shared

@@ -72,7 +72,7 @@ def tiles_of_columns(itemsize: int, rows: int) -> tuple[RegisterTile, ...]:
 
 @at_compile_time
 def reading_packed(tile: RegisterTile) -> RegisterTile:
-    """The tile as it reads panels: a part reads whole vectors, as rows of panels are whole lines, and stores what it needs.
+    """The tile as it reads panels: a part reads whole vectors, as rows of panels are whole lines, and stores what it has to.
 
     Registers that are as wide as a line read a matrix by rows, too, which ends anywhere; masks take no vector registers there.
     With AVX2 a part of 2 vectors takes 1.3 times as long with masks as without.
