@@ -1,7 +1,8 @@
 """Memory of the machine, as machine code: objects, reference counts, pooled storage.
 
 ``objects.chunks`` has the memory of objects.  A freed storage keeps its block and goes to the free list of its size class, so a
-repeated run allocates nothing.  Small storages on the host have no block.  Sizes are in bytes.
+repeated run allocates nothing.  On the host a block also serves a storage of half its size.  Small storages there have no
+block.  Sizes are in bytes.
 """
 
 from __future__ import annotations
@@ -202,6 +203,21 @@ def class_bytes(c: int) -> int:
 
 
 @native
+def class_of_free(state: int, c: int) -> int:
+    """The first of the size classes behind ``c`` on the host, up to twice as large, that has a free storage; ``c``: none has.
+
+    Tensors of many sizes need fewer blocks so, and more of these stay in the caches.  A limit of memory counts blocks as large as
+    tensors need them: under a limit every size class has its own.
+    """
+    s = state_at(state)
+    if c >= SMALL_CLASSES and s.limit_bytes >= _MAX_BYTES:
+        for larger in range(c + 1, min(c + CLASSES_PER_POWER + 1, N_CLASSES)):
+            if s.free_storage[larger] != 0:
+                return larger
+    return c
+
+
+@native
 def new_block(state: int, pool: int, size: int) -> int:
     """The address of a new block; 0 if there is no memory."""
     if pool != CPU:
@@ -226,6 +242,8 @@ def new_storage(state: int, nbytes: int, device: int) -> int:
         return 0
     c = size_class(nbytes)
     slot = device * N_CLASSES + c
+    if device == CPU and s.free_storage[slot] == 0:
+        slot = class_of_free(state, c)
     at = s.free_storage[slot]
     if at != 0:
         s.free_storage[slot] = free_at(at).next
