@@ -153,7 +153,7 @@ def columns_apart(tiles: int, inputs: int) -> int:
 def columns_whole(tiles: int, apart: int) -> int:
     """The number of columns of a product of ``tiles`` tiles without those ``apart``.
 
-    A tile of a product with masks takes longer than one of as many columns more: lanes behind the tiles are multiplied, too.
+    A tile that stores by masks takes longer than one of as many columns more: lanes behind the tiles are multiplied, too.
     """
     return tiles - apart if apart > 0 else (tiles + HALF - 1) // HALF * HALF
 
