@@ -24,6 +24,8 @@ def with_size_of(node: Node, vector: Expr, other: Expr, axis: int) -> Expr:
     size = type_of(other)
     assert isinstance(size, TensorType)
     ty = TensorType((size.shape[axis],), node.dtype(vector))
+    if type_of(vector) == ty:
+        return vector
     return node.bind(Call(ASSERT_SAME_SIZE, (vector, other), AssertSameSizeAttrs(0, axis), ty=ty, span=node.span))
 
 

@@ -5,8 +5,8 @@
     let %t = transpose(%b, axes=[1, 2, 0]);  ->
     %t
 
-The rules are in ``arithmetic_rules`` and ``movement_rules``; each preserves the value bit for bit, for every value of the dtype
-(except the payload of a NaN).  Rules are applied until none matches.
+The rules are in ``arithmetic_rules``, ``movement_rules`` and ``positions``; each preserves the value bit for bit, for every value
+of the dtype (except the payload of a NaN).  Rules are applied until none matches.
 
 A rule may eliminate a call only if the call cannot fail: ``reshape(reshape(%x, newshape=[-1, 3]), newshape=[-1])`` stays, since
 it is an error where the size of ``%x`` is not a multiple of 3.  The replacement has the type of the call, including every dim,
@@ -25,6 +25,7 @@ from ..ir.pass_declaration import declare_pass
 from ..rules.arithmetic_rules import RULES as ARITHMETIC
 from ..rules.movement_rules import RULES as MOVEMENT
 from ..rules.movement_rules import VIEW_RULES
+from ..rules.positions import RULES as POSITIONS
 from ..rules.rewriting import Definitions, Rules
 from .eliminate_dead_code import eliminate_dead_code
 
@@ -32,7 +33,7 @@ from .eliminate_dead_code import eliminate_dead_code
 @declare_pass("SimplifyExpr", "infer_type")
 def simplify(mod: IRModule, more: tuple[Rules, ...] = ()) -> IRModule:
     """The module with simpler calls; ``more``: rules that come first, which need not keep every bit of a float."""
-    return _simplified(mod, (*more, ARITHMETIC, MOVEMENT))
+    return _simplified(mod, (*more, ARITHMETIC, MOVEMENT, POSITIONS))
 
 
 @declare_pass("SimplifyExprPostAlterOp", "infer_type")

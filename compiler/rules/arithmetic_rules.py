@@ -45,7 +45,9 @@ from ...ops.defs.arithmetic.elementwise import (
     NEGATIVE,
     RELU,
     ROUND,
+    RSQRT,
     SIGN,
+    SQRT,
     TRUNC,
     ZEROS_LIKE,
     ClipAttrs,
@@ -121,6 +123,22 @@ def _power_of_one_exponent(call: Call, scope: Definitions) -> Expr | None:
     if data is None or data.ndim == 0 or not data.size or not scope.is_all(y, data.reshape(-1)[0]):
         return None
     return operator_call(POWER, (x, Constant(data.reshape(-1)[0].reshape(()), ty=TensorType((), tensor_type(y).dtype))))
+
+
+@RULES.on(POWER)
+def _square(call: Call, scope: Definitions) -> Expr | None:
+    """``x ** 2`` is ``x * x``, also with the constants that have an axis."""
+    x, y = call.args
+    return operator_call(MULTIPLY, (x, x)) if scope.is_all(y, 2) else None
+
+
+@RULES.on(DIVIDE)
+def _reciprocal_square_root(call: Call, scope: Definitions) -> Expr | None:
+    """``1 / sqrt(x)`` is ``rsqrt(x)``; in float16 and bfloat16 the square root is rounded before."""
+    one, root = call.args
+    inner = scope.call(root, SQRT)
+    exact = computed_in(tensor_type(call).dtype) == tensor_type(call).dtype
+    return operator_call(RSQRT, inner.args) if inner is not None and exact and scope.is_all(one, 1) else None
 
 
 @RULES.on(LEFT_SHIFT, RIGHT_SHIFT)

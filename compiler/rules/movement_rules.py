@@ -5,8 +5,12 @@ Two views of the same elements are the same tensor if their shapes are equal, so
 
 from __future__ import annotations
 
-from ...ops.core.op import REGISTRY, OpPattern
+import numpy as np
+
+from ...ops.core.op import REGISTRY, OpPattern, get
+from ...ops.core.tensor_types import TensorType, TupleType
 from ...ops.defs.arithmetic.broadcast import BROADCAST_TO, BROADCAST_TO_LIKE
+from ...ops.defs.movement.indexing import TakeAttrs
 from ...ops.defs.movement.layout_transform import LAYOUT_TRANSFORM, LayoutTransformAttrs
 from ...ops.defs.movement.transform import (
     CONCATENATE,
@@ -15,11 +19,12 @@ from ...ops.defs.movement.transform import (
     STRIDED_SLICE,
     TILE,
     TRANSPOSE,
+    AxisAttrs,
     ReshapeAttrs,
     TransposeAttrs,
 )
 from ...shape_funcs.symbolic.dim import Shape, const
-from ..ir.expr import Call, Expr, tensor_type
+from ..ir.expr import Call, Constant, Expr, Tuple, tensor_type
 from .rewriting import Definitions, Rules, operator_call
 
 RULES = Rules()
@@ -43,6 +48,22 @@ def _full_slice(call: Call, scope: Definitions) -> Expr | None:
     return call.args[0] if forwards and call.ty == call.args[0].ty else None
 
 
+@RULES.on(STRIDED_SLICE)
+def _slice_of_one_size(call: Call, scope: Definitions) -> Expr | None:
+    """``strided_slice(shape_of(x), begin=[1], end=[2])`` is ``reshape(take(shape_of(x), 1), newshape=[1])``."""
+    sizes, first = call.args[0], call.attrs.begin[0]
+    source = scope.call(sizes, get("shape_of"))
+    if source is None or first is None or const(tensor_type(call).shape[0]) != 1:
+        return None
+    rank = tensor_type(source.args[0]).rank
+    first += rank if first < 0 else 0
+    if not 0 <= first < rank:
+        return None
+    at = Constant(np.array(first, np.int64), ty=TensorType((), "int64"))
+    size = Call(get("take"), (sizes, at), TakeAttrs(axis=0), ty=TensorType((), tensor_type(call).dtype))
+    return operator_call(RESHAPE, (size,), ReshapeAttrs((1,)))
+
+
 @RULES.on(CONCATENATE)
 def _single_concatenate(call: Call, scope: Definitions) -> Expr | None:
     """A concatenation of one tensor, or of one and others that are empty along the axis, is that tensor."""
@@ -52,6 +73,22 @@ def _single_concatenate(call: Call, scope: Definitions) -> Expr | None:
     axis = call.attrs.axis
     kept = [f for f in fields if const(tensor_type(f).shape[axis]) != 0]
     return kept[0] if len(kept) == 1 else None
+
+
+@RULES.on(get("take"))
+def _take_of_single_elements(call: Call, scope: Definitions) -> Expr | None:
+    """``take(concatenate((a, b)), [1, 0])`` of vectors of one element is ``concatenate((b, a))``, and with 1 it is ``b``."""
+    data, indices = call.args[0], scope.constant(call.args[1])
+    joined = scope.call(data, CONCATENATE)
+    fields = () if joined is None else scope.fields(joined.args[0]) or ()
+    if indices is None or not fields or tensor_type(data).rank != 1 or any(const(tensor_type(f).shape[0]) != 1 for f in fields):
+        return None
+    if indices.ndim > 1 or not indices.size or not all(0 <= i < len(fields) for i in indices.reshape(-1)):
+        return None
+    if not indices.ndim:
+        return operator_call(RESHAPE, (fields[int(indices)],), ReshapeAttrs(()))
+    chosen = tuple(fields[int(i)] for i in indices)
+    return operator_call(CONCATENATE, (Tuple(chosen, ty=TupleType(tuple(map(tensor_type, chosen)))),), AxisAttrs(0))
 
 
 # ---- transpose -----------------------------------------------------------------------------------------------------
@@ -112,15 +149,15 @@ def _merge_views(call: Call, scope: Definitions) -> Expr | None:
     data, shape = inner.args[0], tensor_type(call).shape
     if tensor_type(data).shape == shape:
         return data
-    # the same attributes if they are equivalent on the data; else a reshape to sizes
+    # the same attributes if they are equivalent on the data; else a reshape to sizes, which comes first where a shape is an input
     again = Call(call.op, (data, *call.args[1:]), call.attrs)
-    if scope.is_equivalent(again, call):
-        return again
-    newshape = _as_newshape(shape, tensor_type(data).shape)
-    return None if newshape is None else operator_call(RESHAPE, (data,), ReshapeAttrs(newshape))
+    newshape = as_newshape(shape, tensor_type(data).shape)
+    sized = () if newshape is None else (operator_call(RESHAPE, (data,), ReshapeAttrs(newshape)),)
+    candidates = (again, *sized) if len(call.args) == 1 else (*sized, again)
+    return next((c for c in candidates if scope.is_equivalent(c, call)), None)
 
 
-def _as_newshape(shape: Shape, data: Shape) -> tuple[int, ...] | None:
+def as_newshape(shape: Shape, data: Shape) -> tuple[int, ...] | None:
     """``shape`` as a reshape's newshape: sizes, 0 for the data's size of that axis, -1 for at most one other unknown.
 
     None if the shape cannot be expressed so.

@@ -8,18 +8,20 @@ The elements are numbers, or sizes that the attributes of the static form can ex
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
 from ...ops.core.op import Op, TypeRelError, get
-from ...ops.core.tensor_types import TensorType, numpy_dtype
+from ...ops.core.tensor_types import TensorType, Type, numpy_dtype
 from ...ops.core.type_relation import relate
 from ...ops.defs.movement.dynamic import DynReshapeAttrs
-from ...ops.defs.movement.transform import DynSliceAttrs, ReshapeAttrs
+from ...ops.defs.movement.transform import RESHAPE, DynSliceAttrs, ReshapeAttrs
 from ...shape_funcs.symbolic.dim import Dim, const
 from ..ir.expr import Call, Expr, replace, tensor_type
 from .elements import ElementTable
 from .exchanged_axes import exchanged
+from .movement_rules import VIEWS, as_newshape
 from .newshape import KEEP, static_newshape, static_slice
 
 
@@ -35,16 +37,37 @@ def static_form(
         return call
     form = call.op.static(call.attrs, [_number(a, elements, data) for a in call.args]) or _symbolic(call, elements)
     if form is None:
-        found = exchanged(call, elements, definition)
-        return call if found is None else found
+        other = exchanged(call, elements, definition)
+        other = _view_of_source(call, data, definition) if other is None else other
+        return call if other is None else other
     name, attrs = form
     op = get(name)
     args = dict(zip(call.op.inputs, call.args, strict=True))
     new = replace(call, op=op, args=tuple(args[i] for i in op.inputs), attrs=attrs)
+    found = _related(new, data)
+    return call if found is None else replace(new, ty=found[0])
+
+
+def _view_of_source(call: Call, data: Callable[[Expr], object], definition: Callable[[Expr], Expr | None]) -> Call | None:
+    """``dyn.reshape(reshape(x, newshape=[-1]), sizes)`` as a reshape of ``x`` to the sizes of the call's type."""
+    inner = definition(call.args[0]) if isinstance(call.attrs, DynReshapeAttrs) else None
+    while isinstance(inner, Call) and inner.op in VIEWS and _related(inner, data) == (inner.ty, ()):
+        source = inner.args[0]
+        newshape = as_newshape(tensor_type(call).shape, tensor_type(source).shape)
+        if newshape is not None:
+            new = replace(call, op=RESHAPE, args=(source,), attrs=ReshapeAttrs(newshape))
+            return new if _related(new, data) == (call.ty, ()) else None
+        inner = definition(source)
+    return None
+
+
+def _related(call: Call, data: Callable[[Expr], object]) -> tuple[Type, tuple[Any, ...]] | None:
+    """The type of a call's result and its run-time checks; None if the arguments do not fit."""
+    assert isinstance(call.op, Op)
     try:
-        return replace(new, ty=relate(op, [a.ty for a in new.args], attrs, [data(a) for a in new.args])[0])
+        return relate(call.op, [a.ty for a in call.args], call.attrs, [data(a) for a in call.args])
     except TypeRelError:
-        return call
+        return None
 
 
 def _number(atom: Expr, elements: ElementTable, data: Callable[[Expr], object]) -> np.ndarray | None:

@@ -25,6 +25,8 @@ from .int_operations import (
     FLOORDIV,
     INT64_MAX,
     INT64_MIN,
+    MAX,
+    MIN,
     MOD,
     MUL,
     SCALAR,
@@ -388,10 +390,25 @@ def _unknown_gap(a: Dim, b: Dim) -> tuple[int | None, int | None]:
     """Bounds of ``a - b`` for different sizes of which one at least is unknown."""
     terms = _sum(_terms(a), {atoms: -c for atoms, c in _terms(b).items()})
     rest = terms.pop((), 0)
-    signs = {c > 0 for c in terms.values() if c}
-    if len(signs) == 2 or not all(x.nonneg for atoms, c in terms.items() if c for x in atoms):
-        return None, None
-    return None if False in signs else rest, None if True in signs else rest
+    low: int | None = rest
+    high: int | None = rest
+    for atoms, c in terms.items():
+        least, most = _product_bounds(atoms) if c else (0, 0)
+        least, most = (least, most) if c > 0 else (most, least)
+        low = None if low is None or least is None else low + c * least
+        high = None if high is None or most is None else high + c * most
+    return low, high
+
+
+def _product_bounds(atoms: tuple[Dim, ...]) -> tuple[int | None, int | None]:
+    """Bounds of a product: 0 below if all factors are nonnegative; those of a single factor that is a limit by a number."""
+    if len(atoms) > 1 or atoms[0].op not in (MIN, MAX):
+        return (0 if all(a.nonneg for a in atoms) else None), None
+    limits = [number for number in map(const, atoms[0].args) if number is not None]
+    least = 0 if atoms[0].nonneg else None
+    if atoms[0].op == MIN:
+        return least, min(limits, default=None)
+    return max((n for n in (least, *limits) if n is not None), default=None), None
 
 
 # ---- the normal form -------------------------------------------------------------------------------------------

@@ -6,10 +6,12 @@ import math
 import operator
 from collections.abc import Callable, Mapping
 
-from .dim import POLY, RESULT, SYM, Dim, IntLike, const, dim, gap, postorder, product, result_size
+from .dim import POLY, RESULT, SYM, Dim, IntLike, const, dim, gap, postorder, product, result_size, unnamed
 from .int_operations import ARANGE, DIVISION, EQ, FLOORDIV, LT, MAX, MIN, MOD, MUL, SCALAR, SCALED, WHERE, as_float
 
 _key = operator.attrgetter("key")
+#: The depth of the deepest expressions whose value for 0 is compared with that for more.
+_CASES_DEPTH = 8
 
 
 def min_(a: IntLike, b: IntLike) -> Dim:
@@ -27,7 +29,10 @@ def max_(a: IntLike, b: IntLike) -> Dim:
     low, high = gap(a, b)
     if low is not None and low >= 0:
         return a
-    return b if high is not None and high <= 0 else _limit(MAX, max, a, b)
+    if high is not None and high <= 0:
+        return b
+    simple = _by_cases(a, b)
+    return _limit(MAX, max, a, b) if simple is None else simple
 
 
 def _limit(op: str, choose: Callable[[int, int], int], a: Dim, b: Dim) -> Dim:
@@ -39,6 +44,23 @@ def _limit(op: str, choose: Callable[[int, int], int], a: Dim, b: Dim) -> Dim:
                 if known is not None:
                     a, b = x, dim(choose(known, limit))
     return Dim(op, *sorted((a, b), key=_key))
+
+
+def _by_cases(a: Dim, b: Dim) -> Dim | None:
+    """The maximum of operands with ``min(1, n)``, if the expression for ``n >= 1`` holds for ``n = 0``, too.
+
+    ``max(n + min(1, n) - 1, 0)`` is ``n``: the size of a slice from 1 on of a tensor with its first element in front.
+    """
+    if max(a.depth, b.depth) > _CASES_DEPTH:
+        return None
+    least = next((d for d in postorder((a, b)) if d.op == MIN and dim(1) in d.args), None)
+    n = None if least is None else next((x for x in least.args if x.op == SYM and x.nonneg), None)
+    if n is None:
+        return None
+    more = unnamed("more than none")
+    above, at_none = (max_(*(substitute(d, {n: value}) for d in (a, b))) for value in (more + 1, dim(0)))
+    found = substitute(above, {more: n - 1})
+    return found if substitute(found, {n: dim(0)}) is at_none else None
 
 
 def eq(a: IntLike, b: IntLike) -> Dim:

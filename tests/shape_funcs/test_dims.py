@@ -88,6 +88,10 @@ def test_equal_expressions_are_one_object() -> None:
     assert (n + m) * (n - m) is n * n - m * m
     assert ops.max_(ops.max_(n - 3, -1), 0) is ops.max_(n - 3, 0)
     assert ops.le(n, n) is d.dim(1)
+    # the first element in front of a tensor, and a slice from 1 on of the whole
+    assert ops.min_(n + 1, n + ops.min_(1, n)) is n + ops.min_(1, n)
+    assert ops.max_(n + ops.min_(1, n) - 1, 0) is n
+    assert ops.max_(n + ops.min_(1, n) - 2, 0).op == "max" != ops.max_(ops.min_(1, n) - 1, 0).op
     assert ops.le(d.sym("v", is_size=False), 2**63 - 1).op != d.INT  # not simplified by adding 1 to the limit
 
 

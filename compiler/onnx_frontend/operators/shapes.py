@@ -16,7 +16,7 @@ from ....shape_funcs.symbolic.dim import const as known_size
 from ...builder.build import const
 from ...builder.operator_functions import operators as relay
 from ...ir.expr import Call, Expr
-from ...rules.elements import WHOLE
+from ...rules.scalar_values import WHOLE
 from ..node import Node
 from ..operator_table import onnx_operator
 from ..run_time_checks import with_size_of
@@ -47,12 +47,20 @@ def broadcast_shapes(node: Node, x: Expr, shape: Expr) -> Any:
     wanted = relay.concatenate([numbers([1] * (rank - count)), known], 0) if count < rank else known
     given = relay.shape_of(x, dtype="int64")
     given = relay.concatenate([numbers([1] * (count - rank)), given], 0) if rank < count else given
-    shape = node.bind(relay.where(relay.equal(wanted, numbers([1] * max(rank, count))), given, wanted))
-    # where the model determines no size of 1, the shape is the wanted one
-    wanted = node.bind(wanted)
-    elements = node.scope.values.elements
-    found = elements.of(shape)
-    return wanted if found is not None and None not in found and found == elements.of(wanted) else shape
+    chosen = node.bind(relay.where(relay.equal(wanted, numbers([1] * max(rank, count))), given, wanted))
+    return _each_of(node, chosen, node.bind(wanted), node.bind(given))
+
+
+def _each_of(node: Node, chosen: Expr, *vectors: Expr) -> Expr:
+    """The vector ``chosen``, or the vector of equal elements if the model determines the vector of each element."""
+    of = node.scope.values.elements.of
+    found = of(chosen)
+    if found is None or None in found:
+        return chosen
+    sources = [next((v for v in vectors if (of(v) or {k: None})[k] is e), None) for k, e in enumerate(found)]
+    if None in sources or len(set(map(id, sources))) == 1:
+        return chosen if None in sources else sources[0]
+    return relay.concatenate([relay.reshape(relay.take(v, const(k, "int64")), [1]) for k, v in enumerate(sources)], 0)
 
 
 @onnx_operator("Expand", since=8)

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
 from ....ops.core.tensor_types import is_float
 from ...builder.build import const
 from ...builder.operator_functions import operators as relay
@@ -192,13 +190,7 @@ def log_softmax(node: TorchNode, x: Expr, axis: int, to_float: bool) -> Any:
 
 @aten("_to_copy")
 def to_copy(node: TorchNode, x: Expr, dtype: Any, *others: Any) -> Any:
-    return x if dtype is None else _cast(node, x, dtype_name(dtype))
-
-
-def _cast(node: TorchNode, x: Expr, dtype: str) -> Any:
-    if dtype == "bool" and node.dtype(x) != "bool":
-        return relay.not_equal(x, const(np.zeros((), node.dtype(x)), node.dtype(x)))
-    return node.cast(x, dtype)
+    return x if dtype is None else node.cast(x, dtype_name(dtype))
 
 
 @aten("clone", "alias", "detach", "lift_fresh_copy", "contiguous")

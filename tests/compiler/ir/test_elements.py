@@ -12,7 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from relayvm.compiler.ir.expr import Call, Constant, Expr, Tuple, Var
-from relayvm.compiler.rules.elements import ElementTable, _apply
+from relayvm.compiler.rules.elements import ElementTable
+from relayvm.compiler.rules.scalar_values import _apply
 from relayvm.ops.core.compute import Apply
 from relayvm.ops.core.op import Op, OpPattern, TypeRelError, get
 from relayvm.ops.core.tensor_types import DTYPES, TensorType, TupleType, int_range, is_float, numpy_dtype
