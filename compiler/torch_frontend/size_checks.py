@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from ...ops.defs.machine.machine_ops import ASSERT_SAME_SIZE, AssertSameSizeAttrs
 from ...vm.diagnostics import codes
 from ...vm.diagnostics.source import ModelError
 from ..builder.build import const
 from ..builder.operator_functions import operators as relay
-from ..ir.expr import Expr
+from ..ir.expr import Call, Expr, type_of
 from ..onnx_frontend.run_time_checks import check_vectors, literal
 from ..onnx_frontend.scope import constant
 from .torch_node import TorchNode
@@ -27,13 +28,25 @@ def check(node: TorchNode, condition: Expr, message: str) -> None:
 
 def check_equal(node: TorchNode, given: Expr, wanted: Expr, message: str) -> None:
     """Check that two numbers of int64, which are not negative, are equal.  ``message`` has two ``{}`` for them."""
+    if not _is_known_to_hold(node, given, wanted):
+        check_vectors(node, _vector_of(node, given), _vector_of(node, wanted), message)
+
+
+def _check_extent(node: TorchNode, x: Expr, axis: int, wanted: Expr, message: str) -> None:
+    """Check that an axis of a tensor has the size ``wanted``.  ``message`` has a ``{}`` for each of the two sizes."""
+    if not _is_known_to_hold(node, node.extent(x, axis), wanted):
+        attrs = AssertSameSizeAttrs(axis, 0, message)
+        node.bind(Call(ASSERT_SAME_SIZE, (x, _vector_of(node, wanted)), attrs, ty=type_of(x), span=node.span))
+
+
+def _is_known_to_hold(node: TorchNode, given: Expr, wanted: Expr) -> bool:
     held = node.constant(node.bind(relay.equal(given, wanted)))
-    if held is not None and bool(held):
-        return
-    # the machine compares sizes: those of two vectors
-    false = constant(np.array(False))
-    vectors = [node.bind(relay.full(false, node.bind(relay.reshape(n, [1])), "bool")) for n in (given, wanted)]
-    check_vectors(node, vectors[0], vectors[1], message)
+    return held is not None and bool(held)
+
+
+def _vector_of(node: TorchNode, size: Expr) -> Expr:
+    """A vector of a size: the machine compares sizes of tensors."""
+    return node.bind(relay.full(constant(np.array(False)), node.bind(relay.reshape(size, [1])), "bool"))
 
 
 class SizeChecks:
@@ -44,6 +57,8 @@ class SizeChecks:
         #: The value of each symbol, and the place where a message says that it is.
         self.values: dict[Any, Expr] = {}
         self.origins: dict[Any, str] = {}
+        #: The input and the axis whose size a symbol is.
+        self.axes: dict[Any, tuple[Expr, int]] = {}
 
     def add(self, inputs: Sequence[tuple[str, Expr, Sequence[Any]]]) -> None:
         """Check the sizes of inputs: their names, values, and the symbolic sizes of their axes."""
@@ -51,13 +66,13 @@ class SizeChecks:
         for name, x, axis, expr in axes:
             if expr.is_Symbol and expr not in self.values:
                 self._define(expr, self.node.extent(x, axis), f"the size of axis {axis} of %{name}")
+                self.axes[expr] = x, axis
         derived = [a for a in axes if not a[3].is_Symbol]
         for name, x, axis, expr in derived:
             self._solve(expr, self.node.extent(x, axis), f"the size of axis {axis} of %{name}")
         for name, x, axis, expr in derived:
-            size = self.node.extent(x, axis)
             message = f"{literal(str(expr))} is the size of axis {axis} of %{literal(name)}, which is {{}}, not {{}}"
-            check_equal(self.node, size, self.value(expr), message)
+            _check_extent(self.node, x, axis, self.value(expr), message)
         for symbol, value in self.values.items():
             self._check_range(symbol, value)
 
@@ -97,7 +112,10 @@ class SizeChecks:
             nearest = nearest if bound is None else self.node.bind(function(nearest, const(bound, "int64")))
         if nearest is not value:
             message = f"{literal(self.origins[symbol])} is {{}}; the nearest size that the program was exported for is {{}}"
-            check_equal(self.node, value, nearest, message)
+            if symbol in self.axes:
+                _check_extent(self.node, *self.axes[symbol], nearest, message)
+            else:
+                check_equal(self.node, value, nearest, message)
 
 
 def _is_open(size: Any) -> bool:

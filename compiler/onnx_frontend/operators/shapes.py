@@ -53,13 +53,18 @@ def broadcast_shapes(node: Node, x: Expr, shape: Expr) -> Any:
 
 def _each_of(node: Node, chosen: Expr, *vectors: Expr) -> Expr:
     """The vector ``chosen``, or the vector of equal elements if the model determines the vector of each element."""
-    of = node.scope.values.elements.of
-    found = of(chosen)
-    if found is None or None in found:
+    elements = node.scope.values.elements
+    wanted, known = elements.of(chosen), [(v, elements.of(v)) for v in vectors]
+    if wanted is None or None in wanted:
         return chosen
-    sources = [next((v for v in vectors if (of(v) or {k: None})[k] is e), None) for k, e in enumerate(found)]
-    if None in sources or len(set(map(id, sources))) == 1:
-        return chosen if None in sources else sources[0]
+    sources: list[Expr] = []
+    for k, element in enumerate(wanted):
+        equal = [v for v, found in known if found is not None and found[k] is element]
+        if not equal:
+            return chosen
+        sources.append(equal[0])
+    if all(s is sources[0] for s in sources):
+        return sources[0]
     return relay.concatenate([relay.reshape(relay.take(v, const(k, "int64")), [1]) for k, v in enumerate(sources)], 0)
 
 
