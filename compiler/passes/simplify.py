@@ -88,7 +88,7 @@ class _Simplifier:
         args = []
         for arg in value.args:
             if not is_atom(arg):
-                var = Var(arg.op.name if isinstance(arg, Call) and isinstance(arg.op, Op) else "v", span=arg.span, ty=arg.ty)
+                var = Var(arg.op.name if isinstance(arg, Call) and isinstance(arg.op, Op) else "tuple", span=arg.span, ty=arg.ty)
                 self.scope.values[var] = arg
                 bindings.append((var, arg))
             args.append(arg if is_atom(arg) else var)

@@ -5,6 +5,8 @@ Two views of the same elements are the same tensor if their shapes are equal, so
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 
 from ...ops.core.op import REGISTRY, OpPattern, get
@@ -89,6 +91,18 @@ def _take_of_single_elements(call: Call, scope: Definitions) -> Expr | None:
         return operator_call(RESHAPE, (fields[int(indices)],), ReshapeAttrs(()))
     chosen = tuple(fields[int(i)] for i in indices)
     return operator_call(CONCATENATE, (Tuple(chosen, ty=TupleType(tuple(map(tensor_type, chosen)))),), AxisAttrs(0))
+
+
+@RULES.on(get("take"))
+def _take_in_range(call: Call, scope: Definitions) -> Expr | None:
+    """``take(x, 1, axis=0, mode="fast")`` of a ``Tensor[(2)]`` has an index in range, and so the mode that checks none."""
+    attrs, indices = call.attrs, scope.constant(call.args[1])
+    if attrs.mode == TakeAttrs().mode or attrs.axis is None or indices is None:
+        return None
+    size = const(tensor_type(call.args[0]).shape[attrs.axis])
+    if size is None or not indices.size or indices.min() < 0 or indices.max() >= size:
+        return None
+    return operator_call(get("take"), call.args, dataclasses.replace(attrs, mode=TakeAttrs().mode))
 
 
 # ---- transpose -----------------------------------------------------------------------------------------------------
