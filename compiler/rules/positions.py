@@ -29,14 +29,14 @@ Index = tuple[int | Dim | None, ...]
 @RULES.on(*map(get, ("take", "gather", "gather_nd", "adv_index")))
 def _gather_in_order(call: Call, scope: Definitions) -> Expr | None:
     """``adv_index((x, positions of axis 0, positions of axis 1))`` is a view of ``x``, likewise the other gathers."""
-    data = _data(call, scope)
-    at = None if data is None else _positions(tensor_type(call).shape)
-    wanted = None if data is None or at is None else _index_in_order(at, tensor_type(call).shape, tensor_type(data).shape)
-    if data is None or at is None or wanted is None:
+    data, shape = _data(call, scope), tensor_type(call).shape
+    if data is None:
         return None
-    if _PositionValues(scope, wanted).loaded_at(call, at) != wanted:
+    at = _positions(shape)
+    wanted = _index_in_order(at, shape, tensor_type(data).shape)
+    if wanted is None or _PositionValues(scope, wanted).loaded_at(call, at) != wanted:
         return None
-    return _view(data, tensor_type(call).shape, scope)
+    return _view(data, shape, scope)
 
 
 def _data(call: Call, scope: Definitions) -> Expr | None:
