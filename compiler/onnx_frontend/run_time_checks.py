@@ -15,8 +15,13 @@ def check_lengths(node: Node, vector: Expr, other: Expr, message: str) -> None:
 
 def check_vectors(node: Node, vector: Expr, other: Expr, message: str) -> None:
     """As ``check_lengths``, with a whole message."""
-    attrs = AssertSameSizeAttrs(0, 0, message)
-    node.bind(Call(ASSERT_SAME_SIZE, (vector, other), attrs, ty=type_of(vector), span=node.span))
+    check_axis(node, vector, 0, other, message)
+
+
+def check_axis(node: Node, x: Expr, axis: int, vector: Expr, message: str) -> None:
+    """Check that an axis of a tensor has the size of a vector; the message as that of ``check_vectors``."""
+    attrs = AssertSameSizeAttrs(axis, 0, message)
+    node.bind(Call(ASSERT_SAME_SIZE, (x, vector), attrs, ty=type_of(x), span=node.span))
 
 
 def with_size_of(node: Node, vector: Expr, other: Expr, axis: int) -> Expr:
@@ -24,8 +29,6 @@ def with_size_of(node: Node, vector: Expr, other: Expr, axis: int) -> Expr:
     size = type_of(other)
     assert isinstance(size, TensorType)
     ty = TensorType((size.shape[axis],), node.dtype(vector))
-    if type_of(vector) == ty:
-        return vector
     return node.bind(Call(ASSERT_SAME_SIZE, (vector, other), AssertSameSizeAttrs(0, axis), ty=ty, span=node.span))
 
 

@@ -7,8 +7,8 @@
     }
 
 Requires: A-normal form, typed or not.
-Ensures: every binding is used, or may fail or not terminate (a call of a function, a match, a run-time check), or writes a
-reference; every global function is reachable from an entry.
+Ensures: every binding is used, or may fail or not terminate (a call of a function, a match, a check of sizes that types do not
+decide), or writes a reference; every global function is reachable from an entry.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from ..ir.dead_bindings import DeadBindings
 from ..ir.expr import Call, Expr, GlobalVar, IRModule, replace
 from ..ir.match_expr import Match, RefWrite
 from ..ir.pass_declaration import declare_pass
+from ..type_inference.shape_checks import never_fails
 
 
 @declare_pass("DeadCodeElimination", "to_a_normal_form")
@@ -46,7 +47,7 @@ def removable(mod: IRModule) -> Callable[[Expr], bool]:
     def is_removable(value: Expr) -> bool:
         match value:
             case Call(op=Op() as op):
-                return not op.stateful
+                return not op.stateful or never_fails(value)
             case Call(op=GlobalVar() as callee):
                 return callee.name in primitives
         return not isinstance(value, (Call, Match, RefWrite))

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ...ops.core.compute import Axis, Guard, Load, Scalar, Value
+from ...ops.core.effect import Role
 from ...ops.core.op import Op, OpPattern, get
 from ...ops.core.tensor_types import TensorType, TupleType, is_integer
 from ...ops.defs.movement.transform import RESHAPE, ReshapeAttrs, ShapeOfAttrs
@@ -123,6 +124,8 @@ class _PositionValues:
         if isinstance(call.attrs, ShapeOfAttrs):
             axis = number_of(at[0])
             return None if axis is None else tensor_type(call.args[0]).shape[axis]
+        if _is_check(call, call.op):
+            return self._value(call.args[0], at, depth + 1)
         if call.op.pattern is OpPattern.RESHAPE:
             source = tensor_type(call.args[0]).shape
             index = _index_in_order(at, tensor_type(call).shape, source)
@@ -152,6 +155,13 @@ def _input(atom: Expr, scope: Definitions, atoms: list[Expr]) -> Any:
     number, ty = len(atoms), tensor_type(atom)
     atoms.append(atom)
     return Value(ty.dtype, ty.shape, number, lambda at: Load(number, at, ty.dtype))
+
+
+def _is_check(call: Call, op: Op) -> bool:
+    """Whether the result is the first input, after a check of its sizes."""
+    first = call.args[0].ty if call.args else None
+    kept = isinstance(first, TensorType) and first.rank == tensor_type(call).rank
+    return kept and op.effect.roles[:1] == (Role.ALIASED,) and Role.SHAPE not in op.effect.roles and not op.effect.moves
 
 
 def _is_whole(call: Call) -> bool:

@@ -7,13 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from ...ops.defs.machine.machine_ops import ASSERT_SAME_SIZE, AssertSameSizeAttrs
 from ...vm.diagnostics import codes
 from ...vm.diagnostics.source import ModelError
 from ..builder.build import const
 from ..builder.operator_functions import operators as relay
-from ..ir.expr import Call, Expr, type_of
-from ..onnx_frontend.run_time_checks import check_vectors, literal
+from ..ir.expr import Expr
+from ..onnx_frontend.run_time_checks import check_axis, check_vectors, literal
 from ..onnx_frontend.scope import constant
 from .torch_node import TorchNode
 
@@ -35,8 +34,7 @@ def check_equal(node: TorchNode, given: Expr, wanted: Expr, message: str) -> Non
 def _check_extent(node: TorchNode, x: Expr, axis: int, wanted: Expr, message: str) -> None:
     """Check that an axis of a tensor has the size ``wanted``.  ``message`` has a ``{}`` for each of the two sizes."""
     if not _is_known_to_hold(node, node.extent(x, axis), wanted):
-        attrs = AssertSameSizeAttrs(axis, 0, message)
-        node.bind(Call(ASSERT_SAME_SIZE, (x, _vector_of(node, wanted)), attrs, ty=type_of(x), span=node.span))
+        check_axis(node, x, axis, _vector_of(node, wanted), message)
 
 
 def _is_known_to_hold(node: TorchNode, given: Expr, wanted: Expr) -> bool:

@@ -88,8 +88,12 @@ def _hint(atom: Expr) -> str:
 
 
 def never_fails(value: Expr) -> bool:
-    """Whether the value is its first operand after a check of two sizes that are equal by the types."""
-    if not isinstance(value, Call) or value.op is not ASSERT_SAME_SIZE:
+    """Whether the value is its first operand after a check of two sizes that are equal by the types, if it has types."""
+    if (
+        not isinstance(value, Call)
+        or value.op is not ASSERT_SAME_SIZE
+        or not all(isinstance(a.ty, TensorType) for a in value.args)
+    ):
         return False
     sizes = [tensor_type(x).shape[axis] for x, axis in zip(value.args, (value.attrs.axis, value.attrs.other_axis), strict=True)]
     return sizes[0] is sizes[1]
