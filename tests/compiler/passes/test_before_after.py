@@ -49,7 +49,7 @@ PREPARE = {
     forward_fold_scale_axis: (to_a_normal_form, infer_type, fold_constant),
     narrow_tuples: (to_a_normal_form, infer_type),
     store_halves: (to_a_normal_form, infer_type, expand_composites),
-    eliminate_dead_code: (to_a_normal_form,),
+    eliminate_dead_code: (to_a_normal_form, infer_type),
     eliminate_common_subexpr: (to_a_normal_form,),
     fuse_ops: (to_a_normal_form, infer_type),
     lambda_lift: (to_a_normal_form, infer_type),
