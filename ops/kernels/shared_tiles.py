@@ -7,7 +7,7 @@ from ..native.jit.block_transpose import transpose_blocks, transpose_blocks_past
 from ..native.jit.convolution.clipped_tile import Clip, multiply_clipped
 from ..native.jit.convolution.shifted_tile import multiply_shifted
 from ..native.jit.convolution.transposed_tile import multiply_transposed
-from ..native.jit.products.operands import Ahead, Panels, Rows
+from ..native.jit.products.operands import Ahead, Paced, Panels, Rows
 from ..native.jit.products.paced_tile import multiply_paced
 from ..native.jit.products.panel_products import multiply_panels
 from ..native.jit.products.register_tile import panel_width
@@ -21,7 +21,7 @@ def call_tiles(address: int, n: int) -> int:
     rows, panels = Rows(x, n, n), Panels(x, n, n, n)
     multiply_panels(rows, panels, rows, n, n, n, n, Ahead(n, n, n, rows))
     multiply_panels(rows, Panels(x, n, panel_width(x.itemsize), n), rows, n, n, n, n, Ahead(n, n, n, rows))  # of a matrix by rows
-    multiply_paced(rows, panels, rows, n, n, n, n, n, n)
+    multiply_paced(rows, panels, rows, n, n, n, n, Paced(n, n, n))
     clip = Clip(x, x, n, x[0], x[1], n > 0, n > 1)
     multiply_clipped(rows, panels, rows, n, n, n, clip, rows)
     multiply_transposed(rows, panels, rows, n, n, n, n)

@@ -6,7 +6,7 @@ Every element of the result is one sum along the inner axis, in order: the same 
 from __future__ import annotations
 
 from ...native import vector_registers
-from ...native.jit.products.operands import Ahead, Panels, Rows
+from ...native.jit.products.operands import Ahead, Paced, Panels, Rows
 from ...native.jit.products.paced_tile import multiply_paced, spans_group
 from ...native.jit.products.panel_products import multiply_panels
 from ...native.jit.products.panel_streams import multiply_streams
@@ -140,8 +140,11 @@ def multiply_group(
             multiply_paced(
                 Rows(a, top * k + first, k), Panels(panels, panel + first * width, k * width, width),
                 Rows(out, top * n + column, n), rows, inner, min(GROUP_PANELS * width, n - column), first,
-                FAR if sharer < 0 else ahead + sharer * pace * inner,
-                width if sharer < 0 else pace if sharer < sharers else 0,
+                Paced(
+                    FAR if sharer < 0 else ahead + sharer * pace * inner,
+                    width if sharer < 0 else pace if sharer < sharers else 0,
+                    0,
+                ),
             )  # fmt: skip
 
 
@@ -172,7 +175,7 @@ def multiply_cold(
                 far, pace = k * width + sharer * pace_beside * inner, pace_beside
             multiply_paced(
                 Rows(a, top * k, k), Panels(panels, panel + at * k, k * width, width), Rows(out, top * n + column + at, n), rows,
-                inner, min(width, columns - at), 0, far, pace,
+                inner, min(width, columns - at), 0, Paced(far, pace, 0),
             )  # fmt: skip
 
 

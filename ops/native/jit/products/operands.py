@@ -43,6 +43,19 @@ class Ahead(NamedTuple):
     rows: Rows
 
 
+class Paced(NamedTuple):
+    """Elements that the tiles of a product fetch together.
+
+    Of each panel of a group ``pace`` elements for each step along the inner axis, from ``elements`` ahead of its first on; for a
+    pace of 0 the rows of the next tile, which are ``rows`` elements ahead of those of this one, or nothing if ``rows`` is 0, too.
+    If it is not, the results of the next tile, in the rows below, are fetched, else those of this one.
+    """
+
+    elements: int
+    pace: int
+    rows: int
+
+
 @generic
 def flat(rows: Rows) -> Rows:
     """The rows in an array of one axis."""

@@ -15,7 +15,7 @@ from ...memory import Array, generic
 from ...prefetch import fetch, fetch_early
 from ...static_values import at_compile_time, static, static_range
 from ...vectors import Mask, Vector, from_element, hidden, keep_order, splat
-from .operands import Panels, Rows, flat, panels_from, rows_from
+from .operands import Paced, Panels, Rows, flat, panels_from, rows_from
 from .register_tile import GROUP_PANELS, TILE_ROWS, RegisterTile, panel_width, reading_packed, register_tile
 from .tile_steps import (
     FETCH_ROWS,
@@ -40,6 +40,10 @@ _ROWS_IN_TURN = 4
 _ASKING_ROWS = 4
 #: Rows at fixed places from one pointer: an address is the sum of a pointer, a multiple of a distance (1 or 2) and a constant.
 _ROWS_OF_POINTER = 3
+#: The rows of the next tile that a tile of each panel fetches, until it has all of them.
+_ROWS_OF_PANEL = (TILE_ROWS + GROUP_PANELS - 1) // GROUP_PANELS
+#: The fewest rows of a tile that fetches rows: many rows are divided among tiles of so many or more.
+_MANY_ROWS = TILE_ROWS - 1
 #: Lines of all panels that a tile fetches in an iteration with other tiles: for more, addresses do not fit registers.
 _LINES = 8
 
@@ -51,63 +55,58 @@ def spans_group() -> bool:
 
 
 @generic
-def multiply_paced(
-    a: Rows, panels: Panels, out: Rows, rows: int, inner: int, columns: int, add: int, ahead: int, pace: int
-) -> None:
-    """Compute as ``multiply_panels``, of panels whose rows follow each other; meanwhile fetch elements of panels.
-
-    Of each panel of the group fetch ``pace`` elements for each step along the inner axis, from the element ``ahead`` of its first
-    on; a pace of 0 fetches nothing.
-    """
+def multiply_paced(a: Rows, panels: Panels, out: Rows, rows: int, inner: int, columns: int, add: int, ahead: Paced) -> None:
+    """Compute as ``multiply_panels``, of panels whose rows follow each other; meanwhile fetch what is ``ahead``."""
     for n in static_range(1, TILE_ROWS + 1):
         if rows == n:
             of_panels = Panels(panels.data.reshape(-1), panels.at, panels.step, panel_width(out.data.itemsize))
-            paced_tiles(flat(a), of_panels, flat(out), n, inner, columns, add, ahead, pace)
+            paced_tiles(flat(a), of_panels, flat(out), n, inner, columns, add, ahead)
 
 
 class _More(NamedTuple):
     add: int
-    ahead: int
-    pace: int
+    ahead: Paced
 
 
 @shared
 @generic
-def paced_tiles(a: Rows, panels: Panels, out: Rows, rows: int, inner: int, columns: int, add: int, ahead: int, pace: int) -> None:
+def paced_tiles(a: Rows, panels: Panels, out: Rows, rows: int, inner: int, columns: int, add: int, ahead: Paced) -> None:
     """As ``multiply_paced``, for a static number of rows, and panels with a static width."""
-    each_run(_tiles, a, panels, out, rows, inner, columns, _More(add, ahead, pace))
+    each_run(_tiles, a, panels, out, rows, inner, columns, _More(add, ahead))
 
 
 @generic
 def _tiles(a: Rows, panels: Panels, out: Rows, tile: RegisterTile, inner: int, column: int, end: int, more: _More) -> None:
     """The tiles of a run."""
     keep_out_of_line(), keep_short()
-    (add, ahead, pace), here = more, rows_from(a, 0)
+    here = rows_from(a, 0)
     if is_one_tile(tile, out.data.itemsize):
-        _tile(here, panels_from(panels, column), rows_from(out, column), tile, inner, end - column, add, ahead, pace)
+        _tile(here, panels_from(panels, column), rows_from(out, column), tile, inner, end - column, column, more)
     else:
         for first in range(column, end, tile.vectors * tile.lanes):
-            _tile(here, panels_from(panels, first), rows_from(out, first), tile, inner, end - first, add, ahead, pace)
+            _tile(here, panels_from(panels, first), rows_from(out, first), tile, inner, end - first, first, more)
 
 
 @generic
-def _tile(
-    a: Rows, panels: Panels, out: Rows, tile: RegisterTile, inner: int, columns: int, add: int, ahead: int, pace: int
-) -> None:
-    """A tile, whose operands are in arrays that begin with them."""
+def _tile(a: Rows, panels: Panels, out: Rows, tile: RegisterTile, inner: int, columns: int, column: int, more: _More) -> None:
+    """A tile from column ``column`` of a group on, whose operands are in arrays that begin with them."""
     masks, steps = masks_of(columns, tile), steps_of(tile, out.data.itemsize, _STEPS)
-    fetch_results(out, tile)
+    _fetch_results(out, tile, steps, more.ahead)
     sums = no_sums(out, tile)
-    if add != 0:
+    if more.add != 0:
         load_sums(sums, out, masks, tile)
-    whole = inner & -steps
+    whole, (elements, pace, rows) = inner & -steps, more.ahead
     if tile.rows >= FETCH_ROWS and pace != 0:
         if steps > 1 and pace * steps <= panels.row:  # an iteration goes along one line at most, and fetches one
-            _iterate(sums, a, whole, steps, panels, masks, tile, ahead, pace, static(1))
+            _iterate(sums, a, whole, steps, panels, masks, tile, elements, pace, static(1), [])
         else:
-            _iterate(sums, a, whole, steps, panels, masks, tile, ahead, pace, static(_LINES))
+            _iterate(sums, a, whole, steps, panels, masks, tile, elements, pace, static(_LINES), [])
+    elif tile.rows >= _MANY_ROWS and steps > 1 and rows != 0 and column // panels.row * _ROWS_OF_PANEL < TILE_ROWS:
+        later = rows_from(a, rows + column // panels.row * _ROWS_OF_PANEL * a.step)
+        later_rows = [from_element(later.data, later.at + i * later.step) for i in static_range(_ROWS_OF_PANEL)]
+        _iterate(sums, a, whole, steps, panels, masks, tile, 0, 0, static(0), later_rows)
     else:
-        _iterate(sums, a, whole, steps, panels, masks, tile, ahead, pace, static(0))
+        _iterate(sums, a, whole, steps, panels, masks, tile, 0, 0, static(0), [])
     if steps > 1:
         for k in range(whole, inner):
             down = column_of(a.data, a.at + k, a.step, tile)
@@ -116,11 +115,22 @@ def _tile(
 
 
 @generic
+def _fetch_results(out: Rows, tile: RegisterTile, steps: int, ahead: Paced) -> None:
+    """Ask for the results of the next tile if its rows are fetched, else for those of this one."""
+    if steps > 1 and ahead.rows != 0:
+        fetch_results(rows_from(out, tile.rows * out.step), tile)
+    else:
+        fetch_results(out, tile)
+
+
+@generic
 def _iterate(
     sums: list[Vector], a: Rows, whole: int, steps: int, panels: Panels, masks: list[Mask], tile: RegisterTile, ahead: int,
-    pace: int, lines: int,
+    pace: int, lines: int, later_rows: list[Array],
 ) -> None:  # fmt: skip
     """Add the products of ``whole`` steps; each iteration fetches a static number of lines of panels.
+
+    And a line of one of the ``later_rows`` in turn: an iteration goes along half a line of each.
 
     Rows of an iteration of several steps are at fixed places from a few pointers, which go along with the steps.  Pointers to all
     rows take more instructions, and as many registers as the machine has.
@@ -128,6 +138,7 @@ def _iterate(
     going = [from_element(a.data, a.at + i * a.step) for i in static_range(0, tile.rows, _ROWS_OF_POINTER)]
     count = max(1, tile.vectors * tile.lanes // panel_width(panels.data.itemsize))
     fetched = [from_element(panels.data, panels.at + panel * panels.step + ahead) for panel in static_range(count)]
+    later, line = [from_element(row, 0) for row in later_rows], panel_width(a.data.itemsize)
     for k in range(0, whole, steps):
         if steps == 1:
             down = column_of(a.data, a.at + k, a.step, tile)
@@ -144,6 +155,10 @@ def _iterate(
             fetched = [hidden(panel) for panel in fetched]
             _fetch_panels(fetched, steps, pace, lines)
             fetched = [from_element(panel, steps * pace) for panel in fetched]
+        if len(later_rows) > 0:
+            later = [hidden(row) for row in later]
+            fetch_early(later[0], 0)
+            later = [*later[1:], from_element(later[0], line)]
 
 
 @generic
