@@ -52,6 +52,8 @@ def products(code: Any, dtype: str, rows: int, inner: int, columns: int, add: in
     return found, wanted
 
 
+@pytest.mark.lengthy
+@pytest.mark.spread("machine", "dtype")
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("machine", MACHINES)
 def test_a_tile_that_fetches_is_a_product(monkeypatch: pytest.MonkeyPatch, machine: str, dtype: str) -> None:
@@ -67,12 +69,14 @@ def test_a_tile_that_fetches_is_a_product(monkeypatch: pytest.MonkeyPatch, machi
                     np.testing.assert_array_equal(found, wanted)
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("near", [0, tiles.NEAR_BYTES])
 def test_far_rows_are_fetched_beside_the_same_sums(monkeypatch: pytest.MonkeyPatch, near: int) -> None:
     monkeypatch.setattr(tiles, "NEAR_BYTES", near)
     band = python_function(BAND, multiply_band=multiply_band, **NAMES)
+    code = compiled(band)
     for rows in (0, 1, 6, 7, 25):
-        found, wanted = products(compiled(band), "float32", rows, 40, 50, 0)
+        found, wanted = products(code, "float32", rows, 40, 50, 0)
         np.testing.assert_array_equal(found, wanted)
     found, wanted = products(band, "float32", 8, 9, 17, 1)  # un-jitted
     np.testing.assert_array_equal(found, wanted)
