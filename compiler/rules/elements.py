@@ -12,13 +12,13 @@ import itertools
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
-from ...ops.core.compute import Axis, Load, Value
+from ...ops.core.compute import Axis, Value
 from ...ops.core.op import Op, OpPattern
 from ...ops.core.tensor_types import TensorType, TupleType, Type, is_float, tensors
 from ...ops.defs.movement.transform import ShapeOfAttrs
 from ...shape_funcs.symbolic.dim import Dim, const, dim, is_static, product, total
 from ..ir.expr import Call, Constant, Expr, Tuple, TupleGetItem, type_of
-from .scalar_values import WHOLE, LoadElement, evaluate, number_of, wrapped
+from .scalar_values import WHOLE, LoadElement, evaluate, number_of, numbered_value, wrapped
 
 #: The most elements of a tensor that is analysed: shapes have fewer.
 MAX_ELEMENTS = 64
@@ -76,8 +76,8 @@ class ElementTable:
             return given[0]
         if op.compute is None:
             return None
-        loads: list[tuple[TensorType, Known | None]] = []
-        inputs = tuple(_value(a.ty, known, loads) for a, known in zip(call.args, given, strict=True))
+        loads: list[tuple[TensorType, Any]] = []
+        inputs = tuple(numbered_value(a.ty, known, loads) for a, known in zip(call.args, given, strict=True))
         if len(loads) > MAX_ELEMENTS:
             return None
         if op.reduction is not None:
@@ -104,17 +104,6 @@ def _is_small(ty: Type | None) -> bool:
     if not isinstance(ty, TensorType) or is_float(ty.dtype) or not is_static(ty.shape):
         return False
     return int(const(product(ty.shape)) or 0) <= MAX_ELEMENTS
-
-
-def _value(ty: Type | None, known: Known | None, loads: list[tuple[TensorType, Known | None]]) -> Any:
-    """The Value of an argument (a tuple of them for a tuple); its known elements are appended to ``loads``."""
-    if isinstance(ty, TupleType):
-        each = known if known is not None else (None,) * len(ty.fields)
-        return tuple(_value(t, k, loads) for t, k in zip(ty.fields, each, strict=True))
-    assert isinstance(ty, TensorType)
-    number, dtype = len(loads), ty.dtype
-    loads.append((ty, known))
-    return Value(dtype, ty.shape, number, lambda at: Load(number, at, dtype))
 
 
 def _indices(ty: TensorType) -> itertools.product[tuple[int, ...]]:

@@ -19,11 +19,10 @@ from ...shape_funcs.symbolic.dim import Dim, Shape, const, dim, unnamed
 from ..ir.expr import Call, Constant, Expr, tensor_type
 from .movement_rules import VIEWS, as_newshape
 from .rewriting import Definitions, Rules, operator_call
-from .scalar_values import evaluate, number_of
+from .scalar_values import evaluate, number_of, numbered_value
+from .value_ranges import MAX_DEPTH
 
 RULES = Rules()
-#: The length of the longest chain of calls that an index is followed through.
-MAX_DEPTH = 24
 Index = tuple[int | Dim | None, ...]
 
 
@@ -101,16 +100,16 @@ class _PositionValues:
             return None
         return tuple(_plain(self._evaluate(i, at, atoms, 0)) for i in element.index)
 
-    def _evaluate(self, scalar: Scalar, at: Index, atoms: Sequence[Expr], depth: int) -> int | Dim | None:
+    def _evaluate(self, scalar: Scalar, at: Index, atoms: Sequence[Expr | None], depth: int) -> int | Dim | None:
         known = [dim(i) for i in at if i is not None]
         if len(known) < len(at):
             return None
         return evaluate(scalar, known, lambda n, index: self._value(atoms[n], tuple(map(_plain, index)), depth), exact=self.exact)
 
-    def _value(self, atom: Expr, at: Index, depth: int) -> int | Dim | None:
+    def _value(self, atom: Expr | None, at: Index, depth: int) -> int | Dim | None:
         """The element of ``atom`` at ``at``."""
-        if isinstance(atom, Constant):
-            return _constant_at(atom, at)
+        if atom is None or isinstance(atom, Constant):
+            return None if atom is None else _constant_at(atom, at)
         key = (atom, at)
         if key not in self.found:
             self.found[key] = None  # for the time that it is computed
@@ -134,27 +133,19 @@ class _PositionValues:
         return None if element is None else self._evaluate(element, at, atoms, depth + 1)
 
 
-def _element(call: Call, scope: Definitions) -> tuple[Scalar | None, list[Expr]]:
+def _element(call: Call, scope: Definitions) -> tuple[Scalar | None, list[Expr | None]]:
     """An element of a call's result, and the tensors that its ``Load`` numbers; None if the operator does not say it."""
     assert isinstance(call.op, Op)
-    atoms: list[Expr] = []
-    inputs = [_input(a, scope, atoms) for a in call.args]
-    if call.op.compute is None or call.op.reduction is not None or None in inputs:
+    loads: list[tuple[TensorType, Any]] = []
+    given = [scope.fields(a) if isinstance(a.ty, TupleType) else a for a in call.args]
+    inputs = tuple(numbered_value(a.ty, g, loads) for a, g in zip(call.args, given, strict=True))
+    atoms = [atom for _, atom in loads]
+    if call.op.compute is None or call.op.reduction is not None:
         return None, atoms
     ty = tensor_type(call)
     axes = tuple(Axis(a) for a in range(ty.rank))
-    element = call.op.compute(tuple(inputs), axes, call.attrs, Value(ty.dtype, ty.shape, len(atoms)))
+    element = call.op.compute(inputs, axes, call.attrs, Value(ty.dtype, ty.shape, len(atoms)))
     return (element if isinstance(element, Scalar) else None), atoms
-
-
-def _input(atom: Expr, scope: Definitions, atoms: list[Expr]) -> Any:
-    """The Value of an argument, which is appended to ``atoms``; a tuple of them for a tuple; None if its fields are not known."""
-    if isinstance(atom.ty, TupleType):
-        fields = scope.fields(atom)
-        return None if fields is None else tuple(_input(f, scope, atoms) for f in fields)
-    number, ty = len(atoms), tensor_type(atom)
-    atoms.append(atom)
-    return Value(ty.dtype, ty.shape, number, lambda at: Load(number, at, ty.dtype))
 
 
 def _is_check(call: Call, op: Op) -> bool:

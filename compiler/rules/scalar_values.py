@@ -8,9 +8,10 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Collection, Sequence
+from typing import Any
 
-from ...ops.core.compute import Apply, Axis, Cast, Guard, Literal, Load, Scalar, Select, Size
-from ...ops.core.tensor_types import ITEMSIZE, is_float
+from ...ops.core.compute import Apply, Axis, Cast, Guard, Literal, Load, Scalar, Select, Size, Value
+from ...ops.core.tensor_types import ITEMSIZE, TensorType, TupleType, Type, is_float
 from ...shape_funcs.symbolic.dim import INT, Dim, const, dim
 from ...shape_funcs.symbolic.dim_operations import eq, lt, max_, min_, not_, where
 from ...shape_funcs.symbolic.int_operations import INT64_MAX
@@ -60,13 +61,27 @@ _OF_NUMBERS: dict[str, Callable[[int, int], int]] = {
 }
 
 
+def numbered_value(ty: Type | None, given: Any, loads: list[tuple[TensorType, Any]]) -> Any:
+    """The Value of an argument, a tuple of Values for a tuple; each of its tensors is appended to ``loads`` beside its ``given``.
+
+    ``given``: the fact that the caller keeps of a tensor; for a tuple a sequence of the fields' facts, or None.
+    """
+    if isinstance(ty, TupleType):
+        each = given if given is not None else (None,) * len(ty.fields)
+        return tuple(numbered_value(t, g, loads) for t, g in zip(ty.fields, each, strict=True))
+    assert isinstance(ty, TensorType)
+    number, dtype = len(loads), ty.dtype
+    loads.append((ty, given))
+    return Value(dtype, ty.shape, number, lambda at: Load(number, at, dtype))
+
+
 def wrapped(value: int | Dim | None, dtype: str, whole: Collection[str] = WHOLE) -> Dim | None:
     """``value`` as an element of ``dtype``; an expression that is no number is an element of the dtypes ``whole`` only."""
-    found = in_dtype(value, dtype, whole)
+    found = _in_dtype(value, dtype, whole)
     return dim(found) if isinstance(found, int) else found
 
 
-def in_dtype(value: int | Dim | None, dtype: str, whole: Collection[str]) -> int | Dim | None:
+def _in_dtype(value: int | Dim | None, dtype: str, whole: Collection[str]) -> int | Dim | None:
     """``wrapped`` with numbers as ints: most elements, and all indices, are numbers."""
     number = number_of(value)
     if number is None:
@@ -99,7 +114,7 @@ def evaluate(
         if isinstance(part, Size):
             return part.dim
         if isinstance(part, Cast):
-            return None if is_float(part.dtype) or is_float(part.value.dtype) else in_dtype(of(part.value), part.dtype, whole)
+            return None if is_float(part.dtype) or is_float(part.value.dtype) else _in_dtype(of(part.value), part.dtype, whole)
         if isinstance(part, Guard):
             return of(part.value) if number_of(of(part.condition)) else None
         if isinstance(part, Select) or (isinstance(part, Apply) and part.function == "where"):
@@ -178,9 +193,9 @@ def _apply(
         return None
     x, y = number_of(a), number_of(b)
     if x is not None and y is not None and part.function in _OF_NUMBERS:
-        return in_dtype(_OF_NUMBERS[part.function](x, y), part.dtype, whole)
+        return _in_dtype(_OF_NUMBERS[part.function](x, y), part.dtype, whole)
     if part.function in _COMPARING and not all(x in exact or _cannot_wrap(x) for x in (dim(a), dim(b))):
         return None
     if part.function in _FUNCTIONS:
-        return in_dtype(_FUNCTIONS[part.function](dim(a), dim(b)), part.dtype, whole)
+        return _in_dtype(_FUNCTIONS[part.function](dim(a), dim(b)), part.dtype, whole)
     return None

@@ -25,8 +25,6 @@ from .int_operations import (
     FLOORDIV,
     INT64_MAX,
     INT64_MIN,
-    MAX,
-    MIN,
     MOD,
     MUL,
     SCALAR,
@@ -44,7 +42,7 @@ MAX_RANK = 8
 #: Maximum number of terms of an expanded product.  A larger product of sums is not expanded: the expansion could be exponential.
 MAX_TERMS = 64
 #: The number of results of each operation that are kept: programs repeat the arithmetic of their layers.
-_KEPT = 1 << 13
+KEPT = 1 << 13
 #: Maximum length of a key in characters.  A longer text is replaced by a digest: texts cannot share subexpressions.
 MAX_KEY = 120
 
@@ -230,7 +228,7 @@ def dim(value: IntLike) -> Dim:
     return _number(value) if small is None else small
 
 
-@functools.lru_cache(_KEPT)
+@functools.lru_cache(KEPT)
 def _number(value: int) -> Dim:
     return Dim(INT, int(value))
 
@@ -361,7 +359,7 @@ def product(values: Iterable[IntLike]) -> Dim:
 
 def total(values: Iterable[IntLike]) -> Dim:
     """The sum of ``values``; 0 if there are none."""
-    terms: _Terms = {}
+    terms: Terms = {}
     for v in values:
         for atoms, coefficient in _terms(dim(v)).items():
             terms[atoms] = terms.get(atoms, 0) + coefficient
@@ -375,62 +373,26 @@ def content(d: Dim) -> tuple[int, Dim]:
     return (divisor, _floordiv(d, dim(divisor))) if divisor else (0, dim(1))
 
 
-def gap(a: Dim, b: Dim) -> tuple[int | None, int | None]:
-    """Bounds of ``a - b``: lower and upper, each None if unknown."""
-    if a is b:
-        return 0, 0
-    if a.op == INT == b.op:
-        difference = a.args[0] - b.args[0]
-        return difference, difference
-    return _unknown_gap(a, b)
-
-
-@functools.lru_cache(_KEPT)
-def _unknown_gap(a: Dim, b: Dim) -> tuple[int | None, int | None]:
-    """Bounds of ``a - b`` for different sizes of which one at least is unknown."""
-    terms = _sum(_terms(a), {atoms: -c for atoms, c in _terms(b).items()})
-    rest = terms.pop((), 0)
-    low: int | None = rest
-    high: int | None = rest
-    for atoms, c in terms.items():
-        least, most = _product_bounds(atoms) if c else (0, 0)
-        least, most = (least, most) if c > 0 else (most, least)
-        low = None if low is None or least is None else low + c * least
-        high = None if high is None or most is None else high + c * most
-    return low, high
-
-
-def _product_bounds(atoms: tuple[Dim, ...]) -> tuple[int | None, int | None]:
-    """Bounds of a product: 0 below if all factors are nonnegative; those of a single factor that is a limit by a number."""
-    if len(atoms) > 1 or atoms[0].op not in (MIN, MAX):
-        return (0 if all(a.nonneg for a in atoms) else None), None
-    limits = [number for number in map(const, atoms[0].args) if number is not None]
-    least = 0 if atoms[0].nonneg else None
-    if atoms[0].op == MIN:
-        return least, min(limits, default=None)
-    return max((n for n in (least, *limits) if n is not None), default=None), None
-
-
 # ---- the normal form -------------------------------------------------------------------------------------------
 
-_Terms = dict[tuple[Dim, ...], int]  # product of atoms (sorted) -> coefficient
+Terms = dict[tuple[Dim, ...], int]  # product of atoms (sorted) -> coefficient
 
 
 def _key(d: Dim) -> str:
     return d.key
 
 
-@functools.lru_cache(_KEPT)
+@functools.lru_cache(KEPT)
 def _added(a: Dim, b: Dim) -> Dim:
     return _from_terms(_sum(_terms(a), _terms(b)))
 
 
-@functools.lru_cache(_KEPT)
+@functools.lru_cache(KEPT)
 def _subtracted(a: Dim, b: Dim) -> Dim:
-    return _from_terms(_sum(_terms(a), {atoms: -c for atoms, c in _terms(b).items()}))
+    return _from_terms(difference(a, b))
 
 
-@functools.lru_cache(_KEPT)
+@functools.lru_cache(KEPT)
 def _multiplied(a: Dim, b: Dim) -> Dim:
     x, y = _terms(a), _terms(b)
     if len(x) > 1 and len(y) > 1 and len(x) * len(y) > MAX_TERMS:
@@ -438,7 +400,7 @@ def _multiplied(a: Dim, b: Dim) -> Dim:
     return _from_terms(_product(x, y))
 
 
-def _terms(d: Dim) -> _Terms:
+def _terms(d: Dim) -> Terms:
     if d.op == INT:
         return {(): d.args[0]} if d.args[0] else {}
     if d.op == POLY:
@@ -446,22 +408,27 @@ def _terms(d: Dim) -> _Terms:
     return {(d,): 1}
 
 
-def _sum(a: _Terms, b: _Terms) -> _Terms:
+def difference(a: Dim, b: Dim) -> Terms:
+    """The terms of ``a - b``; a coefficient may be 0."""
+    return _sum(_terms(a), {atoms: -c for atoms, c in _terms(b).items()})
+
+
+def _sum(a: Terms, b: Terms) -> Terms:
     out = dict(a)
     for atoms, coefficient in b.items():
         out[atoms] = out.get(atoms, 0) + coefficient
     return out
 
 
-def _product(a: _Terms, b: _Terms) -> _Terms:
-    out: _Terms = {}
+def _product(a: Terms, b: Terms) -> Terms:
+    out: Terms = {}
     for (p, x), (q, y) in itertools.product(a.items(), b.items()):
         atoms = tuple(sorted(p + q, key=_key))
         out[atoms] = out.get(atoms, 0) + x * y
     return out
 
 
-def _from_terms(terms: _Terms) -> Dim:
+def _from_terms(terms: Terms) -> Dim:
     kept = {atoms: c for atoms, c in terms.items() if c}
     if not kept:
         return dim(0)

@@ -6,7 +6,8 @@ import math
 import operator
 from collections.abc import Callable, Mapping
 
-from .dim import POLY, RESULT, SYM, Dim, IntLike, const, dim, gap, postorder, product, result_size, unnamed
+from .bounds import gap
+from .dim import POLY, RESULT, SYM, Dim, IntLike, const, dim, postorder, product, result_size, unnamed
 from .int_operations import ARANGE, DIVISION, EQ, FLOORDIV, LT, MAX, MIN, MOD, MUL, SCALAR, SCALED, WHERE, as_float
 
 _key = operator.attrgetter("key")
